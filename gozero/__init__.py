@@ -1,0 +1,62 @@
+"""Batched Monte-Carlo tree search for Go, in JAX.
+
+Names are loaded when first used: importing gozero starts neither JAX's backend nor a compile.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gozero import search
+    from gozero.go.rules import (
+        GameState,
+        Position,
+        Rules,
+        init,
+        legal_actions,
+        play,
+        stones,
+    )
+    from gozero.go.scoring import area_score, ownership
+    from gozero.players.evaluators import Evaluator, network_evaluator, playout_evaluator
+    from gozero.players.go_game import go_game
+    from gozero.search.game import Evaluation, Game
+    from gozero.search.search import SearchConfig, SearchResult
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "GameState": "gozero.go.rules",
+    "Position": "gozero.go.rules",
+    "Rules": "gozero.go.rules",
+    "init": "gozero.go.rules",
+    "legal_actions": "gozero.go.rules",
+    "play": "gozero.go.rules",
+    "stones": "gozero.go.rules",
+    "area_score": "gozero.go.scoring",
+    "ownership": "gozero.go.scoring",
+    "Evaluation": "gozero.search.game",
+    "Game": "gozero.search.game",
+    "SearchConfig": "gozero.search.search",
+    "SearchResult": "gozero.search.search",
+    "Evaluator": "gozero.players.evaluators",
+    "network_evaluator": "gozero.players.evaluators",
+    "playout_evaluator": "gozero.players.evaluators",
+    "go_game": "gozero.players.go_game",
+}
+
+__all__ = ["__version__", "search", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "search":  # the package; calling it runs a search
+        return importlib.import_module("gozero.search")
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'gozero' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The game: boards, rules, scoring and symmetries. Imports nothing else of gozero."""

@@ -1,0 +1,322 @@
+"""Boards as tuples of 32-bit words, for one game.
+
+A board of n x n points is W uint32 scalars. A word holds ``rows_per_word`` rows of the
+board, lowest row first, each row n bits and one guard bit that is never set, so that a
+shift by one never carries a stone into the next row:
+
+    point (row, col)  ->  word row // R, bit (row % R) * (n + 1) + col
+
+Every function here is written for one game on scalars. Under ``vmap`` each word becomes a
+vector over games and every operation stays elementwise: the batch is the vector axis, and
+nothing is gathered. The same functions work on words of any common shape, which is how a
+list of T past boards is handled in one go (words of shape [T]).
+
+Only `flood` has a loop; it says below how it runs over a batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+Board = tuple[jax.Array, ...]
+"""W uint32 words, scalars for one game."""
+
+NO_POINT = -1
+"""The point that is no point: sentinel of ko and of `point_of` on an empty board."""
+
+WORD_BITS = 32
+_SWEEPS_PER_CHECK = 4  # flood sweeps between two tests for convergence
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How the points of an n x n board lie in words (static, made by `layout`)."""
+
+    size: int
+    stride: int  # bits from a point to the one below it in the same word
+    rows_per_word: int  # R
+    num_words: int  # W
+    full: tuple[np.uint32, ...]  # every point of the board
+    edge: tuple[np.uint32, ...]  # the points of the first line
+
+    @property
+    def num_points(self) -> int:
+        return self.size * self.size
+
+    @property
+    def last_row_shift(self) -> np.uint32:
+        """Bits from a word's first row to its last."""
+        return np.uint32(self.stride * (self.rows_per_word - 1))
+
+
+@functools.lru_cache(maxsize=None)
+def layout(size: int) -> Layout:
+    """The layout of a size x size board."""
+    stride = size + 1
+    rows_per_word = min(size, WORD_BITS // stride)
+    num_words = -(-size // rows_per_word)
+
+    def words(points):
+        out = [0] * num_words
+        for row, col in points:
+            out[row // rows_per_word] |= 1 << ((row % rows_per_word) * stride + col)
+        return tuple(np.uint32(word) for word in out)
+
+    points = [(row, col) for row in range(size) for col in range(size)]
+    first_line = [p for p in points if {0, size - 1} & set(p)]
+    return Layout(size, stride, rows_per_word, num_words, words(points), words(first_line))
+
+
+# --- sets of points -------------------------------------------------------------------
+
+
+def empty(lay: Layout) -> Board:
+    return (jnp.uint32(0),) * lay.num_words
+
+
+def union(a: Board, b: Board) -> Board:
+    return tuple(x | y for x, y in zip(a, b, strict=True))
+
+
+def union_all(boards: Sequence[Board]) -> Board:
+    return functools.reduce(union, boards)
+
+
+def intersection(a: Board, b: Board) -> Board:
+    return tuple(x & y for x, y in zip(a, b, strict=True))
+
+
+def difference(a: Board, b: Board) -> Board:
+    return tuple(x & ~y for x, y in zip(a, b, strict=True))
+
+
+def complement(lay: Layout, a: Board) -> Board:
+    """The points of the board that are not in `a`."""
+    return tuple(full & ~x for full, x in zip(lay.full, a, strict=True))
+
+
+def where(condition: jax.Array, a: Board, b: Board) -> Board:
+    return tuple(jnp.where(condition, x, y) for x, y in zip(a, b, strict=True))
+
+
+def keep(condition: jax.Array, a: Board) -> Board:
+    """`a` where the condition holds, the empty board elsewhere."""
+    return tuple(jnp.where(condition, x, np.uint32(0)) for x in a)
+
+
+def any_of(a: Board) -> jax.Array:
+    """bool[]: is there a point in `a`?"""
+    return functools.reduce(lambda x, y: x | y, a) != 0
+
+
+def count(a: Board) -> jax.Array:
+    """i32[]: the number of points in `a`."""
+    return sum(lax.population_count(x) for x in a).astype(jnp.int32)
+
+
+# --- points ---------------------------------------------------------------------------
+
+
+def at(lay: Layout, point: jax.Array) -> Board:
+    """The board with one point set; empty for a pass, `NO_POINT` or any other non-point."""
+    point = jnp.asarray(point, jnp.int32)
+    row, col = point // lay.size, point % lay.size
+    word = row // lay.rows_per_word
+    shift = (row % lay.rows_per_word) * lay.stride + col
+    on_board = (point >= 0) & (point < lay.num_points)
+    bit = jnp.where(on_board, np.uint32(1) << shift.astype(jnp.uint32), np.uint32(0))
+    return tuple(jnp.where(word == w, bit, np.uint32(0)) for w in range(lay.num_words))
+
+
+def point_of(lay: Layout, a: Board) -> jax.Array:
+    """i32[]: the one point of `a`, or `NO_POINT` if `a` is empty. At most one may be set."""
+    point = jnp.full(jnp.shape(a[0]), NO_POINT, jnp.int32)
+    for w, word in enumerate(a):
+        bit = (WORD_BITS - 1) - lax.clz(word).astype(jnp.int32)
+        row = w * lay.rows_per_word + bit // lay.stride
+        point = jnp.where(word != 0, row * lay.size + bit % lay.stride, point)
+    return point
+
+
+def nth_point(lay: Layout, a: Board, n: jax.Array) -> jax.Array:
+    """i32[]: the n-th point of `a` in row-major order, n from 0; 0 <= n < count(a).
+
+    Rank selection: find the word by prefix counts, then the bit by halving.
+    """
+    n = jnp.asarray(n, jnp.uint32)
+    counts = [lax.population_count(word) for word in a]
+    word, word_index, rank = a[0], jnp.int32(0), n
+    before = counts[0]
+    for w in range(1, lay.num_words):
+        here = n >= before
+        word = jnp.where(here, a[w], word)
+        word_index = jnp.where(here, w, word_index)
+        rank = jnp.where(here, n - before, rank)
+        before = before + counts[w]
+    bit = jnp.zeros_like(rank)
+    for half in (16, 8, 4, 2, 1):
+        low = word & np.uint32((1 << half) - 1)
+        below = lax.population_count(low)
+        upper = rank >= below
+        rank = jnp.where(upper, rank - below, rank)
+        bit = jnp.where(upper, bit + np.uint32(half), bit)
+        word = jnp.where(upper, word >> np.uint32(half), low)
+    bit = bit.astype(jnp.int32)
+    row = word_index * lay.rows_per_word + bit // lay.stride
+    return row * lay.size + bit % lay.stride
+
+
+# --- neighbours -----------------------------------------------------------------------
+
+
+def south(lay: Layout, a: Board) -> Board:
+    """Every point moved one row down. What leaves the board is not cleared: mask it."""
+    if lay.rows_per_word == 1:
+        return (jnp.zeros_like(a[0]), *a[:-1])
+    stride, rest = np.uint32(lay.stride), lay.last_row_shift
+    moved = [word << stride for word in a]
+    for w in range(1, lay.num_words):
+        moved[w] = moved[w] | (a[w - 1] >> rest)
+    return tuple(moved)
+
+
+def north(lay: Layout, a: Board) -> Board:
+    """Every point moved one row up. What leaves the board is not cleared: mask it."""
+    if lay.rows_per_word == 1:
+        return (*a[1:], jnp.zeros_like(a[0]))
+    stride, rest = np.uint32(lay.stride), lay.last_row_shift
+    moved = [word >> stride for word in a]
+    for w in range(lay.num_words - 1):
+        moved[w] = moved[w] | (a[w + 1] << rest)
+    return tuple(moved)
+
+
+def neighbours(lay: Layout, a: Board) -> Board:
+    """The points of the board next to a point of `a` (points of `a` among them or not)."""
+    one = np.uint32(1)
+    return tuple(
+        full & ((word << one) | (word >> one) | up | down)
+        for full, word, up, down in zip(lay.full, a, north(lay, a), south(lay, a), strict=True)
+    )
+
+
+def sides(lay: Layout, point: Board) -> tuple[Board, Board, Board, Board]:
+    """The neighbours of one point, one board a side: west, east, north, south."""
+    one = np.uint32(1)
+    west = tuple(word >> one for word in point)
+    east = tuple(word << one for word in point)
+    moved = (west, east, north(lay, point), south(lay, point))
+    return tuple(intersection(side, lay.full) for side in moved)
+
+
+# --- floods ---------------------------------------------------------------------------
+
+
+def joints(lay: Layout, a: Board) -> tuple[Board, Board]:
+    """Which points of `a` are joined to their east, and which to their south, neighbour."""
+    east = tuple(word & (word >> np.uint32(1)) for word in a)
+    return east, intersection(a, north(lay, a))
+
+
+def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> tuple[Board, ...]:
+    """Each seed board grown along the joints until nothing changes.
+
+    Args:
+      lay: the layout.
+      seeds: P boards; each grows alone.
+      joined: (east, south) as `joints` returns; unite those of two colours to grow
+        black seeds through black stones and white seeds through white ones at once.
+
+    Returns:
+      P boards.
+
+    Under ``vmap`` all games grow together until the last has converged, as one array
+    [P, W, games]: a loop whose predicate is one scalar for the batch, so nothing carried
+    is selected or copied. Trip bound: size^2 sweeps, the longest chain there is.
+    """
+    return _flood(lay)(tuple(seeds), joined)
+
+
+@functools.lru_cache(maxsize=None)
+def _flood(lay: Layout) -> Callable:
+    def grow(seeds, joined):
+        """Words of any common shape [...] -> the same; P x W x [...] inside."""
+        grown = _grow_stacked(
+            lay,
+            jnp.stack([jnp.stack(board) for board in seeds]),
+            jnp.stack(joined[0]),
+            jnp.stack(joined[1]),
+        )
+        return tuple(tuple(grown[p, w] for w in range(lay.num_words)) for p in range(len(seeds)))
+
+    one_game = custom_vmap(grow)
+
+    @one_game.def_vmap
+    def many_games(axis_size, batched, seeds, joined):
+        def along_games(is_batched, word):
+            return word if is_batched else jnp.broadcast_to(word, (axis_size,))
+
+        seeds, joined = jax.tree.map(along_games, batched, [seeds, joined])
+        return grow(seeds, joined), jax.tree.map(lambda _: True, seeds)
+
+    return one_game
+
+
+def _grow_stacked(lay: Layout, seeds, east, down):
+    """seeds u32[P, W, ...], joints u32[W, ...] -> u32[P, W, ...]."""
+    one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
+    full = np.array(lay.full, np.uint32).reshape(-1, *[1] * (east.ndim - 1))
+
+    def previous_word(x):
+        return jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
+
+    def next_word(x):
+        return jnp.concatenate([x[:, 1:], jnp.zeros_like(x[:, :1])], axis=1)
+
+    def sweep(_, x):
+        joined_down = x & down
+        grown = x | ((x & east) << one) | ((x >> one) & east)
+        if lay.rows_per_word == 1:
+            return grown | previous_word(joined_down) | (next_word(x) & down)
+        moved_down, moved_up = joined_down << stride, x >> stride
+        if lay.num_words > 1:
+            moved_down = moved_down | (previous_word(joined_down) >> rest)
+            moved_up = moved_up | (next_word(x) << rest)
+        return (grown | moved_down | (moved_up & down)) & full
+
+    def step(carry):
+        x, _ = carry
+        grown = lax.fori_loop(0, _SWEEPS_PER_CHECK, sweep, x)
+        return grown, jnp.any(grown != x)
+
+    return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
+
+
+# --- in and out -----------------------------------------------------------------------
+
+
+def unpack(lay: Layout, a: Board) -> jax.Array:
+    """Board -> bool[n * n], row-major from the top left. Words of shape [] only."""
+    shifts = [row * lay.stride + col for row in range(lay.rows_per_word) for col in range(lay.size)]
+    bits = (jnp.stack(a)[:, None] >> np.array([shifts], np.uint32)) & np.uint32(1)
+    return bits.reshape(-1)[: lay.num_points].astype(bool)
+
+
+def pack(lay: Layout, mask: jax.Array) -> Board:
+    """bool[n * n] or bool[n, n] -> Board, the inverse of `unpack`."""
+    rows = jnp.asarray(mask).reshape(lay.size, lay.size).astype(jnp.uint32)
+    columns = np.arange(lay.size, dtype=np.uint32)[None, :]
+    row_bits = jnp.sum(rows << columns, axis=1, dtype=jnp.uint32)
+    words = [jnp.uint32(0)] * lay.num_words
+    for row in range(lay.size):
+        w, r = divmod(row, lay.rows_per_word)
+        words[w] = words[w] | (row_bits[row] << np.uint32(r * lay.stride))
+    return tuple(words)

@@ -1,0 +1,76 @@
+"""Names of points: action <-> (row, col) <-> GTP vertex <-> SGF point. Plain Python.
+
+Actions are row-major from the top left; the pass is size * size. GTP letters leave out I
+and count rows from the bottom; SGF uses two letters, column then row, from the top.
+"""
+
+from __future__ import annotations
+
+GTP_COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
+
+
+def row_col(size: int, action: int) -> tuple[int, int]:
+    """(row, col) of a point, row 0 at the top.
+
+    Raises:
+      ValueError: the action is a pass or no action of this board.
+    """
+    if not 0 <= action < size * size:
+        raise ValueError(f"action {action} is not a point of a {size}x{size} board")
+    return divmod(action, size)
+
+
+def to_gtp(size: int, action: int) -> str:
+    """`action` as a GTP vertex: ``A1`` is the bottom left, ``pass`` the pass.
+
+    >>> to_gtp(9, 0), to_gtp(9, 80), to_gtp(9, 81)
+    ('A9', 'J1', 'pass')
+    """
+    if action == size * size:
+        return "pass"
+    row, col = row_col(size, action)
+    return f"{GTP_COLUMNS[col]}{size - row}"
+
+
+def from_gtp(size: int, vertex: str) -> int:
+    """The action of a GTP vertex, in either case.
+
+    >>> from_gtp(9, 'd4'), from_gtp(9, 'PASS')
+    (48, 81)
+
+    Raises:
+      ValueError: not a vertex of this board.
+    """
+    name = vertex.strip().upper()
+    if name == "PASS":
+        return size * size
+    last = f"{GTP_COLUMNS[size - 1]}{size}"
+    if len(name) < 2 or not (name[1:].isascii() and name[1:].isdigit()):
+        raise ValueError(f"invalid vertex {vertex!r}: expected A1 to {last}, or pass")
+    col, row = GTP_COLUMNS.find(name[0]), size - int(name[1:])
+    if not (0 <= col < size and 0 <= row < size):
+        raise ValueError(f"invalid vertex {vertex!r}: expected A1 to {last}, or pass")
+    return row * size + col
+
+
+def to_sgf(size: int, action: int) -> str:
+    """`action` as an SGF point: ``aa`` is the top left, the empty string the pass."""
+    if action == size * size:
+        return ""
+    row, col = row_col(size, action)
+    return chr(ord("a") + col) + chr(ord("a") + row)
+
+
+def from_sgf(size: int, point: str) -> int:
+    """The action of an SGF point; the empty string, and ``tt`` up to 19x19, are the pass.
+
+    Raises:
+      ValueError: not a point of this board.
+    """
+    if point == "" or (point == "tt" and size <= 19):
+        return size * size
+    if len(point) == 2:
+        col, row = (ord(letter) - ord("a") for letter in point)
+        if 0 <= col < size and 0 <= row < size:
+            return row * size + col
+    raise ValueError(f"invalid SGF point {point!r} for a {size}x{size} board")

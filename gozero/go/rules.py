@@ -1,0 +1,329 @@
+"""The rules of Go for one game: area scoring, simple ko or positional superko, no suicide.
+
+A `Position` is what a move needs: stones, the chains in atari, the ko point, whose turn.
+A `GameState` adds what the whole game needs: komi and the past boards that superko bans.
+Everything here is for one game; ``jax.vmap`` makes it thousands.
+
+The set of stones in atari (all stones of all chains with exactly one liberty) is part of
+the position because with it the legal moves and the captured stones follow from a few
+shifts. A move changes it only for the chain it joins, the at most four enemy chains it
+touches, and own chains that a capture frees; `play` floods those and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go import superko
+
+BLACK, WHITE = 0, 1
+KO_RULES = ("simple", "positional", "situational")
+MIN_SIZE, MAX_SIZE = 2, 19
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """Static rules of a game; hashable, so they can be a static argument of ``jax.jit``.
+
+    Attributes:
+      size: points on a side, 2 to 19.
+      ko: "simple" (a move may not recreate the board two plies back) or "positional"
+        (nor any earlier board of the game).
+      suicide: whether a play may remove its own stones; only False for now.
+      max_moves: the move limit, passes included; None for 2 * size^2.
+
+    Raises:
+      ValueError: naming the argument, what it was and what is allowed.
+    """
+
+    size: int = 9
+    ko: str = "positional"
+    suicide: bool = False
+    max_moves: int | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
+            raise ValueError(f"size: {self.size!r} is not a whole number")
+        if not MIN_SIZE <= self.size <= MAX_SIZE:
+            raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
+        if self.ko not in KO_RULES:
+            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use 'simple' or 'positional'")
+        if self.ko == "situational":
+            raise ValueError("ko: 'situational' is not there yet; use 'simple' or 'positional'")
+        if self.suicide:
+            raise ValueError("suicide: True is not there yet; use suicide=False")
+        if self.max_moves is not None and not 1 <= self.max_moves < 2**15:
+            raise ValueError(f"max_moves: {self.max_moves} is not from 1 to {2**15 - 1}")
+
+    @property
+    def num_points(self) -> int:
+        return self.size * self.size
+
+    @property
+    def num_actions(self) -> int:
+        """Every point, row-major from the top left, and the pass."""
+        return self.num_points + 1
+
+    @property
+    def pass_action(self) -> int:
+        return self.num_points
+
+    @property
+    def move_limit(self) -> int:
+        return 2 * self.num_points if self.max_moves is None else self.max_moves
+
+    @property
+    def layout(self) -> bb.Layout:
+        return bb.layout(self.size)
+
+
+class Position(flax.struct.PyTreeNode):
+    """What the next move depends on, superko apart: 42 bytes at 9x9, 234 at 19x19."""
+
+    black: bb.Board  # W x u32[]
+    white: bb.Board  # W x u32[]
+    atari: bb.Board  # W x u32[]: stones of either colour whose chain has exactly one liberty
+    ko: jax.Array  # i16[]: the point simple ko bans, NO_POINT if none
+    ply: jax.Array  # i16[]: moves played, passes included
+    passes: jax.Array  # i8[]: passes in a row, at most 2
+    to_play: jax.Array  # i8[]: BLACK or WHITE
+
+
+class GameState(flax.struct.PyTreeNode):
+    """A game: its position, its komi, and the past that its ko rule needs."""
+
+    position: Position
+    komi: jax.Array  # f32[]: points for White; may differ from game to game
+    truncated: jax.Array  # bool[]: ended by the move limit
+    past: superko.Past | None  # None under simple ko
+
+    @property
+    def to_play(self) -> jax.Array:
+        """i32[]: 0 Black, 1 White."""
+        return self.position.to_play.astype(jnp.int32)
+
+    @property
+    def terminated(self) -> jax.Array:
+        """bool[]: two passes in a row ended the game."""
+        return self.position.passes >= 2
+
+    @property
+    def ended(self) -> jax.Array:
+        """bool[]: terminated or truncated."""
+        return self.terminated | self.truncated
+
+
+def init(rules: Rules, komi: Any = 7.0) -> GameState:
+    """A new game on the empty board, Black to play.
+
+    Args:
+      rules: the rules.
+      komi: f32[]; any finite multiple of 0.5. Whole numbers make draws possible.
+
+    Raises:
+      ValueError: a komi that is not a finite multiple of 0.5 (checked when it is concrete).
+    """
+    return GameState(
+        position=empty_position(rules),
+        komi=jnp.asarray(_checked_komi(komi), jnp.float32),
+        truncated=jnp.bool_(False),
+        past=None if rules.ko == "simple" else superko.start(rules.layout, rules.move_limit + 1),
+    )
+
+
+def _checked_komi(komi: Any) -> Any:
+    if isinstance(komi, jax.core.Tracer):
+        return komi
+    value = np.asarray(komi, np.float64)
+    if value.shape != ():
+        raise ValueError(f"komi: shape {value.shape}; init makes one game, so komi is one number")
+    if not math.isfinite(value) or float(value) * 2 % 1 != 0:
+        raise ValueError(f"komi: {komi} is not a finite multiple of 0.5")
+    return komi
+
+
+def empty_position(rules: Rules) -> Position:
+    none = bb.empty(rules.layout)
+    return Position(
+        black=none,
+        white=none,
+        atari=none,
+        ko=jnp.int16(bb.NO_POINT),
+        ply=jnp.int16(0),
+        passes=jnp.int8(0),
+        to_play=jnp.int8(BLACK),
+    )
+
+
+def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
+    """Play one action. Assumes that it is legal: `legal_actions` decides that.
+
+    Args:
+      rules: the rules.
+      state: one game.
+      action: i32[]; a point, row-major from the top left, or ``rules.pass_action``.
+
+    Returns:
+      The game after the move; the same game if it had ended.
+    """
+    ended = state.ended
+    moved = play_position(rules, state.position, action)
+    position = jax.tree.map(lambda old, new: jnp.where(ended, old, new), state.position, moved)
+    past = state.past
+    if past is not None:
+        # Board `ply` is the present one: where the game had ended this rewrites what is there.
+        past = superko.record(rules.layout, past, position.ply, position.black, position.white)
+    over_limit = (position.ply >= rules.move_limit) & (position.passes < 2)
+    return state.replace(position=position, past=past, truncated=over_limit)
+
+
+def play_position(rules: Rules, position: Position, action: jax.Array) -> Position:
+    """Play one legal action on a position that has not ended; knows no past and no limit."""
+    lay = rules.layout
+    action = jnp.asarray(action, jnp.int32)
+    is_pass = action >= rules.pass_action
+    white_moves = position.to_play == WHITE
+    placed = bb.at(lay, action)
+    own = bb.union(bb.where(white_moves, position.white, position.black), placed)
+    opponent = bb.where(white_moves, position.black, position.white)
+
+    own, opponent, atari, captured, lone = _place(lay, placed, own, opponent, position.atari)
+
+    ko = jnp.where(lone & (bb.count(captured) == 1), bb.point_of(lay, captured), bb.NO_POINT)
+    return Position(
+        black=bb.where(white_moves, opponent, own),
+        white=bb.where(white_moves, own, opponent),
+        atari=atari,
+        ko=ko.astype(jnp.int16),
+        ply=position.ply + jnp.int16(1),
+        passes=jnp.where(is_pass, position.passes + jnp.int8(1), jnp.int8(0)),
+        to_play=jnp.int8(WHITE) - position.to_play,
+    )
+
+
+def _place(lay: bb.Layout, placed: bb.Board, own: bb.Board, opponent: bb.Board, atari: bb.Board):
+    """The board after a stone: (own, opponent, atari, captured, lone).
+
+    `own` holds the placed stone already; `placed` is empty for a pass, and then nothing
+    changes. `lone`: the stone joined no other and has one liberty, which makes a capture of
+    one stone a ko.
+    """
+    own_east, own_south = bb.joints(lay, own)
+    their_east, their_south = bb.joints(lay, opponent)
+    joined = (bb.union(own_east, their_east), bb.union(own_south, their_south))
+
+    # One plane a side carries the enemy chain there. The own chain and the own chains that
+    # a capture frees ride along in the first two: the colours tell them apart.
+    touched = [bb.intersection(side, opponent) for side in bb.sides(lay, placed)]
+    dying = bb.intersection(bb.union_all(touched), atari)
+    # What a capture frees is known only when the captured chains are: they grow first, in a
+    # flood that is empty, and so costs one check, unless something dies.
+    (captured,) = bb.flood(lay, [dying], (their_east, their_south))
+    freed = bb.intersection(bb.intersection(bb.neighbours(lay, captured), own), atari)
+    seeds = [
+        bb.union(touched[0], placed),
+        bb.union(touched[1], freed),
+        touched[2],
+        touched[3],
+    ]
+    chains = bb.flood(lay, seeds, joined)
+
+    opponent = bb.difference(opponent, captured)
+    vacant = bb.complement(lay, bb.union(own, opponent))
+    joined_chain = bb.intersection(chains[0], own)
+    freed_chains = bb.intersection(chains[1], own)
+
+    def in_atari(chain):
+        return bb.count(bb.intersection(bb.neighbours(lay, chain), vacant)) == 1
+
+    still = bb.difference(bb.difference(bb.difference(atari, captured), freed_chains), joined_chain)
+    now = [bb.keep(in_atari(joined_chain), joined_chain)]
+    for chain in chains:
+        enemy = bb.intersection(chain, opponent)
+        now.append(bb.keep(in_atari(enemy), enemy))
+    after = bb.union_all([still, *now])
+    lone = ~bb.any_of(bb.difference(joined_chain, placed)) & bb.any_of(now[0])
+    return own, opponent, after, captured, lone
+
+
+def legal_actions(rules: Rules, state: GameState) -> jax.Array:
+    """bool[A]: the legal actions, exact under the ko rule over the whole game.
+
+    A pass is always legal; once the game has ended it is the only legal action.
+    """
+    position = state.position
+    points = legal_points(rules, position)
+    if state.past is not None:
+        points = bb.difference(points, _banned_in_game(rules, state))
+    return action_mask(rules, bb.keep(~state.ended, points))
+
+
+def _banned_in_game(rules: Rules, state: GameState) -> bb.Board:
+    """Superko's points: every past board but the last two counts.
+
+    The present board lacks no stone of the mover, and the one before it is the ko point's.
+    """
+    position = state.position
+    return superko.banned_by_past(
+        rules.layout,
+        state.past,
+        position.ply.astype(jnp.int32) - 1,
+        position.black,
+        position.white,
+        position.to_play,
+    )
+
+
+def legal_points(rules: Rules, position: Position) -> bb.Board:
+    """The points where a play is legal under simple ko.
+
+    An empty point is legal if it has an empty neighbour, joins an own chain with a liberty
+    to spare, or captures: dilate(empty | own not in atari | opponent in atari).
+    """
+    lay = rules.layout
+    white_moves = position.to_play == WHITE
+    own = bb.where(white_moves, position.white, position.black)
+    opponent = bb.where(white_moves, position.black, position.white)
+    vacant = bb.complement(lay, bb.union(own, opponent))
+    support = bb.union_all(
+        [vacant, bb.difference(own, position.atari), bb.intersection(opponent, position.atari)]
+    )
+    playable = bb.intersection(vacant, bb.neighbours(lay, support))
+    return bb.difference(playable, bb.at(lay, position.ko))
+
+
+def action_mask(rules: Rules, points: bb.Board) -> jax.Array:
+    """bool[A]: the points of a board, and the pass."""
+    return jnp.concatenate([bb.unpack(rules.layout, points), jnp.ones(1, bool)])
+
+
+def stones(rules: Rules, state: GameState) -> jax.Array:
+    """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
+    position = state.position
+    black = bb.unpack(rules.layout, position.black).astype(jnp.int8)
+    white = bb.unpack(rules.layout, position.white).astype(jnp.int8)
+    return (black - white).reshape(rules.size, rules.size)
+
+
+def with_to_play(state: GameState, colour: int) -> GameState:
+    """The same board with `colour` to play, as GTP and handicap need; a no-op if it is his turn.
+
+    Giving the turn away is not a pass: it ends no game. It clears the ko point, as a pass does,
+    and passes in a row.
+    """
+    position = state.position
+    same = position.to_play == colour
+    turned = position.replace(
+        ko=jnp.where(same, position.ko, jnp.int16(bb.NO_POINT)),
+        passes=jnp.where(same, position.passes, jnp.int8(0)),
+        to_play=jnp.asarray(colour, jnp.int8),
+    )
+    return state.replace(position=turned)

@@ -1,0 +1,50 @@
+"""Area scoring: a point belongs to a colour if it holds its stone or reaches only its stones."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go.rules import GameState, Position, Rules
+
+
+def territory(rules: Rules, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
+    """(Black's area, White's area), stones included; points that reach both are nobody's."""
+    lay = rules.layout
+    vacant = bb.complement(lay, bb.union(black, white))
+    beside = [bb.intersection(bb.neighbours(lay, stones), vacant) for stones in (black, white)]
+    near_black, near_white = bb.flood(lay, beside, bb.joints(lay, vacant))
+    return (
+        bb.union(black, bb.difference(near_black, near_white)),
+        bb.union(white, bb.difference(near_white, near_black)),
+    )
+
+
+def area_difference(rules: Rules, position: Position) -> jax.Array:
+    """i32[]: Black's area minus White's, before komi."""
+    black, white = territory(rules, position.black, position.white)
+    return bb.count(black) - bb.count(white)
+
+
+def area_score(rules: Rules, state: GameState) -> jax.Array:
+    """f32[]: Black's area - White's area - komi. Dead stones count as they stand."""
+    return area_difference(rules, state.position).astype(jnp.float32) - state.komi
+
+
+def ownership(rules: Rules, state: GameState) -> jax.Array:
+    """i8[size, size]: +1 Black's area, -1 White's, 0 neither; row 0 at the top."""
+    black, white = territory(rules, state.position.black, state.position.white)
+    owner = bb.unpack(rules.layout, black).astype(jnp.int8) - bb.unpack(rules.layout, white)
+    return owner.astype(jnp.int8).reshape(rules.size, rules.size)
+
+
+def result_text(score: float, *, unfinished: bool = False) -> str:
+    """A score as SGF and GTP write it: ``B+3.5``, ``W+0.5``, ``0`` for a draw."""
+    if unfinished:
+        return "?"
+    if score == 0:
+        return "0"
+    margin = np.format_float_positional(abs(float(score)), trim="-")
+    return f"{'B' if score > 0 else 'W'}+{margin}"
