@@ -47,7 +47,27 @@ _HOME = {
     "go_game": "gozero.players.go_game",
 }
 
-__all__ = ["__version__", "search", *_HOME]
+__all__ = [
+    "Evaluation",
+    "Evaluator",
+    "Game",
+    "GameState",
+    "Position",
+    "Rules",
+    "SearchConfig",
+    "SearchResult",
+    "__version__",
+    "area_score",
+    "go_game",
+    "init",
+    "legal_actions",
+    "network_evaluator",
+    "ownership",
+    "play",
+    "playout_evaluator",
+    "search",
+    "stones",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -57,7 +57,7 @@ class Layout:
         return np.uint32(self.stride * (self.rows_per_word - 1))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def layout(size: int) -> Layout:
     """The layout of a size x size board."""
     stride = size + 1
@@ -245,15 +245,15 @@ def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> t
     return _flood(lay)(tuple(seeds), joined)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _flood(lay: Layout) -> Callable:
     def grow(seeds, joined):
         """Words of any common shape [...] -> the same; P x W x [...] inside."""
         grown = _grow_stacked(
             lay,
             jnp.stack([jnp.stack(board) for board in seeds]),
-            jnp.stack(joined[0]),
-            jnp.stack(joined[1]),
+            jnp.stack(joined[0])[None],
+            jnp.stack(joined[1])[None],
         )
         return tuple(tuple(grown[p, w] for w in range(lay.num_words)) for p in range(len(seeds)))
 
@@ -271,9 +271,9 @@ def _flood(lay: Layout) -> Callable:
 
 
 def _grow_stacked(lay: Layout, seeds, east, down):
-    """seeds u32[P, W, ...], joints u32[W, ...] -> u32[P, W, ...]."""
+    """seeds u32[P, W, ...], joints u32[1, W, ...] -> u32[P, W, ...]."""
     one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
-    full = np.array(lay.full, np.uint32).reshape(-1, *[1] * (east.ndim - 1))
+    full = np.array(lay.full, np.uint32).reshape(1, -1, *[1] * (east.ndim - 2))
 
     def previous_word(x):
         return jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)

@@ -15,7 +15,7 @@ import numpy as np
 NUM_SYMMETRIES = 8
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def permutations(size: int) -> np.ndarray:
     """i32[8, size^2 + 1]: new[i] = old[table[k, i]] moves a row of actions by symmetry k."""
     grid = np.arange(size * size, dtype=np.int32).reshape(size, size)
@@ -26,7 +26,7 @@ def permutations(size: int) -> np.ndarray:
     return np.stack(maps).astype(np.int32)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def inverses(size: int) -> np.ndarray:
     """i32[8, size^2 + 1]: the tables that undo `permutations`."""
     return np.argsort(permutations(size), axis=1).astype(np.int32)
