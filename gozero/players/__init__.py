@@ -1,0 +1,1 @@
+"""Players of Go: the game, its evaluators, self-play."""

@@ -1,0 +1,45 @@
+"""Noise on the root's priors."""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+
+
+def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:
+    """A symmetric Dirichlet sample over the legal actions.
+
+    Gammas are drawn by their logarithm: at the small alphas of large boards most of them
+    are too small for f32.
+
+    Args:
+      key: PRNG key.
+      legal: bool[A], at least one True.
+      alpha: the concentration; AlphaGo Zero uses 0.03 on 19x19.
+
+    Returns:
+      f32[A], summing to 1; 0 where illegal.
+    """
+    log_gamma = jax.random.loggamma(key, alpha, legal.shape)
+    return jax.nn.softmax(jnp.where(legal, log_gamma, -jnp.inf))
+
+
+def add_dirichlet(key: jax.Array, prior: jax.Array, alpha: float, fraction: float) -> jax.Array:
+    """P <- (1 - fraction) P + fraction noise, Silver et al. (2017), Methods.
+
+    Args:
+      key: PRNG key.
+      prior: f32[A]; -inf where illegal, and so it stays.
+      alpha: the Dirichlet concentration.
+      fraction: the weight of the noise, 0.25 in the paper.
+    """
+    chex.assert_rank(prior, 1)
+    legal = prior >= 0
+    noisy = (1.0 - fraction) * prior + fraction * dirichlet(key, legal, alpha)
+    return jnp.where(legal, noisy, -jnp.inf)
+
+
+def board_alpha(num_points: int) -> float:
+    """AlphaGo Zero's 0.03 at 361 points, scaled so that the sum over points is the same."""
+    return 0.03 * 361 / num_points

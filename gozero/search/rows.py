@@ -1,0 +1,85 @@
+"""Rows of the tree's arrays: read them, write them, add to them.
+
+B trees of N nodes share flat arrays of R = B * N rows; node n of tree b is row b * N + n.
+A row index of R or more is dropped by the writers: that is how a masked write is said.
+This is the one place that differs by platform (scatters here).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def read(array: jax.Array, rows: jax.Array) -> jax.Array:
+    """array [R, ...] at rows i32[...], all inside the array."""
+    return array.at[rows].get(mode="promise_in_bounds")
+
+
+def read_edges(array: jax.Array, rows: jax.Array, actions: jax.Array) -> jax.Array:
+    """array [R, A] at (rows, actions), each i32[...], all inside the array."""
+    return array.at[rows, actions].get(mode="promise_in_bounds")
+
+
+def write(array: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
+    """array [R, ...] with values written at rows i32[B], no row twice; rows >= R are dropped."""
+    values = values.astype(array.dtype)
+    return array.at[rows].set(values, mode="drop", unique_indices=True)
+
+
+def write_edges(array: jax.Array, rows: jax.Array, actions: jax.Array, values: jax.Array):
+    """array [R, A] with values written at (rows, actions), i32[B], no row twice."""
+    values = values.astype(array.dtype)
+    return array.at[rows, actions].set(values, mode="drop", unique_indices=True)
+
+
+def add_edges(array: jax.Array, rows: jax.Array, actions: jax.Array, amounts: jax.Array):
+    """array [R, A] with amounts added at (rows, actions), i32[...]; rows >= R are dropped."""
+    return array.at[rows, actions].add(amounts, mode="drop")
+
+
+class Codec(NamedTuple):
+    """How a position lies in a row: its leaves of one dtype side by side (static)."""
+
+    treedef: Any
+    leaves: tuple[tuple[str, tuple[int, ...]], ...]  # (dtype, shape) of each leaf
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """One matrix of rows for each, in this order."""
+        return tuple(sorted({dtype for dtype, _ in self.leaves}))
+
+
+def codec_of(positions: Any) -> Codec:
+    """The codec of positions with a leading batch axis (arrays or their shapes)."""
+    leaves, treedef = jax.tree.flatten(positions)
+    return Codec(treedef, tuple((np.dtype(x.dtype).name, tuple(x.shape[1:])) for x in leaves))
+
+
+def encode(codec: Codec, positions: Any) -> tuple[jax.Array, ...]:
+    """Positions with leading axes [...] -> one matrix [..., width] for each dtype."""
+    leaves = jax.tree.leaves(positions)
+    matrices = []
+    for dtype in codec.dtypes:
+        columns = []
+        for leaf, (name, shape) in zip(leaves, codec.leaves, strict=True):
+            if name == dtype:
+                columns.append(leaf.reshape(*leaf.shape[: leaf.ndim - len(shape)], -1))
+        matrices.append(jnp.concatenate(columns, axis=-1))
+    return tuple(matrices)
+
+
+def decode(codec: Codec, matrices: tuple[jax.Array, ...]) -> Any:
+    """The inverse of `encode`."""
+    start = dict.fromkeys(codec.dtypes, 0)
+    matrix_of = dict(zip(codec.dtypes, matrices, strict=True))
+    leaves = []
+    for dtype, shape in codec.leaves:
+        width = int(np.prod(shape, dtype=np.int64))
+        columns = matrix_of[dtype][..., start[dtype] : start[dtype] + width]
+        leaves.append(columns.reshape(*columns.shape[:-1], *shape))
+        start[dtype] += width
+    return jax.tree.unflatten(codec.treedef, leaves)

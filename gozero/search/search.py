@@ -1,0 +1,334 @@
+"""Search B trees in lockstep: descend, expand, evaluate, back up.
+
+This file is the batch boundary: the game and the rules of selection know one game, the
+functions here have a leading axis B and are never vmapped.
+
+How the loop keeps the trees in place (law 2 of the design): no loop carries a tree under a
+batched predicate. A descent reads the tree and carries node indices and the path; a step
+then writes each array once, at rows that depend on what was read, so that XLA has no reason
+to keep the old copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero.search import backup, move_choice, noise, rows, selection, targets
+from gozero.search import tree as trees
+from gozero.search.game import Evaluate, Evaluation, Game, Trail
+from gozero.search.tree import NO_NODE, ROOT, Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchConfig:
+    """Static settings of a search.
+
+    Attributes:
+      num_simulations: leaves visited by each tree, the root's evaluation not counted.
+      capacity: nodes a tree has room for; None for num_simulations + 1, the least it needs.
+      max_depth: a node this deep is evaluated, not expanded.
+      select: the selection rule, ``selection.Edges -> f32[A]``.
+      dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
+      dirichlet_alpha: its concentration.
+      temperature: of the action drawn from the visits; 0 for the most visited.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    num_simulations: int = 64
+    capacity: int | None = None
+    max_depth: int = 64
+    select: Callable[[selection.Edges], jax.Array] = selection.Puct()
+    dirichlet_fraction: float = 0.0
+    dirichlet_alpha: float = 0.03
+    temperature: float = 0.0
+
+    def __post_init__(self):
+        if not 1 <= self.num_simulations <= trees.MAX_VISITS:
+            raise ValueError(
+                f"num_simulations: {self.num_simulations} is not from 1 to {trees.MAX_VISITS} "
+                "(the most that a fixed-point value sum holds)"
+            )
+        if self.capacity is not None and self.capacity <= self.num_simulations:
+            raise ValueError(
+                f"capacity: {self.capacity} nodes do not hold the root and "
+                f"{self.num_simulations} simulations; use at least {self.num_simulations + 1}"
+            )
+        if self.max_depth < 1:
+            raise ValueError(f"max_depth: {self.max_depth} is not at least 1")
+        if not 0 <= self.dirichlet_fraction <= 1:
+            raise ValueError(f"dirichlet_fraction: {self.dirichlet_fraction} is not from 0 to 1")
+        if self.dirichlet_alpha <= 0:
+            raise ValueError(f"dirichlet_alpha: {self.dirichlet_alpha} is not above 0")
+        if self.temperature < 0:
+            raise ValueError(f"temperature: {self.temperature} is not at least 0")
+
+    @property
+    def num_nodes(self) -> int:
+        """N, the nodes a tree has room for."""
+        return self.num_simulations + 1 if self.capacity is None else self.capacity
+
+    @property
+    def path_limit(self) -> int:
+        """D, the longest path a simulation can take."""
+        return min(self.max_depth, self.num_simulations)
+
+
+class SearchResult(NamedTuple):
+    """What the search of B games found; q and value are for the player to move at the root."""
+
+    action: jax.Array  # i32[B]
+    visits: jax.Array  # i32[B, A]
+    q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
+    policy_target: jax.Array  # f32[B, A]
+    value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations
+    ok: jax.Array  # bool[B]: no evaluation was nan or infinite, and the root has a legal action
+    tree: Tree
+
+
+def search(
+    game: Game,
+    evaluate: Evaluate,
+    params: Any,
+    key: jax.Array,
+    contexts: Any,
+    roots: Any,
+    config: SearchConfig,
+    tree: Tree | None = None,
+) -> SearchResult:
+    """Monte-Carlo tree search of B games in lockstep. Call it under ``jax.jit``.
+
+    Args:
+      game: the game; static.
+      evaluate: ``(params, key, observations[M]) -> Evaluation[M]``; static.
+      params: handed to `evaluate`.
+      key: PRNG key for noise, ties, the drawn action, and the evaluator.
+      contexts: the games up to the roots, a pytree with a leading axis [B].
+      roots: positions with a leading axis [B].
+      config: static settings.
+      tree: trees of the last move to go on from; not there yet, leave it None.
+
+    Returns:
+      A `SearchResult`. A game that is over at its root has no visits.
+
+    Raises:
+      ValueError: contexts and roots of different batch sizes, or a tree.
+    """
+    if tree is not None:
+        raise ValueError("tree: going on from an earlier tree is not there yet; use tree=None")
+    _check_batch(contexts, roots)
+    noise_key, choice_key, salt_key, evaluation_key = jax.random.split(key, 4)
+    num_trees = jax.tree.leaves(roots)[0].shape[0]
+    salts = jax.random.bits(salt_key, (num_trees,), jnp.uint32)
+
+    tree = trees.allocate(roots, game.num_actions, config.num_nodes)
+    tree, ok = _plant(
+        game, evaluate, params, evaluation_key, noise_key, contexts, roots, config, tree
+    )
+
+    def simulate(i, carry):
+        tree, ok = carry
+        step_key = jax.random.fold_in(evaluation_key, i + 1)
+        path, leaf = _descend(tree, salts, config)
+        return _grow(game, evaluate, params, step_key, contexts, config, tree, path, leaf, ok)
+
+    tree, ok = lax.fori_loop(0, config.num_simulations, simulate, (tree, ok))
+    return _summary(tree, ok, choice_key, config)
+
+
+def _check_batch(contexts: Any, roots: Any) -> None:
+    sizes = {x.shape[:1] for x in jax.tree.leaves((contexts, roots))}
+    if len(sizes) != 1 or () in sizes:
+        raise ValueError(
+            f"contexts and roots: leading axes {sorted(sizes)} differ; give every leaf the same [B]"
+        )
+
+
+class _Leaf(NamedTuple):
+    """Where each tree's descent ended."""
+
+    node: jax.Array  # i32[B]: the last node on the way
+    action: jax.Array  # i32[B]: the untried action there; of no meaning if the node is closed
+    closed: jax.Array  # bool[B]: the node itself is the leaf
+
+
+def _plant(
+    game, evaluate, params, key, noise_key, contexts, roots, config, tree: Tree
+) -> tuple[Tree, jax.Array]:
+    """Evaluate the roots and write them as node 0 of each tree."""
+    num_trees = tree.num_trees
+    stacked = jax.tree.map(
+        lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit, *x.shape[1:])), roots
+    )
+    trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
+    judged = _judge(game, evaluate, params, key, contexts, roots, trail)
+    prior = judged.prior
+    if config.dirichlet_fraction > 0:
+        keys = jax.random.split(noise_key, num_trees)
+        prior = jax.vmap(noise.add_dirichlet, in_axes=(0, 0, None, None))(
+            keys, prior, config.dirichlet_alpha, config.dirichlet_fraction
+        )
+    row = tree.row(ROOT)
+    tree = tree.replace(
+        prior=rows.write(tree.prior, row, prior),
+        value=rows.write(tree.value, row, judged.value),
+        closed=rows.write(tree.closed, row, judged.over),
+        positions=trees.write_positions(tree, row, roots),
+        size=tree.size + 1,
+    )
+    return tree, judged.ok
+
+
+def _descend(tree: Tree, salts: jax.Array, config: SearchConfig) -> tuple[backup.Path, _Leaf]:
+    """Follow the selection rule from each root to an untried action or a closed node.
+
+    Carries indices and the path only; the tree is read. Trip bound: max_depth + 1, for
+    nodes at the depth limit are closed.
+    """
+    num_levels = config.path_limit + 1
+    num_trees = tree.num_trees
+
+    def pick(node, row):
+        visits = rows.read(tree.visits, row)
+        sums = trees.to_float(rows.read(tree.value_sum, row))
+        q = sums / jnp.maximum(visits, 1).astype(jnp.float32)
+        edges = selection.Edges(rows.read(tree.prior, row), visits, q)
+        scores = jax.vmap(config.select)(edges)
+        priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(
+            salts, node, tree.num_actions
+        )
+        return jax.vmap(selection.choose)(scores, priority)
+
+    def level_down(carry):
+        live, level, node, action, nodes, actions = carry
+        row = tree.row(node)
+        open_node = live & ~rows.read(tree.closed, row)
+        chosen = pick(node, row)
+        child = rows.read_edges(tree.children, row, chosen).astype(jnp.int32)
+        nodes = nodes.at[level].set(jnp.where(open_node, node, NO_NODE))
+        actions = actions.at[level].set(chosen)
+        action = jnp.where(open_node, chosen, action)
+        live = open_node & (child != NO_NODE)
+        return live, level + 1, jnp.where(live, child, node), action, nodes, actions
+
+    zeros = jnp.zeros(num_trees, jnp.int32)
+    start = (
+        jnp.ones(num_trees, bool),
+        jnp.int32(0),
+        zeros,
+        zeros,
+        jnp.full((num_levels, num_trees), NO_NODE, jnp.int32),
+        jnp.zeros((num_levels, num_trees), jnp.int32),
+    )
+    _, _, node, action, nodes, actions = lax.while_loop(
+        lambda carry: jnp.any(carry[0]), level_down, start
+    )
+    length = jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32)
+    closed = rows.read(tree.closed, tree.row(node))
+    return backup.Path(nodes, actions, length), _Leaf(node, action, closed)
+
+
+def _grow(
+    game, evaluate, params, key, contexts, config, tree: Tree, path: backup.Path, leaf: _Leaf, ok
+) -> tuple[Tree, jax.Array]:
+    """Add each tree's new node, and back its value up; a closed leaf's own value goes up again."""
+    trail = _read_trail(tree, path, config)
+    parents = jax.vmap(_last)(trail)
+    positions = jax.vmap(game.play)(parents, leaf.action)
+    judged = _judge(game, evaluate, params, key, contexts, positions, trail)
+
+    # A closed leaf adds nothing: its writes go to rows outside the tree, each its own.
+    outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32)
+    row = jnp.where(leaf.closed, outside, tree.row(tree.size))
+    leaf_row = tree.row(leaf.node)
+    edge_row = jnp.where(leaf.closed, outside, leaf_row)
+    value = jnp.where(leaf.closed, rows.read(tree.value, leaf_row), judged.value)
+    visits, value_sum = backup.backup_mean(tree, path, value)
+    tree = tree.replace(
+        prior=rows.write(tree.prior, row, judged.prior),
+        visits=visits,
+        value_sum=value_sum,
+        children=rows.write_edges(tree.children, edge_row, leaf.action, tree.size),
+        value=rows.write(tree.value, row, value),
+        closed=rows.write(tree.closed, row, judged.over | (path.length >= config.path_limit)),
+        positions=trees.write_positions(tree, row, positions),
+        size=tree.size + ~leaf.closed,
+    )
+    return tree, ok & (judged.ok | leaf.closed)
+
+
+def _read_trail(tree: Tree, path: backup.Path, config: SearchConfig) -> Trail:
+    """The positions on the paths, as the new nodes' ancestors.
+
+    This is the step's only read of positions. The parent is taken from it and not from the
+    tree, so that what is written depends on all that was read and the write stays in place.
+    """
+    nodes = jnp.maximum(path.nodes[: config.path_limit], ROOT).T
+    return Trail(trees.read_positions(tree, tree.row(0)[:, None] + nodes), path.length)
+
+
+def _last(trail: Trail) -> Any:
+    """The last ancestor of one trail; the root's row if it is empty."""
+    last = jnp.maximum(trail.length - 1, 0)
+    return jax.tree.map(lambda x: x[last], trail.positions)
+
+
+class _Judged(NamedTuple):
+    prior: jax.Array  # f32[B, A]: -inf where illegal
+    value: jax.Array  # i32[B], fixed point: exact where the game is over
+    over: jax.Array  # bool[B]
+    ok: jax.Array  # bool[B]
+
+
+def _judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> _Judged:
+    """Legality, result and evaluation of B positions."""
+    legal = jax.vmap(game.legal)(contexts, positions, trail)
+    over, exact = jax.vmap(game.result)(contexts, positions)
+    evaluation = evaluate(params, key, jax.vmap(game.observe)(contexts, positions, trail))
+    chex.assert_shape(evaluation.prior_logits, legal.shape)
+    chex.assert_shape(evaluation.value, over.shape)
+    prior, value, ok = jax.vmap(_checked)(legal, evaluation)
+    return _Judged(
+        prior, trees.to_fixed(jnp.where(over, exact, value)), over, (ok | over) & legal.any(axis=1)
+    )
+
+
+def _checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(prior f32[A], value f32[], ok bool[]) of one position.
+
+    The prior is the softmax over the legal actions. An evaluation that is not finite counts
+    as uniform and even, so that one bad game does not spoil its neighbours.
+    """
+    logits, value = evaluation.prior_logits, evaluation.value
+    ok = jnp.isfinite(value) & jnp.all(jnp.isfinite(logits) | ~legal)
+    logits = jnp.where(ok, logits, 0.0).astype(jnp.float32)
+    prior = jax.nn.softmax(jnp.where(legal, logits, -jnp.inf))
+    return jnp.where(legal, prior, -jnp.inf), jnp.where(ok, value, 0.0), ok
+
+
+def _summary(tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig) -> SearchResult:
+    row = tree.row(ROOT)
+    prior, visits = rows.read(tree.prior, row), rows.read(tree.visits, row)
+    sums = rows.read(tree.value_sum, row)
+    q = trees.to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
+    count = 1 + jnp.sum(visits, axis=1)
+    mean = (trees.to_float(rows.read(tree.value, row)) + trees.to_float(sums.sum(axis=1))) / count
+    keys = jax.random.split(key, tree.num_trees)
+    temperature = jnp.full(tree.num_trees, config.temperature, jnp.float32)
+    return SearchResult(
+        action=jax.vmap(move_choice.by_visits)(keys, visits, prior, temperature),
+        visits=visits,
+        q=q,
+        policy_target=jax.vmap(targets.visit_policy)(visits, prior),
+        value=mean,
+        ok=ok,
+        tree=tree,
+    )
