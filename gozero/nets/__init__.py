@@ -1,0 +1,1 @@
+"""Features, the policy and value network, and its weights."""

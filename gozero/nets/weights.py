@@ -1,0 +1,144 @@
+"""Weights on disk: one ``NAME.npz`` of f32 arrays, and ``NAME.json`` that says what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pathlib
+import zipfile
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.nets import network
+from gozero.nets.features import NUM_PLANES
+from gozero.nets.network import NetworkConfig
+
+FORMAT = "gozero-weights-1"
+
+
+def save(
+    path: pathlib.Path | str,
+    params: dict,
+    config: NetworkConfig,
+    size: int,
+    **about: Any,
+) -> pathlib.Path:
+    """Write parameters to `path` (.npz) and their description beside it (.json).
+
+    Args:
+      path: the .npz file.
+      params: as `network.init` makes them.
+      config: the network's shape.
+      size: the board size that they were trained for.
+      about: anything else worth keeping: the command, the steps, the seed.
+
+    Raises:
+      ValueError: the path does not end in .npz.
+    """
+    path = _checked_name(path)
+    buffer = io.BytesIO()
+    np.savez(buffer, **{k: np.asarray(v, np.float32) for k, v in _flatten(params).items()})
+    description = {
+        "format": FORMAT,
+        "size": size,
+        "blocks": config.blocks,
+        "channels": config.channels,
+        "planes": NUM_PLANES,
+        "sha256": hashlib.sha256(buffer.getvalue()).hexdigest(),
+        **about,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(path, buffer.getvalue())
+    _replace(path.with_suffix(".json"), (json.dumps(description, indent=2) + "\n").encode())
+    return path
+
+
+def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict]:
+    """Read weights for a board size.
+
+    Returns:
+      (params, the network's shape, the whole description).
+
+    Raises:
+      ValueError: a file that is missing, damaged, of another format, another board size or
+        another shape of network; says which, and what would be right.
+    """
+    path = _checked_name(path)
+    description = _read_description(path)
+    if description["size"] != size:
+        raise ValueError(
+            f"weights {path}: made for {description['size']}x{description['size']}, "
+            f"not for {size}x{size}; use --size {description['size']} or other weights"
+        )
+    try:
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != description["sha256"]:
+            raise ValueError("its contents are not those its .json describes")
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            flat = {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"weights {path}: damaged or unreadable ({error})") from error
+    config = NetworkConfig(description["blocks"], description["channels"])
+    return _unflatten(path, flat, config), config, description
+
+
+def _checked_name(path: pathlib.Path | str) -> pathlib.Path:
+    path = pathlib.Path(path)
+    if path.suffix != ".npz":
+        raise ValueError(f"weights {path}: not a .npz file; name the .npz, its .json lies beside it")
+    return path
+
+
+def _read_description(path: pathlib.Path) -> dict:
+    beside = path.with_suffix(".json")
+    for needed in (path, beside):
+        if not needed.is_file():
+            raise ValueError(f"weights {path}: there is no file {needed}")
+    try:
+        description = json.loads(beside.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"weights {path}: {beside.name} is damaged ({error})") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ValueError(f"weights {path}: {beside.name} does not say format {FORMAT!r}")
+    whole = ("size", "blocks", "channels", "planes")
+    wrong = [name for name in whole if not isinstance(description.get(name), int)]
+    if wrong or not isinstance(description.get("sha256"), str):
+        raise ValueError(f"weights {path}: {beside.name} lacks {', '.join(wrong) or 'sha256'}")
+    if description["planes"] != NUM_PLANES:
+        raise ValueError(
+            f"weights {path}: made for {description['planes']} input planes; "
+            f"this version has {NUM_PLANES}"
+        )
+    return description
+
+
+def _flatten(params: dict) -> dict[str, Any]:
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    return {"/".join(str(key.key) for key in path): leaf for path, leaf in leaves}
+
+
+def _unflatten(path: pathlib.Path, flat: dict[str, np.ndarray], config: NetworkConfig) -> dict:
+    shapes = network.shapes(config)
+    expected = {name: leaf.shape for name, leaf in _flatten(shapes).items()}
+    found = {name: array.shape for name, array in flat.items()}
+    if found != expected:
+        odd = sorted(set(found.items()) ^ set(expected.items()))[0][0]
+        raise ValueError(
+            f"weights {path}: array {odd!r} is {found.get(odd, 'missing')}, a network of "
+            f"{config.blocks} blocks of {config.channels} needs {expected.get(odd, 'none')}"
+        )
+    if not all(np.isfinite(array).all() for array in flat.values()):
+        raise ValueError(f"weights {path}: holds nan or infinite numbers")
+    leaves = [jnp.asarray(flat[name], jnp.float32) for name in expected]
+    return jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+
+
+def _replace(path: pathlib.Path, data: bytes) -> None:
+    """Write whole or not at all."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(data)
+    partial.replace(path)
