@@ -1,0 +1,279 @@
+"""The rules against two oracles, counted move sequences, and hand-built positions."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gozero
+from gozero.go import coords
+from gozero.go import rules as go
+from tests.go.stepping import NO_LIMIT, compare_random_games, new_games, stepper
+
+QUICK = [(2, 60, 60), (3, 60, 120), (4, 40, 120), (5, 30, 120), (7, 12, 160), (9, 8, 220)]
+LARGE = [(13, 3, 320), (19, 2, 460)]
+
+
+@pytest.mark.parametrize("ko", ["simple", "positional"])
+@pytest.mark.parametrize(("size", "games", "moves"), QUICK + LARGE)
+def test_random_games_agree_with_reference_and_sgfmill(size, games, moves, ko):
+    rules = go.Rules(size=size, ko=ko, max_moves=NO_LIMIT)
+    counts = compare_random_games(rules, games, moves, seed=size)
+    assert counts["positions"] > games * 10
+    assert counts["captures"] > 0
+    if ko == "positional" and size <= 5:
+        assert counts["bans"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ko", ["simple", "positional"])
+@pytest.mark.parametrize("size", range(2, 20))
+def test_every_size_agrees_over_many_games(size, ko):
+    rules = go.Rules(size=size, ko=ko, max_moves=NO_LIMIT)
+    games = max(6, 900 // size**2)
+    counts = compare_random_games(rules, games, 3 * size**2 + 60, seed=100 + size)
+    assert counts["positions"] > games * 10
+
+
+PERFT = {
+    (2, "simple"): [5, 21, 68, 156, 316, 604, 1168, 2592, 5768],
+    (2, "positional"): [5, 21, 68, 156, 316, 604, 1088, 2184, 4184],
+    (3, "positional"): [10, 91, 738, 5281, 33384],
+    (4, "simple"): [17, 273, 4112, 57984],
+}
+
+
+@pytest.mark.parametrize(("size", "ko"), PERFT)
+def test_number_of_move_sequences(size, ko):
+    expected = PERFT[size, ko]
+    if (size, ko) == (2, "positional"):
+        # The published counts start at depth 7; the shorter ones have no earlier board to repeat.
+        assert expected[6:] == [1088, 2184, 4184]
+    rules = go.Rules(size=size, ko=ko, max_moves=30)
+    assert _perft(rules, len(expected)) == expected
+
+
+def _perft(rules, depth, chunk=512):
+    """Legal move sequences of length 1 .. depth, level by level in chunks of one shape."""
+    legal = jax.jit(jax.vmap(lambda s: go.legal_actions(rules, s) & ~s.ended))
+    play = jax.jit(jax.vmap(lambda s, a: go.play(rules, s, a)))
+    level = jax.tree.map(np.asarray, new_games(rules, 1))
+    counts = []
+    for _ in range(depth):
+        masks = _in_chunks(legal, chunk, level)
+        counts.append(int(masks.sum()))
+        parent, action = np.nonzero(masks)
+        if len(counts) < depth:
+            parents = jax.tree.map(lambda x, parent=parent: x[parent], level)
+            level = _in_chunks(play, chunk, parents, action.astype(np.int32))
+    return counts
+
+
+def _in_chunks(function, chunk, *arguments):
+    count = len(jax.tree.leaves(arguments)[0])
+    padded = jax.tree.map(lambda x: np.concatenate([x, x[:1].repeat(-count % chunk, 0)]), arguments)
+    parts = [
+        jax.tree.map(np.asarray, function(*jax.tree.map(lambda x, i=i: x[i : i + chunk], padded)))
+        for i in range(0, count, chunk)
+    ]
+    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+
+
+@functools.cache
+def mask_of(rules):
+    return jax.jit(jax.vmap(lambda s: go.legal_actions(rules, s)))
+
+
+class Game:
+    """One game played by vertices, checked against the mask at every move."""
+
+    def __init__(self, size, ko="positional", **kwargs):
+        self.rules = go.Rules(size=size, ko=ko, max_moves=NO_LIMIT, **kwargs)
+        self.step = stepper(self.rules)
+        self.state = new_games(self.rules, 1)
+        self.legal_now = np.ones(self.rules.num_actions, bool)
+
+    def play(self, *vertices):
+        for vertex in vertices:
+            assert self.legal(vertex), vertex
+            action = coords.from_gtp(self.rules.size, vertex)
+            self.state, view = self.step(self.state, jnp.array([action]))
+            self.legal_now = np.asarray(view["legal"][0])
+            self.stones = np.asarray(view["stones"][0]).reshape(self.rules.size, -1)
+        return self
+
+    def turn(self, colour):
+        """Give the turn without a pass."""
+        self.state = jax.vmap(lambda s: go.with_to_play(s, colour))(self.state)
+        self.legal_now = np.asarray(mask_of(self.rules)(self.state)[0])
+        return self
+
+    def place(self, colour, *vertices):
+        for vertex in vertices:
+            self.turn(colour).play(vertex)
+
+    def legal(self, vertex):
+        return bool(self.legal_now[coords.from_gtp(self.rules.size, vertex)])
+
+    def diagram(self):
+        return ["".join(".XO"[stone] for stone in row) for row in self.stones]
+
+
+def test_ko_is_banned_for_one_move():
+    game = Game(5, "simple").play("B3", "C3", "A2", "D2", "B1", "C1", "C2", "B2")
+    assert game.diagram() == [
+        ".....",
+        ".....",
+        ".XO..",
+        "XO.O.",
+        ".XO..",
+    ]
+    assert not game.legal("C2")
+    game.play("E5", "D5")
+    assert game.legal("C2")
+
+
+def test_snapback_is_legal():
+    """White takes one stone with a whole chain; Black takes the chain at the same point."""
+    game = Game(5)
+    game.place(go.BLACK, "A1", "A2", "E1", "E2", "B3", "C3", "D3")
+    game.place(go.WHITE, "B1", "B2", "C2", "D2")
+    game.turn(go.BLACK).play("C1", "D1")
+    assert game.diagram() == [
+        ".....",
+        ".....",
+        ".XXX.",
+        "XOOOX",
+        "XO.OX",
+    ]
+    game.play("C1")
+    assert game.diagram() == [
+        ".....",
+        ".....",
+        ".XXX.",
+        "X...X",
+        "X.X.X",
+    ]
+
+
+def test_suicide_is_illegal_and_capture_in_its_place_is_not():
+    game = Game(3).play("A2", "C3", "B1", "pass")
+    assert game.legal("A1")
+    game.play("C1")
+    assert not game.legal("A1")  # White, surrounded by A2 and B1
+
+
+@pytest.mark.parametrize(("ko", "returns"), [("simple", True), ("positional", False)])
+def test_send_two_return_one(ko, returns):
+    """Black gives two stones, White takes both, and Black's retake of one repeats the board."""
+    game = Game(5, ko)
+    game.place(go.BLACK, "B1", "C2", "D1")
+    game.place(go.WHITE, "A2", "B2")
+    assert game.diagram() == [
+        ".....",
+        ".....",
+        ".....",
+        "OOX..",
+        ".X.X.",
+    ]
+    game.turn(go.BLACK).play("A1", "C1")
+    assert game.diagram()[-1] == "..OX."
+    assert game.legal("B1") == returns
+    assert game.legal("A1")
+
+
+def test_two_passes_end_and_nothing_moves_after():
+    game = Game(5).play("C3", "pass", "pass")
+    assert bool(game.state.terminated[0])
+    assert game.legal_now.tolist() == [False] * 25 + [True]
+    again, view = game.step(game.state, jnp.array([3]))
+    jax.tree.map(np.testing.assert_array_equal, again, game.state)
+    assert bool(view["ended"][0])
+
+
+def test_one_pass_between_moves_does_not_end():
+    game = Game(5).play("C3", "pass", "D3", "pass")
+    assert not bool(game.state.ended[0])
+
+
+def test_move_limit_truncates():
+    rules = go.Rules(size=3, max_moves=4)
+    step = stepper(rules)
+    states = new_games(rules, 1)
+    for action in (0, 1, 4, 5):
+        assert not bool(states.ended[0])
+        states, view = step(states, jnp.array([action]))
+    assert bool(states.truncated[0])
+    assert not bool(states.terminated[0])
+    assert view["legal"][0].tolist() == [False] * 9 + [True]
+    after, _ = step(states, jnp.array([8]))
+    jax.tree.map(np.testing.assert_array_equal, after, states)
+
+
+def test_two_passes_at_the_limit_terminate():
+    rules = go.Rules(size=3, max_moves=2)
+    step = stepper(rules)
+    states = new_games(rules, 1)
+    for _ in range(2):
+        states, _ = step(states, jnp.array([9]))
+    assert bool(states.terminated[0])
+    assert not bool(states.truncated[0])
+
+
+def test_komi_is_an_array_that_may_differ_from_game_to_game():
+    rules = go.Rules(size=3)
+    states = jax.vmap(lambda komi: go.init(rules, komi))(jnp.array([0.5, 7.0]))
+    scores = jax.vmap(lambda s: gozero.area_score(rules, s))(states)
+    assert scores.tolist() == [-0.5, -7.0]
+
+
+def test_with_to_play_gives_the_turn_without_a_pass():
+    rules = go.Rules(size=5)
+    state = go.play(rules, go.init(rules), 12)
+    turned = go.with_to_play(state, go.BLACK)
+    assert int(turned.to_play) == go.BLACK
+    assert int(turned.position.passes) == 0
+    same = go.with_to_play(state, go.WHITE)
+    jax.tree.map(np.testing.assert_array_equal, same, state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"size": 1}, "size: 1"),
+        ({"size": 20}, "size: 20"),
+        ({"size": 9.0}, "size: 9.0"),
+        ({"ko": "super"}, "ko: 'super'"),
+        ({"ko": "situational"}, "not there yet"),
+        ({"suicide": True}, "not there yet"),
+        ({"max_moves": 0}, "max_moves: 0"),
+    ],
+)
+def test_bad_rules_say_what_is_allowed(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        go.Rules(**arguments)
+
+
+@pytest.mark.parametrize("komi", [float("nan"), float("inf"), 0.3, [0.5, 1.5]])
+def test_bad_komi(komi):
+    with pytest.raises(ValueError, match="komi"):
+        go.init(go.Rules(size=3), komi)
+
+
+def test_jit_and_vmap_change_nothing():
+    rules = go.Rules(size=4)
+    alone = [go.init(rules, 0.5)]
+    actions = [5, 6, 1, 9, 4, 10]
+    for action in actions:
+        alone.append(go.play(rules, alone[-1], action))
+    step = stepper(rules)
+    batch = new_games(rules, 3, 0.5)
+    for action in actions:
+        batch, _ = step(batch, jnp.array([action, action, 15]))
+    for lane in range(2):
+        one = jax.tree.map(lambda x, lane=lane: x[lane], batch)
+        jax.tree.map(np.testing.assert_array_equal, one, alone[-1])
