@@ -1,0 +1,58 @@
+"""Reading compiled HLO: which whole-array copies happen inside loops."""
+
+from __future__ import annotations
+
+import re
+
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{$")
+_INSTRUCTION = re.compile(r"%?([\w.\-]+) = \(?(\w+)\[([\d,]*)\]\S* ([\w\-]+)\(")
+_CALLED = re.compile(r"(?:body|condition|to_apply|calls|branch_computations)=\{?%?([\w.\-, %]+)\}?")
+_MOVES = {"copy", "copy-start", "select", "transpose"}
+
+
+def moves_in_loops(text: str, leading: int) -> list[str]:
+    """Copies, selects and transposes of arrays [leading, ...] inside a while loop's body.
+
+    A loop's body counts with everything that it calls, fusions included.
+    """
+    lines: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines():
+        match = _COMPUTATION.match(line)
+        if match:
+            name = match.group(2)
+            lines[name] = []
+        elif name:
+            lines[name].append(line)
+    inside = _reachable(lines, _loop_bodies(lines))
+    found = []
+    for computation in inside:
+        for line in lines.get(computation, ()):
+            match = _INSTRUCTION.search(line)
+            if match and match.group(4) in _MOVES:
+                shape = match.group(3).split(",")
+                if shape[0] == str(leading):
+                    found.append(f"{computation}: {line.strip()[:140]}")
+    return found
+
+
+def _loop_bodies(lines):
+    bodies = set()
+    for body in lines.values():
+        for line in body:
+            if " while(" in line:
+                bodies.update(re.findall(r"(?:body|condition)=%?([\w.\-]+)", line))
+    return bodies
+
+
+def _reachable(lines, start):
+    seen, todo = set(), list(start)
+    while todo:
+        computation = todo.pop()
+        if computation in seen:
+            continue
+        seen.add(computation)
+        for line in lines.get(computation, ()):
+            for group in _CALLED.findall(line):
+                todo += [name.strip(" %") for name in group.split(",")]
+    return seen

@@ -1,0 +1,99 @@
+"""The house: what may import what, and what importing may not do."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import gozero
+
+ROOT = pathlib.Path(__file__).parent.parent
+FLOORS = {
+    "gozero.go": 1,
+    "gozero.search": 1,
+    "gozero.montecarlo": 2,
+    "gozero.nets": 2,
+    "gozero.players": 3,
+    "gozero.apps": 4,
+    "train": 5,
+    "experiments": 6,
+}
+
+
+def room_of(module: str) -> str | None:
+    for room in FLOORS:
+        if module == room or module.startswith(room + "."):
+            return room
+    return None
+
+
+def imports(path: pathlib.Path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def sources():
+    for top in ("gozero", "train", "experiments"):
+        yield from sorted((ROOT / top).rglob("*.py"))
+
+
+def test_a_file_imports_only_from_floors_below():
+    wrong = []
+    for path in sources():
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        room = room_of(module)
+        for name in imports(path) if room else ():
+            other = room_of(name)
+            if other is None or other == room:
+                continue
+            if FLOORS[other] >= FLOORS[room]:
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert wrong == []
+
+
+def test_every_public_name_loads():
+    for name in gozero.__all__:
+        assert getattr(gozero, name) is not None, name
+    assert set(gozero.__all__) <= set(dir(gozero))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        gozero.nothing  # noqa: B018
+
+
+def test_the_search_package_is_also_the_function():
+    from gozero.search import selection
+
+    assert gozero.search.selection is selection
+    assert callable(gozero.search)
+
+
+def test_importing_everything_starts_no_backend():
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in sources()
+        if path.name != "__main__.py" and "experiments" not in path.parts
+    ]
+    code = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        "from jax._src import xla_bridge\n"
+        "sys.exit(xla_bridge.backends_are_initialized())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or "a backend was started"
+
+
+def test_no_file_is_crowded():
+    crowded = {
+        str(path.relative_to(ROOT)): lines
+        for path in [*sources(), *(ROOT / "tests").rglob("*.py")]
+        if (lines := len(path.read_text().splitlines())) > 400
+    }
+    assert crowded == {}

@@ -1,0 +1,174 @@
+"""The laws of the hot path (CONTRIBUTING.md), each as a test."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.players.evaluators import make_evaluator
+from gozero.players.go_game import go_game
+from gozero.search import tree as trees
+from gozero.search.search import SearchConfig, search
+from tests.go.stepping import new_games
+from tests.hlo import moves_in_loops
+from tests.search.judges import hash_evaluate, observe_position
+
+BATCH, SIMULATIONS = 8, 24
+CAPACITY = 31  # not SIMULATIONS + 1, so that B * N rows are not also B * D path entries
+
+
+@functools.cache
+def compiled_go_search():
+    """A search of Go with positional superko in the loop: (compiled, rows of its arrays)."""
+    rules = go.Rules(size=5)
+    game = go_game(rules, observe_position)
+    config = SearchConfig(
+        num_simulations=SIMULATIONS, capacity=CAPACITY, dirichlet_fraction=0.25
+    )
+    evaluate = hash_evaluate(rules.num_actions)
+
+    def run(states, key):
+        return search(game, evaluate, None, key, states, states.position, config)
+
+    states = new_games(rules, BATCH)
+    compiled = jax.jit(run).lower(states, jax.random.key(0)).compile()
+    return compiled, BATCH * config.num_nodes
+
+
+def primitives(jaxpr) -> set[str]:
+    """Names of every primitive in a jaxpr, those inside loops and calls included."""
+    found = set()
+    for equation in jaxpr.eqns:
+        found.add(equation.primitive.name)
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_has_equations):
+            if _has_equations(inner):
+                found |= primitives(getattr(inner, "jaxpr", inner))
+    return found
+
+
+def _has_equations(x):
+    return hasattr(x, "eqns") or hasattr(getattr(x, "jaxpr", None), "eqns")
+
+
+@pytest.mark.parametrize("size", [9, 19])
+def test_law_1_a_board_is_words_and_rules_gather_nothing(size):
+    rules = go.Rules(size=size, ko="simple")
+    state = go.init(rules)
+    lay = rules.layout
+    for board in (state.position.black, state.position.white, state.position.atari):
+        assert isinstance(board, tuple)
+        assert [(word.shape, word.dtype) for word in board] == [((), np.uint32)] * lay.num_words
+
+    def step(state, action):
+        state = go.play(rules, state, action)
+        return state, go.legal_actions(rules, state)
+
+    states = new_games(rules, 4)
+    jaxpr = jax.make_jaxpr(jax.vmap(step))(states, jnp.zeros(4, jnp.int32))
+    used = primitives(jaxpr.jaxpr)
+    assert "while" in used  # the walk does look inside
+    assert not {name for name in used if "gather" in name or "scatter" in name or "sort" in name}
+
+
+def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
+    compiled, num_rows = compiled_go_search()
+    assert moves_in_loops(compiled.as_text(), num_rows) == []
+
+
+def test_law_2_is_a_test_that_can_fail():
+    """A loop under a batched predicate that carries a tree is found by the same count."""
+    tree = jnp.zeros((BATCH, 3), jnp.int32)
+
+    def walk(row, steps):
+        def body(carry):
+            i, row = carry
+            return i + 1, row.at[i % 3].add(i)
+
+        return jax.lax.while_loop(lambda carry: carry[0] < steps, body, (0, row))[1]
+
+    compiled = jax.jit(jax.vmap(walk)).lower(tree, jnp.arange(BATCH)).compile()
+    assert moves_in_loops(compiled.as_text(), BATCH)
+
+
+@pytest.mark.parametrize(("size", "limit"), [(9, 64), (13, 128), (19, 288)])
+def test_law_3_nodes_hold_compact_positions(size, limit):
+    rules = go.Rules(size=size)
+    positions = new_games(rules, BATCH).position
+    tree = jax.eval_shape(lambda x: trees.allocate(x, rules.num_actions, 10), positions)
+    per_node = sum(int(np.prod(x.shape[1:])) * x.dtype.itemsize for x in tree.positions)
+    assert per_node <= limit
+    edges = rules.num_actions * (4 + 4 + 4 + 2)
+    total = trees.memory_bytes(positions, rules.num_actions, 10)
+    assert total == BATCH * (10 * (edges + per_node + 4 + 1) + 4)
+
+
+def test_law_5_sums_are_integers_and_do_not_depend_on_the_batch():
+    compiled, _ = compiled_go_search()
+    rules = go.Rules(size=5)
+    states = new_games(rules, BATCH)
+    result = compiled(states, jax.random.key(3))
+    assert result.tree.value_sum.dtype == jnp.int32
+    assert result.tree.value.dtype == jnp.int32
+    # Every value that went up the tree is one of the nodes' values, so the sums add up exactly.
+    shape = (BATCH, -1, rules.num_actions)
+    visits = np.asarray(result.tree.visits).reshape(shape)
+    sums = np.asarray(result.tree.value_sum).reshape(shape)
+    children = np.asarray(result.tree.children).reshape(shape)
+    values = np.asarray(result.tree.value).reshape(BATCH, -1)
+    for b in range(BATCH):
+        for node, action in zip(*np.nonzero(children[b] >= 0), strict=True):
+            child = children[b, node, action]
+            below = values[b, child] + sums[b, child].sum()
+            if not np.asarray(result.tree.closed).reshape(BATCH, -1)[b, child]:
+                assert sums[b, node, action] == -below
+                assert visits[b, node, action] == 1 + visits[b, child].sum()
+
+
+def test_law_5_the_visit_limit_is_stated_and_checked():
+    assert trees.MAX_VISITS * trees.VALUE_ONE < 2**31 <= (trees.MAX_VISITS + 1) * trees.VALUE_ONE
+    SearchConfig(num_simulations=trees.MAX_VISITS)
+    with pytest.raises(ValueError, match="fixed-point"):
+        SearchConfig(num_simulations=trees.MAX_VISITS + 1)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+def test_law_7_rules_lower_for_every_platform(platform):
+    rules = go.Rules(size=5)
+
+    def step(states, actions):
+        states = jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions)
+        return states, jax.vmap(lambda s: go.legal_actions(rules, s))(states)
+
+    arguments = new_games(rules, 2), jnp.zeros(2, jnp.int32)
+    assert_lowers(step, platform, *arguments)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+@pytest.mark.parametrize("evaluator", ["network", "playout"])
+def test_law_7_search_lowers_for_every_platform(platform, evaluator):
+    rules = go.Rules(size=5)
+    made = make_evaluator(rules, evaluator)
+    game = go_game(rules, made.observe)
+    config = SearchConfig(num_simulations=4, dirichlet_fraction=0.25, temperature=1.0)
+
+    def run(params, states, seed):
+        key = jax.random.key(seed)
+        found = search(game, made.evaluate, params, key, states, states.position, config)
+        return found.action, found.visits, found.value
+
+    assert_lowers(run, platform, made.params, new_games(rules, 2), jnp.uint32(0))
+
+
+def assert_lowers(function, platform, *arguments):
+    # A pytree with a static codec cannot be serialised; its leaves can.
+    leaves, treedef = jax.tree.flatten(arguments)
+    flat = lambda *leaves: jax.tree.leaves(function(*jax.tree.unflatten(treedef, leaves)))
+    exported = jax.export.export(jax.jit(flat), platforms=[platform])(*leaves)
+    assert exported.platforms == (platform,)
+    assert len(exported.mlir_module_serialized) > 1000

@@ -1,0 +1,71 @@
+"""Self-play folders without self-play: random games, with targets that can be learnt."""
+
+import functools
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.go import scoring
+from gozero.go.rules import Rules, init, legal_actions, play
+from gozero.players import shards
+
+
+def random_rows(rules: Rules, num_games: int, num_moves: int, seed: int = 0) -> dict:
+    """Rows of uniformly random games, as a shard holds them, in order of game, then of ply.
+
+    Never a pass while a point is legal. The games are scored after `num_moves` moves. The
+    policy target prefers points near the centre, so that there is something to learn.
+    """
+    keys = jax.random.split(jax.random.key(seed), num_games)
+    moves, score = jax.vmap(lambda key: _game(rules, num_moves, key))(keys)
+    position, legal, target, action = jax.tree.map(
+        lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), moves
+    )
+    count = num_games * num_moves
+    for_mover = np.repeat(np.asarray(score), num_moves) * np.where(position.to_play == 0, 1, -1)
+    words = {name: np.stack(getattr(position, name), 1) for name in ("black", "white", "atari")}
+    scalars = {name: getattr(position, name) for name in ("ko", "ply", "passes", "to_play")}
+    return {
+        **words,
+        **scalars,
+        "komi": np.zeros(count),
+        "legal": np.packbits(legal, axis=1),
+        "policy_target": target,
+        "action": action,
+        "root_value": np.zeros(count),
+        "outcome": np.sign(for_mover),
+        "score": for_mover,
+        "truncated": np.zeros(count, bool),
+        "game": np.repeat(np.arange(num_games), num_moves),
+    }
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _game(rules: Rules, num_moves: int, key: jax.Array):
+    """One game: ((position, legal, target, action) with an axis [num_moves], score)."""
+    away = jnp.abs(jnp.arange(rules.size) - rules.size // 2)
+    near = jnp.append(-(away[:, None] + away[None, :]).reshape(-1), -jnp.inf).astype(jnp.float32)
+
+    def move(state, key):
+        legal = legal_actions(rules, state)
+        wanted = legal.at[rules.pass_action].set(legal[:-1].sum() == 0)
+        action = jax.random.categorical(key, jnp.where(wanted, 0.0, -jnp.inf))
+        target = jax.nn.softmax(jnp.where(wanted, jnp.maximum(near, -1e9), -jnp.inf))
+        return play(rules, state, action), (state.position, legal, target, action)
+
+    state, moves = lax.scan(move, init(rules, 0.0), jax.random.split(key, num_moves))
+    return moves, scoring.area_score(rules, state)
+
+
+def write_folder(folder: pathlib.Path, size: int = 5, num_games: int = 24) -> pathlib.Path:
+    """A folder as self-play leaves it, in two shards."""
+    rules = Rules(size=size, ko="simple")
+    (folder / "shards").mkdir(parents=True)
+    for i in range(2):
+        rows = random_rows(rules, num_games // 2, 16, seed=i)
+        rows["game"] = rows["game"] + i * (num_games // 2)
+        shards.write(folder / "shards" / f"{i:06d}.npz", size, rows)
+    return folder
