@@ -82,14 +82,19 @@ def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict
             flat = {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"weights {path}: damaged or unreadable ({error})") from error
-    config = NetworkConfig(description["blocks"], description["channels"])
+    try:
+        config = NetworkConfig(description["blocks"], description["channels"])
+    except ValueError as error:
+        raise ValueError(f"weights {path}: {error}") from error
     return _unflatten(path, flat, config), config, description
 
 
 def _checked_name(path: pathlib.Path | str) -> pathlib.Path:
     path = pathlib.Path(path)
     if path.suffix != ".npz":
-        raise ValueError(f"weights {path}: not a .npz file; name the .npz, its .json lies beside it")
+        raise ValueError(
+            f"weights {path}: not a .npz file; name the .npz, its .json lies beside it"
+        )
     return path
 
 

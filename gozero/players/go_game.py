@@ -16,8 +16,8 @@ import numpy as np
 from gozero.go import bitboard as bb
 from gozero.go import scoring, superko
 from gozero.go.rules import GameState, Position, Rules, action_mask, legal_points, play_position
+from gozero.hashing import mix
 from gozero.search.game import Game, Trail
-from gozero.search.selection import mix
 
 
 def go_game(rules: Rules, observe: Callable[[GameState, Position, Trail], Any]) -> Game:

@@ -96,14 +96,14 @@ def read_all(folder: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
     """
     paths = sorted((folder / "shards").glob("*.npz"))
     if not paths:
-        raise ValueError(f"data {folder}: no shards/*.npz there; give a folder that self-play wrote")
+        raise ValueError(
+            f"data {folder}: no shards/*.npz there; give a folder that self-play wrote"
+        )
     shards = [read(path) for path in paths]
     sizes = sorted({size for size, _ in shards})
     if len(sizes) > 1:
         raise ValueError(f"data {folder}: shards of several board sizes {sizes}")
-    return sizes[0], {
-        name: np.concatenate([rows[name] for _, rows in shards]) for name in _DTYPES
-    }
+    return sizes[0], {name: np.concatenate([rows[name] for _, rows in shards]) for name in _DTYPES}
 
 
 def unpack_legal(packed: np.ndarray, size: int) -> np.ndarray:

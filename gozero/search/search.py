@@ -46,7 +46,7 @@ class SearchConfig:
     num_simulations: int = 64
     capacity: int | None = None
     max_depth: int = 64
-    select: Callable[[selection.Edges], jax.Array] = selection.Puct()
+    select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
     dirichlet_fraction: float = 0.0
     dirichlet_alpha: float = 0.03
     temperature: float = 0.0
@@ -90,7 +90,7 @@ class SearchResult(NamedTuple):
     q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
     policy_target: jax.Array  # f32[B, A]
     value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations
-    ok: jax.Array  # bool[B]: no evaluation was nan or infinite, and the root has a legal action
+    ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action
     tree: Tree
 
 
@@ -296,9 +296,8 @@ def _judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> _J
     chex.assert_shape(evaluation.prior_logits, legal.shape)
     chex.assert_shape(evaluation.value, over.shape)
     prior, value, ok = jax.vmap(_checked)(legal, evaluation)
-    return _Judged(
-        prior, trees.to_fixed(jnp.where(over, exact, value)), over, (ok | over) & legal.any(axis=1)
-    )
+    value = trees.to_fixed(jnp.where(over, exact, value))
+    return _Judged(prior, value, over, ok=over | (ok & legal.any(axis=1)))
 
 
 def _checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.hashing import mix
+
 
 class Edges(NamedTuple):
     """What is known of the actions of one node, seen from the player to move there."""
@@ -85,10 +87,3 @@ def tie_break(salt: jax.Array, node: jax.Array, num_actions: int) -> jax.Array:
     action = jnp.arange(num_actions, dtype=jnp.uint32)
     seed = mix(salt + node.astype(jnp.uint32) * np.uint32(0x9E3779B9))
     return mix(seed ^ (action * np.uint32(0x85EBCA6B)))
-
-
-def mix(x: jax.Array) -> jax.Array:
-    """A bijective 32-bit integer hash: two rounds of xor-shift and odd multiplication."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.hashing import mix
 from gozero.search.game import Evaluation
-from gozero.search.selection import mix
 
 
 def hash_evaluate(num_actions: int, spread: float = 1.0, value_scale: float = 1.0):

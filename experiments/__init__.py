@@ -1,0 +1,1 @@
+"""Experiments: one folder each, run from a checkout as ``python -m experiments.NAME.run``."""

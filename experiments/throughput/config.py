@@ -1,0 +1,30 @@
+"""Settings of the throughput experiment."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import tyro
+
+SUBJECTS = ("rules", "playouts", "search", "selfplay")
+
+
+@dataclasses.dataclass(frozen=True)
+class ThroughputConfig:
+    """Measure speed, each row against a peer or a bound in the same run."""
+
+    subject: tyro.conf.Positional[Literal["rules", "playouts", "search", "selfplay"]]
+    """What to measure."""
+    json: bool = False
+    """One JSON object a line instead of a table."""
+    repeats: int = 3
+    """Timed runs of each side; the best counts."""
+    quick: bool = False
+    """Small rows only: a minute or so."""
+    seed: int = 0
+    """Of the recorded games and the roots."""
+
+    def __post_init__(self):
+        if self.repeats < 1:
+            raise ValueError(f"repeats: {self.repeats} is not at least 1")

@@ -1,0 +1,1 @@
+"""Judging positions without a network: playouts and the policies that steer them."""

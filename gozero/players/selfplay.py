@@ -1,0 +1,175 @@
+"""Self-play on the device: B lanes play in lockstep, and a finished lane starts its next game.
+
+`play_moves` is one jitted call: a scan over moves, each a search of all lanes. It returns
+what every lane did at every move; the host keeps the rows of a game until the game ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero.go import scoring
+from gozero.go.rules import GameState, Position, Rules, empty_position, init, play
+from gozero.players.evaluators import Evaluator
+from gozero.players.go_game import go_game
+from gozero.search import move_choice, noise
+from gozero.search import tree as trees
+from gozero.search.search import SearchConfig, search
+
+NO_GAME = -1
+"""The number of a lane's game once no games are left to start."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfPlayConfig:
+    """Static settings of self-play.
+
+    Attributes:
+      rules: the rules.
+      komi: points for White.
+      num_games: games to play in all.
+      batch: lanes, games played at once.
+      search: the search of every move; its temperature is not used.
+      temperature_moves: moves of a game drawn in proportion to the visits; after them the
+        most visited is played.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    rules: Rules
+    komi: float
+    num_games: int
+    batch: int
+    search: SearchConfig
+    temperature_moves: int = 16
+
+    def __post_init__(self):
+        for name, least in (("num_games", 1), ("batch", 1), ("temperature_moves", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
+        init(self.rules, self.komi)  # refuses a komi that is none
+
+
+def search_config(
+    rules: Rules, num_simulations: int, max_depth: int = 64, noise_fraction: float = 0.25
+) -> SearchConfig:
+    """The search that self-play uses: PUCT with Dirichlet noise scaled to the board."""
+    return SearchConfig(
+        num_simulations=num_simulations,
+        max_depth=max_depth,
+        dirichlet_fraction=noise_fraction,
+        dirichlet_alpha=noise.board_alpha(rules.num_points),
+    )
+
+
+class Lanes(flax.struct.PyTreeNode):
+    """The games in play; donated from call to call."""
+
+    states: GameState  # [B]
+    game: jax.Array  # i32[B]: the number of each lane's game, NO_GAME if it has none
+    next_game: jax.Array  # i32[]: the number of the next game to start
+    key: jax.Array  # PRNG key
+
+
+class Row(NamedTuple):
+    """One searched move of one lane; self-play returns them as [T, B]."""
+
+    game: jax.Array  # i32: NO_GAME: ignore the row
+    position: Position  # before the move
+    legal: jax.Array  # bool[A]
+    policy_target: jax.Array  # f32[A]
+    action: jax.Array  # i32
+    root_value: jax.Array  # f32, for the mover
+    ok: jax.Array  # bool: the search saw no nan
+    ended: jax.Array  # bool: this move ended the game
+    truncated: jax.Array  # bool: ... by the move limit
+    score: jax.Array  # f32: area score for Black after the move, komi counted
+
+
+def start(config: SelfPlayConfig, seed: int) -> Lanes:
+    """The first games, one a lane."""
+    number = jnp.arange(config.batch, dtype=jnp.int32)
+    states = jax.vmap(lambda _: init(config.rules, config.komi))(number)
+    return Lanes(
+        states=states,
+        game=jnp.where(number < config.num_games, number, NO_GAME),
+        next_game=jnp.int32(min(config.batch, config.num_games)),
+        key=jax.random.key(seed),
+    )
+
+
+def tree_bytes(config: SelfPlayConfig) -> int:
+    """Bytes of the search trees, known before they are allocated."""
+    lanes = jax.eval_shape(lambda: start(config, 0))
+    return trees.memory_bytes(
+        lanes.states.position, config.rules.num_actions, config.search.num_nodes
+    )
+
+
+def make_play_moves(
+    config: SelfPlayConfig, evaluator: Evaluator, num_moves: int
+) -> Callable[[Any, Lanes], tuple[Lanes, Row]]:
+    """``play_moves(params, lanes) -> (lanes, rows[num_moves, B])``, jitted; lanes are donated."""
+    game = go_game(config.rules, evaluator.observe)
+
+    def play_moves(params, lanes):
+        def move(lanes, _):
+            return _one_move(config, game, evaluator.evaluate, params, lanes)
+
+        return lax.scan(move, lanes, length=num_moves)
+
+    return jax.jit(play_moves, donate_argnums=1)
+
+
+def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]:
+    key, search_key, choice_key = jax.random.split(lanes.key, 3)
+    before = lanes.states
+    found = search(game, evaluate, params, search_key, before, before.position, config.search)
+    prior = found.tree.prior[found.tree.row(trees.ROOT)]
+    temperature = jnp.where(before.position.ply < config.temperature_moves, 1.0, 0.0)
+    keys = jax.random.split(choice_key, config.batch)
+    action = jax.vmap(move_choice.by_visits)(keys, found.visits, prior, temperature)
+
+    after = jax.vmap(lambda state, a: play(config.rules, state, a))(before, action)
+    row = Row(
+        game=lanes.game,
+        position=before.position,
+        legal=prior >= 0,
+        policy_target=found.policy_target,
+        action=action,
+        root_value=found.value,
+        ok=found.ok,
+        ended=after.ended,
+        truncated=after.truncated,
+        score=jax.vmap(lambda state: scoring.area_score(config.rules, state))(after),
+    )
+    return _restart_ended(config, lanes.replace(states=after, key=key)), row
+
+
+def _restart_ended(config: SelfPlayConfig, lanes: Lanes) -> Lanes:
+    """Put the next game into every lane whose game has ended.
+
+    A reset empties the position, and with its ply the history's length; the past boards stay
+    where they are, for no one looks beyond the length.
+    """
+    ended = lanes.states.ended
+    fresh = empty_position(config.rules)
+    position = jax.tree.map(
+        lambda old, new: jnp.where(ended, new, old), lanes.states.position, fresh
+    )
+    number = lanes.next_game + jnp.cumsum(ended.astype(jnp.int32)) - 1
+    number = jnp.where(number < config.num_games, number, NO_GAME)
+    started = jnp.minimum(jnp.sum(ended.astype(jnp.int32)), config.num_games - lanes.next_game)
+    return lanes.replace(
+        states=lanes.states.replace(position=position, truncated=lanes.states.truncated & ~ended),
+        game=jnp.where(ended, number, lanes.game),
+        next_game=lanes.next_game + started,
+    )

@@ -1,0 +1,127 @@
+"""Features, the network, and weights on disk."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.nets import features, network, weights
+from gozero.nets.network import NetworkConfig
+
+CONFIG = NetworkConfig(blocks=2, channels=6)
+
+
+def plane(planes, name):
+    return np.asarray(planes[..., features.PLANES.index(name)])
+
+
+def test_features_are_seen_by_the_player_to_move():
+    rules = go.Rules(size=3)
+    state = go.init(rules, 5.0)
+    for action in (0, 1, 9):  # Black A3, White B3 puts it in atari, Black passes: White to move
+        state = go.play(rules, state, action)
+    planes = features.planes(rules, state, state.position)
+    assert planes.shape == (3, 3, features.NUM_PLANES)
+    assert np.argwhere(plane(planes, "own stones")).tolist() == [[0, 1]]
+    assert np.argwhere(plane(planes, "opponent's stones")).tolist() == [[0, 0]]
+    assert plane(planes, "own stones in atari").sum() == 0
+    assert np.argwhere(plane(planes, "opponent's stones in atari")).tolist() == [[0, 0]]
+    assert (plane(planes, "White to play") == 1).all()
+    assert (plane(planes, "the opponent has just passed") == 1).all()
+    komi = plane(planes, "points that komi gives the player to move, / 20")
+    np.testing.assert_allclose(komi, 0.25)
+    assert (plane(planes, "the board (all ones)") == 1).all()
+
+
+@pytest.mark.parametrize("size", [3, 9])
+def test_one_network_fits_every_size(size):
+    params = network.init(CONFIG, jax.random.key(0))
+    planes = jax.random.normal(jax.random.key(1), (4, size, size, features.NUM_PLANES))
+    output = network.apply(CONFIG, params, planes)
+    assert output.policy_logits.shape == (4, size * size + 1)
+    assert output.value.shape == (4,)
+    assert bool((jnp.abs(output.value) <= 1).all())
+
+
+def test_parameters_are_a_plain_tree_and_depend_on_the_key():
+    first, again = (network.init(CONFIG, jax.random.key(0)) for _ in range(2))
+    other = network.init(CONFIG, jax.random.key(1))
+    assert jax.tree.structure(first) == jax.tree.structure(network.shapes(CONFIG))
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    assert not np.array_equal(first["stem"]["kernel"], other["stem"]["kernel"])
+
+
+def test_blocks_start_as_the_identity():
+    deep = network.init(NetworkConfig(blocks=3, channels=6), jax.random.key(0))
+    shallow = {k: v for k, v in deep.items() if k != "block_2" and k != "block_1"}
+    planes = jax.random.normal(jax.random.key(1), (2, 5, 5, features.NUM_PLANES))
+    a = network.apply(NetworkConfig(blocks=3, channels=6), deep, planes)
+    b = network.apply(NetworkConfig(blocks=1, channels=6), shallow, planes)
+    np.testing.assert_allclose(a.value, b.value, rtol=1e-5)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    params = network.init(CONFIG, jax.random.key(0))
+    return weights.save(tmp_path / "w.npz", params, CONFIG, size=5, steps=7), params
+
+
+def test_weights_round_trip(saved):
+    path, params = saved
+    loaded, config, about = weights.load(path, 5)
+    assert config == CONFIG
+    assert about["steps"] == 7
+    jax.tree.map(np.testing.assert_array_equal, loaded, params)
+
+
+def damage(path):
+    path.write_bytes(path.read_bytes()[:500])
+
+
+def edit(path, **changes):
+    beside = path.with_suffix(".json")
+    beside.write_text(json.dumps(json.loads(beside.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (damage, "damaged"),
+        (lambda path: path.unlink(), "there is no file"),
+        (lambda path: path.with_suffix(".json").unlink(), "there is no file"),
+        (lambda path: path.with_suffix(".json").write_text("{"), "is damaged"),
+        (lambda path: edit(path, format="x"), "does not say format"),
+        (lambda path: edit(path, size=None), "lacks size"),
+        (lambda path: edit(path, planes=3), "3 input planes"),
+        (lambda path: edit(path, channels=8), "needs"),
+        (lambda path: edit(path, blocks=0), "blocks: 0"),
+    ],
+)
+def test_bad_weights(saved, harm, says):
+    path, _ = saved
+    harm(path)
+    with pytest.raises(ValueError, match=says) as raised:
+        weights.load(path, 5)
+    assert str(path) in str(raised.value)
+
+
+def test_weights_of_another_size(saved):
+    with pytest.raises(ValueError, match="made for 5x5, not for 9x9"):
+        weights.load(saved[0], 9)
+
+
+def test_weights_with_nan(tmp_path):
+    params = jax.tree.map(lambda x: x * jnp.nan, network.init(CONFIG, jax.random.key(0)))
+    path = weights.save(tmp_path / "w.npz", params, CONFIG, size=5)
+    with pytest.raises(ValueError, match="nan"):
+        weights.load(path, 5)
+
+
+def test_the_name_must_be_npz(tmp_path):
+    with pytest.raises(ValueError, match=r"not a \.npz"):
+        weights.load(tmp_path / "w.json", 5)

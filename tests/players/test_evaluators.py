@@ -1,0 +1,65 @@
+"""Evaluators: one door for the network and for playouts."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.nets import features, network, weights
+from gozero.nets.network import NetworkConfig
+from gozero.players.evaluators import make_evaluator
+from gozero.search.game import Trail
+from tests.go.stepping import new_games
+
+RULES = go.Rules(size=3)
+
+
+def evaluate(evaluator, states, seed=0):
+    def run(states):
+        trail = Trail(None, jnp.zeros(states.komi.shape, jnp.int32))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        return evaluator.evaluate(evaluator.params, jax.random.key(seed), seen)
+
+    return jax.jit(run)(states)
+
+
+@pytest.mark.parametrize("name", ["network", "playout"])
+def test_shapes_and_ranges(name):
+    evaluation = evaluate(make_evaluator(RULES, name), new_games(RULES, 6))
+    assert evaluation.prior_logits.shape == (6, 10)
+    assert evaluation.value.shape == (6,)
+    assert bool((jnp.abs(evaluation.value) <= 1).all())
+
+
+@pytest.mark.parametrize(("komi", "black_wins"), [(-50.0, True), (50.0, False)])
+def test_playout_values_are_for_the_player_to_move(komi, black_wins):
+    black = new_games(RULES, 4, komi)
+    white = jax.vmap(lambda s: go.play(RULES, s, 9))(black)
+    evaluator = make_evaluator(RULES, "playout")
+    sign = 1.0 if black_wins else -1.0
+    assert evaluate(evaluator, black).value.tolist() == [sign] * 4
+    assert evaluate(evaluator, white).value.tolist() == [-sign] * 4
+
+
+def test_network_weights_come_back_from_a_file(tmp_path):
+    config = NetworkConfig(blocks=1, channels=4)
+    params = network.init(config, jax.random.key(3))
+    path = weights.save(tmp_path / "w.npz", params, config, size=3)
+    evaluator = make_evaluator(RULES, "network", path)
+    states = new_games(RULES, 2)
+    planes = jax.vmap(lambda s: features.planes(RULES, s, s.position))(states)
+    expected = network.apply(config, params, planes)
+    found = evaluate(evaluator, states)
+    np.testing.assert_allclose(found.prior_logits, expected.policy_logits, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-6)
+    assert evaluator.about["weights_sha256"]
+
+
+def test_bad_requests(tmp_path):
+    with pytest.raises(ValueError, match="not one of network, playout"):
+        make_evaluator(RULES, "oracle")
+    with pytest.raises(ValueError, match="playouts take none"):
+        make_evaluator(RULES, "playout", tmp_path / "w.npz")

@@ -1,0 +1,142 @@
+"""Self-play rows against games replayed on the plain reference."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import bitboard as bb
+from gozero.go.rules import Rules
+from gozero.players import selfplay
+from gozero.players.evaluators import make_evaluator
+from gozero.search.search import SearchConfig
+from tests.reference.go import ReferenceGame
+
+RULES = Rules(size=4, max_moves=20)
+KOMI = 1.5
+CONFIG = selfplay.SelfPlayConfig(
+    rules=RULES,
+    komi=KOMI,
+    num_games=7,
+    batch=3,
+    search=selfplay.search_config(RULES, num_simulations=8),
+    temperature_moves=6,
+)
+
+
+@functools.cache
+def play_moves():
+    evaluator = make_evaluator(RULES, "playout")
+    return selfplay.make_play_moves(CONFIG, evaluator, num_moves=10)
+
+
+@functools.cache
+def games(seed=5):
+    """{game number: its rows}, all games played to their end; and how often lanes were idle."""
+    lanes, found, idle = selfplay.start(CONFIG, seed), {}, 0
+    for _ in range(20):
+        lanes, rows = play_moves()(None, lanes)
+        rows = jax.tree.map(np.asarray, rows)
+        for t in range(10):
+            for lane in range(CONFIG.batch):
+                row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
+                idle += int(row.game == selfplay.NO_GAME)
+                if row.game != selfplay.NO_GAME:
+                    found.setdefault(int(row.game), []).append(row)
+        if bool((lanes.game == selfplay.NO_GAME).all()):
+            return found, idle
+    raise AssertionError("the games did not end")
+
+
+def test_every_game_is_played_once_and_to_its_end():
+    found, idle = games()
+    assert sorted(found) == list(range(7))
+    for rows in found.values():
+        assert [bool(row.ended) for row in rows] == [False] * (len(rows) - 1) + [True]
+    assert idle > 0  # seven games in three lanes: lanes without a game go on, unseen
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_rows_are_what_the_reference_says(number):
+    rows = games()[0][number]
+    game = ReferenceGame(4)
+    for i, row in enumerate(rows):
+        lay, position = RULES.layout, row.position
+        stones = np.asarray(bb.unpack(lay, position.black), int) - bb.unpack(lay, position.white)
+        np.testing.assert_array_equal(stones, game.board)
+        np.testing.assert_array_equal(row.legal, game.legal())
+        assert position.ply == i
+        assert position.to_play == (0 if game.to_play == 1 else 1)
+        assert row.policy_target.sum() == pytest.approx(1.0, abs=1e-6)
+        assert (row.policy_target[~row.legal] == 0).all()
+        assert row.legal[row.action]
+        assert bool(row.ok)
+        game.play(int(row.action))
+    last = rows[-1]
+    assert game.passes >= 2 or len(rows) == RULES.move_limit
+    assert bool(last.truncated) == (game.passes < 2)
+    assert last.score == game.area() - KOMI
+
+
+def test_a_new_game_starts_clean():
+    for rows in games()[0].values():
+        first = rows[0].position
+        assert first.ply == first.passes == first.to_play == 0
+        assert first.ko == bb.NO_POINT
+        assert not np.any(first.black) | np.any(first.white) | np.any(first.atari)
+        assert rows[0].legal.all()
+
+
+def test_after_the_opening_the_most_visited_move_is_played():
+    for rows in games()[0].values():
+        for row in rows[CONFIG.temperature_moves :]:
+            assert row.policy_target[row.action] == row.policy_target.max()
+
+
+def test_same_seed_same_games_other_seed_others():
+    def moves(seed):
+        _, rows = play_moves()(None, selfplay.start(CONFIG, seed))
+        return np.asarray(rows.action)
+
+    np.testing.assert_array_equal(moves(1), moves(1))
+    assert (moves(1) != moves(2)).any()
+
+
+def test_a_lane_keeps_its_past_after_a_reset():
+    """A reset moves the length only: the past boards of the old game stay in the array, unseen."""
+    lanes, _ = play_moves()(None, selfplay.start(CONFIG, 5))
+    while not (np.asarray(lanes.game) >= CONFIG.batch).any():
+        lanes, _ = play_moves()(None, lanes)
+    lane = int(np.argmax(np.asarray(lanes.game) >= CONFIG.batch))
+    ply = int(lanes.states.position.ply[lane])
+    beyond = np.asarray(lanes.states.past.boards[lane, ply + 1 :])
+    assert not np.asarray(lanes.states.past.boards[lane, 0]).any()
+    assert ply >= RULES.move_limit - 1 or beyond.any()
+
+
+def test_memory_is_known_before():
+    assert selfplay.tree_bytes(CONFIG) > 3 * 9 * 17 * 14
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("num_games", 0), ("batch", 0), ("temperature_moves", -1), ("komi", 0.3)]
+)
+def test_bad_settings(field, value):
+    arguments = {"rules": RULES, "komi": 0.5, "num_games": 1, "batch": 1, "search": SearchConfig()}
+    with pytest.raises(ValueError, match=field):
+        selfplay.SelfPlayConfig(**{**arguments, field: value})
+
+
+def test_lanes_number_games_in_order():
+    lanes = selfplay.start(CONFIG, 0)
+    assert lanes.game.tolist() == [0, 1, 2]
+    assert int(lanes.next_game) == 3
+    few = selfplay.start(
+        selfplay.SelfPlayConfig(RULES, KOMI, num_games=2, batch=3, search=SearchConfig()), 0
+    )
+    assert few.game.tolist() == [0, 1, selfplay.NO_GAME]
+    assert few.states.to_play.dtype == jnp.int32

@@ -1,0 +1,127 @@
+"""The batched search against the plain one: every node, every visit, every sum."""
+
+from __future__ import annotations
+
+import copy
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gozero.search.search as lockstep
+from gozero.go import rules as go
+from gozero.players.go_game import go_game
+from gozero.search.search import SearchConfig
+from tests.go.stepping import new_games, stepper
+from tests.reference import mcts
+from tests.reference.go import BLACK, ReferenceGame
+from tests.search.judges import hash_evaluate, observe_position
+
+C_PUCT = 1.5
+
+
+class PlainGo:
+    """Go for the plain search: states are (reference game, depth below the root)."""
+
+    def __init__(self, rules, komi, evaluate):
+        self.rules, self.komi = rules, komi
+        self.evaluate = jax.jit(lambda seen: evaluate(None, None, seen))
+        self.prior = jax.jit(jax.vmap(lambda legal, e: lockstep._checked(legal, e)[0]))
+
+    def play(self, state, action):
+        game, depth = state
+        game = copy.copy(game)
+        game.board, game.history = list(game.board), list(game.history)
+        game.play(action)
+        return game, depth + 1
+
+    def judge(self, state):
+        game, _ = state
+        over = game.passes >= 2 or game.moves >= self.rules.move_limit
+        legal = np.array(game.legal())
+        legal[:-1] &= not over
+        evaluation = self.evaluate(jnp.array([self._observe(state)], jnp.uint32))
+        prior = np.asarray(self.prior(legal[None], evaluation))[0]
+        exact = float(np.sign(game.area() - self.komi)) * game.to_play
+        return prior, exact if over else float(evaluation.value[0]), over
+
+    def _observe(self, state):
+        """`observe_position`, by hand."""
+        game, depth = state
+        lay, seen = self.rules.layout, 7
+        words = [[0] * lay.num_words, [0] * lay.num_words]
+        for p, colour in enumerate(game.board):
+            row, col = divmod(p, lay.size)
+            bit = (row % lay.rows_per_word) * lay.stride + col
+            if colour:
+                words[colour != BLACK][row // lay.rows_per_word] |= 1 << bit
+        for word in (*words[0], *words[1], int(game.to_play != BLACK), game.passes, depth):
+            seen = mcts.mix((seen * 31 + word) & 0xFFFFFFFF)
+        return seen
+
+
+def random_start(rules, komi, num_games, num_moves, seed):
+    rng = np.random.RandomState(seed)
+    states = new_games(rules, num_games, komi)
+    games = [ReferenceGame(rules.size, rules.ko) for _ in range(num_games)]
+    for _ in range(num_moves):
+        actions = []
+        for game in games:
+            points = [p for p in range(rules.num_points) if game.is_legal(p)]
+            actions.append(int(rng.choice(points or [rules.pass_action])))
+            game.play(actions[-1])
+        states, _ = stepper(rules)(states, jnp.array(actions))
+    return states, games
+
+
+CASES = {
+    # size, ko, games, simulations, max depth, move limit, first moves, prior spread, value scale
+    "terminals and superko on 2x2": (2, "positional", 12, 200, 30, None, 1, 1.0, 0.1),
+    "superko on 3x3": (3, "positional", 12, 200, 64, None, 3, 1.0, 0.3),
+    "simple ko on 3x3": (3, "simple", 12, 200, 64, None, 3, 1.0, 1.0),
+    "a depth limit that binds": (3, "positional", 6, 150, 3, None, 2, 2.0, 0.1),
+    "a move limit that binds": (5, "positional", 6, 120, 10, 16, 12, 2.0, 0.1),
+    "deep and narrow on 9x9": (9, "positional", 3, 80, 64, None, 20, 6.0, 0.1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equal_to_the_plain_search_at_every_node(case):
+    size, ko, num_games, sims, max_depth, limit, first_moves, spread, scale = CASES[case]
+    rules = go.Rules(size=size, ko=ko, max_moves=limit)
+    komi, seed = 0.5 if size < 5 else 7.0, len(case)
+    evaluate = hash_evaluate(rules.num_actions, spread, scale)
+    states, games = random_start(rules, komi, num_games, first_moves, seed)
+    config = SearchConfig(num_simulations=sims, max_depth=max_depth)
+    game = go_game(rules, observe_position)
+    key = jax.random.key(seed)
+    result = jax.jit(lambda s, k: lockstep.search(game, evaluate, None, k, s, s.position, config))(
+        states, key
+    )
+    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_games,), jnp.uint32))
+
+    plain = PlainGo(rules, komi, evaluate)
+    for b in range(num_games):
+        nodes = mcts.search(
+            (games[b], 0), plain.play, plain.judge, sims, max_depth, C_PUCT, int(salts[b])
+        )
+        _compare(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        mean = (nodes[0].value + nodes[0].value_sum.sum()) / mcts.ONE / (1 + sims)
+        assert float(result.value[b]) == pytest.approx(mean, abs=1e-5)
+    assert bool(result.ok.all())
+
+
+def _compare(tree, b, nodes):
+    rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
+    assert int(tree.size[b]) == len(nodes)
+    np.testing.assert_array_equal(tree.visits[rows], [n.visits for n in nodes])
+    np.testing.assert_array_equal(tree.value_sum[rows], [n.value_sum for n in nodes])
+    np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])
+    np.testing.assert_array_equal(tree.closed[rows], [n.closed for n in nodes])
+    for i, node in enumerate(nodes):
+        children = np.asarray(tree.children[b * tree.capacity + i])
+        assert {a: int(c) for a, c in enumerate(children) if c >= 0} == {
+            a: child.index for a, child in node.children.items()
+        }

@@ -1,0 +1,155 @@
+"""The small pieces of the search, each against its formula worked by hand."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.search import backup, move_choice, noise, rows, selection, targets
+from gozero.search import tree as trees
+from tests.reference import mcts
+
+INF = float("inf")
+
+
+def test_puct_by_hand():
+    edges = selection.Edges(
+        prior=jnp.array([0.5, 0.3, 0.2, -INF]),
+        visits=jnp.array([3, 0, 5, 0]),
+        q=jnp.array([0.2, 0.0, -0.4, 0.0]),
+    )
+    # c sqrt(1 + 8) = 6: 0.2 + 6 * .5 / 4, 6 * .3 / 1, -0.4 + 6 * .2 / 6
+    scores = selection.puct(edges, 2.0)
+    np.testing.assert_allclose(scores, [0.95, 1.8, -0.2, -INF], rtol=1e-6)
+    np.testing.assert_array_equal(selection.Puct(2.0)(edges), scores)
+    assert selection.puct(edges, 0.0)[3] == -INF
+
+
+def test_puct_first_visit_follows_the_prior():
+    edges = selection.Edges(jnp.array([0.1, 0.6, 0.3]), jnp.zeros(3, jnp.int32), jnp.zeros(3))
+    assert int(jnp.argmax(selection.puct(edges, 1.5))) == 1
+
+
+def test_equal_rules_are_equal_so_they_do_not_retrace():
+    assert selection.Puct(1.5) == selection.Puct(1.5)
+    assert hash(selection.Puct(1.5)) == hash(selection.Puct(1.5))
+
+
+def test_choice_among_equals_goes_by_priority():
+    priority = jnp.array([5, 9, 7, 9], jnp.uint32)
+    assert int(selection.choose(jnp.array([1.0, 1.0, 2.0, 2.0]), priority)) == 3
+    assert int(selection.choose(jnp.array([1.0, 1.0, -INF, 1.0]), priority)) == 1
+    assert int(selection.choose(jnp.full(4, jnp.nan), priority)) == 3
+
+
+def test_tie_break_is_the_published_hash_and_fair():
+    order = selection.tie_break(jnp.uint32(123), jnp.int32(4), 6)
+    assert order.tolist() == [mcts.tie_break(123, 4, a) for a in range(6)]
+    salts = jnp.arange(4000, dtype=jnp.uint32) * np.uint32(7919)
+    first = jax.vmap(lambda s: jnp.argmax(selection.tie_break(s, jnp.int32(0), 5)))(salts)
+    counts = np.bincount(first, minlength=5)
+    assert ((counts - 800) ** 2 / 800).sum() < 18.5  # chi-square, 4 degrees, p = 0.001
+
+
+def test_the_sign_flips_at_odd_distances():
+    value = jnp.array([3, 3, 3, -4])
+    assert backup.opponent(value, jnp.array([0, 1, 2, 3])).tolist() == [3, -3, 3, 4]
+
+
+def test_backup_by_hand():
+    """Two trees of three nodes: 0 -a1-> 1 -a0-> 2, and a root that is its own leaf."""
+    positions = jnp.zeros((2, 1), jnp.int32)
+    tree = trees.allocate(positions, num_actions=2, capacity=3)
+    path = backup.Path(
+        nodes=jnp.array([[0, -1], [1, -1], [-1, -1]]),
+        actions=jnp.array([[1, 0], [0, 0], [0, 0]]),
+        length=jnp.array([2, 0]),
+    )
+    visits, sums = backup.backup_mean(tree, path, jnp.array([100, 7]))
+    assert visits.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert sums.tolist() == [[0, 100], [-100, 0], [0, 0], [0, 0], [0, 0], [0, 0]]
+
+
+def test_fixed_point():
+    assert trees.to_fixed(jnp.array([1.0, -1.0, 0.5, 1e-5, 2.0])).tolist() == [
+        16384,
+        -16384,
+        8192,
+        0,
+        16384,
+    ]
+    assert trees.to_float(jnp.array([16384, -8192])).tolist() == [1.0, -0.5]
+
+
+def test_dirichlet_is_over_the_legal_actions():
+    legal = jnp.array([True, False, True, True])
+    samples = jax.vmap(lambda k: noise.dirichlet(k, legal, 0.3))(
+        jax.random.split(jax.random.key(0), 3000)
+    )
+    np.testing.assert_allclose(samples.sum(axis=1), 1.0, rtol=1e-5)
+    assert (samples[:, 1] == 0).all()
+    np.testing.assert_allclose(samples.mean(axis=0), [1 / 3, 0, 1 / 3, 1 / 3], atol=0.025)
+    # Var of a symmetric Dirichlet of k parts: (k - 1) / (k^2 (k alpha + 1)) = 2 / (9 * 1.9)
+    np.testing.assert_allclose(samples[:, 0].var(), 2 / (9 * 1.9), rtol=0.1)
+    tiny = noise.dirichlet(jax.random.key(1), jnp.ones(361, bool), 0.03)
+    assert bool(jnp.isfinite(tiny).all())
+
+
+def test_noise_keeps_illegal_actions_illegal():
+    prior = jnp.array([0.7, -INF, 0.3])
+    noisy = noise.add_dirichlet(jax.random.key(0), prior, 0.5, 0.25)
+    assert noisy[1] == -INF
+    assert float(noisy[0] + noisy[2]) == pytest.approx(1.0, abs=1e-6)
+    assert float(noisy[0]) >= 0.75 * 0.7 - 1e-6
+    np.testing.assert_allclose(noise.add_dirichlet(jax.random.key(0), prior, 0.5, 0.0), prior)
+    assert noise.board_alpha(361) == pytest.approx(0.03)
+    assert noise.board_alpha(81) == pytest.approx(0.1337, abs=1e-4)
+
+
+def draw(visits, prior, temperature, count=4000):
+    keys = jax.random.split(jax.random.key(2), count)
+    choose = lambda k: move_choice.by_visits(
+        k, jnp.array(visits), jnp.array(prior), jnp.float32(temperature)
+    )
+    return np.bincount(jax.vmap(choose)(keys), minlength=len(visits)) / count
+
+
+def test_moves_are_drawn_by_visits_and_temperature():
+    prior = [0.25, 0.25, 0.25, 0.25]
+    np.testing.assert_allclose(draw([10, 30, 0, 60], prior, 1.0), [0.1, 0.3, 0, 0.6], atol=0.03)
+    squares = np.array([100, 900, 0, 3600]) / 4600
+    np.testing.assert_allclose(draw([10, 30, 0, 60], prior, 0.5), squares, atol=0.03)
+    assert draw([10, 30, 0, 60], prior, 0.0).tolist() == [0, 0, 0, 1]
+    np.testing.assert_allclose(draw([5, 30, 0, 30], prior, 0.0), [0, 0.5, 0, 0.5], atol=0.03)
+
+
+def test_without_visits_the_prior_decides():
+    np.testing.assert_allclose(draw([0, 0, 0], [0.5, -INF, 0.5], 1.0), [0.5, 0, 0.5], atol=0.03)
+
+
+def test_visit_policy():
+    prior = jnp.array([0.5, -INF, 0.5])
+    np.testing.assert_allclose(targets.visit_policy(jnp.array([1, 0, 3]), prior), [0.25, 0, 0.75])
+    np.testing.assert_allclose(targets.visit_policy(jnp.zeros(3, int), prior), [0.5, 0, 0.5])
+
+
+def test_rows_outside_are_dropped():
+    array = jnp.zeros((4, 2), jnp.int32)
+    written = rows.write(array, jnp.array([1, 4]), jnp.ones((2, 2)))
+    assert written.tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
+    added = rows.add_edges(array, jnp.array([2, 2, 9]), jnp.array([0, 0, 1]), jnp.array([1, 1, 1]))
+    assert added.tolist() == [[0, 0], [0, 0], [2, 0], [0, 0]]
+
+
+def test_positions_survive_their_rows():
+    positions = {
+        "a": jnp.arange(6, dtype=jnp.uint32).reshape(3, 2),
+        "b": (jnp.arange(3, dtype=jnp.int8), jnp.array([True, False, True])),
+        "c": jnp.arange(12, dtype=jnp.uint32).reshape(3, 2, 2),
+    }
+    codec = rows.codec_of(positions)
+    encoded = rows.encode(codec, positions)
+    assert {x.shape for x in encoded} == {(3, 1), (3, 6)}
+    jax.tree.map(np.testing.assert_array_equal, rows.decode(codec, encoded), positions)

@@ -1,0 +1,64 @@
+"""Tic-tac-toe as a `Game`: the search knows no Go."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.search.game import Evaluation, Game
+
+LINES = np.array(
+    [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
+)
+
+
+class Board(NamedTuple):
+    own: jax.Array  # bool[9]: the player to move
+    other: jax.Array  # bool[9]
+
+
+def play(board, action):
+    return Board(board.other, board.own | (jnp.arange(9) == action))
+
+
+def result(context, board):
+    """The player to move has lost if the other has three in a row."""
+    del context
+    lost = board.other[LINES].all(axis=1).any()
+    over = lost | (board.own | board.other).all()
+    return over, jnp.where(lost, -1.0, 0.0)
+
+
+def legal(context, board, trail):
+    del trail
+    return ~(board.own | board.other) & ~result(context, board)[0]
+
+
+def key(board):
+    cells = jnp.arange(9, dtype=jnp.uint32)
+    code = lambda mask: jnp.sum(mask.astype(jnp.uint32) << cells)
+    return jnp.stack([code(board.own), code(board.other)])
+
+
+def observe(context, board, trail):
+    del context, trail
+    return board
+
+
+GAME = Game(9, play, key, legal, result, observe)
+
+
+def even(params, rng, observations):
+    """An evaluator that knows nothing."""
+    del params, rng
+    count = observations.own.shape[0]
+    return Evaluation(jnp.zeros((count, 9)), jnp.zeros(count))
+
+
+def boards(*diagrams: str) -> Board:
+    """Text diagrams with X to move, e.g. "XX. OO. ..."."""
+    cells = np.array([list(d.replace(" ", "")) for d in diagrams])
+    return Board(jnp.array(cells == "X"), jnp.array(cells == "O"))
