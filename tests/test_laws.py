@@ -28,9 +28,7 @@ def compiled_go_search():
     """A search of Go with positional superko in the loop: (compiled, rows of its arrays)."""
     rules = go.Rules(size=5)
     game = go_game(rules, observe_position)
-    config = SearchConfig(
-        num_simulations=SIMULATIONS, capacity=CAPACITY, dirichlet_fraction=0.25
-    )
+    config = SearchConfig(num_simulations=SIMULATIONS, capacity=CAPACITY, dirichlet_fraction=0.25)
     evaluate = hash_evaluate(rules.num_actions)
 
     def run(states, key):
