@@ -1,0 +1,174 @@
+"""Typed flags from a frozen dataclass, and one clear line when they are wrong.
+
+tyro turns the dataclass into flags and help. Its complaints are boxes of several lines; here
+each becomes ``gozero selfplay: --games abc: expected int`` on stderr, and exit status 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import io
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import tyro
+
+EXIT_USAGE = 2
+_HELP = ("-h", "--help")
+
+
+def parse(
+    config: type | Mapping[str, type],
+    argv: Sequence[str] | None = None,
+    *,
+    prog: str,
+    description: str | None = None,
+) -> Any:
+    """An instance of `config` from the command line; its fields are the flags.
+
+    Args:
+      config: a frozen dataclass with a docstring per field, or {command: dataclass}; then the
+        first argument is the command, and the answer an instance of that command's class.
+      argv: the arguments, without the program's name; None for ``sys.argv[1:]``.
+      prog: the program's name in help and complaints.
+      description: help's first lines; None for the dataclass's own docstring.
+
+    Raises:
+      SystemExit: status 0 after --help; status 2 after one line on stderr that says what was
+        wrong, be it tyro's complaint or a ValueError of the class's ``__post_init__``.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if not isinstance(config, Mapping):
+        return _parse_one(config, argv, prog, description)
+    if argv and argv[0] in _HELP:
+        tyro.extras.subcommand_cli_from_dict(
+            dict(config), prog=prog, description=description, args=["--help"]
+        )
+    if not argv or argv[0] not in config:
+        fail(prog, _wrong_command(argv, list(config)))
+    return _parse_one(config[argv[0]], argv[1:], f"{prog} {argv[0]}", None)
+
+
+def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
+    """End the program: one line ``prog: message`` on stderr, and an exit status."""
+    print(f"{prog}: {' '.join(str(message).split())}", file=sys.stderr)
+    sys.exit(status)
+
+
+def _parse_one(config: type, argv: list[str], prog: str, description: str | None) -> Any:
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            parsed, unknown = tyro.cli(
+                _unchecked(config),
+                prog=prog,
+                description=description or config.__doc__,
+                args=argv,
+                return_unknown_args=True,
+            )
+    except SystemExit as stop:
+        if not stop.code:  # --help
+            raise
+        fail(prog, _explain(config, argv, complaint.getvalue(), prog))
+    if unknown:
+        fail(prog, _unknown(config, unknown[0], prog))
+    try:
+        return config(**{f.name: getattr(parsed, f.name) for f in dataclasses.fields(config)})
+    except ValueError as error:
+        fail(prog, error)
+
+
+def _unchecked(config: type) -> type:
+    """The class without ``__post_init__``: tyro would fold that one's message into its box."""
+    body = {"__doc__": config.__doc__, "__module__": config.__module__}
+    return type(config.__name__, (config,), {**body, "__post_init__": lambda self: None})
+
+
+def _explain(config: type, argv: list[str], complaint: str, prog: str) -> str:
+    """tyro's box as a line: the first flag that is not ours, else the first it speaks of."""
+    kinds = dict(_flags(config))
+    for argument in argv:
+        if argument.startswith("--") and _name(argument) not in (*kinds, *_HELP):
+            return _unknown(config, argument, prog)
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", " ", complaint).split())
+    spoken_of = next((flag for flag in re.findall(r"--[\w.-]+", text) if flag in kinds), None)
+    if spoken_of is None:
+        return text or f"bad arguments; see {prog} --help"
+    given, value = _value_of(spoken_of, argv)
+    if not given:
+        return f"{spoken_of} is missing: expected {kinds[spoken_of]}"
+    return f"{spoken_of}{value and ' ' + value}: expected {kinds[spoken_of]}"
+
+
+def _unknown(config: type, argument: str, prog: str) -> str:
+    if not argument.startswith("-"):
+        return f"unexpected argument {argument!r}; every option is a flag, see {prog} --help"
+    flag = argument.partition("=")[0]
+    near = _closest(flag.lstrip("-"), [name[2:] for name, _ in _flags(config)])
+    hint = f"did you mean --{near}?" if near else f"see {prog} --help"
+    return f"unknown flag {flag}; {hint}"
+
+
+def _wrong_command(argv: list[str], commands: list[str]) -> str:
+    if not argv:
+        return f"expected a command: {', '.join(commands)}"
+    near = _closest(argv[0], commands)
+    hint = f"did you mean {near}?" if near else f"expected one of {', '.join(commands)}"
+    return f"unknown command {argv[0]}; {hint}"
+
+
+def _closest(word: str, names: list[str]) -> str | None:
+    """The name that a word abbreviates, as sims does simulations, else the one spelt most alike."""
+    abbreviation = re.compile(".*".join(map(re.escape, word)))
+    short_for = [name for name in names if abbreviation.match(name)]
+    alike = difflib.get_close_matches(word, names, n=1)
+    return next(iter([*short_for, *alike]), None)
+
+
+def _flags(config: type, prefix: str = "--") -> Iterator[tuple[str, str]]:
+    """(flag, what its value is) of each field; a nested dataclass's flags have dots."""
+    kinds = typing.get_type_hints(config)
+    for field in dataclasses.fields(config):
+        kind, flag = kinds[field.name], prefix + field.name.replace("_", "-")
+        if dataclasses.is_dataclass(kind):
+            yield from _flags(typing.cast(type, kind), flag + ".")
+            continue
+        yield flag, _describe(kind)
+        if kind is bool:
+            yield f"{prefix}no-{field.name.replace('_', '-')}", "no value"
+
+
+def _describe(kind: Any) -> str:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_describe(argument) for argument in arguments)
+    if origin is not None:
+        return str(kind)
+    if kind is bool:
+        return "no value"
+    return {"NoneType": "None", "PosixPath": "path", "Path": "path"}.get(
+        kind.__name__, kind.__name__
+    )
+
+
+def _name(argument: str) -> str:
+    return argument.partition("=")[0].replace("_", "-")
+
+
+def _value_of(flag: str, argv: list[str]) -> tuple[bool, str]:
+    """(whether the flag is there, its last value or '')."""
+    for i in reversed(range(len(argv))):
+        if _name(argv[i]) != flag:
+            continue
+        following = argv[i + 1] if i + 1 < len(argv) else ""
+        value = argv[i].partition("=")[2] if "=" in argv[i] else following
+        return True, "" if value.startswith("--") else value
+    return False, ""

@@ -1,0 +1,165 @@
+"""`gozero gtp`: the engine for GUIs and referees, its flags and its commands.
+
+What a front end asks first (name, version, known commands, size, komi) is answered without
+JAX; the first play compiles the rules, the first genmove the search.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+import sys
+from typing import Any, Literal
+
+from gozero import __version__
+from gozero.apps import gtp_protocol
+from gozero.apps.gtp_engine import KOMI_EXPECTED, Engine, is_komi
+from gozero.apps.gtp_protocol import Command, GtpFailure
+from gozero.apps.sgf import MAX_SIZE, MIN_SIZE
+from gozero.go import coords
+
+MAX_SIMULATIONS = 131_071
+"""The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
+
+_COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_VERTEX = re.compile(r"[A-HJ-Z]([1-9]|1\d|2[0-5])", re.ASCII | re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class GtpConfig:
+    """Play Go over GTP, on standard input and output."""
+
+    size: int = 9
+    """Board size at the start, 2 to 19; boardsize changes it."""
+
+    komi: float = 7.0
+    """Points for White at the start, a multiple of 0.5; komi changes it."""
+
+    ko: Literal["simple", "positional"] = "positional"
+    """Which repeated boards are illegal: that of two moves ago, or any earlier one."""
+
+    evaluator: Literal["network", "playout"] = "playout"
+    """What judges a position: a network, or uniform playouts."""
+
+    weights: pathlib.Path | None = None
+    """The network's weights (.npz); without, random ones. They fix the board size."""
+
+    simulations: int = 400
+    """Simulations of each move."""
+
+    seed: int = 0
+    """Of all that is random: the same seed and the same session give the same moves."""
+
+    def __post_init__(self):
+        if not MIN_SIZE <= self.size <= MAX_SIZE:
+            raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
+        if not is_komi(self.komi):
+            raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
+        if self.ko not in ("simple", "positional"):
+            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use 'simple' or 'positional'")
+        if self.evaluator not in ("network", "playout"):
+            raise ValueError(f"evaluator: {self.evaluator!r} is not 'network' or 'playout'")
+        if self.weights is not None and self.evaluator != "network":
+            raise ValueError("weights: playouts take none; use --evaluator network")
+        if not 1 <= self.simulations <= MAX_SIMULATIONS:
+            raise ValueError(f"simulations: {self.simulations} is not from 1 to {MAX_SIMULATIONS}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed: {self.seed} is not from 0 to {2**32 - 1}")
+
+
+def commands(engine: Engine) -> dict[str, Command]:
+    """The engine's commands by name; more can be added to the dict before it is served."""
+    table = {
+        "name": Command(lambda: "gozero"),
+        "version": Command(lambda: __version__),
+        "boardsize": Command(functools.partial(_boardsize, engine), "SIZE [SIZE]"),
+        "clear_board": Command(lambda: engine.clear() or ""),
+        "komi": Command(functools.partial(_komi, engine), "KOMI"),
+        "play": Command(functools.partial(_play, engine), "COLOUR VERTEX"),
+        "genmove": Command(functools.partial(_genmove, engine), "COLOUR"),
+        "undo": Command(functools.partial(_undo, engine)),
+        "showboard": Command(lambda: "\n" + engine.board_text()),
+        "final_score": Command(engine.score_text),
+    }
+    return table
+
+
+def run(config: GtpConfig, stdin: Any, stdout: Any) -> int:
+    """Serve GTP until quit or the end of input; the exit status is 0, 130 for Ctrl-C.
+
+    Raises:
+      ValueError: weights that cannot be used; nothing has been answered then.
+    """
+    engine = Engine(config)
+    if config.weights is not None:
+        engine.searcher  # noqa: B018 - bad weights end the program here, not at the first genmove
+    try:
+        gtp_protocol.serve(commands(engine), stdin, stdout)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the front end is gone, which is as good as quit
+        if stdout is sys.stdout:  # or Python complains when it flushes at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+    return 0
+
+
+def _boardsize(engine: Engine, *numbers: str) -> str:
+    if not all(x.isascii() and x.lstrip("-").isdigit() and len(x) < 10 for x in numbers):
+        raise GtpFailure(f"syntax error: expected a whole number from {MIN_SIZE} to {MAX_SIZE}")
+    if len({int(x) for x in numbers}) > 1:
+        raise GtpFailure("unacceptable size: only square boards can be played")
+    try:
+        engine.set_size(int(numbers[0]))
+    except ValueError as error:
+        raise GtpFailure(f"unacceptable size: {error}") from error
+    return ""
+
+
+def _komi(engine: Engine, text: str) -> str:
+    if not _NUMBER.fullmatch(text):
+        raise GtpFailure(f"syntax error: komi {text} is not {KOMI_EXPECTED}")
+    try:
+        engine.set_komi(float(text))
+    except ValueError as error:
+        raise GtpFailure(f"syntax error: {error}") from error
+    return ""
+
+
+def _colour(text: str) -> int:
+    if text.lower() not in _COLOURS:
+        raise GtpFailure(f"syntax error: {text} is not a colour; expected b, w, black or white")
+    return _COLOURS[text.lower()]
+
+
+def _play(engine: Engine, colour: str, vertex: str) -> str:
+    player = _colour(colour)
+    try:
+        action = coords.from_gtp(engine.size, vertex[:20])
+    except ValueError as error:
+        if _VERTEX.fullmatch(vertex):
+            size = engine.size
+            raise GtpFailure(f"illegal move: {vertex} is not on the {size}x{size} board") from error
+        raise GtpFailure(f"syntax error: {error}") from error
+    from gozero.apps.host_game import IllegalMove
+
+    try:
+        engine.game.play(player, action)
+    except IllegalMove as error:
+        raise GtpFailure(f"illegal move: {error}") from error
+    return ""
+
+
+def _genmove(engine: Engine, colour: str) -> str:
+    return coords.to_gtp(engine.size, engine.genmove(_colour(colour)))
+
+
+def _undo(engine: Engine) -> str:
+    try:
+        engine.game.undo()
+    except ValueError as error:
+        raise GtpFailure("cannot undo") from error
+    return ""

@@ -1,0 +1,134 @@
+"""What plays behind GTP: a game and its search. Knows nothing of lines and ids.
+
+Passing. The engine plays the most visited action of its search, which knows a game's result
+exactly where two passes end it: it passes when the search likes that best. One rule goes
+before: if the opponent has just passed and the board as it stands is won by area, it passes,
+which wins. Dead stones count as they stand, so it takes them off first if it needs them. In a
+game that two passes have ended it passes; a play by either side goes on with that game.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING
+
+from gozero.apps import render
+from gozero.apps.sgf import MAX_SIZE, MIN_SIZE
+
+if TYPE_CHECKING:
+    from gozero.apps.gtp import GtpConfig
+    from gozero.apps.gtp_search import Searcher
+    from gozero.apps.host_game import HostGame
+
+MAX_KOMI = 1000
+KOMI_EXPECTED = f"a multiple of 0.5 from -{MAX_KOMI} to {MAX_KOMI}"
+
+
+def is_komi(komi: float) -> bool:
+    """Whether games can be played with this komi."""
+    return math.isfinite(komi) and abs(komi) <= MAX_KOMI and komi * 2 % 1 == 0
+
+
+class Engine:
+    """A game and what thinks about it."""
+
+    def __init__(self, config: GtpConfig):
+        self.config = config
+        self.size, self.komi = config.size, config.komi
+        self._game: HostGame | None = None
+        self._searchers: dict[int, Searcher] = {}
+        self._num_searches = 0
+
+    @property
+    def game(self) -> HostGame:
+        """The game, made when first needed: that imports JAX."""
+        if self._game is None:
+            from gozero.apps import host_game, runtime
+            from gozero.go.rules import Rules
+
+            runtime.enable_compile_cache()
+            limit = host_game.roomy_limit(self.size)
+            rules = Rules(size=self.size, ko=self.config.ko, max_moves=limit)
+            self._game = host_game.HostGame(rules, self.komi)
+        return self._game
+
+    @property
+    def searcher(self) -> Searcher:
+        """The search for this board size, made once.
+
+        Raises:
+          ValueError: weights that are missing, damaged or for another size.
+        """
+        if self.size not in self._searchers:
+            from gozero.apps.gtp_search import Searcher
+
+            self._searchers[self.size] = Searcher(self.game.rules, self.config)
+        return self._searchers[self.size]
+
+    def set_size(self, size: int) -> None:
+        """An empty board of this size; the komi stays.
+
+        Raises:
+          ValueError: a size that the rules or the weights do not allow.
+        """
+        if not MIN_SIZE <= size <= MAX_SIZE:
+            raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
+        if self.config.weights is not None and size != self.config.size:
+            raise ValueError(f"the weights are for {self.config.size}x{self.config.size}")
+        self.size = size
+        self.clear()
+
+    def clear(self) -> None:
+        """The empty board, Black to play; the komi stays."""
+        self._game = None
+
+    def set_komi(self, komi: float) -> None:
+        """Points for White from now on.
+
+        Raises:
+          ValueError: not a multiple of 0.5, or absurd.
+        """
+        if not is_komi(komi):
+            raise ValueError(f"komi {komi:g} is not {KOMI_EXPECTED}")
+        self.komi = komi
+        if self._game is not None:
+            self._game.set_komi(komi)
+
+    def genmove(self, colour: int) -> int:
+        """Choose an action for a colour, on turn or not, and play it."""
+        action = self._choose(colour)
+        self.game.play(colour, action)
+        return action
+
+    def _choose(self, colour: int) -> int:
+        game = self.game
+        if game.ended or self._wins_by_passing(colour):
+            return game.rules.pass_action
+        self._num_searches += 1
+        found = self.searcher.search(game.state, colour, self._num_searches)
+        if not found.ok:
+            print("gozero gtp: the evaluator gave a number that is not finite", file=sys.stderr)
+        return found.action
+
+    def _wins_by_passing(self, colour: int) -> bool:
+        """The opponent has just passed, and the board as it stands is won."""
+        game = self.game
+        if game.passes != 1 or game.to_play != colour:
+            return False
+        score = game.score()
+        return score > 0 if colour == 0 else score < 0
+
+    def board_text(self) -> str:
+        """The board and a line on the game."""
+        game = self.game
+        last = game.moves[-1][1] if game.moves else None
+        status = "the game is over" if game.ended else f"{('Black', 'White')[game.to_play]} to play"
+        about = f"Moves: {len(game.moves)}  Komi: {self.komi:g}  {status}"
+        return f"{render.ascii_board(game.stones(), last)}\n{about}"
+
+    def score_text(self) -> str:
+        """The area score of the board as it stands."""
+        from gozero.go.scoring import result_text
+
+        return result_text(self.game.score())

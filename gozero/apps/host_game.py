@@ -1,0 +1,161 @@
+"""One game on the host: moves checked with reasons, undo, score. The board is `gozero.go`'s.
+
+GTP and referees play through this. Each move is one compiled call on the device.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go import coords, scoring
+from gozero.go import rules as go
+from gozero.go.rules import GameState, Position, Rules
+
+_LEGAL, _OCCUPIED, _SUICIDE, _KO, _SUPERKO, _AT_LIMIT = range(6)
+
+
+class IllegalMove(ValueError):
+    """A move that the rules forbid: ``D4 is occupied``."""
+
+
+def roomy_limit(size: int) -> int:
+    """A move limit that games of people and engines never meet: 6 * size^2, at least 400."""
+    return max(400, 6 * size * size)
+
+
+class HostGame:
+    """A game that either colour may move in at any time, as GTP and SGF allow.
+
+    Attributes:
+      rules: the rules.
+      moves: (colour, action) of each move so far.
+
+    After two passes the game is over, but may be gone on with: a play is accepted, and the
+    game is over again after two more passes. At the move limit only passes are accepted.
+    """
+
+    def __init__(self, rules: Rules, komi: float = 7.0):
+        self.rules = rules
+        self.moves: list[tuple[int, int]] = []
+        self._before: list[Position] = []  # the position before each move
+        self._state = go.init(rules, komi)
+
+    @property
+    def state(self) -> GameState:
+        """The game as the library has it."""
+        return self._state
+
+    @property
+    def to_play(self) -> int:
+        """0 Black, 1 White: whose turn it is."""
+        return int(self._state.to_play)
+
+    @property
+    def terminated(self) -> bool:
+        """Two passes in a row."""
+        return bool(self._state.position.passes >= 2)
+
+    @property
+    def truncated(self) -> bool:
+        """The move limit."""
+        return bool(self._state.truncated)
+
+    @property
+    def ended(self) -> bool:
+        """Two passes in a row, or the move limit."""
+        return self.terminated or self.truncated
+
+    @property
+    def passes(self) -> int:
+        """Passes in a row that the game ends with so far."""
+        return int(self._state.position.passes)
+
+    def set_komi(self, komi: float) -> None:
+        """Change the komi; the board stays."""
+        self._state = self._state.replace(komi=jnp.float32(komi))
+
+    def play(self, colour: int, action: int) -> None:
+        """Play an action for a colour, on turn or not.
+
+        Raises:
+          IllegalMove: what forbids it.
+        """
+        moved, verdict = _attempt(self.rules, self._state, jnp.int32(colour), jnp.int32(action))
+        if int(verdict) != _LEGAL:
+            raise IllegalMove(self._reason(action, int(verdict)))
+        self._before.append(self._state.position)
+        self._state = moved
+        self.moves.append((colour, action))
+
+    def _reason(self, action: int, verdict: int) -> str:
+        name = coords.to_gtp(self.rules.size, action)
+        return {
+            _OCCUPIED: f"{name} is occupied",
+            _SUICIDE: f"{name} is suicide",
+            _KO: f"{name} retakes a ko",
+            _SUPERKO: f"{name} would recreate an earlier position (superko)",
+            _AT_LIMIT: f"the game is at its limit of {self.rules.move_limit} moves",
+        }[verdict]
+
+    def undo(self) -> None:
+        """Take the last move back.
+
+        Raises:
+          ValueError: there is none.
+        """
+        if not self.moves:
+            raise ValueError("there is no move to take back")
+        self.moves.pop()
+        # The past is indexed by ply: what it holds beyond the position's ply does not count.
+        position = self._before.pop()
+        truncated = int(position.ply) >= self.rules.move_limit and int(position.passes) < 2
+        self._state = self._state.replace(position=position, truncated=jnp.bool_(truncated))
+
+    def stones(self) -> np.ndarray:
+        """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
+        return np.asarray(_stones(self.rules, self._state))
+
+    def score(self) -> float:
+        """Black's area - White's area - komi, of the board as it stands."""
+        return float(_score(self.rules, self._state))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _attempt(
+    rules: Rules, state: GameState, colour: jax.Array, action: jax.Array
+) -> tuple[GameState, jax.Array]:
+    """(the game after the move, verdict i32[]); the first means nothing unless it is legal."""
+    is_pass = action == rules.pass_action
+    over = state.terminated
+    position = go.with_to_play(state, colour).position
+    # A pass on a game that is over leaves it over; anything else goes on with it.
+    passes = jnp.where(over, is_pass.astype(jnp.int8), position.passes)
+    at_limit = position.ply >= rules.move_limit
+    state = state.replace(position=position.replace(passes=passes), truncated=at_limit)
+    return go.play(rules, state, action), _verdict(rules, state, action, is_pass)
+
+
+def _verdict(rules: Rules, state: GameState, action: jax.Array, is_pass: jax.Array) -> jax.Array:
+    lay, position = rules.layout, state.position
+    occupied = bb.unpack(lay, bb.union(position.black, position.white))
+    no_suicide = go.legal_points(rules, position.replace(ko=jnp.int16(bb.NO_POINT)))
+    point = jnp.minimum(action, rules.num_points - 1)
+    tests = [
+        (is_pass, _LEGAL),
+        (state.truncated, _AT_LIMIT),
+        (occupied[point], _OCCUPIED),
+        (~bb.unpack(lay, no_suicide)[point], _SUICIDE),
+        (point == position.ko, _KO),
+        (~go.legal_actions(rules, state)[point], _SUPERKO),
+    ]
+    conditions, verdicts = zip(*tests, strict=True)
+    return jnp.select(list(conditions), [jnp.int32(x) for x in verdicts], jnp.int32(_LEGAL))
+
+
+_stones = jax.jit(go.stones, static_argnums=0)
+_score = jax.jit(scoring.area_score, static_argnums=0)

@@ -1,0 +1,157 @@
+"""What every command does around its work: the compile cache, the records of a run, its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import gozero
+
+CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
+"""Environment variable: ``off`` turns the compile cache off, a path puts it there."""
+
+
+def quiet_xla() -> None:
+    """Keep XLA's C++ log off the terminal. Call before JAX starts; the user's own setting wins.
+
+    Loading a program from the compile cache, XLA:CPU reports its own tuning flags as missing
+    features of the processor, an error of two thousand characters where nothing is wrong.
+    What really fails reaches Python as an exception.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def enable_compile_cache() -> None:
+    """Keep compiled programs between runs, in the user's cache folder.
+
+    JAX's own JAX_COMPILATION_CACHE_DIR, where set, is left alone. Call before compiling.
+    """
+    import jax
+
+    wanted = os.environ.get(CACHE_SWITCH, "")
+    if wanted.lower() in ("off", "0", "no", "false") or jax.config.jax_compilation_cache_dir:
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    folder = pathlib.Path(wanted) if wanted else pathlib.Path(home) / "gozero" / _cpu_name()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a read-only home: compile anew each time
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def _cpu_name() -> str:
+    """A folder name for this kind of processor: its compiled programs run nowhere else."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    digest = hashlib.sha256((features + platform.processor()).encode()).hexdigest()[:8]
+    return f"jax-{platform.machine()}-{digest}"
+
+
+def claim_folder(path: pathlib.Path) -> None:
+    """Make the folder of a run, which must be new or empty.
+
+    Raises:
+      ValueError: it holds something, is a file, or cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise ValueError(f"out: {path} is not empty; give a new folder, nothing is overwritten")
+        probe = path / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"out: {path} cannot be written ({error.strerror})") from error
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """Write JSON whole or not at all."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(json.dumps(value, indent=2, default=_plain) + "\n")
+    partial.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return str(value)
+
+
+def manifest(seed: int) -> dict:
+    """What is needed to know later what ran: versions, device, command, commit."""
+    import jax
+
+    device = jax.devices()[0]
+    versions = {
+        name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "flax", "numpy")
+    }
+    return {
+        "gozero": gozero.__version__,
+        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
+        "seed": seed,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        **versions,
+        "platform": platform.platform(),
+        "device": device.device_kind,
+        "backend": device.platform,
+        "num_devices": jax.device_count(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        **_commit(),
+    }
+
+
+def _commit() -> dict:
+    """The git commit of a checkout, and whether it had changes; nothing for an installed wheel."""
+    root = pathlib.Path(gozero.__file__).parent.parent
+    if not (root / ".git").exists():
+        return {}
+
+    def git(*args):
+        done = subprocess.run(["git", *args], cwd=root, capture_output=True, text=True, timeout=10)
+        return done.stdout.strip()
+
+    try:
+        commit, dirty = git("rev-parse", "HEAD"), bool(git("status", "--porcelain"))
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"git_commit": commit, "git_dirty": dirty} if commit else {}
+
+
+class StopRequest:
+    """Turns Ctrl-C and SIGTERM into a flag to look at between steps; a second one interrupts."""
+
+    def __init__(self):
+        self.requested = False
+        self._before: dict = {}
+
+    def __enter__(self) -> StopRequest:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: Any) -> None:
+        del number, frame
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        print("stopping after this step; once more to stop at once", file=sys.stderr, flush=True)

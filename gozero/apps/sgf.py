@@ -1,0 +1,194 @@
+"""Games as SGF files: FF[4], the main line, from the empty board."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+import warnings
+from collections.abc import Iterable
+
+from gozero import __version__
+from gozero.go import coords
+
+with warnings.catch_warnings():
+    # sgfmill 1.1.1's docstrings have stray backslashes, of which Python warns (3.12 aloud) when
+    # it compiles them: at the first import, unless the installer did.
+    warnings.filterwarnings("ignore", message="invalid escape sequence")
+    from sgfmill import sgf as sgfmill
+
+MIN_SIZE, MAX_SIZE = 2, 19
+"""Board sizes that the rules play; here too, so that reading a file starts no JAX."""
+
+_COLOURS = ("B", "W")
+_FOX_KOMI = {375.0: 7.5}
+"""The Fox server writes Chinese komi in hundredths of a stone: 3.75 stones are 7.5 points."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GameRecord:
+    """A game: plain data, nothing replayed. That its moves are legal is for the rules to say.
+
+    Attributes:
+      size: points on a side.
+      komi: points for White.
+      moves: (colour, action) of each move: 0 Black, 1 White; row-major from the top left,
+        size * size the pass.
+      result: ``B+3.5``, ``W+R``, ``0`` for a draw, ``?`` if unknown.
+      black, white: the players' names.
+      rules: what the rules are called, as SGF's RU has it.
+      comment: on the whole game.
+      move_comments: one a move, or none at all.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    size: int
+    komi: float
+    moves: tuple[tuple[int, int], ...]
+    result: str = "?"
+    black: str = ""
+    white: str = ""
+    rules: str = "Chinese"
+    comment: str = ""
+    move_comments: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if not MIN_SIZE <= self.size <= MAX_SIZE:
+            raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
+        if not math.isfinite(self.komi):
+            raise ValueError(f"komi: {self.komi} is not a finite number")
+        for number, (colour, action) in enumerate(self.moves, start=1):
+            if colour not in (0, 1) or not 0 <= action <= self.size**2:
+                raise ValueError(
+                    f"moves: move {number} is {(colour, action)}; expected a colour 0 or 1 and "
+                    f"an action from 0 to {self.size**2}"
+                )
+        if len(self.move_comments) not in (0, len(self.moves)):
+            raise ValueError(
+                f"move_comments: {len(self.move_comments)} comments for {len(self.moves)} moves"
+            )
+
+
+def to_sgf(record: GameRecord) -> str:
+    """The record as SGF text: the same record gives the same text, so no dates."""
+    game = sgfmill.Sgf_game(record.size, encoding="UTF-8")
+    root = game.get_root()
+    root.set("AP", ("gozero", __version__))
+    root.set("KM", record.komi)
+    texts = {"RU": record.rules, "PB": record.black, "PW": record.white, "C": record.comment}
+    for name, text in {**texts, "RE": record.result}.items():
+        if text:
+            root.set(name, text)
+    comments = record.move_comments or ("",) * len(record.moves)
+    node = root
+    for (colour, action), comment in zip(record.moves, comments, strict=True):
+        node = node.new_child()
+        node.set_raw(_COLOURS[colour], coords.to_sgf(record.size, action).encode())
+        if comment:
+            node.set("C", comment)
+    return game.serialise().decode("utf-8")
+
+
+def write(path: pathlib.Path, record: GameRecord) -> None:
+    """Write the record to a file, whole or not at all."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(to_sgf(record).encode("utf-8"))
+    partial.replace(path)
+
+
+def read(source: pathlib.Path | str | bytes) -> GameRecord:
+    """The main line of the first game in a file, or in bytes.
+
+    A missing komi is 0, a missing size 19 and a missing result ``?``, as SGF has it. Nodes
+    without a move (remarks, markup) are passed over, and their comments with them.
+
+    Raises:
+      ValueError: a file that cannot be read, is no SGF of Go, is damaged, has stones set up
+        beforehand, or a board that the rules do not play.
+    """
+    where = "sgf" if isinstance(source, bytes) else f"sgf {source}"
+    try:
+        data = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{where}: cannot be read ({error.strerror})") from error
+    try:
+        return _record(sgfmill.Sgf_game.from_bytes(data))
+    except (ValueError, LookupError) as error:
+        raise ValueError(f"{where}: {error or 'damaged'}") from error
+
+
+def _record(game: sgfmill.Sgf_game) -> GameRecord:
+    size = game.get_size()
+    if not MIN_SIZE <= size <= MAX_SIZE:
+        raise ValueError(f"the board is {size}x{size}; {MIN_SIZE} to {MAX_SIZE} can be read")
+    nodes = list(game.main_sequence_iter())
+    root = nodes[0]
+    kind = _raw(root, "GM", "1")
+    if kind != "1":
+        raise ValueError(f"GM[{kind}] is another game than Go, which is GM[1]")
+    moves, comments = _moves(size, nodes)
+    return GameRecord(
+        size=size,
+        komi=_komi(root),
+        moves=moves,
+        result=_text(root, "RE", "?"),
+        black=_text(root, "PB"),
+        white=_text(root, "PW"),
+        rules=_text(root, "RU"),
+        comment="" if _has_move(root) else _text(root, "C"),
+        move_comments=comments if any(comments) else (),
+    )
+
+
+def _moves(
+    size: int, nodes: Iterable[sgfmill.Node]
+) -> tuple[tuple[tuple[int, int], ...], tuple[str, ...]]:
+    """((colour, action) of each move, the comment of each move)."""
+    moves, comments = [], []
+    for node in nodes:
+        if node.has_setup_stones():
+            raise ValueError(
+                f"stones are set up (AB, AW or AE) after move {len(moves)}; "
+                "only games from the empty board can be read"
+            )
+        if not _has_move(node):
+            continue
+        moves.append(_move(size, node, len(moves) + 1))
+        comments.append(_text(node, "C"))
+    return tuple(moves), tuple(comments)
+
+
+def _has_move(node: sgfmill.Node) -> bool:
+    return any(node.has_property(name) for name in _COLOURS)
+
+
+def _move(size: int, node: sgfmill.Node, number: int) -> tuple[int, int]:
+    if all(node.has_property(name) for name in _COLOURS):
+        raise ValueError(f"move {number} is of both colours (B and W in one node)")
+    colour = 0 if node.has_property("B") else 1
+    try:
+        return colour, coords.from_sgf(size, _raw(node, _COLOURS[colour]))
+    except ValueError as error:
+        raise ValueError(f"move {number}: {error}") from error
+
+
+def _komi(root: sgfmill.Node) -> float:
+    text = _raw(root, "KM", "0")
+    try:
+        komi = float(text)
+    except ValueError as error:
+        raise ValueError(f"KM[{text}] is not a number") from error
+    return _FOX_KOMI.get(komi, komi)
+
+
+def _raw(node: sgfmill.Node, name: str, default: str = "") -> str:
+    """A property that is no free text, before sgfmill makes a number or a point of it."""
+    if not node.has_property(name):
+        return default
+    return node.get_raw(name).decode("ascii", "replace").strip()
+
+
+def _text(node: sgfmill.Node, name: str, default: str = "") -> str:
+    return node.get(name) if node.has_property(name) else default

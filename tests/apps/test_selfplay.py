@@ -1,0 +1,199 @@
+"""``gozero selfplay`` from end to end: files, records, determinism, bad input, interruption."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sgfmill import boards, sgf
+
+from gozero.apps import cli
+from gozero.apps.selfplay import SelfPlayFlags
+from gozero.go import coords
+from gozero.players import shards
+from tests.reference.go import ReferenceGame
+
+SIZE, GAMES = 5, 6
+FLAGS = (
+    *("--size", "5", "--games", "6", "--simulations", "8", "--batch", "4"),
+    *("--komi", "5.5", "--evaluator", "playout"),
+)
+
+
+def selfplay(out, *more, seed=3):
+    return cli.main(["selfplay", *FLAGS, "--seed", str(seed), "--out", str(out), *more])
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("selfplay") / "run"
+    assert selfplay(out) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def rows(run_folder):
+    size, rows = shards.read_all(run_folder)
+    assert size == SIZE
+    return rows
+
+
+def test_records_of_the_run(run_folder):
+    config = json.loads((run_folder / "config.json").read_text())
+    assert set(config) == {field.name for field in dataclasses.fields(SelfPlayFlags)}
+    assert (config["games"], config["seed"], config["komi"]) == (GAMES, 3, 5.5)
+    manifest = json.loads((run_folder / "manifest.json").read_text())
+    assert manifest["state"] == "complete"
+    assert manifest["games"] == GAMES
+    assert manifest["evaluator"] == "playout"
+    assert {"jax", "device", "seed", "command"} <= set(manifest)
+    lines = (run_folder / "metrics.jsonl").read_text().splitlines()
+    metrics = [json.loads(line) for line in lines]
+    assert metrics[-1]["games"] == GAMES
+    assert [m["moves"] for m in metrics] == sorted(m["moves"] for m in metrics)
+    assert not list(run_folder.rglob("*.part"))
+
+
+@pytest.mark.parametrize("number", range(GAMES))
+def test_games_are_legal_and_say_how_they_ended(run_folder, number):
+    game = sgf.Sgf_game.from_bytes((run_folder / "games" / f"{number:06d}.sgf").read_bytes())
+    root = game.get_root()
+    assert game.get_size() == SIZE
+    assert game.get_komi() == 5.5
+    assert root.get("RU") == "Chinese"
+    plain, mill = ReferenceGame(SIZE), boards.Board(SIZE)
+    for node in game.get_main_sequence()[1:]:
+        colour, move = node.get_move()
+        assert colour == ("b" if plain.to_play == 1 else "w")
+        if move is not None:
+            mill.play(*move, colour)
+        row_col = None if move is None else (SIZE - 1 - move[0], move[1])
+        action = SIZE**2 if row_col is None else row_col[0] * SIZE + row_col[1]
+        assert plain.is_legal(action), coords.to_gtp(SIZE, action)
+        plain.play(action)
+    score = plain.area() - 5.5
+    assert mill.area_score() == plain.area()
+    assert root.get("RE") == f"{'B' if score > 0 else 'W'}+{abs(score):g}"
+    assert (plain.passes >= 2) != ("move limit" in root.get("C"))
+
+
+def test_rows_match_the_games(run_folder, rows):
+    for number in range(GAMES):
+        of_game = np.flatnonzero(rows["game"] == number)
+        game = sgf.Sgf_game.from_bytes((run_folder / "games" / f"{number:06d}.sgf").read_bytes())
+        assert len(of_game) == len(game.get_main_sequence()) - 1
+        winner = game.get_winner()
+        for i in of_game:
+            for_black = {"b": 1, "w": -1}[winner]
+            assert rows["outcome"][i] == (for_black if rows["to_play"][i] == 0 else -for_black)
+            assert np.sign(rows["score"][i]) == rows["outcome"][i]
+    legal = shards.unpack_legal(rows["legal"], SIZE)
+    assert legal.shape == rows["policy_target"].shape
+    assert legal[:, -1].all()
+    assert (rows["policy_target"][~legal] == 0).all()
+    assert legal[np.arange(len(legal)), rows["action"]].all()
+    np.testing.assert_allclose(rows["policy_target"].sum(axis=1), 1, rtol=1e-5)
+    assert (rows["komi"] == 5.5).all()
+
+
+def test_same_seed_same_games(run_folder, tmp_path, capsys):
+    assert selfplay(tmp_path / "again") == 0
+    printed = capsys.readouterr()
+    assert f"{GAMES} games" in printed.out
+    assert "simulations/s" in printed.out
+    assert "MiB" in printed.err
+    for path in sorted((run_folder / "games").iterdir()):
+        assert path.read_bytes() == (tmp_path / "again" / "games" / path.name).read_bytes()
+    first, again = shards.read_all(run_folder)[1], shards.read_all(tmp_path / "again")[1]
+    for name in first:
+        np.testing.assert_array_equal(first[name], again[name])
+
+
+def test_other_seed_other_games(run_folder, tmp_path):
+    assert selfplay(tmp_path / "other", seed=4) == 0
+    names = [f"{i:06d}.sgf" for i in range(GAMES)]
+    same = [
+        (run_folder / "games" / n).read_bytes() == (tmp_path / "other" / "games" / n).read_bytes()
+        for n in names
+    ]
+    assert not all(same)
+
+
+BAD = {
+    "an unknown flag": (["--sims", "8"], "--sims"),
+    "a size too small": (["--size", "1"], "size: 1"),
+    "a size too large": (["--size", "20"], "size: 20"),
+    "no lanes": (["--batch", "0"], "batch: 0"),
+    "no simulations": (["--simulations", "0"], "simulations: 0"),
+    "no games": (["--games", "0"], "games: 0"),
+    "no number": (["--games", "many"], "--games"),
+    "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),
+    "missing weights": (["--evaluator", "network", "--weights", "no.npz"], "no.npz"),
+    "weights for playouts": (["--weights", "no.npz"], "weights"),
+    "an unknown evaluator": (["--evaluator", "oracle"], "--evaluator"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
+    arguments, says = BAD[case]
+    out = tmp_path / "run"
+    try:
+        status = selfplay(out, *arguments)
+    except SystemExit as exit_:
+        status = exit_.code
+    printed = capsys.readouterr()
+    assert status == 2
+    assert len(printed.err.strip().splitlines()) == 1
+    assert says in printed.err
+    assert printed.err.startswith("gozero selfplay: ")
+    assert not out.exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(run_folder, capsys):
+    before = {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")}
+    assert selfplay(run_folder) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert before == {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")}
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert selfplay(tmp_path / "file" / "run") == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_every_finished_game(tmp_path):
+    out = tmp_path / "run"
+    flags = [*FLAGS, "--games", "5000", "--out", str(out)]
+    command = [sys.executable, "-m", "gozero.apps.cli", "selfplay", *flags]
+    root = pathlib.Path(__file__).parent.parent.parent
+    process = subprocess.Popen(
+        command,
+        cwd=root,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("games/*.sgf"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    finished = len(list(out.glob("games/*.sgf")))
+    assert 5 <= finished < 5000
+    assert f"{finished} games (stopped" in stdout
+    assert str(out / "games") in stdout
+    assert len(np.unique(shards.read_all(out)[1]["game"])) == finished
+    assert json.loads((out / "manifest.json").read_text())["state"] == "stopped"

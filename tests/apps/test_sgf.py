@@ -1,0 +1,145 @@
+"""SGF: what is written reads back, sgfmill replays it, and bad files are one clear error."""
+
+import random
+
+import pytest
+from sgfmill import boards
+from sgfmill import sgf as sgfmill
+
+from gozero.apps import sgf
+from gozero.go import rules as go
+from tests.reference.go import ReferenceGame
+
+SHORT = sgf.GameRecord(
+    size=3,
+    komi=0.5,
+    moves=((0, 4), (1, 1), (0, 9), (1, 9)),
+    result="B+7.5",
+    black="A]b\\c",
+    white="Ünï 碁",
+    comment="two\nlines: [x]",
+)
+
+
+def random_record(size: int, seed: int) -> sgf.GameRecord:
+    rng, game, moves = random.Random(seed), ReferenceGame(size), []
+    for _ in range(2 * size * size):
+        legal = [p for p, is_legal in enumerate(game.legal()) if is_legal]
+        moves.append((len(moves) % 2, rng.choice(legal)))
+        game.play(moves[-1][1])
+    comments = tuple(f"move {i}" if i % 3 == 0 else "" for i in range(len(moves)))
+    return sgf.GameRecord(size, -7.5, tuple(moves), "W+R", move_comments=comments)
+
+
+def test_the_text_is_what_it_was():
+    version = sgf.__version__
+    assert sgf.to_sgf(SHORT).replace("\n(;", "(;") == (
+        f"(;FF[4]AP[gozero:{version}]C[two\nlines: [x\\]]CA[UTF-8]GM[1]KM[0.5]PB[A\\]b\\\\c]"
+        "\nPW[Ünï 碁]RE[B+7.5]RU[Chinese]SZ[3];B[bb];W[ba];B[];W[])\n"
+    )
+
+
+@pytest.mark.parametrize("record", [SHORT, random_record(5, 1), random_record(19, 2)])
+def test_round_trip(record, tmp_path):
+    path = tmp_path / "game.sgf"
+    sgf.write(path, record)
+    assert sgf.read(path) == sgf.read(str(path)) == sgf.read(path.read_bytes()) == record
+    assert [file.name for file in tmp_path.iterdir()] == ["game.sgf"]
+    sgf.write(path, record)
+    assert sgf.read(path) == record
+
+
+@pytest.mark.parametrize("size", [2, 9, 19])
+def test_sgfmill_replays_it(size):
+    record = random_record(size, 7)
+    game = sgfmill.Sgf_game.from_bytes(sgf.to_sgf(record).encode())
+    assert (game.get_size(), game.get_komi(), game.get_winner()) == (size, -7.5, "w")
+    board, reference = boards.Board(size), ReferenceGame(size)
+    for colour, action in record.moves:
+        reference.to_play = 1 - 2 * colour
+        reference.play(action)
+    for node in game.get_main_sequence()[1:]:
+        colour, point = node.get_move()
+        if point is not None:
+            board.play(*point, colour)
+    values = {"b": 1, "w": -1, None: 0}
+    from_the_top = [(row, col) for row in reversed(range(size)) for col in range(size)]
+    assert [values[board.get(*point)] for point in from_the_top] == reference.board
+
+
+def test_what_other_programs_write():
+    read = sgf.read(
+        b"noise (;GM[1]SZ[3]KM[375]RU[chinese];C[no move here]PL[B];B[tt]C[x]LB[aa:1]"
+        b"(;W[aa];B[])(;W[bb]))(;GM[1])"
+    )
+    assert read.komi == 7.5
+    assert read.moves == ((0, 9), (1, 0), (0, 9))
+    assert read.move_comments == ("x", "", "")
+    assert read.result == "?"
+    bare = sgf.read(b"(;B[aa])")
+    assert (bare.size, bare.komi, bare.moves) == (19, 0.0, ((0, 0),))
+    assert sgf.read("(;CA[GB18030]PB[柯洁])".encode("gb18030")).black == "柯洁"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "no SGF"),
+        (b"(;SZ[9];B[aa]", "unexpected end"),
+        (b"(;SZ[9];AB[aa];B[bb])", "stones are set up .* after move 0"),
+        (b"(;SZ[9]AW[aa])", "set up"),
+        (b"(;SZ[9];B[aa];AE[aa])", "after move 1"),
+        (b"(;SZ[1])", "the board is 1x1; 2 to 19"),
+        (b"(;SZ[25])", "the board is 25x25"),
+        (b"(;SZ[9:13])", "9:13"),
+        (b"(;SZ[x])", "SZ"),
+        (b"(;SZ[9]GM[2])", "another game"),
+        (b"(;SZ[9]KM[lots])", r"KM\[lots\]"),
+        (b"(;SZ[9]KM[nan])", "KM|komi"),
+        (b"(;SZ[9]CA[klingon])", "klingon"),
+        (b"(;SZ[9];B[jj])", "move 1: .*'jj'"),
+        (b"(;SZ[9];B[aa];W[a])", "move 2"),
+        (b"(;SZ[9];B[aa]W[bb])", "both colours"),
+    ],
+)
+def test_bad_files_are_one_clear_line(data, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        sgf.read(data)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("sgf: ")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match=r"gone\.sgf: cannot be read \(No such file"):
+        sgf.read(tmp_path / "gone.sgf")
+
+
+def test_damage_is_a_value_error():
+    rng, whole = random.Random(3), bytearray(sgf.to_sgf(random_record(5, 4)).encode())
+    for _ in range(500):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 8)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        try:
+            sgf.read(bytes(data[: rng.randrange(len(data))] + b")" * rng.randint(0, 2)))
+        except ValueError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"size": 1}, "size: 1"),
+        ({"komi": float("nan")}, "komi: nan"),
+        ({"moves": ((0, 82),)}, r"move 1 is \(0, 82\)"),
+        ({"moves": ((2, 0),)}, "colour 0 or 1"),
+        ({"move_comments": ("x",)}, "1 comments for 0 moves"),
+    ],
+)
+def test_a_record_checks_itself(fields, message):
+    with pytest.raises(ValueError, match=message):
+        sgf.GameRecord(**{"size": 9, "komi": 7.0, "moves": (), **fields})
+
+
+def test_board_sizes_are_those_of_the_rules():
+    assert (sgf.MIN_SIZE, sgf.MAX_SIZE) == (go.MIN_SIZE, go.MAX_SIZE)
