@@ -19,7 +19,7 @@ from jax import lax
 from experiments.throughput import judges, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, best_seconds
-from gozero.apps import flags, runtime
+from gozero.apps import flags
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.montecarlo import policies
@@ -202,7 +202,6 @@ MEASURES = {
 
 def main() -> int:
     config = flags.parse(ThroughputConfig, prog="python -m experiments.throughput.run")
-    runtime.enable_compile_cache()
     report = Report(config.json)
     MEASURES[config.subject](config, report)
     report.close()

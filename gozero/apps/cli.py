@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 
-from gozero.apps import runtime
+from gozero.apps import flags, runtime
 
 DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX."
+
+_COMMANDS = {
+    "selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),
+    "gtp": ("gozero.apps.gtp", "GtpConfig"),
+}
+"""Command: the module whose ``run(config)`` it is, and the class of its flags."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 for a failure, 2 for bad input, 130 when stopped."""
-    runtime.quiet_xla()
-    from gozero.apps import flags, gtp, selfplay
-
+    runtime.prepare()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    commands = {"selfplay": selfplay.SelfPlayFlags, "gtp": gtp.GtpConfig}
-    config = flags.parse(commands, arguments, prog="gozero", description=DESCRIPTION)
-    try:
-        if isinstance(config, selfplay.SelfPlayFlags):
-            return selfplay.run(config)
-        return gtp.run(config, sys.stdin, sys.stdout)
-    except ValueError as error:
-        print(f"gozero {arguments[0]}: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        return 1
+    # Only the command's own module is imported: a GTP front end waits for the first answer.
+    names = arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS
+    modules = {name: importlib.import_module(_COMMANDS[name][0]) for name in names}
+    classes = {name: getattr(module, _COMMANDS[name][1]) for name, module in modules.items()}
+    config = flags.parse(classes, arguments, prog="gozero", description=DESCRIPTION)
+    return modules[arguments[0]].run(config)
 
 
 if __name__ == "__main__":

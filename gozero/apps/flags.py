@@ -154,9 +154,8 @@ def _describe(kind: Any) -> str:
         return str(kind)
     if kind is bool:
         return "no value"
-    return {"NoneType": "None", "PosixPath": "path", "Path": "path"}.get(
-        kind.__name__, kind.__name__
-    )
+    name = str(kind.__name__)
+    return {"NoneType": "None", "PosixPath": "path", "Path": "path"}.get(name, name)
 
 
 def _name(argument: str) -> str:

@@ -15,11 +15,11 @@ import sys
 from typing import Any, Literal
 
 from gozero import __version__
-from gozero.apps import gtp_protocol
+from gozero.apps import flags, gtp_protocol
 from gozero.apps.gtp_engine import KOMI_EXPECTED, Engine, is_komi
 from gozero.apps.gtp_protocol import Command, GtpFailure
-from gozero.apps.sgf import MAX_SIZE, MIN_SIZE
 from gozero.go import coords
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
 
 MAX_SIMULATIONS = 131_071
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
@@ -88,15 +88,19 @@ def commands(engine: Engine) -> dict[str, Command]:
     return table
 
 
-def run(config: GtpConfig, stdin: Any, stdout: Any) -> int:
+def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     """Serve GTP until quit or the end of input; the exit status is 0, 130 for Ctrl-C.
 
     Raises:
-      ValueError: weights that cannot be used; nothing has been answered then.
+      SystemExit: status 2 and one line for weights that cannot be used, before any answer.
     """
+    stdin, stdout = stdin or sys.stdin, stdout or sys.stdout
     engine = Engine(config)
     if config.weights is not None:
-        engine.searcher  # noqa: B018 - bad weights end the program here, not at the first genmove
+        try:
+            engine.searcher  # noqa: B018 - bad weights end the program here, not at a genmove
+        except ValueError as error:
+            flags.fail("gozero gtp", error)
     try:
         gtp_protocol.serve(commands(engine), stdin, stdout)
     except KeyboardInterrupt:

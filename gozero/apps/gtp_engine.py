@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gozero.apps import render
-from gozero.apps.sgf import MAX_SIZE, MIN_SIZE
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
 
 if TYPE_CHECKING:
     from gozero.apps.gtp import GtpConfig
@@ -44,10 +44,9 @@ class Engine:
     def game(self) -> HostGame:
         """The game, made when first needed: that imports JAX."""
         if self._game is None:
-            from gozero.apps import host_game, runtime
+            from gozero.apps import host_game
             from gozero.go.rules import Rules
 
-            runtime.enable_compile_cache()
             limit = host_game.roomy_limit(self.size)
             rules = Rules(size=self.size, ko=self.config.ko, max_moves=limit)
             self._game = host_game.HostGame(rules, self.komi)

@@ -21,34 +21,22 @@ CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
 """Environment variable: ``off`` turns the compile cache off, a path puts it there."""
 
 
-def quiet_xla() -> None:
-    """Keep XLA's C++ log off the terminal. Call before JAX starts; the user's own setting wins.
+def prepare() -> None:
+    """What a program sets before it imports JAX; the user's own settings win.
 
-    Loading a program from the compile cache, XLA:CPU reports its own tuning flags as missing
-    features of the processor, an error of two thousand characters where nothing is wrong.
-    What really fails reaches Python as an exception.
+    The compile cache is kept in the user's cache folder (see CACHE_SWITCH). XLA's C++ log is
+    kept off the terminal: loading a program from that cache, XLA:CPU reports its own tuning
+    flags as missing features of the processor, errors of two thousand characters each where
+    nothing is wrong. What really fails reaches Python as an exception.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-
-def enable_compile_cache() -> None:
-    """Keep compiled programs between runs, in the user's cache folder.
-
-    JAX's own JAX_COMPILATION_CACHE_DIR, where set, is left alone. Call before compiling.
-    """
-    import jax
-
     wanted = os.environ.get(CACHE_SWITCH, "")
-    if wanted.lower() in ("off", "0", "no", "false") or jax.config.jax_compilation_cache_dir:
+    if wanted.lower() in ("off", "0", "no", "false"):
         return
-    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    folder = pathlib.Path(wanted) if wanted else pathlib.Path(home) / "gozero" / _cpu_name()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return  # a read-only home: compile anew each time
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    folder = pathlib.Path(wanted) if wanted else home / "gozero" / _cpu_name()
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 
 def _cpu_name() -> str:

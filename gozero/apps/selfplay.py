@@ -13,7 +13,7 @@ from typing import IO, Literal
 import jax
 import numpy as np
 
-from gozero.apps import runtime, sgf
+from gozero.apps import flags, runtime, sgf
 from gozero.apps.progress import SelfPlayProgress
 from gozero.go import scoring
 from gozero.go.rules import Rules
@@ -54,56 +54,69 @@ class SelfPlayFlags:
     """A new or empty folder for games/*.sgf, shards/*.npz and the records of the run."""
 
 
-def run(flags: SelfPlayFlags) -> int:
+def run(config: SelfPlayFlags) -> int:
     """Play the games; the exit status: 0, or 130 if it was stopped before the last.
 
     Raises:
-      ValueError: a flag that cannot be, before anything is played.
+      SystemExit: status 2 and one line, for a flag that cannot be, before anything is played.
     """
-    rules = Rules(size=flags.size, ko=flags.ko, max_moves=flags.max_moves)
-    for name in ("games", "batch", "simulations"):
-        if getattr(flags, name) < 1:
-            raise ValueError(f"{name}: {getattr(flags, name)} is not at least 1")
-    config = selfplay.SelfPlayConfig(
-        rules=rules,
-        komi=flags.komi,
-        num_games=flags.games,
-        batch=min(flags.batch, flags.games),
-        search=selfplay.search_config(rules, flags.simulations),
-        temperature_moves=flags.temperature_moves,
-    )
-    evaluator = make_evaluator(rules, flags.evaluator, flags.weights, flags.seed)
-    runtime.claim_folder(flags.out)
-    runtime.enable_compile_cache()
+    try:
+        settings, evaluator = _settings(config)
+        runtime.claim_folder(config.out)
+    except ValueError as error:
+        flags.fail("gozero selfplay", error)
+    mebibytes = selfplay.tree_bytes(settings) / 2**20
     print(
-        f"{config.batch} trees of {config.search.num_nodes} nodes: "
-        f"{selfplay.tree_bytes(config) / 2**20:,.1f} MiB",
+        f"{settings.batch} trees of {settings.search.num_nodes} nodes: {mebibytes:,.1f} MiB",
         file=sys.stderr,
     )
-    return _Run(flags, config, evaluator).play()
+    return _Run(config, settings, evaluator).play()
+
+
+def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator]:
+    """What the flags mean.
+
+    Raises:
+      ValueError: naming the flag, what it was and what is allowed.
+    """
+    rules = Rules(size=config.size, ko=config.ko, max_moves=config.max_moves)
+    for name in ("games", "batch", "simulations"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name}: {getattr(config, name)} is not at least 1")
+    settings = selfplay.SelfPlayConfig(
+        rules=rules,
+        komi=config.komi,
+        num_games=config.games,
+        batch=min(config.batch, config.games),
+        search=selfplay.search_config(rules, config.simulations),
+        temperature_moves=config.temperature_moves,
+    )
+    return settings, make_evaluator(rules, config.evaluator, config.weights, config.seed)
 
 
 class _Run:
     """One run: plays on the device, keeps the rows of unfinished games, writes finished ones."""
 
-    def __init__(self, flags: SelfPlayFlags, config: selfplay.SelfPlayConfig, evaluator: Evaluator):
-        self.flags, self.config, self.evaluator = flags, config, evaluator
-        self.writer = GameWriter(flags.out, config, evaluator)
-        self.manifest = {**runtime.manifest(flags.seed), **evaluator.about, "state": "running"}
+    def __init__(
+        self, config: SelfPlayFlags, settings: selfplay.SelfPlayConfig, evaluator: Evaluator
+    ):
+        self.config, self.settings, self.evaluator = config, settings, evaluator
+        self.writer = GameWriter(config.out, settings, evaluator)
+        self.manifest = {**runtime.manifest(config.seed), **evaluator.about, "state": "running"}
 
     def play(self) -> int:
-        runtime.write_json(self.flags.out / "config.json", self.flags)
-        runtime.write_json(self.flags.out / "manifest.json", self.manifest)
-        lanes = selfplay.start(self.config, self.flags.seed)
+        runtime.write_json(self.config.out / "config.json", self.config)
+        runtime.write_json(self.config.out / "manifest.json", self.manifest)
+        lanes = selfplay.start(self.settings, self.config.seed)
         play_moves = self._compile(lanes)
         started = time.perf_counter()
         with (
             runtime.StopRequest() as stop,
-            (self.flags.out / "metrics.jsonl").open("w") as metrics,
-            SelfPlayProgress(self.config.num_games) as progress,
+            (self.config.out / "metrics.jsonl").open("w") as metrics,
+            SelfPlayProgress(self.settings.num_games) as progress,
         ):
             try:
-                while self.writer.num_games < self.config.num_games and not stop.requested:
+                while self.writer.num_games < self.settings.num_games and not stop.requested:
                     lanes, rows = play_moves(self.evaluator.params, lanes)
                     self.writer.take(jax.device_get(rows))
                     self._report(progress, metrics, time.perf_counter() - started)
@@ -115,7 +128,7 @@ class _Run:
         """Compile ahead of time, so that rates count play only."""
         print("compiling ...", end=" ", file=sys.stderr, flush=True)
         started = time.perf_counter()
-        play_moves = selfplay.make_play_moves(self.config, self.evaluator, MOVES_PER_CALL)
+        play_moves = selfplay.make_play_moves(self.settings, self.evaluator, MOVES_PER_CALL)
         compiled = play_moves.lower(self.evaluator.params, lanes).compile()
         print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
         return compiled
@@ -127,7 +140,7 @@ class _Run:
         progress.show(numbers)
 
     def _numbers(self, seconds: float) -> dict:
-        simulations = self.writer.num_moves * self.config.search.num_simulations
+        simulations = self.writer.num_moves * self.settings.search.num_simulations
         return {
             "seconds": round(seconds, 3),
             "games": self.writer.num_games,
@@ -139,16 +152,16 @@ class _Run:
 
     def _finish(self, seconds: float) -> int:
         self.writer.flush()
-        complete = self.writer.num_games == self.config.num_games
+        complete = self.writer.num_games == self.settings.num_games
         numbers, results = self._numbers(seconds), dict(self.writer.results)
         self.manifest |= {"state": "complete" if complete else "stopped", **numbers, **results}
-        runtime.write_json(self.flags.out / "manifest.json", self.manifest)
+        runtime.write_json(self.config.out / "manifest.json", self.manifest)
         print(self._summary(numbers))
         return 0 if complete else 130
 
     def _summary(self, numbers: dict) -> str:
-        results, out, games = self.writer.results, self.flags.out, numbers["games"]
-        asked = self.config.num_games
+        results, out, games = self.writer.results, self.config.out, numbers["games"]
+        asked = self.settings.num_games
         stopped = "" if games == asked else f" (stopped; {asked} asked)"
         unsound = f"; {results['unsound']} with a nan evaluation" if results["unsound"] else ""
         return (
@@ -166,9 +179,9 @@ class _Run:
 class GameWriter:
     """Collects the rows of games in play; writes a game when it ends, a shard when it is full."""
 
-    def __init__(self, out: pathlib.Path, config: selfplay.SelfPlayConfig, evaluator: Evaluator):
-        self.out, self.config = out, config
-        self.name = f"gozero {evaluator.about['evaluator']} {config.search.num_simulations} sims"
+    def __init__(self, out: pathlib.Path, settings: selfplay.SelfPlayConfig, evaluator: Evaluator):
+        self.out, self.settings = out, settings
+        self.name = f"gozero {evaluator.about['evaluator']} {settings.search.num_simulations} sims"
         for folder in ("games", "shards"):
             (out / folder).mkdir()
         self.open_games: dict[int, list[dict]] = defaultdict(list)
@@ -189,11 +202,11 @@ class GameWriter:
     def _write_game(self, number: int, game: list[selfplay.Row]) -> None:
         last = game[-1]
         score, truncated = float(last.score), bool(last.truncated)
-        rules = self.config.rules
+        rules = self.settings.rules
         comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, no suicide"
         record = sgf.GameRecord(
             size=rules.size,
-            komi=self.config.komi,
+            komi=self.settings.komi,
             moves=tuple((int(row.position.to_play), int(row.action)) for row in game),
             result=scoring.result_text(score),
             black=self.name,
@@ -217,7 +230,7 @@ class GameWriter:
         return {
             **{name: np.stack(getattr(position, name)) for name in ("black", "white", "atari")},
             **{name: getattr(position, name) for name in ("ko", "ply", "passes", "to_play")},
-            "komi": self.config.komi,
+            "komi": self.settings.komi,
             "legal": np.packbits(row.legal),
             "policy_target": row.policy_target,
             "action": row.action,
@@ -234,6 +247,6 @@ class GameWriter:
             return
         rows = {name: np.stack([row[name] for row in self.pending]) for name in self.pending[0]}
         path = self.out / "shards" / f"{self.num_shards:06d}.npz"
-        shards.write(path, self.config.rules.size, rows)
+        shards.write(path, self.settings.rules.size, rows)
         self.num_shards += 1
         self.pending = []

@@ -10,15 +10,13 @@ from collections.abc import Iterable
 
 from gozero import __version__
 from gozero.go import coords
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
 
 with warnings.catch_warnings():
     # sgfmill 1.1.1's docstrings have stray backslashes, of which Python warns (3.12 aloud) when
     # it compiles them: at the first import, unless the installer did.
     warnings.filterwarnings("ignore", message="invalid escape sequence")
     from sgfmill import sgf as sgfmill
-
-MIN_SIZE, MAX_SIZE = 2, 19
-"""Board sizes that the rules play; here too, so that reading a file starts no JAX."""
 
 _COLOURS = ("B", "W")
 _FOX_KOMI = {375.0: 7.5}

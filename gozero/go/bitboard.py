@@ -26,6 +26,8 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
+from gozero.go import fusion
+
 Board = tuple[jax.Array, ...]
 """W uint32 words, scalars for one game."""
 
@@ -304,10 +306,28 @@ def _grow_stacked(lay: Layout, seeds, east, down):
 
 
 def unpack(lay: Layout, a: Board) -> jax.Array:
-    """Board -> bool[n * n], row-major from the top left. Words of shape [] only."""
-    shifts = [row * lay.stride + col for row in range(lay.rows_per_word) for col in range(lay.size)]
-    bits = (jnp.stack(a)[:, None] >> np.array([shifts], np.uint32)) & np.uint32(1)
-    return bits.reshape(-1)[: lay.num_points].astype(bool)
+    """Board -> bool[n * n], row-major from the top left. Words of shape [] only.
+
+    Behind a fusion wall, or every one of the n * n points would compute the board anew.
+    """
+    return _unpack(lay)(a)
+
+
+@functools.cache
+def _unpack(lay: Layout) -> Callable:
+    rows, cols = np.divmod(np.arange(lay.num_points), lay.size)
+    bits = (rows % lay.rows_per_word) * lay.stride + cols
+    masks = [
+        np.where(rows // lay.rows_per_word == w, 1 << bits, 0).astype(np.uint32)
+        for w in range(lay.num_words)
+    ]
+
+    def points(a: Board) -> jax.Array:
+        """Each point tests its bit in every word: no gather, and one pass for all points."""
+        found = [word & mask for word, mask in zip(a, masks, strict=True)]
+        return functools.reduce(lambda x, y: x | y, found) != 0
+
+    return fusion.walled(points)
 
 
 def pack(lay: Layout, mask: jax.Array) -> Board:

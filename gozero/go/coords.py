@@ -6,6 +6,9 @@ and count rows from the bottom; SGF uses two letters, column then row, from the 
 
 from __future__ import annotations
 
+MIN_SIZE, MAX_SIZE = 2, 19
+"""Board sizes that can be played; here so that host code can check one without JAX."""
+
 GTP_COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
 
 

@@ -13,6 +13,7 @@ touches, and own chains that a capture frees; `play` floods those and nothing el
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -22,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import superko
+from gozero.go import fusion, superko
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
 
 BLACK, WHITE = 0, 1
 KO_RULES = ("simple", "positional", "situational")
-MIN_SIZE, MAX_SIZE = 2, 19
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,30 +229,40 @@ def _place(lay: bb.Layout, placed: bb.Board, own: bb.Board, opponent: bb.Board, 
     # flood that is empty, and so costs one check, unless something dies.
     (captured,) = bb.flood(lay, [dying], (their_east, their_south))
     freed = bb.intersection(bb.intersection(bb.neighbours(lay, captured), own), atari)
-    seeds = [
-        bb.union(touched[0], placed),
-        bb.union(touched[1], freed),
-        touched[2],
-        touched[3],
-    ]
+    seeds = [bb.union(touched[0], placed), bb.union(touched[1], freed), *touched[2:]]
     chains = bb.flood(lay, seeds, joined)
 
     opponent = bb.difference(opponent, captured)
-    vacant = bb.complement(lay, bb.union(own, opponent))
-    joined_chain = bb.intersection(chains[0], own)
-    freed_chains = bb.intersection(chains[1], own)
+    flags = _chain_flags(lay)(own, opponent, placed, chains)
+    has = lambda flag: (flags & np.uint32(1 << flag)) != 0
+    own_chain, freed_chains = bb.intersection(chains[0], own), bb.intersection(chains[1], own)
+    gone = bb.union_all([captured, own_chain, freed_chains])
+    after = [bb.difference(atari, gone), bb.keep(has(_OWN_IN_ATARI), own_chain)]
+    for side, chain in enumerate(chains):
+        after.append(bb.keep(has(side), bb.intersection(chain, opponent)))
+    return own, opponent, bb.union_all(after), captured, has(_OWN_IN_ATARI) & has(_ALONE)
 
-    def in_atari(chain):
-        return bb.count(bb.intersection(bb.neighbours(lay, chain), vacant)) == 1
 
-    still = bb.difference(bb.difference(bb.difference(atari, captured), freed_chains), joined_chain)
-    now = [bb.keep(in_atari(joined_chain), joined_chain)]
-    for chain in chains:
-        enemy = bb.intersection(chain, opponent)
-        now.append(bb.keep(in_atari(enemy), enemy))
-    after = bb.union_all([still, *now])
-    lone = ~bb.any_of(bb.difference(joined_chain, placed)) & bb.any_of(now[0])
-    return own, opponent, after, captured, lone
+_OWN_IN_ATARI, _ALONE = 4, 5  # bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari
+
+
+@functools.cache
+def _chain_flags(lay: bb.Layout):
+    """What every word of the new atari set depends on, as one word behind a fusion wall."""
+
+    def flags(own: bb.Board, opponent: bb.Board, placed: bb.Board, chains) -> jax.Array:
+        vacant = bb.complement(lay, bb.union(own, opponent))
+
+        def in_atari(chain):
+            return bb.count(bb.intersection(bb.neighbours(lay, chain), vacant)) == 1
+
+        own_chain = bb.intersection(chains[0], own)
+        bits = [in_atari(bb.intersection(chain, opponent)) for chain in chains]
+        bits.append(in_atari(own_chain))
+        bits.append(~bb.any_of(bb.difference(own_chain, placed)))
+        return sum(bit.astype(jnp.uint32) << np.uint32(i) for i, bit in enumerate(bits))
+
+    return fusion.walled(flags)
 
 
 def legal_actions(rules: Rules, state: GameState) -> jax.Array:
@@ -313,7 +324,7 @@ def stones(rules: Rules, state: GameState) -> jax.Array:
     return (black - white).reshape(rules.size, rules.size)
 
 
-def with_to_play(state: GameState, colour: int) -> GameState:
+def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
     """The same board with `colour` to play, as GTP and handicap need; a no-op if it is his turn.
 
     Giving the turn away is not a pass: it ends no game. It clears the ko point, as a pass does,

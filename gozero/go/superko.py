@@ -18,6 +18,7 @@ compared stone by stone: no hash is trusted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
+from gozero.go import fusion
 
 _NO_HIT = np.int32(2**31 - 1)
 
@@ -150,7 +152,7 @@ def _banned(
     The loop runs once per board whose fingerprint fits, most often not at all. Trip bound: T.
     Under ``vmap`` it carries one index and one small board a game; the past is only read.
     """
-    now = fingerprint(lay, own)
+    now = Fingerprint(*_fingerprint_behind_wall(lay)(own))
     p = past_own.index_sum - now.index_sum
     bit = _word_constant(p >> np.uint32(5)) << (p & np.uint32(31))
     fits = (
@@ -172,20 +174,38 @@ def _banned(
     return lax.while_loop(lambda carry: carry[0] != _NO_HIT, body, first)[1]
 
 
+@functools.cache
+def _fingerprint_behind_wall(lay: bb.Layout) -> Callable:
+    """Compared with T past boards: without the wall it would be computed T times."""
+    return fusion.walled(lambda own: tuple(fingerprint(lay, own)))
+
+
 def _recreating_point(
     lay: bb.Layout, own: bb.Board, opponent: bb.Board, past_own: bb.Board, past_opponent: bb.Board
 ) -> bb.Board:
     """The point that recreates the past board from the present one, or the empty board."""
-    point = bb.difference(past_own, own)
-    removed = bb.difference(opponent, past_opponent)
-    vacant = bb.complement(lay, bb.union(own, opponent))
-    touched = bb.neighbours(lay, removed)
-    wrong = (
-        bb.difference(own, past_own),
-        bb.intersection(point, opponent),
-        bb.difference(past_opponent, opponent),
-        bb.difference(bb.intersection(touched, opponent), removed),
-        bb.difference(bb.intersection(touched, vacant), point),
-    )
-    any_wrong = jnp.stack([bb.any_of(board) for board in wrong]).any()
-    return bb.keep(~any_wrong & (bb.count(point) == 1), point)
+    recreates = _recreates(lay)(own, opponent, past_own, past_opponent)
+    return bb.keep(recreates, bb.difference(past_own, own))
+
+
+@functools.cache
+def _recreates(lay: bb.Layout) -> Callable:
+    """Does the one stone that the past board has more recreate it? One bool behind a wall."""
+
+    def recreates(
+        own: bb.Board, opponent: bb.Board, past_own: bb.Board, past_opponent: bb.Board
+    ) -> jax.Array:
+        point = bb.difference(past_own, own)
+        removed = bb.difference(opponent, past_opponent)
+        vacant = bb.complement(lay, bb.union(own, opponent))
+        touched = bb.neighbours(lay, removed)
+        wrong = (
+            bb.difference(own, past_own),
+            bb.intersection(point, opponent),
+            bb.difference(past_opponent, opponent),
+            bb.difference(bb.intersection(touched, opponent), removed),
+            bb.difference(bb.intersection(touched, vacant), point),
+        )
+        return ~bb.any_of(bb.union_all(wrong)) & (bb.count(point) == 1)
+
+    return fusion.walled(recreates)

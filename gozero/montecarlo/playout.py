@@ -18,7 +18,7 @@ The first three are for one game, and live in `policies`; `step` maps them over 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +26,8 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
+from gozero.go import fusion, scoring
 from gozero.go import rules as go
-from gozero.go import scoring
 from gozero.hashing import mix
 from gozero.montecarlo import policies
 
@@ -160,7 +160,7 @@ def step(rules: go.Rules, lanes: Lanes, iteration: jax.Array) -> tuple[Lanes, Pl
 
     def stage(function: Callable, *args):
         mapped = jax.vmap(lambda *one_game: function(lay, *one_game))
-        return fusion_wall(mapped, iteration, *args)
+        return fusion.wall(mapped, iteration != _NEVER, *args)
 
     random = mix(lanes.stream + iteration * lanes.stride)
     spot = stage(_choose, own, opponent, lanes.banned, pending, random)
@@ -204,28 +204,3 @@ def _update(lay, lanes: Lanes, spot, alive, flags) -> Lanes:
         moves=jnp.where(played, lanes.moves + np.uint32(1), lanes.moves),
         first=jnp.where(played & (lanes.moves == 0), spot, lanes.first),
     )
-
-
-def fusion_wall(stage: Callable, iteration: jax.Array, *args: Any) -> Any:
-    """`stage(*args)`, compiled apart from what comes before and after it on the CPU.
-
-    XLA:CPU fuses a computation anew into each array that needs it, and the stages of `step`
-    have a dozen users: without walls most of the time goes into repeats. It ignores
-    `optimization_barrier`, but cannot look through a branch, so the stage goes into one that
-    is always taken. On other platforms this is `stage(*args)`, decided when it is lowered.
-
-    Args:
-      stage: any function.
-      iteration: u32[]; less than 2^32 - 1, which the compiler cannot know. One for all lanes:
-        under a batched predicate the branch would become a select.
-      args: its arguments.
-    """
-
-    def walled(*args):
-        def zeros(*_):
-            shapes = jax.eval_shape(stage, *args)
-            return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-
-        return lax.cond(iteration != _NEVER, stage, zeros, *args)
-
-    return lax.platform_dependent(*args, cpu=walled, default=stage)

@@ -235,7 +235,7 @@ def test_genmove_passes_when_that_wins_and_not_when_it_loses():
     assert session("play w c3\nplay b pass\ngenmove b\nshowboard")[-1].count("X") == 1
 
 
-def test_the_network_judges_too_and_weights_fix_the_size(tmp_path):
+def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     shape = NetworkConfig(blocks=1, channels=8)
     params = network.init(shape, jax.random.key(0))
     path = weights.save(tmp_path / "net.npz", params, shape, 3)
@@ -244,9 +244,13 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path):
     assert given[1:] == ["? unacceptable size: the weights are for 3x3", "="]
     path.write_bytes(b"no weights")
     out = io.StringIO()
-    with pytest.raises(ValueError, match=r"net\.npz: damaged"):
+    with pytest.raises(SystemExit) as stop:
         gtp.run(config, io.StringIO("name\n"), out)
+    assert stop.value.code == 2
     assert out.getvalue() == ""
+    complaint = capsys.readouterr().err.splitlines()
+    assert len(complaint) == 1
+    assert "net.npz: damaged" in complaint[0]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,11 @@ FLAGS = (
 
 
 def selfplay(out, *more, seed=3):
-    return cli.main(["selfplay", *FLAGS, "--seed", str(seed), "--out", str(out), *more])
+    """The exit status."""
+    try:
+        return cli.main(["selfplay", *FLAGS, "--seed", str(seed), "--out", str(out), *more])
+    except SystemExit as stop:
+        return stop.code
 
 
 @pytest.fixture(scope="module")
@@ -146,10 +150,7 @@ BAD = {
 def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     arguments, says = BAD[case]
     out = tmp_path / "run"
-    try:
-        status = selfplay(out, *arguments)
-    except SystemExit as exit_:
-        status = exit_.code
+    status = selfplay(out, *arguments)
     printed = capsys.readouterr()
     assert status == 2
     assert len(printed.err.strip().splitlines()) == 1

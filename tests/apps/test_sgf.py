@@ -139,7 +139,3 @@ def test_damage_is_a_value_error():
 def test_a_record_checks_itself(fields, message):
     with pytest.raises(ValueError, match=message):
         sgf.GameRecord(**{"size": 9, "komi": 7.0, "moves": (), **fields})
-
-
-def test_board_sizes_are_those_of_the_rules():
-    assert (sgf.MIN_SIZE, sgf.MAX_SIZE) == (go.MIN_SIZE, go.MAX_SIZE)

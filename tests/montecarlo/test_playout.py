@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from gozero.go import bitboard as bb
+from gozero.go import fusion
 from gozero.go import rules as go
 from gozero.montecarlo import playout, policies
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
@@ -364,7 +365,7 @@ def test_walls_change_nothing(monkeypatch):
     rules, key = go.Rules(5), jax.random.key(3)
     positions = positions_of(random_games(5, 8, seed=3))
     walled = compiled(rules)(positions, key)
-    monkeypatch.setattr(playout, "fusion_wall", lambda stage, iteration, *args: stage(*args))
+    monkeypatch.setattr(fusion, "wall", lambda stage, always, *args: stage(*args))
     plain = jax.jit(lambda *args: playout.uniform_playouts(rules, *args))(positions, key)
     jax.tree.map(np.testing.assert_array_equal, plain, walled)
 

@@ -12,15 +12,19 @@ from gozero.go import scoring
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.players import shards
 
+KOMI = 0.5
+
 
 def random_rows(rules: Rules, num_games: int, num_moves: int, seed: int = 0) -> dict:
     """Rows of uniformly random games, as a shard holds them, in order of game, then of ply.
 
-    Never a pass while a point is legal. The games are scored after `num_moves` moves. The
-    policy target prefers points near the centre, so that there is something to learn.
+    So that there is something to learn, one colour passes half of its turns and so mostly
+    loses (White in even games), and the policy target prefers points near the centre. The
+    games are scored after `num_moves` moves.
     """
     keys = jax.random.split(jax.random.key(seed), num_games)
-    moves, score = jax.vmap(lambda key: _game(rules, num_moves, key))(keys)
+    weak = 1 - jnp.arange(num_games) % 2
+    moves, score = jax.vmap(lambda key, colour: _game(rules, num_moves, key, colour))(keys, weak)
     position, legal, target, action = jax.tree.map(
         lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), moves
     )
@@ -31,7 +35,7 @@ def random_rows(rules: Rules, num_games: int, num_moves: int, seed: int = 0) -> 
     return {
         **words,
         **scalars,
-        "komi": np.zeros(count),
+        "komi": np.full(count, KOMI),
         "legal": np.packbits(legal, axis=1),
         "policy_target": target,
         "action": action,
@@ -44,7 +48,7 @@ def random_rows(rules: Rules, num_games: int, num_moves: int, seed: int = 0) -> 
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _game(rules: Rules, num_moves: int, key: jax.Array):
+def _game(rules: Rules, num_moves: int, key: jax.Array, weak: jax.Array):
     """One game: ((position, legal, target, action) with an axis [num_moves], score)."""
     away = jnp.abs(jnp.arange(rules.size) - rules.size // 2)
     near = jnp.append(-(away[:, None] + away[None, :]).reshape(-1), -jnp.inf).astype(jnp.float32)
@@ -53,10 +57,12 @@ def _game(rules: Rules, num_moves: int, key: jax.Array):
         legal = legal_actions(rules, state)
         wanted = legal.at[rules.pass_action].set(legal[:-1].sum() == 0)
         action = jax.random.categorical(key, jnp.where(wanted, 0.0, -jnp.inf))
+        lazy = (state.to_play == weak) & jax.random.bernoulli(jax.random.fold_in(key, 1))
+        action = jnp.where(lazy, rules.pass_action, action)
         target = jax.nn.softmax(jnp.where(wanted, jnp.maximum(near, -1e9), -jnp.inf))
         return play(rules, state, action), (state.position, legal, target, action)
 
-    state, moves = lax.scan(move, init(rules, 0.0), jax.random.split(key, num_moves))
+    state, moves = lax.scan(move, init(rules, KOMI), jax.random.split(key, num_moves))
     return moves, scoring.area_score(rules, state)
 
 

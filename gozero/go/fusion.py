@@ -1,0 +1,66 @@
+"""Fusion walls: how a stage of a computation is compiled apart on the CPU.
+
+XLA:CPU fuses a computation anew into every array that needs it. A board is many arrays, so a
+number that all of its words depend on, such as "is this chain in atari?", would be computed
+once a word, and with it everything that it was computed from. XLA ignores
+``optimization_barrier`` there, but cannot look through a branch: a stage that ends in one
+small output goes into a branch that is always taken. On other platforms, where fusions with
+several outputs do this, a wall is nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+_IMPOSSIBLE = np.uint32(0xFFFFFFFF)
+
+
+def wall(stage: Callable, always: jax.Array, *args: Any) -> Any:
+    """``stage(*args)``, compiled apart from what comes before and after it on the CPU.
+
+    Args:
+      stage: any function.
+      always: bool[]; True, but so that the compiler cannot know it. One for the whole batch:
+        under a batched predicate the branch would become a select.
+      args: its arguments.
+    """
+
+    def walled(*args):
+        def zeros(*_):
+            shapes = jax.eval_shape(stage, *args)
+            return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+
+        return lax.cond(always, stage, zeros, *args)
+
+    return lax.platform_dependent(*args, cpu=walled, default=stage)
+
+
+def walled(stage: Callable) -> Callable:
+    """A stage of one game behind a wall; under ``vmap`` the wall is one for the batch.
+
+    Args:
+      stage: a function of one game whose first argument is a board (its words are never all
+        ones, for a row has a guard bit: that is what is always true).
+    """
+
+    @custom_vmap
+    def one_game(*args):
+        return wall(stage, args[0][0] != _IMPOSSIBLE, *args)
+
+    @one_game.def_vmap
+    def many_games(axis_size, batched, *args):
+        def along_games(is_batched, x):
+            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
+
+        args = jax.tree.map(along_games, tuple(batched), args)
+        out = wall(jax.vmap(stage), jnp.max(args[0][0]) != _IMPOSSIBLE, *args)
+        return out, jax.tree.map(lambda _: True, out)
+
+    return one_game

@@ -1,0 +1,201 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A thousand boards, and a first search
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/first_search.ipynb)
+#
+# `gozero` plays Go in batch: the rules and the tree search are JAX functions, and a thousand
+# games cost one call. This notebook plays a thousand games at random, then searches three
+# positions at once and draws where the search looked.
+#
+# Run the cells from top to bottom. The first call of each function compiles it, which takes
+# some seconds; after that it is fast. A GPU helps (in Colab: Runtime, Change runtime type), but
+# is not needed.
+
+# %%
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("gozero") is None:  # on Colab
+    source = "git+https://github.com/gozero/gozero"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
+
+# %%
+import os
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import gozero
+from gozero.apps.board_svg import board_svg
+from gozero.go import coords
+from gozero.search.selection import Puct
+
+# %% [markdown]
+# Settings. Change them here, or through environment variables of these names.
+
+# %%
+BOARDS = int(os.environ.get("GOZERO_BOARDS", "1000"))
+MOVES = int(os.environ.get("GOZERO_MOVES", "60"))
+SIMULATIONS = int(os.environ.get("GOZERO_SIMULATIONS", "4000"))
+SEED = int(os.environ.get("GOZERO_SEED", "0"))
+
+rules = gozero.Rules(size=9, ko="positional")
+key = jax.random.key(SEED)
+print(f"gozero {gozero.__version__} on {jax.devices()[0].device_kind}")
+
+# %% [markdown]
+# ## A thousand boards
+#
+# `gozero.init`, `legal_actions` and `play` are for one game. `jax.vmap` makes them work on a
+# batch, and `jax.jit` compiles the whole loop into one program. An action is a point, row by
+# row from the top left, and the last action, `rules.pass_action`, is the pass. Here a player
+# passes only when no point is legal.
+
+
+# %%
+def random_action(state, key):
+    legal = gozero.legal_actions(rules, state)
+    points = legal.at[rules.pass_action].set(False)
+    allowed = jnp.where(points.any(), points, legal)
+    return jax.random.categorical(key, jnp.where(allowed, 0.0, -jnp.inf))
+
+
+def random_game(key):
+    def move(state, key):
+        return gozero.play(rules, state, random_action(state, key)), None
+
+    start = gozero.init(rules, komi=7.0)
+    return jax.lax.scan(move, start, jax.random.split(key, MOVES))[0]
+
+
+play_many = jax.jit(jax.vmap(random_game)).lower(jax.random.split(key, BOARDS)).compile()
+started = time.perf_counter()
+states = jax.block_until_ready(play_many(jax.random.split(key, BOARDS)))
+seconds = time.perf_counter() - started
+print(
+    f"{BOARDS} games of {MOVES} moves in {seconds:.2f} s: {BOARDS * MOVES / seconds:,.0f} moves/s"
+)
+
+# %% [markdown]
+# `states` holds all of them: the same structure as one game, with a leading axis. Here is the
+# first, and the score of every one (area scoring: Black's area less White's, less komi).
+
+# %%
+stones = jax.vmap(lambda state: gozero.stones(rules, state))(states)
+scores = np.asarray(jax.vmap(lambda state: gozero.area_score(rules, state))(states))
+print(f"Black is ahead on {np.mean(scores > 0):.0%} of the boards; mean score {scores.mean():+.1f}")
+board_svg(stones[0], title=f"Board 0 after {MOVES} random moves")
+
+# %% [markdown]
+# ## Three positions, one search
+#
+# First the empty board. Then a fight: five white stones in the middle have one liberty left,
+# at H5. Once it is Black's turn, who can capture them there, and once it is White's, who can
+# run.
+
+# %%
+FIGHT = "C6 C5 D6 D5 E6 E5 F6 F5 G6 G5 C4 A8 D4 J8 E4 A2 F4 J2 G4 C8 B5"
+play_one = jax.jit(lambda state, action: gozero.play(rules, state, action))
+
+
+def after(moves):
+    state = gozero.init(rules, komi=7.0)
+    for vertex in moves.split():
+        state = play_one(state, coords.from_gtp(9, vertex))
+    return state
+
+
+names = ["The empty board", "Black can capture at H5", "White can run at H5"]
+games = [after(""), after(FIGHT + " G8"), after(FIGHT)]
+positions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *games)
+
+# %% [markdown]
+# A search needs a judgement of positions. `playout_evaluator` plays each position to the end
+# at random and counts; `network_evaluator` asks a policy and value network instead, and takes
+# the same place. All trees grow in lockstep, one simulation each at a time.
+#
+# `Puct` weighs what is known of a move against how little it was tried. Its constant is larger
+# here than a network would want: playouts have no opinion beforehand, so each of 82 actions
+# starts with 1/82 of the weight.
+
+# %%
+evaluator = gozero.playout_evaluator(rules)
+game = gozero.go_game(rules, evaluator.observe)
+config = gozero.SearchConfig(num_simulations=SIMULATIONS, select=Puct(c_puct=6.0))
+
+
+@jax.jit
+def search(key, states):
+    return gozero.search(
+        game, evaluator.evaluate, evaluator.params, key, states, states.position, config
+    )
+
+
+run_search = search.lower(key, positions).compile()
+started = time.perf_counter()
+result = jax.block_until_ready(run_search(key, positions))
+seconds = time.perf_counter() - started
+simulations = len(games) * SIMULATIONS
+print(f"{simulations} simulations in {seconds:.2f} s: {simulations / seconds:,.0f} a second")
+
+# %% [markdown]
+# ## Where the search looked
+#
+# `result.visits` counts how many simulations took each action at the root. A move that turns
+# out well is taken more often, so the most visited move is the one to play. The value is that
+# of the player to move, from -1 (lost) to +1 (won).
+
+# %%
+for i, name in enumerate(names):
+    visits = np.asarray(result.visits[i])
+    best = int(visits.argmax())
+    mover = ("Black", "White")[int(games[i].to_play)]
+    print(
+        f"{name}: {mover} to play; {coords.to_gtp(9, best)} has {visits[best]} of "
+        f"{visits.sum()} visits; value {float(result.value[i]):+.2f}"
+    )
+
+
+# %%
+def draw(i):
+    return board_svg(gozero.stones(rules, games[i]), visits=result.visits[i], title=names[i])
+
+
+draw(0)
+
+# %% [markdown]
+# On the empty board nothing stands out. The visits are spread over many points, for random
+# play to the end can hardly tell one opening from another: a network learns to.
+
+# %%
+draw(1)
+
+# %% [markdown]
+# Black to play. H5 takes five stones, and is the darkest circle by far: the search has tried
+# the other points as well, seen that they leave Black with less, and come back to H5.
+
+# %%
+draw(2)
+
+# %% [markdown]
+# White to play, and the same point matters for the opposite reason: at H5 the five stones get
+# new liberties. White is behind all the same, as the value says. Both players see the vital
+# point, each for himself.
+#
+# To go further: raise `SIMULATIONS` and watch the visits gather; or put other moves into
+# `FIGHT`. `gozero selfplay` plays whole games this way, and `python -m train` learns from them.

@@ -1,0 +1,123 @@
+"""The learning step: one batch overfits, and what must not learn does not."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go.rules import Rules
+from gozero.nets import network
+from tests.train import synthetic
+from train import learner, losses, replay
+
+RULES = Rules(size=5, ko="simple")
+SHAPE = network.NetworkConfig(blocks=1, channels=8)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    folder = synthetic.write_folder(tmp_path_factory.mktemp("data") / "run")
+    return replay.load(folder, 0.0, 0)[1]
+
+
+@functools.cache
+def _trainer(learning_rate, num_steps=1, weight_decay=1e-4):
+    optimizer = learner.adamw(learning_rate, weight_decay, warmup_steps=5)
+    return optimizer, learner.make_train(RULES, SHAPE, optimizer, 32, num_steps)
+
+
+def train(rows, calls, learning_rate=1e-2, num_steps=1, seed=0):
+    optimizer, step = _trainer(learning_rate, num_steps)
+    params = network.init(SHAPE, jax.random.key(seed))
+    state = learner.start(params, optimizer, jax.random.key(seed + 1))
+    for _ in range(calls):
+        state, parts = step(state, rows)
+    return state, parts
+
+
+def evaluate(params, rows):
+    return learner.make_evaluate(RULES, SHAPE)(params, rows)
+
+
+def test_the_mean_is_over_the_rows(rows):
+    """mean_losses against a plain loop over rows and the losses' own formulas."""
+    params, few = network.init(SHAPE, jax.random.key(3)), replay.take(rows, jnp.arange(6))
+    turns = jnp.arange(6)
+    parts = jax.jit(functools.partial(learner.mean_losses, RULES, SHAPE))(params, few, turns)
+
+    @jax.jit
+    def one_row(row, k):
+        one = replay.example(RULES, row, k)
+        output = network.apply(SHAPE, params, one.planes[None])
+        logits = output.policy_logits[0]
+        policy = losses.policy_cross_entropy(logits, one.legal, one.policy_target)
+        return policy, (one.outcome - output.value[0]) ** 2
+
+    each = [one_row(replay.take(few, i), turns[i]) for i in range(6)]
+    np.testing.assert_allclose(parts, np.mean(each, axis=0), rtol=1e-4)
+
+
+def test_one_batch_overfits(rows):
+    few = replay.take(rows, jnp.arange(5, 384, 24))  # one row from each of 16 games
+    before = evaluate(network.init(SHAPE, jax.random.key(0)), few)
+    state, _ = train(few, calls=400)
+    after = evaluate(state.params, few)
+    floor = float(jax.vmap(losses.entropy)(few.policy_target).mean())
+    assert after.policy - floor < 0.1 * (before.policy - floor)
+    assert after.value < 0.1 * before.value
+
+
+def test_the_value_learns_the_movers_sign(rows):
+    """With Black always the winner, the network must look at whose turn it is."""
+    black_wins = jnp.where(rows.position.to_play == 0, 1.0, -1.0)
+    state, _ = train(rows.replace(outcome=black_wins), calls=150)
+    few = replay.take(rows, jnp.arange(32))
+    examples = jax.vmap(lambda row: replay.example(RULES, row, jnp.int32(0)))(few)
+    value = network.apply(SHAPE, state.params, examples.planes).value
+    assert np.all(np.sign(value) == np.sign(black_wins[:32]))
+
+
+def test_a_zero_learning_rate_leaves_the_weights(rows):
+    state, parts = train(rows, calls=3, learning_rate=0.0)
+    start = network.init(SHAPE, jax.random.key(0))
+    jax.tree.map(np.testing.assert_array_equal, state.params, start)
+    assert np.isfinite(parts).all()
+    assert state.step == 3
+
+
+def test_steps_in_one_call_are_the_same_steps(rows):
+    one, _ = train(rows, calls=4)
+    four, parts = train(rows, calls=1, num_steps=4)
+    assert four.step == one.step == 4
+    assert np.isfinite(parts).all()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), one.params, four.params)
+
+
+def test_only_kernels_decay():
+    optimizer = learner.adamw(1.0, 0.5, warmup_steps=1)
+    params = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}
+    updates, _ = optimizer.update(
+        jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params
+    )
+    np.testing.assert_allclose(updates["kernel"], -0.5)
+    np.testing.assert_allclose(updates["bias"], 0)
+
+
+def test_after_a_nan_nothing_moves_and_the_good_weights_stay(rows):
+    good, _ = train(rows, calls=2)
+    _, step = _trainer(1e-2)
+    kept = jax.tree.map(np.asarray, good.params)
+    broken = rows.replace(outcome=jnp.full_like(rows.outcome, jnp.nan))
+    state, _ = step(good, broken)
+    state, _ = step(state, rows)
+    assert not state.ok
+    assert state.step == 2
+    jax.tree.map(np.testing.assert_array_equal, state.params, kept)
+
+
+def test_steps_of_a_call_divide_the_steps(monkeypatch):
+    assert learner.steps_per_call(1000) == 1  # the tests run on the CPU
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert [learner.steps_per_call(n) for n in (1, 7, 1000, 90, 997)] == [1, 7, 50, 45, 1]

@@ -1,0 +1,108 @@
+"""Rows of a self-play folder: what the network sees, its symmetries, and bad rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import symmetry
+from gozero.go.rules import Rules, init, legal_actions, play
+from gozero.nets import features
+from gozero.players import shards
+from tests.train import synthetic
+from train import replay
+
+RULES = Rules(size=5, ko="simple")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return synthetic.write_folder(tmp_path_factory.mktemp("data") / "run")
+
+
+@jax.jit
+def _examples(taken, k):
+    return jax.vmap(lambda row: replay.example(RULES, row, k))(taken)
+
+
+def examples(rows, indices, k):
+    return _examples(replay.take(rows, jnp.asarray(indices)), k)
+
+
+def test_a_row_is_the_position_that_was_played(folder):
+    """Replay the first game from its actions: planes and legal actions are the same."""
+    _, arrays = shards.read_all(folder)
+    _, rows, held = replay.load(folder, 0.0, 0)
+    assert held is None
+    got = examples(rows, range(16), 0)
+
+    @jax.jit
+    def step(state, action):
+        planes = features.planes(RULES, state, state.position)
+        return play(RULES, state, action), (legal_actions(RULES, state), planes)
+
+    _, (legal, planes) = jax.lax.scan(
+        step, init(RULES, synthetic.KOMI), jnp.asarray(arrays["action"][:16])
+    )
+    np.testing.assert_array_equal(got.legal, legal)
+    np.testing.assert_array_equal(got.planes, planes)
+
+
+def test_the_outcome_is_the_movers(folder):
+    """Of one game, Black's rows all say the opposite of White's; the sign is the score's."""
+    _, arrays = shards.read_all(folder)
+    _, rows, _ = replay.load(folder, 0.0, 0)
+    one_game = arrays["game"] == arrays["game"][np.flatnonzero(arrays["outcome"])[0]]
+    for_black = np.where(arrays["to_play"] == 0, 1, -1) * rows.outcome
+    assert len(set(for_black[one_game].tolist())) == 1
+    np.testing.assert_array_equal(np.sign(arrays["score"]), rows.outcome)
+    white_to_play = examples(rows, range(32), 0).planes[..., 6].mean(axis=(1, 2))
+    np.testing.assert_array_equal(white_to_play, arrays["to_play"][:32])
+
+
+@pytest.mark.parametrize("k", range(symmetry.NUM_SYMMETRIES))
+def test_a_symmetry_moves_planes_and_policy_alike(folder, k):
+    _, rows, _ = replay.load(folder, 0.0, 0)
+    before, after = examples(rows, range(40), 0), examples(rows, range(40), k)
+    np.testing.assert_array_equal(after.outcome, before.outcome)
+    np.testing.assert_array_equal(after.policy_target[:, -1], before.policy_target[:, -1])
+    where = np.asarray([int(symmetry.map_action(5, a, k)) for a in range(RULES.num_actions)])
+    np.testing.assert_array_equal(after.legal[:, where], before.legal)
+    np.testing.assert_array_equal(after.policy_target[:, where], before.policy_target)
+    flat = after.planes.reshape(40, 25, -1), before.planes.reshape(40, 25, -1)
+    np.testing.assert_array_equal(flat[0][:, where[:-1]], flat[1])
+
+
+def test_whole_games_are_held_out(folder):
+    _, everything, none = replay.load(folder, 0.0, 0)
+    assert none is None
+    _, rows, held = replay.load(folder, 0.25, 3)
+    assert replay.num_rows(held) == 6 * 16
+    assert replay.num_rows(rows) + replay.num_rows(held) == replay.num_rows(everything) == 24 * 16
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("policy_target", 0.0, "policy_target"),
+        ("policy_target", np.nan, "policy_target"),
+        ("outcome", 3.0, "outcome"),
+        ("outcome", np.nan, "outcome"),
+        ("komi", np.inf, "komi"),
+    ],
+)
+def test_rows_that_cannot_be_trained_on(tmp_path, field, value, complaint):
+    rows = synthetic.random_rows(RULES, 2, 16)
+    rows[field] = np.full_like(rows[field], value)
+    (tmp_path / "shards").mkdir()
+    shards.write(tmp_path / "shards" / "0.npz", 5, rows)
+    with pytest.raises(ValueError, match=complaint):
+        replay.load(tmp_path, 0.0, 0)
+
+
+def test_no_rows(tmp_path):
+    rows = {name: array[:0] for name, array in synthetic.random_rows(RULES, 2, 16).items()}
+    (tmp_path / "shards").mkdir()
+    shards.write(tmp_path / "shards" / "0.npz", 5, rows)
+    with pytest.raises(ValueError, match="hold no rows"):
+        replay.load(tmp_path, 0.0, 0)

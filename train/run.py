@@ -1,0 +1,172 @@
+"""What ``python -m train`` does: read and check, train, measure, write.
+
+Writes weights.npz and weights.json, which ``gozero selfplay --weights`` reads, and the
+losses on the way to weights.metrics.jsonl.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import IO, NamedTuple
+
+import jax
+import numpy as np
+
+from gozero.apps import flags, runtime
+from gozero.go.rules import Rules
+from gozero.nets import network, weights
+from gozero.nets.network import NetworkConfig
+from train import learner, losses, replay
+from train.config import TrainConfig
+from train.replay import Rows
+from train.report import Report
+
+PROG = "python -m train"
+SAMPLE_ROWS = 2048  # at most so many rows are measured before and after
+PARTS = ("policy", "value")
+
+
+class Job(NamedTuple):
+    """All that the flags named, read and checked."""
+
+    flags: TrainConfig
+    rules: Rules
+    rows: Rows
+    held: Rows | None
+    network: NetworkConfig
+    params: dict
+    metrics: IO[str]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 if training stopped at a nan, 2 for bad input, 130 for Ctrl-C."""
+    config = flags.parse(TrainConfig, argv, prog=PROG)
+    try:
+        job = _prepare(config)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    with job.metrics:
+        return _train(job)
+
+
+def _prepare(config: TrainConfig) -> Job:
+    """Read everything, and claim the output last: bad input leaves nothing behind.
+
+    Raises:
+      ValueError: says what was wrong, and what would be right.
+    """
+    _check_new(config.out_file, config.metrics_file)
+    size, rows, held = replay.load(config.data, config.holdout_fraction, config.seed)
+    shape, params = _initial(config, size)
+    try:
+        config.out_file.parent.mkdir(parents=True, exist_ok=True)
+        metrics = config.metrics_file.open("x")
+    except OSError as error:
+        raise ValueError(
+            f"--out {config.out_file}: cannot be written ({error.strerror})"
+        ) from error
+    return Job(config, Rules(size=size), rows, held, shape, params, metrics)
+
+
+def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
+    if out.suffix != ".npz":
+        raise ValueError(f"--out {out}: not a .npz file; its .json will lie beside it")
+    for path in (out, out.with_suffix(".json"), metrics):
+        if path.exists():
+            raise ValueError(f"--out {out}: {path} is there already; name a new file with --out")
+
+
+def _initial(config: TrainConfig, size: int) -> tuple[NetworkConfig, dict]:
+    """The network to train: random, or from --weights."""
+    if config.weights is None:
+        default = NetworkConfig()
+        shape = NetworkConfig(config.blocks or default.blocks, config.channels or default.channels)
+        return shape, network.init(shape, jax.random.key(config.seed))
+    params, shape, _ = weights.load(config.weights, size)
+    for name in ("blocks", "channels"):
+        asked, found = getattr(config, name), getattr(shape, name)
+        if asked not in (None, found):
+            raise ValueError(f"--{name} {asked}: {config.weights} has {found}; leave --{name} out")
+    return shape, params
+
+
+def _train(job: Job) -> int:
+    config = job.flags
+    measure = _measurer(job)
+    before = measure(job.params)
+    optimizer = learner.adamw(config.learning_rate, config.weight_decay, config.warmup_steps)
+    num_steps = learner.steps_per_call(config.steps)
+    state = learner.start(job.params, optimizer, jax.random.key(config.seed + 1))
+    step = learner.make_train(job.rules, job.network, optimizer, config.batch_size, num_steps)
+    step = step.lower(state, job.rows).compile()  # ahead of time: rates count steps only
+
+    report = Report(config.steps, config.batch_size, job.metrics)
+    with runtime.StopRequest() as stop, report:
+        for taken in range(num_steps, config.steps + 1, num_steps):
+            state, parts = step(state, job.rows)
+            report.count(taken, parts)
+            if stop.requested or not state.ok:
+                break
+    after = measure(state.params)
+    finite = bool(state.ok) and all(map(math.isfinite, after.values()))
+    if not finite:
+        state = state.replace(params=state.good)
+        after = measure(state.params)
+    _save(job, state, before, after)
+    print(_summary(job, int(state.step), before, after, report.positions_per_s))
+    if not finite:
+        message = f"nan or infinite loss after step {int(state.step)}; kept the last good weights"
+        flags.fail(PROG, f"{message}; try a lower --learning-rate", status=1)
+    return 130 if stop.requested else 0
+
+
+def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
+    """Losses of parameters on the same rows every time, evenly spread, as they lie."""
+    evaluate = learner.make_evaluate(job.rules, job.network)
+    samples = {"": job.rows} | ({"holdout_": job.held} if job.held is not None else {})
+    for prefix, rows in samples.items():
+        count = replay.num_rows(rows)
+        spread = np.linspace(0, count - 1, min(count, SAMPLE_ROWS)).astype(int)
+        samples[prefix] = replay.take(rows, spread)
+
+    def measure(params):
+        numbers = {}
+        for prefix, sample in samples.items():
+            parts = evaluate(params, sample)
+            floor = jax.vmap(losses.entropy)(sample.policy_target).mean()
+            named = {"policy": parts.policy, "value": parts.value, "target_entropy": floor}
+            numbers |= {prefix + name: float(x) for name, x in named.items()}
+        return numbers
+
+    return measure
+
+
+def _save(job: Job, state: learner.TrainState, before: dict, after: dict) -> None:
+    config = job.flags
+    weights.save(
+        config.out_file,
+        state.params,
+        job.network,
+        job.rules.size,
+        command=[PROG, *sys.argv[1:]],
+        steps=int(state.step),
+        seed=config.seed,
+        batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        from_weights=config.weights and str(config.weights),
+        data=str(config.data),
+        losses_before=before,
+        losses=after,
+    )
+
+
+def _summary(job: Job, steps: int, before: dict, after: dict, rate: float) -> str:
+    fell = [f"{name} {before[name]:.4f} -> {after[name]:.4f}" for name in PARTS]
+    line = f"{steps} steps: {fell[0]} (floor {after['target_entropy']:.4f}), {fell[1]}"
+    if job.held is not None:
+        held = [f"{before['holdout_' + n]:.4f} -> {after['holdout_' + n]:.4f}" for n in PARTS]
+        line += f"; held out: policy {held[0]}, value {held[1]}"
+    return f"{line}; {rate:,.0f} positions/s; weights in {job.flags.out_file}"
