@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gozero.go.coords import GTP_COLUMNS
+from gozero.go.coords import GTP_COLUMNS, star_points
 
 BOARD, LINES, BLACK, WHITE, BLUE = "#ecd5a3", "#4d4033", "#111111", "#fbfbfb", "#0072b2"
 
@@ -80,21 +80,6 @@ def _check(stones, visits, last_move, size: int) -> None:
         raise ValueError(f"visits: shape {np.shape(visits)}, expected {(size * size + 1,)}")
     if last_move is not None and not 0 <= last_move <= size * size:
         raise ValueError(f"last_move: {last_move} is not an action from 0 to {size * size}")
-
-
-def star_points(size: int) -> list[tuple[int, int]]:
-    """(row, col) of the star points: the corners' from 7 up, the centre's and sides' if odd."""
-    middle = size // 2
-    if size < 7:
-        return [(middle, middle)] if size == 5 else []
-    edge = 3 if size >= 13 else 2
-    lines = [edge, size - 1 - edge]
-    stars = [(row, col) for row in lines for col in lines]
-    if size % 2:
-        stars.append((middle, middle))
-    if size % 2 and size >= 13:
-        stars += [(middle, line) for line in lines] + [(line, middle) for line in lines]
-    return stars
 
 
 def _grid(size: int, cell: int) -> Iterator[str]:

@@ -30,7 +30,10 @@ def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
     if stones.shape != (size, size) or not 1 <= size <= len(coords.GTP_COLUMNS):
         raise ValueError(f"stones: shape {stones.shape} is not a square board")
     header = "   " + " ".join(coords.GTP_COLUMNS[:size])
-    lines = [_row(stones[row], size - row, _star_columns(size, row)) for row in range(size)]
+    stars = coords.star_points(size)
+    lines = [
+        _row(stones[row], size - row, {col for r, col in stars if r == row}) for row in range(size)
+    ]
     if last is not None and 0 <= last < size * size:
         row, col = coords.row_col(size, last)
         at = 3 + 2 * col
@@ -42,16 +45,3 @@ def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
 def _row(stones: np.ndarray, number: int, stars: set[int]) -> str:
     points = [_MARKS.get(int(x), "+" if col in stars else ".") for col, x in enumerate(stones)]
     return f"{number:2d} {' '.join(points)} {number}"
-
-
-def _star_columns(size: int, row: int) -> set[int]:
-    """The columns of a row's star points; which there are depends on the size."""
-    if size < 7:
-        return {size // 2} if size == 5 and row == 2 else set()
-    edge, middle = (2 if size < 13 else 3), size // 2
-    corners = {edge, size - 1 - edge}
-    if size % 2 == 0:
-        return corners if row in corners else set()
-    if size < 13:
-        return corners if row in corners else {middle} if row == middle else set()
-    return corners | {middle} if row in corners | {middle} else set()

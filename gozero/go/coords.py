@@ -77,3 +77,18 @@ def from_sgf(size: int, point: str) -> int:
         if 0 <= col < size and 0 <= row < size:
             return row * size + col
     raise ValueError(f"invalid SGF point {point!r} for a {size}x{size} board")
+
+
+def star_points(size: int) -> list[tuple[int, int]]:
+    """(row, col) of the star points: the corners' from 7 up, the centre's and sides' if odd."""
+    middle = size // 2
+    if size < 7:
+        return [(middle, middle)] if size == 5 else []
+    edge = 3 if size >= 13 else 2
+    lines = [edge, size - 1 - edge]
+    stars = [(row, col) for row in lines for col in lines]
+    if size % 2:
+        stars.append((middle, middle))
+    if size % 2 and size >= 13:
+        stars += [(middle, line) for line in lines] + [(line, middle) for line in lines]
+    return stars

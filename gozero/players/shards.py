@@ -19,8 +19,10 @@ A shard is one .npz of n rows, one row a searched position of a finished game:
 
 from __future__ import annotations
 
+import io
 import pathlib
 import zipfile
+import zlib
 
 import numpy as np
 
@@ -77,10 +79,10 @@ def read(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
       ValueError: a file that is no shard, of another format, or damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             data = {name: arrays[name] for name in arrays.files}
         size, version = int(data.pop("size")), int(data.pop("format"))
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"shard {path}: damaged or not a shard ({error})") from error
     if version != FORMAT:
         raise ValueError(f"shard {path}: format {version}, this version reads {FORMAT}")

@@ -197,11 +197,7 @@ def _descend(tree: Tree, salts: jax.Array, config: SearchConfig) -> tuple[backup
     num_trees = tree.num_trees
 
     def pick(node, row):
-        visits = rows.read(tree.visits, row)
-        sums = trees.to_float(rows.read(tree.value_sum, row))
-        q = sums / jnp.maximum(visits, 1).astype(jnp.float32)
-        edges = selection.Edges(rows.read(tree.prior, row), visits, q)
-        scores = jax.vmap(config.select)(edges)
+        scores = jax.vmap(config.select)(_read_edges(tree, row))
         priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(
             salts, node, tree.num_actions
         )
@@ -234,6 +230,19 @@ def _descend(tree: Tree, salts: jax.Array, config: SearchConfig) -> tuple[backup
     length = jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32)
     closed = rows.read(tree.closed, tree.row(node))
     return backup.Path(nodes, actions, length), _Leaf(node, action, closed)
+
+
+def _read_edges(tree: Tree, row: jax.Array) -> selection.Edges:
+    """What is known at one node of each tree, rows i32[B]."""
+    visits, sums = rows.read(tree.visits, row), rows.read(tree.value_sum, row)
+    own = rows.read(tree.value, row)
+    count = 1 + jnp.sum(visits, axis=1)
+    return selection.Edges(
+        prior=rows.read(tree.prior, row),
+        visits=visits,
+        q=trees.to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32),
+        value=trees.to_float(own + jnp.sum(sums, axis=1)) / count.astype(jnp.float32),
+    )
 
 
 def _grow(
@@ -314,20 +323,15 @@ def _checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.A
 
 
 def _summary(tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig) -> SearchResult:
-    row = tree.row(ROOT)
-    prior, visits = rows.read(tree.prior, row), rows.read(tree.visits, row)
-    sums = rows.read(tree.value_sum, row)
-    q = trees.to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
-    count = 1 + jnp.sum(visits, axis=1)
-    mean = (trees.to_float(rows.read(tree.value, row)) + trees.to_float(sums.sum(axis=1))) / count
+    root = _read_edges(tree, tree.row(ROOT))
     keys = jax.random.split(key, tree.num_trees)
     temperature = jnp.full(tree.num_trees, config.temperature, jnp.float32)
     return SearchResult(
-        action=jax.vmap(move_choice.by_visits)(keys, visits, prior, temperature),
-        visits=visits,
-        q=q,
-        policy_target=jax.vmap(targets.visit_policy)(visits, prior),
-        value=mean,
+        action=jax.vmap(move_choice.by_visits)(keys, root.visits, root.prior, temperature),
+        visits=root.visits,
+        q=root.q,
+        policy_target=jax.vmap(targets.visit_policy)(root.visits, root.prior),
+        value=root.value,
         ok=ok,
         tree=tree,
     )

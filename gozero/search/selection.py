@@ -23,6 +23,7 @@ class Edges(NamedTuple):
     prior: jax.Array  # P, f32[A]: -inf where illegal
     visits: jax.Array  # N, i32[A]
     q: jax.Array  # Q, f32[A] in [-1, 1]: the mean value, 0 where not visited
+    value: jax.Array  # V, f32[]: the mean of the node's own evaluation and all its visits
 
     @property
     def legal(self) -> jax.Array:
@@ -30,7 +31,7 @@ class Edges(NamedTuple):
         return self.prior >= 0
 
 
-def puct(edges: Edges, c_puct: float) -> jax.Array:
+def puct(edges: Edges, c_puct: float, fpu_reduction: float | None = None) -> jax.Array:
     """Q + U, the rule of AlphaGo Zero.
 
     Silver et al. (2017), Methods: U = c_puct P sqrt(1 + sum N) / (1 + N). The 1 under the
@@ -39,14 +40,22 @@ def puct(edges: Edges, c_puct: float) -> jax.Array:
     Args:
       edges: the node's actions.
       c_puct: the weight of the prior.
+      fpu_reduction: first-play urgency. None: an action not visited has Q = 0, as in the
+        paper. A number r: it has V - r sqrt(sum of P over the visited), as in KataGo (Wu
+        2019), so that a player ahead or behind still compares like with like.
 
     Returns:
       f32[A].
     """
     chex.assert_equal_shape([edges.prior, edges.visits, edges.q])
+    visited = edges.visits > 0
+    q = edges.q
+    if fpu_reduction is not None:
+        visited_prior = jnp.sum(jnp.where(visited, edges.prior, 0.0))
+        q = jnp.where(visited, q, edges.value - fpu_reduction * jnp.sqrt(visited_prior))
     total = jnp.sum(edges.visits).astype(jnp.float32)
     exploration = c_puct * jnp.sqrt(1.0 + total)
-    score = edges.q + exploration * edges.prior / (1.0 + edges.visits.astype(jnp.float32))
+    score = q + exploration * edges.prior / (1.0 + edges.visits.astype(jnp.float32))
     return jnp.where(edges.legal, score, -jnp.inf)
 
 
@@ -55,9 +64,10 @@ class Puct:
     """`puct` as a selection rule."""
 
     c_puct: float = 1.5
+    fpu_reduction: float | None = None
 
     def __call__(self, edges: Edges) -> jax.Array:
-        return puct(edges, self.c_puct)
+        return puct(edges, self.c_puct, self.fpu_reduction)
 
 
 def choose(scores: jax.Array, priority: jax.Array) -> jax.Array:

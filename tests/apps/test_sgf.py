@@ -7,7 +7,6 @@ from sgfmill import boards
 from sgfmill import sgf as sgfmill
 
 from gozero.apps import sgf
-from gozero.go import rules as go
 from tests.reference.go import ReferenceGame
 
 SHORT = sgf.GameRecord(

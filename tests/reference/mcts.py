@@ -33,8 +33,11 @@ class Node:
         self.value_sum = np.zeros(len(self.prior), np.int64)
         self.children = {}
 
-    def best_action(self, c_puct, salt):
+    def best_action(self, c_puct, salt, parent_fpu):
         q = (self.value_sum.astype(F32) / F32(ONE)) / np.maximum(self.visits, 1).astype(F32)
+        if parent_fpu:  # an unvisited action is as good as the node
+            mean = F32(self.value + self.value_sum.sum()) / F32(ONE) / F32(1 + self.visits.sum())
+            q = np.where(self.visits > 0, q, mean)
         explore = F32(c_puct) * np.sqrt(F32(1) + F32(self.visits.sum()))
         with np.errstate(invalid="ignore"):
             score = q + explore * self.prior / (F32(1) + self.visits.astype(F32))
@@ -43,13 +46,13 @@ class Node:
         return int(max(ties, key=lambda a: (tie_break(salt, self.index, int(a)), -a)))
 
 
-def search(root_state, play, judge, num_simulations, max_depth, c_puct, salt):
+def search(root_state, play, judge, num_simulations, max_depth, c_puct, salt, parent_fpu=False):
     """Run one search; `judge(state)` gives (prior, value, over), `play` returns a new state."""
     nodes = [Node(0, root_state, 0, judge(root_state), max_depth)]
     for _ in range(num_simulations):
         node, path = nodes[0], []
         while not node.closed:
-            action = node.best_action(c_puct, salt)
+            action = node.best_action(c_puct, salt, parent_fpu)
             path.append((node, action))
             if action not in node.children:
                 child = play(node.state, action)

@@ -13,6 +13,7 @@ import gozero.search.search as lockstep
 from gozero.go import rules as go
 from gozero.players.go_game import go_game
 from gozero.search.search import SearchConfig
+from gozero.search.selection import Puct
 from tests.go.stepping import new_games, stepper
 from tests.reference import mcts
 from tests.reference.go import BLACK, ReferenceGame
@@ -77,6 +78,7 @@ def random_start(rules, komi, num_games, num_moves, seed):
 
 CASES = {
     # size, ko, games, simulations, max depth, move limit, first moves, prior spread, value scale
+    "first-play urgency of the parent": (3, "positional", 6, 150, 64, None, 4, 1.0, 0.8),
     "terminals and superko on 2x2": (2, "positional", 12, 200, 30, None, 1, 1.0, 0.1),
     "superko on 3x3": (3, "positional", 12, 200, 64, None, 3, 1.0, 0.3),
     "simple ko on 3x3": (3, "simple", 12, 200, 64, None, 3, 1.0, 1.0),
@@ -93,7 +95,9 @@ def test_equal_to_the_plain_search_at_every_node(case):
     komi, seed = 0.5 if size < 5 else 7.0, len(case)
     evaluate = hash_evaluate(rules.num_actions, spread, scale)
     states, games = random_start(rules, komi, num_games, first_moves, seed)
-    config = SearchConfig(num_simulations=sims, max_depth=max_depth)
+    parent_fpu = case.startswith("first-play")
+    rule = Puct(C_PUCT, fpu_reduction=0.0 if parent_fpu else None)
+    config = SearchConfig(num_simulations=sims, max_depth=max_depth, select=rule)
     game = go_game(rules, observe_position)
     key = jax.random.key(seed)
     result = jax.jit(lambda s, k: lockstep.search(game, evaluate, None, k, s, s.position, config))(
@@ -104,7 +108,14 @@ def test_equal_to_the_plain_search_at_every_node(case):
     plain = PlainGo(rules, komi, evaluate)
     for b in range(num_games):
         nodes = mcts.search(
-            (games[b], 0), plain.play, plain.judge, sims, max_depth, C_PUCT, int(salts[b])
+            (games[b], 0),
+            plain.play,
+            plain.judge,
+            sims,
+            max_depth,
+            C_PUCT,
+            int(salts[b]),
+            parent_fpu,
         )
         _compare(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)

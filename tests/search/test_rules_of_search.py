@@ -19,16 +19,22 @@ def test_puct_by_hand():
         prior=jnp.array([0.5, 0.3, 0.2, -INF]),
         visits=jnp.array([3, 0, 5, 0]),
         q=jnp.array([0.2, 0.0, -0.4, 0.0]),
+        value=jnp.float32(-0.1),
     )
     # c sqrt(1 + 8) = 6: 0.2 + 6 * .5 / 4, 6 * .3 / 1, -0.4 + 6 * .2 / 6
     scores = selection.puct(edges, 2.0)
     np.testing.assert_allclose(scores, [0.95, 1.8, -0.2, -INF], rtol=1e-6)
     np.testing.assert_array_equal(selection.Puct(2.0)(edges), scores)
     assert selection.puct(edges, 0.0)[3] == -INF
+    # Not visited: V - r sqrt(.5 + .2) instead of 0.
+    reduced = selection.puct(edges, 2.0, fpu_reduction=0.25)
+    np.testing.assert_allclose(reduced, [0.95, 1.7 - 0.25 * 0.7**0.5, -0.2, -INF], rtol=1e-6)
 
 
 def test_puct_first_visit_follows_the_prior():
-    edges = selection.Edges(jnp.array([0.1, 0.6, 0.3]), jnp.zeros(3, jnp.int32), jnp.zeros(3))
+    edges = selection.Edges(
+        jnp.array([0.1, 0.6, 0.3]), jnp.zeros(3, jnp.int32), jnp.zeros(3), jnp.float32(0)
+    )
     assert int(jnp.argmax(selection.puct(edges, 1.5))) == 1
 
 

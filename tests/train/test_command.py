@@ -167,7 +167,6 @@ def cut(shard):
 
 
 # shards.read lets zlib.error through and leaves a file open: drop this mark once it does not.
-@pytest.mark.xfail(reason="shards.read", strict=False)
 @pytest.mark.parametrize("damage", [damaged, cut])
 def test_a_damaged_shard(folder, tmp_path, capsys, damage):
     copy, shard = copied(folder, tmp_path)
