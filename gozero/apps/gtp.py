@@ -6,69 +6,23 @@ JAX; the first play compiles the rules, the first genmove the search.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
-import pathlib
 import re
 import sys
-from typing import Any, Literal
+from typing import Any
 
 from gozero import __version__
 from gozero.apps import flags, gtp_protocol
-from gozero.apps.gtp_engine import KOMI_EXPECTED, Engine, is_komi
+from gozero.apps.gtp_config import KOMI_EXPECTED, GtpConfig
+from gozero.apps.gtp_engine import Engine
 from gozero.apps.gtp_protocol import Command, GtpFailure
 from gozero.go import coords
 from gozero.go.coords import MAX_SIZE, MIN_SIZE
 
-MAX_SIMULATIONS = 131_071
-"""The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
-
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _VERTEX = re.compile(r"[A-HJ-Z]([1-9]|1\d|2[0-5])", re.ASCII | re.IGNORECASE)
-
-
-@dataclasses.dataclass(frozen=True)
-class GtpConfig:
-    """Play Go over GTP, on standard input and output."""
-
-    size: int = 9
-    """Board size at the start, 2 to 19; boardsize changes it."""
-
-    komi: float = 7.0
-    """Points for White at the start, a multiple of 0.5; komi changes it."""
-
-    ko: Literal["simple", "positional"] = "positional"
-    """Which repeated boards are illegal: that of two moves ago, or any earlier one."""
-
-    evaluator: Literal["network", "playout"] = "playout"
-    """What judges a position: a network, or uniform playouts."""
-
-    weights: pathlib.Path | None = None
-    """The network's weights (.npz); without, random ones. They fix the board size."""
-
-    simulations: int = 400
-    """Simulations of each move."""
-
-    seed: int = 0
-    """Of all that is random: the same seed and the same session give the same moves."""
-
-    def __post_init__(self):
-        if not MIN_SIZE <= self.size <= MAX_SIZE:
-            raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
-        if not is_komi(self.komi):
-            raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
-        if self.ko not in ("simple", "positional"):
-            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use 'simple' or 'positional'")
-        if self.evaluator not in ("network", "playout"):
-            raise ValueError(f"evaluator: {self.evaluator!r} is not 'network' or 'playout'")
-        if self.weights is not None and self.evaluator != "network":
-            raise ValueError("weights: playouts take none; use --evaluator network")
-        if not 1 <= self.simulations <= MAX_SIMULATIONS:
-            raise ValueError(f"simulations: {self.simulations} is not from 1 to {MAX_SIMULATIONS}")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed: {self.seed} is not from 0 to {2**32 - 1}")
 
 
 def commands(engine: Engine) -> dict[str, Command]:

@@ -9,25 +9,16 @@ game that two passes have ended it passes; a play by either side goes on with th
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING
 
 from gozero.apps import render
+from gozero.apps.gtp_config import KOMI_EXPECTED, GtpConfig, is_komi
 from gozero.go.coords import MAX_SIZE, MIN_SIZE
 
 if TYPE_CHECKING:
-    from gozero.apps.gtp import GtpConfig
     from gozero.apps.gtp_search import Searcher
     from gozero.apps.host_game import HostGame
-
-MAX_KOMI = 1000
-KOMI_EXPECTED = f"a multiple of 0.5 from -{MAX_KOMI} to {MAX_KOMI}"
-
-
-def is_komi(komi: float) -> bool:
-    """Whether games can be played with this komi."""
-    return math.isfinite(komi) and abs(komi) <= MAX_KOMI and komi * 2 % 1 == 0
 
 
 class Engine:

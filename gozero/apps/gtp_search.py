@@ -13,7 +13,7 @@ from gozero.players.go_game import go_game
 from gozero.search.search import SearchConfig, search
 
 if TYPE_CHECKING:
-    from gozero.apps.gtp import GtpConfig
+    from gozero.apps.gtp_config import GtpConfig
 
 
 class Found(NamedTuple):

@@ -184,7 +184,7 @@ class GameWriter:
         self.name = f"gozero {evaluator.about['evaluator']} {settings.search.num_simulations} sims"
         for folder in ("games", "shards"):
             (out / folder).mkdir()
-        self.open_games: dict[int, list[dict]] = defaultdict(list)
+        self.open_games: dict[int, list[selfplay.Row]] = defaultdict(list)
         self.pending: list[dict] = []
         self.num_games = self.num_moves = self.num_rows = self.num_shards = 0
         self.results: Counter = Counter()

@@ -121,7 +121,8 @@ def any_of(a: Board) -> jax.Array:
 
 def count(a: Board) -> jax.Array:
     """i32[]: the number of points in `a`."""
-    return sum(lax.population_count(x) for x in a).astype(jnp.int32)
+    counts = [lax.population_count(x) for x in a]
+    return functools.reduce(lambda x, y: x + y, counts).astype(jnp.int32)
 
 
 # --- points ---------------------------------------------------------------------------
@@ -215,8 +216,13 @@ def sides(lay: Layout, point: Board) -> tuple[Board, Board, Board, Board]:
     one = np.uint32(1)
     west = tuple(word >> one for word in point)
     east = tuple(word << one for word in point)
-    moved = (west, east, north(lay, point), south(lay, point))
-    return tuple(intersection(side, lay.full) for side in moved)
+    on_board = functools.partial(_on_board, lay)
+    up, down = north(lay, point), south(lay, point)
+    return on_board(west), on_board(east), on_board(up), on_board(down)
+
+
+def _on_board(lay: Layout, a: Board) -> Board:
+    return tuple(full & x for full, x in zip(lay.full, a, strict=True))
 
 
 # --- floods ---------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from gozero.go import bitboard as bb
 from gozero.go import fusion, superko
@@ -141,7 +142,7 @@ def init(rules: Rules, komi: Any = 7.0) -> GameState:
 
 
 def _checked_komi(komi: Any) -> Any:
-    if isinstance(komi, jax.core.Tracer):
+    if isinstance(komi, Tracer):
         return komi
     value = np.asarray(komi, np.float64)
     if value.shape != ():
@@ -260,7 +261,8 @@ def _chain_flags(lay: bb.Layout):
         bits = [in_atari(bb.intersection(chain, opponent)) for chain in chains]
         bits.append(in_atari(own_chain))
         bits.append(~bb.any_of(bb.difference(own_chain, placed)))
-        return sum(bit.astype(jnp.uint32) << np.uint32(i) for i, bit in enumerate(bits))
+        shifted = [bit.astype(jnp.uint32) << np.uint32(i) for i, bit in enumerate(bits)]
+        return functools.reduce(lambda x, y: x | y, shifted)
 
     return fusion.walled(flags)
 
@@ -273,19 +275,18 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
     position = state.position
     points = legal_points(rules, position)
     if state.past is not None:
-        points = bb.difference(points, _banned_in_game(rules, state))
+        points = bb.difference(points, _banned_in_game(rules, state.past, position))
     return action_mask(rules, bb.keep(~state.ended, points))
 
 
-def _banned_in_game(rules: Rules, state: GameState) -> bb.Board:
+def _banned_in_game(rules: Rules, past: superko.Past, position: Position) -> bb.Board:
     """Superko's points: every past board but the last two counts.
 
     The present board lacks no stone of the mover, and the one before it is the ko point's.
     """
-    position = state.position
     return superko.banned_by_past(
         rules.layout,
-        state.past,
+        past,
         position.ply.astype(jnp.int32) - 1,
         position.black,
         position.white,

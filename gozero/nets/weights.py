@@ -41,7 +41,8 @@ def save(
     """
     path = _checked_name(path)
     buffer = io.BytesIO()
-    np.savez(buffer, **{k: np.asarray(v, np.float32) for k, v in _flatten(params).items()})
+    arrays: dict[str, Any] = {k: np.asarray(v, np.float32) for k, v in _flatten(params).items()}
+    np.savez(buffer, **arrays)
     description = {
         "format": FORMAT,
         "size": size,

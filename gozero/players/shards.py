@@ -23,6 +23,7 @@ import io
 import pathlib
 import zipfile
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def write(path: pathlib.Path, size: int, rows: dict[str, np.ndarray]) -> None:
       ValueError: a field missing, unknown, or of the wrong shape.
     """
     _check(rows, size, f"shard {path.name}")
-    typed = {name: np.asarray(rows[name], dtype) for name, dtype in _DTYPES.items()}
+    typed: dict[str, Any] = {name: np.asarray(rows[name], dtype) for name, dtype in _DTYPES.items()}
     partial = path.with_name(path.name + ".part")
     with partial.open("wb") as file:
         np.savez_compressed(file, size=np.int32(size), format=np.int32(FORMAT), **typed)

@@ -129,9 +129,9 @@ def search(
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     salts = jax.random.bits(salt_key, (num_trees,), jnp.uint32)
 
-    tree = trees.allocate(roots, game.num_actions, config.num_nodes)
-    tree, ok = _plant(
-        game, evaluate, params, evaluation_key, noise_key, contexts, roots, config, tree
+    blank = trees.allocate(roots, game.num_actions, config.num_nodes)
+    planted = _plant(
+        game, evaluate, params, evaluation_key, noise_key, contexts, roots, config, blank
     )
 
     def simulate(i, carry):
@@ -140,8 +140,8 @@ def search(
         path, leaf = _descend(tree, salts, config)
         return _grow(game, evaluate, params, step_key, contexts, config, tree, path, leaf, ok)
 
-    tree, ok = lax.fori_loop(0, config.num_simulations, simulate, (tree, ok))
-    return _summary(tree, ok, choice_key, config)
+    searched, ok = lax.fori_loop(0, config.num_simulations, simulate, planted)
+    return _summary(searched, ok, choice_key, config)
 
 
 def _check_batch(contexts: Any, roots: Any) -> None:

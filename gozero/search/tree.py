@@ -54,7 +54,7 @@ class Tree(flax.struct.PyTreeNode):
     def num_actions(self) -> int:
         return self.visits.shape[1]
 
-    def row(self, node: jax.Array) -> jax.Array:
+    def row(self, node: jax.Array | int) -> jax.Array:
         """i32[B]: the row of one node (i32[B] or a number) in each tree."""
         return jnp.arange(self.num_trees, dtype=jnp.int32) * self.capacity + node
 

@@ -9,7 +9,7 @@ import sys
 import jax
 import pytest
 
-from gozero.apps import gtp, gtp_protocol, host_game, render
+from gozero.apps import gtp, gtp_config, gtp_protocol, host_game, render
 from gozero.apps.gtp_protocol import Command, parse_line
 from gozero.go import coords
 from gozero.go import rules as go
@@ -272,7 +272,7 @@ def test_bad_flags(flags, message):
 
 
 def test_limits_are_those_of_the_rooms_below():
-    assert gtp.MAX_SIMULATIONS == tree.MAX_VISITS
+    assert gtp_config.MAX_SIMULATIONS == tree.MAX_VISITS
     assert all(host_game.roomy_limit(n) < 2**15 for n in range(go.MIN_SIZE, go.MAX_SIZE + 1))
 
 
