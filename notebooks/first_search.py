@@ -43,7 +43,6 @@ import numpy as np
 import gozero
 from gozero.apps.board_svg import board_svg
 from gozero.go import coords
-from gozero.search.selection import Puct
 
 # %% [markdown]
 # Settings. Change them here, or through environment variables of these names.
@@ -129,14 +128,14 @@ positions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *games)
 # at random and counts; `network_evaluator` asks a policy and value network instead, and takes
 # the same place. All trees grow in lockstep, one simulation each at a time.
 #
-# `Puct` weighs what is known of a move against how little it was tried. Its constant is larger
-# here than a network would want: playouts have no opinion beforehand, so each of 82 actions
-# starts with 1/82 of the weight.
+# `select` is the rule that walks down a tree: it weighs what is known of a move against how
+# little it was tried. Each evaluator brings the one that suits it. Playouts have no opinion
+# beforehand, each of 82 actions starts with 1/82 of the weight, so theirs explores more.
 
 # %%
 evaluator = gozero.playout_evaluator(rules)
 game = gozero.go_game(rules, evaluator.observe)
-config = gozero.SearchConfig(num_simulations=SIMULATIONS, select=Puct(c_puct=6.0))
+config = gozero.SearchConfig(num_simulations=SIMULATIONS, select=evaluator.select)
 
 
 @jax.jit

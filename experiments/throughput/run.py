@@ -161,10 +161,14 @@ def measure_selfplay(config: ThroughputConfig, report: Report) -> None:
     """Self-play with the network against the bare network on the same batch."""
     rules = go.Rules(size=9)
     batch, simulations, moves = 64, 32, 4
-    settings = selfplay.SelfPlayConfig(
-        rules, 7.0, num_games=10**6, batch=batch, search=selfplay.search_config(rules, simulations)
-    )
     evaluator = make_evaluator(rules, "network")
+    settings = selfplay.SelfPlayConfig(
+        rules,
+        7.0,
+        num_games=10**6,
+        batch=batch,
+        search=selfplay.search_config(rules, evaluator, simulations),
+    )
     run = selfplay.make_play_moves(settings, evaluator, moves)
     arguments = lambda: (evaluator.params, selfplay.start(settings, config.seed))
     seconds = best_seconds(run, arguments, config.repeats)

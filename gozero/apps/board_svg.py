@@ -96,7 +96,7 @@ def _grid(size: int, cell: int) -> Iterator[str]:
 def _coordinates(size: int, cell: int) -> Iterator[str]:
     """Letters below, without I; numbers on the left, from the bottom."""
     for i in range(size):
-        yield _text((i + 1) * cell, (size - 0.35) * cell, GTP_COLUMNS[i], cell * 0.36)
+        yield _text((i + 1) * cell, (size - 0.22) * cell, GTP_COLUMNS[i], cell * 0.36)
         yield _text(cell * 0.3, i * cell, str(size - i), cell * 0.36)
 
 

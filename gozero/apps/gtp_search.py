@@ -34,7 +34,7 @@ class Searcher:
     def __init__(self, rules: Rules, config: GtpConfig):
         evaluator = make_evaluator(rules, config.evaluator, config.weights, config.seed)
         game = go_game(rules, evaluator.observe)
-        settings = SearchConfig(num_simulations=config.simulations)
+        settings = SearchConfig(num_simulations=config.simulations, select=evaluator.select)
 
         def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array):
             states = jax.tree.map(lambda x: x[None], with_to_play(state, colour))

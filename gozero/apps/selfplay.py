@@ -83,15 +83,16 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
     for name in ("games", "batch", "simulations"):
         if getattr(config, name) < 1:
             raise ValueError(f"{name}: {getattr(config, name)} is not at least 1")
+    evaluator = make_evaluator(rules, config.evaluator, config.weights, config.seed)
     settings = selfplay.SelfPlayConfig(
         rules=rules,
         komi=config.komi,
         num_games=config.games,
         batch=min(config.batch, config.games),
-        search=selfplay.search_config(rules, config.simulations),
+        search=selfplay.search_config(rules, evaluator, config.simulations),
         temperature_moves=config.temperature_moves,
     )
-    return settings, make_evaluator(rules, config.evaluator, config.weights, config.seed)
+    return settings, evaluator
 
 
 class _Run:

@@ -58,14 +58,12 @@ class SelfPlayConfig:
         init(self.rules, self.komi)  # refuses a komi that is none
 
 
-def search_config(
-    rules: Rules, num_simulations: int, max_depth: int = 64, noise_fraction: float = 0.25
-) -> SearchConfig:
-    """The search that self-play uses: PUCT with Dirichlet noise scaled to the board."""
+def search_config(rules: Rules, evaluator: Evaluator, num_simulations: int) -> SearchConfig:
+    """The search that self-play uses: the evaluator's rule, and noise scaled to the board."""
     return SearchConfig(
         num_simulations=num_simulations,
-        max_depth=max_depth,
-        dirichlet_fraction=noise_fraction,
+        select=evaluator.select,
+        dirichlet_fraction=0.25,
         dirichlet_alpha=noise.board_alpha(rules.num_points),
     )
 

@@ -18,20 +18,20 @@ from tests.reference.go import ReferenceGame
 
 RULES = Rules(size=4, max_moves=20)
 KOMI = 1.5
+EVALUATOR = make_evaluator(RULES, "playout")
 CONFIG = selfplay.SelfPlayConfig(
     rules=RULES,
     komi=KOMI,
     num_games=7,
     batch=3,
-    search=selfplay.search_config(RULES, num_simulations=8),
+    search=selfplay.search_config(RULES, EVALUATOR, num_simulations=8),
     temperature_moves=6,
 )
 
 
 @functools.cache
 def play_moves():
-    evaluator = make_evaluator(RULES, "playout")
-    return selfplay.make_play_moves(CONFIG, evaluator, num_moves=10)
+    return selfplay.make_play_moves(CONFIG, EVALUATOR, num_moves=10)
 
 
 @functools.cache
