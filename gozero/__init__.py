@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gozero import search
     from gozero.go.rules import (
         GameState,
         Position,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from gozero.players.evaluators import Evaluator, network_evaluator, playout_evaluator
     from gozero.players.go_game import go_game
     from gozero.search.game import Evaluation, Game
-    from gozero.search.search import SearchConfig, SearchResult
+    from gozero.search.search import SearchConfig, SearchResult, search
 
 __version__ = "0.1.0"
 

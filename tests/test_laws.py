@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gozero.search.search as lockstep
 from gozero.go import rules as go
+from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
 from gozero.search import tree as trees
@@ -24,7 +26,7 @@ CAPACITY = 31  # not SIMULATIONS + 1, so that B * N rows are not also B * D path
 
 
 @functools.cache
-def compiled_go_search():
+def compiled_go_search(batch=BATCH):
     """A search of Go with positional superko in the loop: (compiled, rows of its arrays)."""
     rules = go.Rules(size=5)
     game = go_game(rules, observe_position)
@@ -34,9 +36,8 @@ def compiled_go_search():
     def run(states, key):
         return search(game, evaluate, None, key, states, states.position, config)
 
-    states = new_games(rules, BATCH)
-    compiled = jax.jit(run).lower(states, jax.random.key(0)).compile()
-    return compiled, BATCH * config.num_nodes
+    compiled = jax.jit(run).lower(new_games(rules, batch), jax.random.key(0)).compile()
+    return compiled, batch * config.num_nodes
 
 
 def primitives(jaxpr) -> set[str]:
@@ -106,7 +107,7 @@ def test_law_3_nodes_hold_compact_positions(size, limit):
     assert total == BATCH * (10 * (edges + per_node + 4 + 1) + 4)
 
 
-def test_law_5_sums_are_integers_and_do_not_depend_on_the_batch():
+def test_law_5_sums_are_integers_and_add_up():
     compiled, _ = compiled_go_search()
     rules = go.Rules(size=5)
     states = new_games(rules, BATCH)
@@ -128,45 +129,70 @@ def test_law_5_sums_are_integers_and_do_not_depend_on_the_batch():
                 assert visits[b, node, action] == 1 + visits[b, child].sum()
 
 
+def test_law_5_a_game_does_not_depend_on_its_batch():
+    rules = go.Rules(size=5)
+    few = 3
+    all_games = compiled_go_search()[0](new_games(rules, BATCH), jax.random.key(3))
+    some = compiled_go_search(few)[0](new_games(rules, few), jax.random.key(3))
+    for name in ("action", "visits", "q", "policy_target", "value", "ok"):
+        np.testing.assert_array_equal(getattr(all_games, name)[:few], getattr(some, name))
+    for name in ("visits", "value_sum", "children", "value", "closed", "prior"):
+        whole = getattr(all_games.tree, name)[: few * CAPACITY]
+        np.testing.assert_array_equal(whole, getattr(some.tree, name))
+
+
 def test_law_5_the_visit_limit_is_stated_and_checked():
-    assert trees.MAX_VISITS * trees.VALUE_ONE < 2**31 <= (trees.MAX_VISITS + 1) * trees.VALUE_ONE
+    most = trees.MAX_VISITS
+    # The value of a node is its own evaluation and all its visits: one more than the visits.
+    assert (most + 1) * trees.VALUE_ONE < 2**31 <= (most + 2) * trees.VALUE_ONE
+    tree = trees.allocate(jnp.zeros((1, 1)), num_actions=2, capacity=2)
+    full = tree.replace(
+        value=tree.value.at[0].set(trees.VALUE_ONE),
+        visits=tree.visits.at[0, 1].set(most),
+        value_sum=tree.value_sum.at[0, 1].set(most * trees.VALUE_ONE),
+    )
+    edges = lockstep._read_edges(full, jnp.array([0]))
+    assert edges.value.tolist() == [1.0]
+    assert edges.q.tolist() == [[0.0, 1.0]]
     SearchConfig(num_simulations=trees.MAX_VISITS)
     with pytest.raises(ValueError, match="fixed-point"):
         SearchConfig(num_simulations=trees.MAX_VISITS + 1)
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
-def test_law_7_rules_lower_for_every_platform(platform):
+def test_law_7_rules_lower_for_every_platform():
     rules = go.Rules(size=5)
 
     def step(states, actions):
         states = jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions)
         return states, jax.vmap(lambda s: go.legal_actions(rules, s))(states)
 
-    arguments = new_games(rules, 2), jnp.zeros(2, jnp.int32)
-    assert_lowers(step, platform, *arguments)
+    assert_lowers(step, new_games(rules, 2), jnp.zeros(2, jnp.int32))
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
-@pytest.mark.parametrize("evaluator", ["network", "playout"])
-def test_law_7_search_lowers_for_every_platform(platform, evaluator):
-    rules = go.Rules(size=5)
-    made = make_evaluator(rules, evaluator)
-    game = go_game(rules, made.observe)
-    config = SearchConfig(num_simulations=4, dirichlet_fraction=0.25, temperature=1.0)
+@pytest.mark.parametrize("name", ["network", "playout"])
+def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
+    rules = go.Rules(size=4)
+    evaluator = make_evaluator(rules, name)
+    config = selfplay.SelfPlayConfig(
+        rules, 7.0, 4, 2, selfplay.search_config(rules, evaluator, num_simulations=4)
+    )
+    run = selfplay.make_play_moves(config, evaluator, 1)
+    lanes = selfplay.start(config, 0)
+    # Keys are no arrays to export: their bits are.
+    bits = lanes.replace(key=jax.random.key_data(lanes.key))
 
-    def run(params, states, seed):
-        key = jax.random.key(seed)
-        found = search(game, made.evaluate, params, key, states, states.position, config)
-        return found.action, found.visits, found.value
+    def moves(params, lanes):
+        lanes, rows = run(params, lanes.replace(key=jax.random.wrap_key_data(lanes.key)))
+        return lanes.replace(key=jax.random.key_data(lanes.key)), rows
 
-    assert_lowers(run, platform, made.params, new_games(rules, 2), jnp.uint32(0))
+    assert_lowers(moves, evaluator.params, bits)
 
 
-def assert_lowers(function, platform, *arguments):
-    # A pytree with a static codec cannot be serialised; its leaves can.
+def assert_lowers(function, *arguments):
+    # Our containers cannot be serialised; their leaves can.
     leaves, treedef = jax.tree.flatten(arguments)
     flat = lambda *leaves: jax.tree.leaves(function(*jax.tree.unflatten(treedef, leaves)))
-    exported = jax.export.export(jax.jit(flat), platforms=[platform])(*leaves)
-    assert exported.platforms == (platform,)
+    platforms = ("cpu", "cuda", "tpu")
+    exported = jax.export.export(jax.jit(flat), platforms=platforms)(*leaves)
+    assert exported.platforms == platforms
     assert len(exported.mlir_module_serialized) > 1000

@@ -10,6 +10,11 @@ from gozero.apps import runtime
 if __name__ == "__main__":
     runtime.prepare()  # before JAX is imported
 
-    from train.run import main
+    try:
+        from train.run import main
 
-    sys.exit(main())
+        status = main()
+    except KeyboardInterrupt:
+        print("python -m train: stopped", file=sys.stderr)
+        status = runtime.STOPPED
+    sys.exit(status)

@@ -6,6 +6,8 @@ import dataclasses
 import math
 import pathlib
 
+from gozero.apps.flags import check_seed
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
@@ -45,6 +47,7 @@ class TrainConfig:
     """Of the random weights, the rows drawn and their symmetries."""
 
     def __post_init__(self):
+        check_seed(self.seed)
         for name in ("steps", "batch_size", "blocks", "channels"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -48,8 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         job = _prepare(config)
     except ValueError as error:
         flags.fail(PROG, error)
-    with job.metrics:
-        return _train(job)
+    try:
+        with job.metrics:
+            return _train(job)
+    finally:
+        if not config.metrics_file.stat().st_size:  # nothing was learnt: leave no trace
+            config.metrics_file.unlink()
 
 
 def _prepare(config: TrainConfig) -> Job:
@@ -110,6 +114,7 @@ def _train(job: Job) -> int:
             report.count(taken, parts)
             if stop.requested or not state.ok:
                 break
+    _save(job, state, before, {})  # first of all: what is measured now can be measured again
     after = measure(state.params)
     finite = bool(state.ok) and all(map(math.isfinite, after.values()))
     if not finite:

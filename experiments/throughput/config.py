@@ -7,6 +7,8 @@ from typing import Literal
 
 import tyro
 
+from gozero.apps import flags
+
 SUBJECTS = ("rules", "playouts", "search", "selfplay")
 
 
@@ -26,5 +28,6 @@ class ThroughputConfig:
     """Of the recorded games and the roots."""
 
     def __post_init__(self):
+        flags.check_seed(self.seed)
         if self.repeats < 1:
-            raise ValueError(f"repeats: {self.repeats} is not at least 1")
+            raise ValueError(f"--repeats {self.repeats}: expected at least 1")

@@ -39,9 +39,7 @@ def record_games(rules: go.Rules, batch: int, seed: int) -> jax.Array:
 
     def move(states, key):
         def choose(state, key):
-            position, white_moves = state.position, state.to_play == go.WHITE
-            own = bb.where(white_moves, position.white, position.black)
-            opponent = bb.where(white_moves, position.black, position.white)
+            own, opponent = go.own_and_opponent(state.position)
             eyes = bb.unpack(rules.layout, policies.eyes(rules.layout, own, opponent))
             free = go.legal_actions(rules, state)[:-1] & ~eyes
             logits = jnp.where(free, 0.0, -jnp.inf)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
+from gozero import __version__
 from gozero.apps import flags, runtime
 
 DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX."
@@ -19,8 +21,19 @@ _COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 for a failure, 2 for bad input, 130 when stopped."""
-    runtime.prepare()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        print(f"gozero {__version__}")
+        return 0
+    try:
+        runtime.prepare()
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("gozero: stopped", file=sys.stderr)
+        return runtime.STOPPED
+
+
+def _run(arguments: list[str]) -> int:
     # Only the command's own module is imported: a GTP front end waits for the first answer.
     names = arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS
     modules = {name: importlib.import_module(_COMMANDS[name][0]) for name in names}
@@ -29,5 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return modules[arguments[0]].run(config)
 
 
+def program() -> None:
+    """The program: `main`, and an end that does not wait for work on the device."""
+    status = main()
+    if status == runtime.STOPPED:
+        # A search may still run on the device, and XLA does not survive a teardown under it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import tyro
 
 EXIT_USAGE = 2
+MAX_SEED = 2**32 - 1
 _HELP = ("-h", "--help")
 
 
@@ -53,6 +54,16 @@ def parse(
     if not argv or argv[0] not in config:
         fail(prog, _wrong_command(argv, list(config)))
     return _parse_one(config[argv[0]], argv[1:], f"{prog} {argv[0]}", None)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what would wrap around to another seed.
+
+    Raises:
+      ValueError: a seed out of range.
+    """
+    if not 0 <= seed <= MAX_SEED:
+        raise ValueError(f"--seed {seed}: expected from 0 to {MAX_SEED}")
 
 
 def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:

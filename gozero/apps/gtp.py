@@ -13,15 +13,16 @@ import sys
 from typing import Any
 
 from gozero import __version__
-from gozero.apps import flags, gtp_protocol
-from gozero.apps.gtp_config import KOMI_EXPECTED, GtpConfig
+from gozero.apps import flags, gtp_protocol, runtime
+from gozero.apps.gtp_config import GtpConfig
 from gozero.apps.gtp_engine import Engine
 from gozero.apps.gtp_protocol import Command, GtpFailure
 from gozero.go import coords
-from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"-?\d{1,9}", re.ASCII)
 _VERTEX = re.compile(r"[A-HJ-Z]([1-9]|1\d|2[0-5])", re.ASCII | re.IGNORECASE)
 
 
@@ -58,7 +59,7 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     try:
         gtp_protocol.serve(commands(engine), stdin, stdout)
     except KeyboardInterrupt:
-        return 130
+        return runtime.STOPPED
     except BrokenPipeError:  # the front end is gone, which is as good as quit
         if stdout is sys.stdout:  # or Python complains when it flushes at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
@@ -66,7 +67,7 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
 
 
 def _boardsize(engine: Engine, *numbers: str) -> str:
-    if not all(x.isascii() and x.lstrip("-").isdigit() and len(x) < 10 for x in numbers):
+    if not all(_WHOLE.fullmatch(x) for x in numbers):
         raise GtpFailure(f"syntax error: expected a whole number from {MIN_SIZE} to {MAX_SIZE}")
     if len({int(x) for x in numbers}) > 1:
         raise GtpFailure("unacceptable size: only square boards can be played")

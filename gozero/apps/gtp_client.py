@@ -13,8 +13,8 @@ from typing import IO, NamedTuple, cast
 from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
 from gozero.apps.sgf import GameRecord
 from gozero.go import coords
+from gozero.go.coords import result_text
 from gozero.go.rules import Rules
-from gozero.go.scoring import result_text
 
 _LETTERS = "BW"
 _COLOURS = ("Black", "White")

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import pathlib
 from typing import Literal
 
-from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.apps.flags import check_seed
+from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
-MAX_SIMULATIONS = 131_071
+MAX_SIMULATIONS = 131_070
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
-
-
-MAX_KOMI = 1000
-KOMI_EXPECTED = f"a multiple of 0.5 from -{MAX_KOMI} to {MAX_KOMI}"
-
-
-def is_komi(komi: float) -> bool:
-    """Whether games can be played with this komi."""
-    return math.isfinite(komi) and abs(komi) <= MAX_KOMI and komi * 2 % 1 == 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,5 +51,4 @@ class GtpConfig:
             raise ValueError("weights: playouts take none; use --evaluator network")
         if not 1 <= self.simulations <= MAX_SIMULATIONS:
             raise ValueError(f"simulations: {self.simulations} is not from 1 to {MAX_SIMULATIONS}")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed: {self.seed} is not from 0 to {2**32 - 1}")
+        check_seed(self.seed)

@@ -13,8 +13,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from gozero.apps import render
-from gozero.apps.gtp_config import KOMI_EXPECTED, GtpConfig, is_komi
-from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.apps.gtp_config import GtpConfig
+from gozero.go import coords
+from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
 if TYPE_CHECKING:
     from gozero.apps.gtp_search import Searcher
@@ -119,6 +120,4 @@ class Engine:
 
     def score_text(self) -> str:
         """The area score of the board as it stands."""
-        from gozero.go.scoring import result_text
-
-        return result_text(self.game.score())
+        return coords.result_text(self.game.score())

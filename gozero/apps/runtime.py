@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
@@ -13,9 +14,14 @@ import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import gozero
+from gozero.files import write_whole
+
+STOPPED = 130
+"""Exit status of a program that Ctrl-C stopped."""
 
 CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
 """Environment variable: ``off`` turns the compile cache off, a path puts it there."""
@@ -33,7 +39,10 @@ def prepare() -> None:
     wanted = os.environ.get(CACHE_SWITCH, "")
     if wanted.lower() in ("off", "0", "no", "false"):
         return
-    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    try:
+        home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    except RuntimeError:  # a user without a home: compile anew each time
+        return
     folder = pathlib.Path(wanted) if wanted else home / "gozero" / _cpu_name()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
@@ -67,11 +76,20 @@ def claim_folder(path: pathlib.Path) -> None:
         raise ValueError(f"out: {path} cannot be written ({error.strerror})") from error
 
 
+@contextlib.contextmanager
+def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
+    """Leave no empty folder behind that was not there before."""
+    fresh = not path.exists()
+    try:
+        yield
+    finally:
+        if fresh and path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
 def write_json(path: pathlib.Path, value: Any) -> None:
     """Write JSON whole or not at all."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(value, indent=2, default=_plain) + "\n")
-    partial.replace(path)
+    write_whole(path, (json.dumps(value, indent=2, default=_plain) + "\n").encode())
 
 
 def _plain(value: Any) -> Any:

@@ -7,20 +7,19 @@ import json
 import pathlib
 import sys
 import time
-from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import IO, Literal
 
 import jax
-import numpy as np
 
-from gozero.apps import flags, runtime, sgf
+from gozero.apps import flags, runtime
+from gozero.apps.game_writer import GameWriter
 from gozero.apps.progress import SelfPlayProgress
-from gozero.go import scoring
 from gozero.go.rules import Rules
-from gozero.players import selfplay, shards
+from gozero.players import selfplay
 from gozero.players.evaluators import Evaluator, make_evaluator
 
-ROWS_PER_SHARD = 4096
+PROG = "gozero selfplay"
 MOVES_PER_CALL = 4
 
 
@@ -53,24 +52,38 @@ class SelfPlayFlags:
     out: pathlib.Path = pathlib.Path("runs/selfplay")
     """A new or empty folder for games/*.sgf, shards/*.npz and the records of the run."""
 
+    def __post_init__(self):
+        flags.check_seed(self.seed)
+        for name in ("games", "batch", "simulations"):
+            if not 1 <= getattr(self, name) < 2**31:
+                raise ValueError(f"--{name} {getattr(self, name)}: expected from 1 to {2**31 - 1}")
+
 
 def run(config: SelfPlayFlags) -> int:
     """Play the games; the exit status: 0, or 130 if it was stopped before the last.
 
     Raises:
-      SystemExit: status 2 and one line, for a flag that cannot be, before anything is played.
+      SystemExit: one line; status 2 for a flag that cannot be, before anything is played, and
+        1 if the device has not the memory.
     """
-    try:
-        settings, evaluator = _settings(config)
-        runtime.claim_folder(config.out)
-    except ValueError as error:
-        flags.fail("gozero selfplay", error)
-    mebibytes = selfplay.tree_bytes(settings) / 2**20
-    print(
-        f"{settings.batch} trees of {settings.search.num_nodes} nodes: {mebibytes:,.1f} MiB",
-        file=sys.stderr,
-    )
-    return _Run(config, settings, evaluator).play()
+    with runtime.gone_if_empty(config.out):
+        try:
+            settings, evaluator = _settings(config)
+            runtime.claim_folder(config.out)
+        except ValueError as error:
+            flags.fail(PROG, error)
+        mebibytes = selfplay.tree_bytes(settings) / 2**20
+        trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
+        print(f"{trees}: {mebibytes:,.1f} MiB", file=sys.stderr)
+        try:
+            lanes = selfplay.start(settings, config.seed)
+            play_moves = _compile(settings, evaluator, lanes)
+            return _Run(config, settings, evaluator).play(play_moves, lanes)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            more = f"out of memory with {trees}; lower --batch or --simulations"
+            flags.fail(PROG, more, status=1)
 
 
 def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator]:
@@ -80,9 +93,6 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
       ValueError: naming the flag, what it was and what is allowed.
     """
     rules = Rules(size=config.size, ko=config.ko, max_moves=config.max_moves)
-    for name in ("games", "batch", "simulations"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name}: {getattr(config, name)} is not at least 1")
     evaluator = make_evaluator(rules, config.evaluator, config.weights, config.seed)
     settings = selfplay.SelfPlayConfig(
         rules=rules,
@@ -95,6 +105,16 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
     return settings, evaluator
 
 
+def _compile(settings: selfplay.SelfPlayConfig, evaluator: Evaluator, lanes: selfplay.Lanes):
+    """Compile ahead of time, so that rates count play only."""
+    print("compiling ...", end=" ", file=sys.stderr, flush=True)
+    started = time.perf_counter()
+    play_moves = selfplay.make_play_moves(settings, evaluator, MOVES_PER_CALL)
+    compiled = play_moves.lower(evaluator.params, lanes).compile()
+    print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
+    return compiled
+
+
 class _Run:
     """One run: plays on the device, keeps the rows of unfinished games, writes finished ones."""
 
@@ -105,11 +125,9 @@ class _Run:
         self.writer = GameWriter(config.out, settings, evaluator)
         self.manifest = {**runtime.manifest(config.seed), **evaluator.about, "state": "running"}
 
-    def play(self) -> int:
+    def play(self, play_moves: Callable, lanes: selfplay.Lanes) -> int:
         runtime.write_json(self.config.out / "config.json", self.config)
         runtime.write_json(self.config.out / "manifest.json", self.manifest)
-        lanes = selfplay.start(self.settings, self.config.seed)
-        play_moves = self._compile(lanes)
         started = time.perf_counter()
         with (
             runtime.StopRequest() as stop,
@@ -124,15 +142,6 @@ class _Run:
             except KeyboardInterrupt:
                 stop.requested = True
         return self._finish(time.perf_counter() - started)
-
-    def _compile(self, lanes):
-        """Compile ahead of time, so that rates count play only."""
-        print("compiling ...", end=" ", file=sys.stderr, flush=True)
-        started = time.perf_counter()
-        play_moves = selfplay.make_play_moves(self.settings, self.evaluator, MOVES_PER_CALL)
-        compiled = play_moves.lower(self.evaluator.params, lanes).compile()
-        print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
-        return compiled
 
     def _report(self, progress: SelfPlayProgress, metrics: IO[str], seconds: float) -> None:
         numbers = self._numbers(seconds)
@@ -158,7 +167,7 @@ class _Run:
         self.manifest |= {"state": "complete" if complete else "stopped", **numbers, **results}
         runtime.write_json(self.config.out / "manifest.json", self.manifest)
         print(self._summary(numbers))
-        return 0 if complete else 130
+        return 0 if complete else runtime.STOPPED
 
     def _summary(self, numbers: dict) -> str:
         results, out, games = self.writer.results, self.config.out, numbers["games"]
@@ -175,79 +184,3 @@ class _Run:
             f"{results['truncated']} ended by the move limit{unsound}\n"
             f"games in {out / 'games'}, {self.writer.num_rows:,} rows in {out / 'shards'}"
         )
-
-
-class GameWriter:
-    """Collects the rows of games in play; writes a game when it ends, a shard when it is full."""
-
-    def __init__(self, out: pathlib.Path, settings: selfplay.SelfPlayConfig, evaluator: Evaluator):
-        self.out, self.settings = out, settings
-        self.name = f"gozero {evaluator.about['evaluator']} {settings.search.num_simulations} sims"
-        for folder in ("games", "shards"):
-            (out / folder).mkdir()
-        self.open_games: dict[int, list[selfplay.Row]] = defaultdict(list)
-        self.pending: list[dict] = []
-        self.num_games = self.num_moves = self.num_rows = self.num_shards = 0
-        self.results: Counter = Counter()
-
-    def take(self, rows: selfplay.Row) -> None:
-        """Rows [T, B] from the device, in the order they were played."""
-        for t, lane in zip(*np.nonzero(rows.game >= 0), strict=True):
-            row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
-            number = int(row.game)
-            self.open_games[number].append(row)
-            self.num_moves += 1
-            if row.ended:
-                self._write_game(number, self.open_games.pop(number))
-
-    def _write_game(self, number: int, game: list[selfplay.Row]) -> None:
-        last = game[-1]
-        score, truncated = float(last.score), bool(last.truncated)
-        rules = self.settings.rules
-        comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, no suicide"
-        record = sgf.GameRecord(
-            size=rules.size,
-            komi=self.settings.komi,
-            moves=tuple((int(row.position.to_play), int(row.action)) for row in game),
-            result=scoring.result_text(score),
-            black=self.name,
-            white=self.name,
-            rules="Chinese",
-            comment=comment + ("; ended by the move limit, scored as it stood" * truncated),
-        )
-        sgf.write(self.out / "games" / f"{number:06d}.sgf", record)
-        self.results["black" if score > 0 else "white" if score < 0 else "drawn"] += 1
-        self.results["truncated"] += truncated
-        self.results["unsound"] += not all(row.ok for row in game)
-        self.num_games += 1
-        self.num_rows += len(game)
-        self.pending += [self._training_row(row, score, truncated) for row in game]
-        if len(self.pending) >= ROWS_PER_SHARD:
-            self.flush()
-
-    def _training_row(self, row: selfplay.Row, score: float, truncated: bool) -> dict:
-        position = row.position
-        for_mover = score if position.to_play == 0 else -score
-        return {
-            **{name: np.stack(getattr(position, name)) for name in ("black", "white", "atari")},
-            **{name: getattr(position, name) for name in ("ko", "ply", "passes", "to_play")},
-            "komi": self.settings.komi,
-            "legal": np.packbits(row.legal),
-            "policy_target": row.policy_target,
-            "action": row.action,
-            "root_value": row.root_value,
-            "outcome": np.sign(for_mover),
-            "score": for_mover,
-            "truncated": truncated,
-            "game": row.game,
-        }
-
-    def flush(self) -> None:
-        """Write the rows of finished games that no shard holds yet."""
-        if not self.pending:
-            return
-        rows = {name: np.stack([row[name] for row in self.pending]) for name in self.pending[0]}
-        path = self.out / "shards" / f"{self.num_shards:06d}.npz"
-        shards.write(path, self.settings.rules.size, rows)
-        self.num_shards += 1
-        self.pending = []

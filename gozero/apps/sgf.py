@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable
 
 from gozero import __version__
+from gozero.files import write_whole
 from gozero.go import coords
 from gozero.go.coords import MAX_SIZE, MIN_SIZE
 
@@ -91,9 +92,7 @@ def to_sgf(record: GameRecord) -> str:
 
 def write(path: pathlib.Path, record: GameRecord) -> None:
     """Write the record to a file, whole or not at all."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(to_sgf(record).encode("utf-8"))
-    partial.replace(path)
+    write_whole(path, to_sgf(record).encode("utf-8"))
 
 
 def read(source: pathlib.Path | str | bytes) -> GameRecord:

@@ -81,7 +81,8 @@ def layout(size: int) -> Layout:
 
 
 def empty(lay: Layout) -> Board:
-    return (jnp.uint32(0),) * lay.num_words
+    # An array a word: a state made of one array many times could not be donated.
+    return tuple(jnp.zeros((), jnp.uint32) for _ in range(lay.num_words))
 
 
 def union(a: Board, b: Board) -> Board:
@@ -147,34 +148,6 @@ def point_of(lay: Layout, a: Board) -> jax.Array:
         row = w * lay.rows_per_word + bit // lay.stride
         point = jnp.where(word != 0, row * lay.size + bit % lay.stride, point)
     return point
-
-
-def nth_point(lay: Layout, a: Board, n: jax.Array) -> jax.Array:
-    """i32[]: the n-th point of `a` in row-major order, n from 0; 0 <= n < count(a).
-
-    Rank selection: find the word by prefix counts, then the bit by halving.
-    """
-    n = jnp.asarray(n, jnp.uint32)
-    counts = [lax.population_count(word) for word in a]
-    word, word_index, rank = a[0], jnp.int32(0), n
-    before = counts[0]
-    for w in range(1, lay.num_words):
-        here = n >= before
-        word = jnp.where(here, a[w], word)
-        word_index = jnp.where(here, w, word_index)
-        rank = jnp.where(here, n - before, rank)
-        before = before + counts[w]
-    bit = jnp.zeros_like(rank)
-    for half in (16, 8, 4, 2, 1):
-        low = word & np.uint32((1 << half) - 1)
-        below = lax.population_count(low)
-        upper = rank >= below
-        rank = jnp.where(upper, rank - below, rank)
-        bit = jnp.where(upper, bit + np.uint32(half), bit)
-        word = jnp.where(upper, word >> np.uint32(half), low)
-    bit = bit.astype(jnp.int32)
-    row = word_index * lay.rows_per_word + bit // lay.stride
-    return row * lay.size + bit % lay.stride
 
 
 # --- neighbours -----------------------------------------------------------------------
@@ -270,12 +243,12 @@ def _flood(lay: Layout) -> Callable:
     @one_game.def_vmap
     def many_games(axis_size, batched, seeds, joined):
         def along_games(is_batched, word):
-            return word if is_batched else jnp.broadcast_to(word, (axis_size,))
+            return word if is_batched else jnp.broadcast_to(word, (axis_size, *word.shape))
 
         seeds, joined = jax.tree.map(along_games, batched, [seeds, joined])
         return grow(seeds, joined), jax.tree.map(lambda _: True, seeds)
 
-    return one_game
+    return jax.jit(one_game)
 
 
 def _grow_stacked(lay: Layout, seeds, east, down):

@@ -6,8 +6,13 @@ and count rows from the bottom; SGF uses two letters, column then row, from the 
 
 from __future__ import annotations
 
+import math
+
 MIN_SIZE, MAX_SIZE = 2, 19
 """Board sizes that can be played; here so that host code can check one without JAX."""
+
+MAX_KOMI = 1000
+KOMI_EXPECTED = f"a multiple of 0.5 from -{MAX_KOMI} to {MAX_KOMI}"
 
 GTP_COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
 
@@ -92,3 +97,19 @@ def star_points(size: int) -> list[tuple[int, int]]:
     if size % 2 and size >= 13:
         stars += [(middle, line) for line in lines] + [(line, middle) for line in lines]
     return stars
+
+
+def is_komi(komi: float) -> bool:
+    """Whether games can be played with this komi."""
+    return math.isfinite(komi) and abs(komi) <= MAX_KOMI and komi * 2 % 1 == 0
+
+
+def result_text(score: float) -> str:
+    """A score for Black as SGF and GTP write it.
+
+    >>> result_text(3.5), result_text(-7.0), result_text(0.0)
+    ('B+3.5', 'W+7', '0')
+    """
+    if score == 0:
+        return "0"
+    return f"{'B' if score > 0 else 'W'}+{abs(score):g}"

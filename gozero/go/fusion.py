@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-_IMPOSSIBLE = np.uint32(0xFFFFFFFF)
+_ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
 def wall(stage: Callable, always: jax.Array, *args: Any) -> Any:
@@ -45,14 +45,16 @@ def wall(stage: Callable, always: jax.Array, *args: Any) -> Any:
 def walled(stage: Callable) -> Callable:
     """A stage of one game behind a wall; under ``vmap`` the wall is one for the batch.
 
+    Jitted, so that a call outside ``jit`` compiles once and not every time.
+
     Args:
-      stage: a function of one game whose first argument is a board (its words are never all
-        ones, for a row has a guard bit: that is what is always true).
+      stage: a function of one game whose first argument is a board. (What is always true is
+        that a word shifted right is not all ones; the compiler does not reason so far.)
     """
 
     @custom_vmap
     def one_game(*args):
-        return wall(stage, args[0][0] != _IMPOSSIBLE, *args)
+        return wall(stage, (args[0][0] >> np.uint32(1)) != _ALL_ONES, *args)
 
     @one_game.def_vmap
     def many_games(axis_size, batched, *args):
@@ -60,7 +62,8 @@ def walled(stage: Callable) -> Callable:
             return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
 
         args = jax.tree.map(along_games, tuple(batched), args)
-        out = wall(jax.vmap(stage), jnp.max(args[0][0]) != _IMPOSSIBLE, *args)
+        largest = jnp.max(args[0][0] >> np.uint32(1), initial=0)
+        out = wall(jax.vmap(stage), largest != _ALL_ONES, *args)
         return out, jax.tree.map(lambda _: True, out)
 
-    return one_game
+    return jax.jit(one_game)

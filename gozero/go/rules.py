@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from typing import Any
 
 import flax.struct
@@ -25,7 +24,7 @@ from jax.core import Tracer
 
 from gozero.go import bitboard as bb
 from gozero.go import fusion, superko
-from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
 BLACK, WHITE = 0, 1
 KO_RULES = ("simple", "positional", "situational")
@@ -62,8 +61,12 @@ class Rules:
             raise ValueError("ko: 'situational' is not there yet; use 'simple' or 'positional'")
         if self.suicide:
             raise ValueError("suicide: True is not there yet; use suicide=False")
-        if self.max_moves is not None and not 1 <= self.max_moves < 2**15:
-            raise ValueError(f"max_moves: {self.max_moves} is not from 1 to {2**15 - 1}")
+        if self.max_moves is not None and not (
+            isinstance(self.max_moves, int | np.integer) and 1 <= self.max_moves < 2**15
+        ):
+            raise ValueError(
+                f"max_moves: {self.max_moves} is not a whole number from 1 to {2**15 - 1}"
+            )
 
     @property
     def num_points(self) -> int:
@@ -93,7 +96,7 @@ class Position(flax.struct.PyTreeNode):
     black: bb.Board  # W x u32[]
     white: bb.Board  # W x u32[]
     atari: bb.Board  # W x u32[]: stones of either colour whose chain has exactly one liberty
-    ko: jax.Array  # i16[]: the point simple ko bans, NO_POINT if none
+    ko: jax.Array  # i16[]: the point simple ko bans; negative (NO_POINT or other) for none
     ply: jax.Array  # i16[]: moves played, passes included
     passes: jax.Array  # i8[]: passes in a row, at most 2
     to_play: jax.Array  # i8[]: BLACK or WHITE
@@ -128,10 +131,10 @@ def init(rules: Rules, komi: Any = 7.0) -> GameState:
 
     Args:
       rules: the rules.
-      komi: f32[]; any finite multiple of 0.5. Whole numbers make draws possible.
+      komi: f32[]; a multiple of 0.5 from -1000 to 1000. Whole numbers make draws possible.
 
     Raises:
-      ValueError: a komi that is not a finite multiple of 0.5 (checked when it is concrete).
+      ValueError: a komi that is none (checked when it is concrete).
     """
     return GameState(
         position=empty_position(rules),
@@ -147,17 +150,16 @@ def _checked_komi(komi: Any) -> Any:
     value = np.asarray(komi, np.float64)
     if value.shape != ():
         raise ValueError(f"komi: shape {value.shape}; init makes one game, so komi is one number")
-    if not math.isfinite(value) or float(value) * 2 % 1 != 0:
-        raise ValueError(f"komi: {komi} is not a finite multiple of 0.5")
+    if not is_komi(float(value)):
+        raise ValueError(f"komi: {komi} is not {KOMI_EXPECTED}")
     return komi
 
 
 def empty_position(rules: Rules) -> Position:
-    none = bb.empty(rules.layout)
     return Position(
-        black=none,
-        white=none,
-        atari=none,
+        black=bb.empty(rules.layout),
+        white=bb.empty(rules.layout),
+        atari=bb.empty(rules.layout),
         ko=jnp.int16(bb.NO_POINT),
         ply=jnp.int16(0),
         passes=jnp.int8(0),
@@ -171,7 +173,8 @@ def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
     Args:
       rules: the rules.
       state: one game.
-      action: i32[]; a point, row-major from the top left, or ``rules.pass_action``.
+      action: i32[]; a point, row-major from the top left, or ``rules.pass_action``. What is
+        not legal is not refused: the state after it means nothing.
 
     Returns:
       The game after the move; the same game if it had ended.
@@ -187,6 +190,15 @@ def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
     return state.replace(position=position, past=past, truncated=over_limit)
 
 
+def own_and_opponent(position: Position) -> tuple[bb.Board, bb.Board]:
+    """The stones of the player to move, and those of the other."""
+    white_moves = position.to_play == WHITE
+    return (
+        bb.where(white_moves, position.white, position.black),
+        bb.where(white_moves, position.black, position.white),
+    )
+
+
 def play_position(rules: Rules, position: Position, action: jax.Array) -> Position:
     """Play one legal action on a position that has not ended; knows no past and no limit."""
     lay = rules.layout
@@ -194,10 +206,10 @@ def play_position(rules: Rules, position: Position, action: jax.Array) -> Positi
     is_pass = action >= rules.pass_action
     white_moves = position.to_play == WHITE
     placed = bb.at(lay, action)
-    own = bb.union(bb.where(white_moves, position.white, position.black), placed)
-    opponent = bb.where(white_moves, position.black, position.white)
-
-    own, opponent, atari, captured, lone = _place(lay, placed, own, opponent, position.atari)
+    own, opponent = own_and_opponent(position)
+    own, opponent, atari, captured, lone = _place(
+        lay, placed, bb.union(own, placed), opponent, position.atari
+    )
 
     ko = jnp.where(lone & (bb.count(captured) == 1), bb.point_of(lay, captured), bb.NO_POINT)
     return Position(
@@ -301,9 +313,7 @@ def legal_points(rules: Rules, position: Position) -> bb.Board:
     to spare, or captures: dilate(empty | own not in atari | opponent in atari).
     """
     lay = rules.layout
-    white_moves = position.to_play == WHITE
-    own = bb.where(white_moves, position.white, position.black)
-    opponent = bb.where(white_moves, position.black, position.white)
+    own, opponent = own_and_opponent(position)
     vacant = bb.complement(lay, bb.union(own, opponent))
     support = bb.union_all(
         [vacant, bb.difference(own, position.atari), bb.intersection(opponent, position.atari)]
@@ -328,13 +338,14 @@ def stones(rules: Rules, state: GameState) -> jax.Array:
 def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
     """The same board with `colour` to play, as GTP and handicap need; a no-op if it is his turn.
 
-    Giving the turn away is not a pass: it ends no game. It clears the ko point, as a pass does,
-    and passes in a row.
+    Giving the turn away is not a pass: it ends no game, and breaks a row of passes. A ko point
+    is banned for the player who has lost the stone there, and he finds it so when the turn
+    comes back: it is kept as -2 - ko, which is no point, and NO_POINT stays itself.
     """
     position = state.position
     same = position.to_play == colour
     turned = position.replace(
-        ko=jnp.where(same, position.ko, jnp.int16(bb.NO_POINT)),
+        ko=jnp.where(same, position.ko, jnp.int16(-2) - position.ko),
         passes=jnp.where(same, position.passes, jnp.int8(0)),
         to_play=jnp.asarray(colour, jnp.int8),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go.rules import GameState, Position, Rules
@@ -38,13 +37,3 @@ def ownership(rules: Rules, state: GameState) -> jax.Array:
     black, white = territory(rules, state.position.black, state.position.white)
     owner = bb.unpack(rules.layout, black).astype(jnp.int8) - bb.unpack(rules.layout, white)
     return owner.astype(jnp.int8).reshape(rules.size, rules.size)
-
-
-def result_text(score: float, *, unfinished: bool = False) -> str:
-    """A score as SGF and GTP write it: ``B+3.5``, ``W+0.5``, ``0`` for a draw."""
-    if unfinished:
-        return "?"
-    if score == 0:
-        return "0"
-    margin = np.format_float_positional(abs(float(score)), trim="-")
-    return f"{'B' if score > 0 else 'W'}+{margin}"

@@ -103,13 +103,13 @@ def uniform_playouts(rules: go.Rules, positions: go.Position, key: jax.Array) ->
 def start(rules: go.Rules, positions: go.Position, key: jax.Array) -> Lanes:
     """The lanes before the first iteration; lane i's random sequence is (key, i)'s."""
     lay = rules.layout
-    white_moves = positions.to_play == go.WHITE
-    zero = jnp.zeros(white_moves.shape, jnp.uint32)
+    own, opponent = go.own_and_opponent(positions)
+    zero = jnp.zeros(positions.to_play.shape, jnp.uint32)
     bits = jax.random.bits(key, (2,), jnp.uint32)
     stream = mix(lax.iota(jnp.uint32, zero.shape[0]) ^ bits[0])
     return Lanes(
-        own=bb.where(white_moves, positions.white, positions.black),
-        opponent=bb.where(white_moves, positions.black, positions.white),
+        own=own,
+        opponent=opponent,
         banned=jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko),
         alive=(zero,) * lay.num_words,
         pending=zero,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
-from gozero.go.rules import WHITE, GameState, Position, Rules
+from gozero.go.rules import WHITE, GameState, Position, Rules, own_and_opponent
 
 PLANES = (
     "own stones",
@@ -27,8 +27,7 @@ def planes(rules: Rules, state: GameState, position: Position) -> jax.Array:
     """f32[size, size, NUM_PLANES] of one position; only komi is taken from the state."""
     lay = rules.layout
     white_moves = position.to_play == WHITE
-    own = bb.where(white_moves, position.white, position.black)
-    opponent = bb.where(white_moves, position.black, position.white)
+    own, opponent = own_and_opponent(position)
     boards = (
         own,
         opponent,

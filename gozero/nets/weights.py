@@ -7,17 +7,21 @@ import io
 import json
 import pathlib
 import zipfile
+import zlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.files import write_whole
 from gozero.nets import network
 from gozero.nets.features import NUM_PLANES
 from gozero.nets.network import NetworkConfig
 
 FORMAT = "gozero-weights-1"
+_UNREADABLE = (OSError, ValueError, EOFError, TypeError, AttributeError)
+_UNREADABLE += (zipfile.BadZipFile, zlib.error, RecursionError)
 
 
 def save(
@@ -53,8 +57,8 @@ def save(
         **about,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    _replace(path, buffer.getvalue())
-    _replace(path.with_suffix(".json"), (json.dumps(description, indent=2) + "\n").encode())
+    write_whole(path, buffer.getvalue())
+    write_whole(path.with_suffix(".json"), (json.dumps(description, indent=2) + "\n").encode())
     return path
 
 
@@ -73,7 +77,7 @@ def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict
     if description["size"] != size:
         raise ValueError(
             f"weights {path}: made for {description['size']}x{description['size']}, "
-            f"not for {size}x{size}; use --size {description['size']} or other weights"
+            f"not for {size}x{size}; give weights made for {size}x{size}"
         )
     try:
         data = path.read_bytes()
@@ -81,7 +85,7 @@ def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict
             raise ValueError("its contents are not those its .json describes")
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             flat = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise ValueError(f"weights {path}: damaged or unreadable ({error})") from error
     try:
         config = NetworkConfig(description["blocks"], description["channels"])
@@ -106,12 +110,12 @@ def _read_description(path: pathlib.Path) -> dict:
             raise ValueError(f"weights {path}: there is no file {needed}")
     try:
         description = json.loads(beside.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"weights {path}: {beside.name} is damaged ({error})") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ValueError(f"weights {path}: {beside.name} does not say format {FORMAT!r}")
     whole = ("size", "blocks", "channels", "planes")
-    wrong = [name for name in whole if not isinstance(description.get(name), int)]
+    wrong = [name for name in whole if type(description.get(name)) is not int]
     if wrong or not isinstance(description.get("sha256"), str):
         raise ValueError(f"weights {path}: {beside.name} lacks {', '.join(wrong) or 'sha256'}")
     if description["planes"] != NUM_PLANES:
@@ -128,6 +132,9 @@ def _flatten(params: dict) -> dict[str, Any]:
 
 
 def _unflatten(path: pathlib.Path, flat: dict[str, np.ndarray], config: NetworkConfig) -> dict:
+    num_blocks = len({name.split("/")[0] for name in flat if name.startswith("block_")})
+    if num_blocks != config.blocks:
+        raise ValueError(f"weights {path}: {num_blocks} blocks, its .json says {config.blocks}")
     shapes = network.shapes(config)
     expected = {name: leaf.shape for name, leaf in _flatten(shapes).items()}
     found = {name: array.shape for name, array in flat.items()}
@@ -137,14 +144,8 @@ def _unflatten(path: pathlib.Path, flat: dict[str, np.ndarray], config: NetworkC
             f"weights {path}: array {odd!r} is {found.get(odd, 'missing')}, a network of "
             f"{config.blocks} blocks of {config.channels} needs {expected.get(odd, 'none')}"
         )
-    if not all(np.isfinite(array).all() for array in flat.values()):
-        raise ValueError(f"weights {path}: holds nan or infinite numbers")
+    for name, array in flat.items():
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            raise ValueError(f"weights {path}: array {name!r} is not of finite f32 numbers")
     leaves = [jnp.asarray(flat[name], jnp.float32) for name in expected]
     return jax.tree.unflatten(jax.tree.structure(shapes), leaves)
-
-
-def _replace(path: pathlib.Path, data: bytes) -> None:
-    """Write whole or not at all."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(data)
-    partial.replace(path)

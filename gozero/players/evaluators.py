@@ -14,14 +14,13 @@ from gozero.montecarlo.playout import uniform_playouts
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.search.game import Evaluate, Evaluation, Trail
-from gozero.search.selection import Puct
+from gozero.search.selection import Edges, Puct
 
 NAMES = ("network", "playout")
 
 PLAYOUT_RULE = Puct(c_puct=3.0, fpu_reduction=0.0)
 """With a uniform prior over 82 actions the paper's 1.5 hardly looks beyond the first good one,
-and an action not tried is better taken to be as good as the node. At 200 simulations on 9x9,
-3.0 took 38 of 64 games from 1.5."""
+and a player ahead would never try a second if the untried counted as even."""
 
 
 class Evaluator(NamedTuple):
@@ -34,7 +33,7 @@ class Evaluator(NamedTuple):
     observe: Callable[[GameState, Position, Trail], Any]
     evaluate: Evaluate
     params: Any
-    select: Puct
+    select: Callable[[Edges], jax.Array]
     about: dict  # what it is, for the records of a run; plain data
 
 

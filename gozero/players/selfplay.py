@@ -55,6 +55,11 @@ class SelfPlayConfig:
         for name, least in (("num_games", 1), ("batch", 1), ("temperature_moves", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
+        if self.batch * self.search.num_nodes > trees.MAX_ROWS:
+            raise ValueError(
+                f"batch: {self.batch} trees of {self.search.num_nodes} nodes are more than "
+                f"{trees.MAX_ROWS} rows; lower the batch or the simulations"
+            )
         init(self.rules, self.komi)  # refuses a komi that is none
 
 
@@ -163,9 +168,9 @@ def _restart_ended(config: SelfPlayConfig, lanes: Lanes) -> Lanes:
     position = jax.tree.map(
         lambda old, new: jnp.where(ended, new, old), lanes.states.position, fresh
     )
-    number = lanes.next_game + jnp.cumsum(ended.astype(jnp.int32)) - 1
+    number = lanes.next_game + jnp.cumsum(ended, dtype=jnp.int32) - 1
     number = jnp.where(number < config.num_games, number, NO_GAME)
-    started = jnp.minimum(jnp.sum(ended.astype(jnp.int32)), config.num_games - lanes.next_game)
+    started = jnp.minimum(jnp.sum(ended, dtype=jnp.int32), config.num_games - lanes.next_game)
     return lanes.replace(
         states=lanes.states.replace(position=position, truncated=lanes.states.truncated & ~ended),
         game=jnp.where(ended, number, lanes.game),

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from gozero.files import write_whole
 from gozero.go import bitboard as bb
 
 FORMAT = 1
@@ -67,10 +68,9 @@ def write(path: pathlib.Path, size: int, rows: dict[str, np.ndarray]) -> None:
     """
     _check(rows, size, f"shard {path.name}")
     typed: dict[str, Any] = {name: np.asarray(rows[name], dtype) for name, dtype in _DTYPES.items()}
-    partial = path.with_name(path.name + ".part")
-    with partial.open("wb") as file:
-        np.savez_compressed(file, size=np.int32(size), format=np.int32(FORMAT), **typed)
-    partial.replace(path)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, size=np.int32(size), format=np.int32(FORMAT), **typed)
+    write_whole(path, buffer.getvalue())
 
 
 def read(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:

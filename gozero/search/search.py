@@ -52,6 +52,9 @@ class SearchConfig:
     temperature: float = 0.0
 
     def __post_init__(self):
+        for name in ("num_simulations", "max_depth"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{name}: {getattr(self, name)!r} is not a whole number")
         if not 1 <= self.num_simulations <= trees.MAX_VISITS:
             raise ValueError(
                 f"num_simulations: {self.num_simulations} is not from 1 to {trees.MAX_VISITS} "
@@ -66,9 +69,9 @@ class SearchConfig:
             raise ValueError(f"max_depth: {self.max_depth} is not at least 1")
         if not 0 <= self.dirichlet_fraction <= 1:
             raise ValueError(f"dirichlet_fraction: {self.dirichlet_fraction} is not from 0 to 1")
-        if self.dirichlet_alpha <= 0:
+        if not self.dirichlet_alpha > 0:
             raise ValueError(f"dirichlet_alpha: {self.dirichlet_alpha} is not above 0")
-        if self.temperature < 0:
+        if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")
 
     @property
@@ -85,7 +88,7 @@ class SearchConfig:
 class SearchResult(NamedTuple):
     """What the search of B games found; q and value are for the player to move at the root."""
 
-    action: jax.Array  # i32[B]
+    action: jax.Array  # i32[B]; of no meaning where no action is legal
     visits: jax.Array  # i32[B, A]
     q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
     policy_target: jax.Array  # f32[B, A]
@@ -130,9 +133,8 @@ def search(
     salts = jax.random.bits(salt_key, (num_trees,), jnp.uint32)
 
     blank = trees.allocate(roots, game.num_actions, config.num_nodes)
-    planted = _plant(
-        game, evaluate, params, evaluation_key, noise_key, contexts, roots, config, blank
-    )
+    root_key = jax.random.fold_in(evaluation_key, 0)
+    planted = _plant(game, evaluate, params, root_key, noise_key, contexts, roots, config, blank)
 
     def simulate(i, carry):
         tree, ok = carry
@@ -148,7 +150,8 @@ def _check_batch(contexts: Any, roots: Any) -> None:
     sizes = {x.shape[:1] for x in jax.tree.leaves((contexts, roots))}
     if len(sizes) != 1 or () in sizes:
         raise ValueError(
-            f"contexts and roots: leading axes {sorted(sizes)} differ; give every leaf the same [B]"
+            f"contexts and roots: leading axes {sorted(sizes)}; give every leaf the same [B], "
+            "[1] for a single game"
         )
 
 

@@ -20,8 +20,11 @@ ROOT = 0
 VALUE_ONE = 2**14
 """Fixed point: a value of 1.0 in `Tree.value` and `Tree.value_sum`."""
 
-MAX_VISITS = (2**31 - 1) // VALUE_ONE
-"""Visits that a value sum is sure to hold: 131,071."""
+MAX_ROWS = 2**30
+"""B * N; rows outside, where dropped writes go, have numbers beyond it that still fit i32."""
+
+MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
+"""Visits that a value sum and the node's own value are sure to hold together: 131,070."""
 
 
 class Tree(flax.struct.PyTreeNode):
@@ -60,9 +63,15 @@ class Tree(flax.struct.PyTreeNode):
 
 
 def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
-    """Empty trees for roots with a leading axis [B]; the roots are not written yet."""
+    """Empty trees for roots with a leading axis [B]; the roots are not written yet.
+
+    Raises:
+      ValueError: more rows than an i32 can number.
+    """
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     num_rows = num_trees * capacity
+    if num_rows > MAX_ROWS:
+        raise ValueError(f"{num_trees} trees of {capacity} nodes: {num_rows} rows, more than 2^30")
     edges = (num_rows, num_actions)
     codec = rows.codec_of(roots)
     child_dtype = jnp.int16 if capacity < 2**15 else jnp.int32

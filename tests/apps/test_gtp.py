@@ -263,7 +263,7 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
         ({"evaluator": "guess"}, "evaluator: 'guess'"),
         ({"weights": "x.npz"}, "playouts take none"),
         ({"simulations": 0}, "simulations: 0 is not from 1"),
-        ({"seed": -1}, "seed: -1"),
+        ({"seed": -1}, "--seed -1: expected from 0"),
     ],
 )
 def test_bad_flags(flags, message):

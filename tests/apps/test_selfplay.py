@@ -57,6 +57,7 @@ def test_records_of_the_run(run_folder):
     manifest = json.loads((run_folder / "manifest.json").read_text())
     assert manifest["state"] == "complete"
     assert manifest["games"] == GAMES
+    assert manifest["black"] + manifest["white"] + manifest["drawn"] == GAMES
     assert manifest["evaluator"] == "playout"
     assert {"jax", "device", "seed", "command"} <= set(manifest)
     lines = (run_folder / "metrics.jsonl").read_text().splitlines()
@@ -135,11 +136,19 @@ BAD = {
     "an unknown flag": (["--sims", "8"], "--sims"),
     "a size too small": (["--size", "1"], "size: 1"),
     "a size too large": (["--size", "20"], "size: 20"),
-    "no lanes": (["--batch", "0"], "batch: 0"),
-    "no simulations": (["--simulations", "0"], "simulations: 0"),
-    "no games": (["--games", "0"], "games: 0"),
+    "no lanes": (["--batch", "0"], "--batch 0"),
+    "no simulations": (["--simulations", "0"], "--simulations 0"),
+    "no games": (["--games", "0"], "--games 0"),
     "no number": (["--games", "many"], "--games"),
     "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),
+    "a komi beyond reason": (["--komi", "1e39"], "komi: 1e+39"),
+    "a seed below 0": (["--seed", "-1"], "--seed"),
+    "a seed too large": (["--seed", "99999999999999999999"], "--seed"),
+    "more games than numbers": (["--games", "3000000000"], "--games"),
+    "more rows than numbers": (
+        ["--games", "99999999", "--batch", "99999999", "--simulations", "999"],
+        "batch",
+    ),
     "missing weights": (["--evaluator", "network", "--weights", "no.npz"], "no.npz"),
     "weights for playouts": (["--weights", "no.npz"], "weights"),
     "an unknown evaluator": (["--evaluator", "oracle"], "--evaluator"),

@@ -66,17 +66,6 @@ def test_points(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nth_point_walks_the_points_in_order(size):
-    lay = bb.layout(size)
-    mask = random_mask(size, size + 1)
-    mask[0] = True
-    board = bb.pack(lay, mask)
-    ranks = jnp.arange(int(mask.sum()))
-    points = jax.vmap(lambda n: bb.nth_point(lay, board, n))(ranks)
-    np.testing.assert_array_equal(points, np.flatnonzero(mask))
-
-
-@pytest.mark.parametrize("size", SIZES)
 def test_neighbours(size):
     lay = bb.layout(size)
     mask = random_mask(size, size + 2, 0.3)

@@ -100,6 +100,8 @@ def edit(path, **changes):
         (lambda path: edit(path, planes=3), "3 input planes"),
         (lambda path: edit(path, channels=8), "needs"),
         (lambda path: edit(path, blocks=0), "blocks: 0"),
+        (lambda path: edit(path, blocks=3000), "2 blocks, its .json says 3000"),
+        (lambda path: edit(path, blocks=True), "lacks blocks"),
     ],
 )
 def test_bad_weights(saved, harm, says):

@@ -12,6 +12,7 @@ import pytest
 import gozero.search.search as lockstep
 from gozero.go import rules as go
 from gozero.players.go_game import go_game
+from gozero.search.game import Evaluation
 from gozero.search.search import SearchConfig
 from gozero.search.selection import Puct
 from tests.go.stepping import new_games, stepper
@@ -122,6 +123,20 @@ def test_equal_to_the_plain_search_at_every_node(case):
         mean = (nodes[0].value + nodes[0].value_sum.sum()) / mcts.ONE / (1 + sims)
         assert float(result.value[b]) == pytest.approx(mean, abs=1e-5)
     assert bool(result.ok.all())
+
+
+def test_priors_are_the_softmax_over_the_legal_actions():
+    """The oracle above is fed the library's own priors, bit for bit: here they are checked."""
+    rng = np.random.RandomState(0)
+    logits = rng.normal(size=(20, 10)).astype(np.float32) * 5
+    legal = rng.rand(20, 10) < 0.6
+    legal[:, -1] = True
+    evaluation = Evaluation(jnp.array(logits), jnp.zeros(20))
+    prior, _, ok = jax.vmap(lockstep._checked)(jnp.array(legal), evaluation)
+    weights = np.where(legal, np.exp(logits.astype(np.float64)), 0)
+    expected = np.where(legal, weights / weights.sum(axis=1, keepdims=True), -np.inf)
+    np.testing.assert_allclose(prior, expected, rtol=1e-5)
+    assert bool(ok.all())
 
 
 def _compare(tree, b, nodes):

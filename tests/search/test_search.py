@@ -25,13 +25,19 @@ CONFIG = SearchConfig(num_simulations=300)
 
 
 @functools.cache
+def searcher(config, evaluate=tictactoe.even):
+    """jitted (roots [B], key) -> SearchResult."""
+
+    def run(roots, key):
+        contexts = jnp.zeros(roots.own.shape[0])
+        return search(tictactoe.GAME, evaluate, None, key, contexts, roots, config)
+
+    return jax.jit(run)
+
+
+@functools.cache
 def searched(config=CONFIG, seed=0):
-    run = jax.jit(
-        lambda roots, key: search(
-            tictactoe.GAME, tictactoe.even, None, key, jnp.zeros(5), roots, config
-        )
-    )
-    return run(POSITIONS, jax.random.key(seed))
+    return searcher(config)(POSITIONS, jax.random.key(seed))
 
 
 def test_it_wins_and_defends_in_a_game_that_is_not_go():
@@ -59,11 +65,11 @@ def test_a_finished_root_is_not_searched():
 
 
 def test_same_key_same_search_and_ties_differ_by_key():
-    a, b = searched(), searched(seed=0)
-    np.testing.assert_array_equal(a.visits, b.visits)
-    few = SearchConfig(num_simulations=1)
-    firsts = {int(searched(few, seed).visits[2].argmax()) for seed in range(12)}
-    assert len(firsts) > 3  # nine equal first moves: the first visit is drawn among them
+    run = searcher(SearchConfig(num_simulations=1))
+    first = lambda seed: run(POSITIONS, jax.random.key(seed)).visits[2]
+    np.testing.assert_array_equal(first(0), first(0))
+    # Nine equal first moves: the first visit is drawn among them.
+    assert len({int(first(seed).argmax()) for seed in range(12)}) > 3
 
 
 def test_root_noise_changes_root_priors_only():
@@ -88,37 +94,48 @@ def test_temperature_draws_in_proportion_to_visits():
 
 
 def test_a_nan_evaluation_marks_its_game_and_spoils_no_other():
-    def sick(params, key, observations):
-        evaluation = tictactoe.even(params, key, observations)
-        ill = observations.own[:, 8] | observations.other[:, 8]
-        value = jnp.where(ill, jnp.nan, evaluation.value)
-        return Evaluation(evaluation.prior_logits, value)
+    """The context says which game is sick: the first, then none."""
+    game = tictactoe.GAME._replace(observe=lambda sick, board, trail: (sick, board))
 
+    def evaluate(params, key, observations):
+        sick, boards = observations
+        evaluation = tictactoe.even(params, key, boards)
+        return evaluation._replace(value=jnp.where(sick, jnp.nan, evaluation.value))
+
+    roots = tictactoe.boards("X.. .O. ...", "OO. X.. .X.")
     config = SearchConfig(num_simulations=40)
-    roots = tictactoe.boards("XX. OO. ...", "OO. X.. .X.")
-
-    def run(evaluate):
-        key = jax.random.key(1)
-        return search(tictactoe.GAME, evaluate, None, key, jnp.zeros(2), roots, config)
-
-    result, sound = jax.jit(lambda: run(sick))(), jax.jit(lambda: run(tictactoe.even))()
-    assert result.ok.tolist() == [False, False]
-    assert np.isfinite(np.asarray(result.value)).all()
-    assert result.visits.sum(axis=1).tolist() == [40, 40]
+    run = jax.jit(lambda sick: search(game, evaluate, None, jax.random.key(1), sick, roots, config))
+    one_sick, sound = run(jnp.array([True, False])), run(jnp.array([False, False]))
+    assert one_sick.ok.tolist() == [False, True]
     assert sound.ok.tolist() == [True, True]
+    assert np.isfinite(np.asarray(one_sick.value)).all()
+    np.testing.assert_array_equal(one_sick.visits[1], sound.visits[1])
+    np.testing.assert_array_equal(one_sick.q[1], sound.q[1])
+
+
+def keyed(params, key, observations):
+    """A value that is the key's: every call of the evaluator has another."""
+    del params
+    count = observations.own.shape[0]
+    value = jax.random.uniform(key, (), minval=-1.0)
+    return Evaluation(jnp.zeros((count, 9)), jnp.full(count, value))
+
+
+def test_every_evaluation_has_a_key_of_its_own():
+    roots = tictactoe.boards("... ... ...")
+    run = searcher(SearchConfig(num_simulations=30, max_depth=1), keyed)
+    tree = run(roots, jax.random.key(0)).tree
+    values = tree.value[: int(tree.size[0])].tolist()
+    assert len(set(values)) == len(values) > 4
 
 
 def test_the_package_runs_a_search():
-    result = gozero.search(
-        tictactoe.GAME,
-        tictactoe.even,
-        None,
-        jax.random.key(0),
-        jnp.zeros(5),
-        POSITIONS,
-        SearchConfig(num_simulations=2),
+    run = jax.jit(
+        lambda key: gozero.search(
+            tictactoe.GAME, tictactoe.even, None, key, jnp.zeros(5), POSITIONS, CONFIG
+        )
     )
-    assert result.visits.sum() == 6
+    np.testing.assert_array_equal(run(jax.random.key(0)).visits, searched().visits)
 
 
 @pytest.mark.parametrize(
@@ -143,26 +160,3 @@ def test_bad_arguments():
         search(*arguments, jnp.zeros(3), POSITIONS, CONFIG)
     with pytest.raises(ValueError, match="tree"):
         search(*arguments, jnp.zeros(5), POSITIONS, CONFIG, tree=searched().tree)
-
-
-def test_data_does_not_retrace():
-    traces = []
-
-    def run(roots, key):
-        traces.append(1)
-        return search(
-            tictactoe.GAME,
-            tictactoe.even,
-            None,
-            key,
-            jnp.zeros(5),
-            roots,
-            SearchConfig(num_simulations=3),
-        ).action
-
-    jitted = jax.jit(run)
-    for seed in range(3):
-        jitted(
-            jax.tree.map(lambda x: x[::-1], POSITIONS) if seed else POSITIONS, jax.random.key(seed)
-        )
-    assert len(traces) == 1
