@@ -80,6 +80,13 @@ def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
     assert moves_in_loops(compiled.as_text(), num_rows) == []
 
 
+def test_law_2_for_one_tree():
+    """With one tree XLA copies the two [N] vectors of a step; what has an action axis it does not."""
+    compiled, num_rows = compiled_go_search(batch=1)
+    moves = moves_in_loops(compiled.as_text(), num_rows)
+    assert [move for move in moves if f"[{num_rows}]" not in move] == []
+
+
 def test_law_2_is_a_test_that_can_fail():
     """A loop under a batched predicate that carries a tree is found by the same count."""
     tree = jnp.zeros((BATCH, 3), jnp.int32)
