@@ -81,7 +81,7 @@ def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
 
 
 def test_law_2_for_one_tree():
-    """With one tree XLA copies the two [N] vectors of a step; what has an action axis it does not."""
+    """With one tree XLA copies two vectors [N] a step; nothing that has an action axis."""
     compiled, num_rows = compiled_go_search(batch=1)
     moves = moves_in_loops(compiled.as_text(), num_rows)
     assert [move for move in moves if f"[{num_rows}]" not in move] == []
