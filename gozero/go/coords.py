@@ -1,4 +1,6 @@
-"""Names of points: action <-> (row, col) <-> GTP vertex <-> SGF point. Plain Python.
+"""What host code says of the game without JAX: names of points, sizes, komi, results.
+
+Points: action <-> (row, col) <-> GTP vertex <-> SGF point.
 
 Actions are row-major from the top left; the pass is size * size. GTP letters leave out I
 and count rows from the bottom; SGF uses two letters, column then row, from the top.
