@@ -35,7 +35,7 @@ NO_POINT = -1
 """The point that is no point: sentinel of ko and of `point_of` on an empty board."""
 
 WORD_BITS = 32
-_SWEEPS_PER_CHECK = 4  # flood sweeps between two tests for convergence
+_STEPS_PER_VISIT = 3  # of growth within a word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,10 +177,15 @@ def north(lay: Layout, a: Board) -> Board:
 
 def neighbours(lay: Layout, a: Board) -> Board:
     """The points of the board next to a point of `a` (points of `a` among them or not)."""
+    return _on_board(lay, beside(lay, a))
+
+
+def beside(lay: Layout, a: Board) -> Board:
+    """`neighbours`, and what lies off the board there: to be met with points of the board."""
     one = np.uint32(1)
     return tuple(
-        full & ((word << one) | (word >> one) | up | down)
-        for full, word, up, down in zip(lay.full, a, north(lay, a), south(lay, a), strict=True)
+        (word << one) | (word >> one) | up | down
+        for word, up, down in zip(a, north(lay, a), south(lay, a), strict=True)
     )
 
 
@@ -220,7 +225,7 @@ def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> t
       P boards.
 
     Under ``vmap`` all games grow together until the last has converged, as one array
-    [P, W, games]: a loop whose predicate is one scalar for the batch, so nothing carried
+    [W, P, games]: a loop whose predicate is one scalar for the batch, so nothing carried
     is selected or copied. Trip bound: size^2 sweeps, the longest chain there is.
     """
     return _flood(lay)(tuple(seeds), joined)
@@ -229,14 +234,14 @@ def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> t
 @functools.cache
 def _flood(lay: Layout) -> Callable:
     def grow(seeds, joined):
-        """Words of any common shape [...] -> the same; P x W x [...] inside."""
+        """Words of any common shape [...] -> the same; W x P x [...] inside."""
         grown = _grow_stacked(
             lay,
-            jnp.stack([jnp.stack(board) for board in seeds]),
-            jnp.stack(joined[0])[None],
-            jnp.stack(joined[1])[None],
+            jnp.stack([jnp.stack(words) for words in zip(*seeds, strict=True)]),
+            jnp.stack(joined[0])[:, None],
+            jnp.stack(joined[1])[:, None],
         )
-        return tuple(tuple(grown[p, w] for w in range(lay.num_words)) for p in range(len(seeds)))
+        return tuple(tuple(grown[w, p] for w in range(lay.num_words)) for p in range(len(seeds)))
 
     one_game = custom_vmap(grow)
 
@@ -251,34 +256,98 @@ def _flood(lay: Layout) -> Callable:
     return jax.jit(one_game)
 
 
-def _grow_stacked(lay: Layout, seeds, east, down):
-    """seeds u32[P, W, ...], joints u32[1, W, ...] -> u32[P, W, ...]."""
+def _grow_stacked(lay: Layout, seeds: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
+    """seeds u32[W, P, ...], joints u32[W, 1, ...] -> u32[W, P, ...]."""
+
+    def step(carry):
+        x, _ = carry
+        grown = sweeps(lay, x, east, south, 1)
+        # To OR the words first leaves little to reduce, which is slow on a CPU.
+        changed = functools.reduce(lambda a, b: a | b, [grown[w] ^ x[w] for w in range(len(x))])
+        return grown, jnp.any(changed != 0)
+
+    return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
+
+
+def sweeps(lay: Layout, x: jax.Array, east: jax.Array, south: jax.Array, count: int) -> jax.Array:
+    """`x` after some sweeps of growth along the joints; how far one goes is the platform's.
+
+    A CPU goes through the words one by one, down the board and up again, each growing from
+    what the one before has become: what runs along a column crosses the board in one sweep.
+    Elsewhere, where many small steps cost more than they save, all words grow at once.
+
+    Args:
+      lay: the layout.
+      x: u32[W, ...].
+      east, south: u32[W, ...] of a shape that broadcasts with x, as `joints` returns.
+      count: sweeps.
+    """
+
+    def repeated(sweep):
+        return lambda x, east, south: lax.fori_loop(
+            0, count, lambda _, x: sweep(lay, x, east, south), x
+        )
+
+    return lax.platform_dependent(
+        x, east, south, cpu=repeated(_sweep_by_word), default=repeated(_sweep_at_once)
+    )
+
+
+def _sweep_by_word(lay: Layout, x, east, south):
+    last, one, stride = lay.num_words - 1, np.uint32(1), np.uint32(lay.stride)
+    several, full = lay.rows_per_word > 1, jnp.asarray(lay.full)
+    word_of = functools.partial(lax.dynamic_index_in_dim, keepdims=False)
+
+    def along(word, w):
+        """Grown within the word by a few points each way."""
+        joined_east, joined_south = word_of(east, w), word_of(south, w)
+        for _ in range(_STEPS_PER_VISIT):
+            word = word | ((word & joined_east) << one) | ((word >> one) & joined_east)
+            if several:
+                down = ((word & joined_south) << stride) & word_of(full, w)
+                word = word | down | ((word >> stride) & joined_south)
+        return word
+
+    def grown(x, w, arriving):
+        return lax.dynamic_update_index_in_dim(x, along(word_of(x, w) | arriving, w), w, 0)
+
+    def from_above(w, x):
+        arriving = word_of(x, w - 1) & word_of(south, w - 1)
+        return grown(x, w, arriving >> lay.last_row_shift if several else arriving)
+
+    def from_below(i, x):
+        w = last - 1 - i
+        arriving = word_of(x, w + 1)
+        arriving = arriving << lay.last_row_shift if several else arriving
+        return grown(x, w, arriving & word_of(south, w))
+
+    x = grown(x, 0, np.uint32(0))
+    x = lax.fori_loop(1, last + 1, from_above, x)
+    return lax.fori_loop(0, last, from_below, x)
+
+
+def _sweep_at_once(lay: Layout, x, east, south):
     one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
-    full = np.array(lay.full, np.uint32).reshape(1, -1, *[1] * (east.ndim - 2))
+    full = np.array(lay.full, np.uint32).reshape(-1, *[1] * (x.ndim - 1))
 
     def previous_word(x):
-        return jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
+        return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
 
     def next_word(x):
-        return jnp.concatenate([x[:, 1:], jnp.zeros_like(x[:, :1])], axis=1)
+        return jnp.concatenate([x[1:], jnp.zeros_like(x[:1])])
 
-    def sweep(_, x):
-        joined_down = x & down
+    for _ in range(_STEPS_PER_VISIT):
+        joined_down = x & south
         grown = x | ((x & east) << one) | ((x >> one) & east)
         if lay.rows_per_word == 1:
-            return grown | previous_word(joined_down) | (next_word(x) & down)
+            x = grown | previous_word(joined_down) | (next_word(x) & south)
+            continue
         moved_down, moved_up = joined_down << stride, x >> stride
         if lay.num_words > 1:
             moved_down = moved_down | (previous_word(joined_down) >> rest)
             moved_up = moved_up | (next_word(x) << rest)
-        return (grown | moved_down | (moved_up & down)) & full
-
-    def step(carry):
-        x, _ = carry
-        grown = lax.fori_loop(0, _SWEEPS_PER_CHECK, sweep, x)
-        return grown, jnp.any(grown != x)
-
-    return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
+        x = (grown | moved_down | (moved_up & south)) & full
+    return x
 
 
 # --- in and out -----------------------------------------------------------------------

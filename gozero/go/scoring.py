@@ -32,8 +32,13 @@ def area_score(rules: Rules, state: GameState) -> jax.Array:
     return area_difference(rules, state.position).astype(jnp.float32) - state.komi
 
 
-def ownership(rules: Rules, state: GameState) -> jax.Array:
+def owners(rules: Rules, black: bb.Board, white: bb.Board) -> jax.Array:
     """i8[size, size]: +1 Black's area, -1 White's, 0 neither; row 0 at the top."""
-    black, white = territory(rules, state.position.black, state.position.white)
-    owner = bb.unpack(rules.layout, black).astype(jnp.int8) - bb.unpack(rules.layout, white)
+    ours, theirs = territory(rules, black, white)
+    owner = bb.unpack(rules.layout, ours).astype(jnp.int8) - bb.unpack(rules.layout, theirs)
     return owner.astype(jnp.int8).reshape(rules.size, rules.size)
+
+
+def ownership(rules: Rules, state: GameState) -> jax.Array:
+    """i8[size, size]: `owners` of a game's board as it stands."""
+    return owners(rules, state.position.black, state.position.white)

@@ -1,23 +1,20 @@
-"""Random games to the end, one a lane, all lanes in lockstep.
+"""Random games to the end, many lanes in lockstep, each lane one game after another.
 
-A playout move needs one legal point, not the list of them. So a lane *tries* a random
-candidate: it puts the stone, grows the set of stones that are surely alive from the
-liberties, and sees whether the stone's chain and the enemy chains beside it are among them.
-Most tries are decided after two sweeps; a lane whose try is not, goes on growing in the
-next iteration, while its neighbours play on. No lane ever waits in an inner loop. One
-iteration of a lane is
+A lane is a state machine that tries one random candidate an iteration; see `whole_board`
+for how a small board does it and `window` for a large one. Both play the same games.
 
-    choose   a random candidate, unless a try is pending
-    grow     the living stones, with the candidate on the board
-    judge    play it, reject it, or keep it pending: one word of flags
-    update   the lane by the flags
-
-The first three are for one game, and live in `policies`; `step` maps them over the lanes.
+Lanes end at different times. With as many lanes as playouts those that have ended wait for
+the last; with fewer, a lane that has ended takes up its next position (it is *refilled*),
+and next to nothing waits. What a playout plays depends on its position, its number and the
+key, not on the lanes.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import NamedTuple
 
 import jax
@@ -26,44 +23,34 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
-from gozero.go import fusion, scoring
 from gozero.go import rules as go
-from gozero.hashing import mix
-from gozero.montecarlo import policies
+from gozero.go import scoring
+from gozero.montecarlo import clock as clocks
+from gozero.montecarlo import policies, whole_board, window
 
-_ITERATIONS_PER_CHECK = 8  # between two looks at whether every lane has finished
-_NEVER = np.uint32(0xFFFFFFFF)  # an iteration that no playout reaches
+_NEVER = np.uint32(0xFFFFFFFF)  # a number of blocks that no run reaches
+_BLOCKS_PER_REFILL = 2
 
 
 class Playouts(NamedTuple):
-    """How the playouts ended. One entry a lane."""
+    """How the playouts ended. One entry a playout."""
 
     score: jax.Array  # i32[B]: Black's area - White's area at the end, before komi
     moves: jax.Array  # i32[B]: moves played by the playout, passes included
     finished: jax.Array  # bool[B]: two passes ended it; False: cut at the cap
     first_action: jax.Array  # i32[B]: its first action; bb.NO_POINT where it played none
+    ends: tuple[bb.Board, bb.Board] | None = None
+    """(black, white), each W x u32[B]: the stones at the end, if asked for."""
+    first_plays: tuple[bb.Board, bb.Board] | None = None
+    """(Black's, White's), each W x u32[B]: the points where the first play of the playout, by
+    either colour, was his, if asked for. The two are disjoint; passes are not in them."""
 
 
-class Lanes(NamedTuple):
-    """The playouts as they run. One entry a lane; a board is W words u32[B]."""
+class Options(NamedTuple):
+    """What `Playouts` shall hold; static."""
 
-    own: bb.Board  # stones of the player to move
-    opponent: bb.Board
-    banned: bb.Board  # this turn: the ko point, and what was tried and is suicide
-    alive: bb.Board  # stones known to have a liberty once the pending try is on the board
-    pending: jax.Array  # u32[B]: the spot of an undecided try, or NO_SPOT
-    passes: jax.Array  # u32[B]: passes in a row
-    moves: jax.Array  # u32[B]: moves played so far
-    first: jax.Array  # u32[B]: the spot of the first move, or NO_SPOT
-    stream: jax.Array  # u32[B]: where the lane's random sequence starts, and
-    stride: jax.Array  # u32[B]: its step, odd
-
-
-class Played(NamedTuple):
-    """What one iteration added to the games."""
-
-    played: jax.Array  # bool[B]: did the lane make a move?
-    spot: jax.Array  # u32[B]: which, if so
+    ends: bool = False
+    first_plays: bool = False
 
 
 def move_cap(rules: go.Rules) -> int:
@@ -71,136 +58,260 @@ def move_cap(rules: go.Rules) -> int:
     return 3 * rules.num_points
 
 
-def uniform_playouts(rules: go.Rules, positions: go.Position, key: jax.Array) -> Playouts:
+def uniform_playouts(
+    rules: go.Rules,
+    positions: go.Position,
+    key: jax.Array,
+    *,
+    lanes: int | None = None,
+    max_moves: int | None = None,
+    ends: bool = False,
+    first_plays: bool = False,
+    ids: jax.Array | None = None,
+) -> Playouts:
     """Plays each position to the end, uniformly among the legal moves that fill no own eye.
 
     A player passes only if there is no such move; two passes in a row end the playout, and
-    so does the cap of 3 * size^2 moves. Simple ko only, whatever `rules.ko` says.
+    so does the cap. Simple ko and no suicide, whatever `rules` says.
 
     Args:
       rules: the rules; their size is what counts here.
       positions: [B]; legal positions (no chain without liberties), of any mover, ko and
         passes. One that two passes have ended is scored as it stands.
-      key: a PRNG key; consumed. Lane i's result depends on its position, i and the key.
+      key: a PRNG key; consumed. Playout i depends on its position, ids[i] and the key.
+      lanes: how many playouts run at a time; None for all. Fewer lanes, each of which plays
+        8 to 16 positions, waste less on waiting and keep their state in the cache; a few
+        hundred are enough for a CPU core. Changes the speed, not the results.
+      max_moves: the cap on the moves of a playout; None for 3 * size^2. A lower one makes
+        truncated playouts; `outcomes` values them.
+      ends: also return the stones at the end; `ownership` shows whose the points are.
+      first_plays: also return who first played where, for all-moves-as-first statistics.
+      ids: u32[B], numbers of the random sequences; None for 0 .. B - 1. Devices that share a
+        batch of playouts give each its own part of the numbers.
 
     Returns:
       Playouts [B].
+
+    Raises:
+      ValueError: positions without a batch axis, lanes or max_moves below 1.
     """
-    lanes = start(rules, positions, key)
-    lanes = _run(rules, lanes)
-    white_to_move = (positions.to_play == go.WHITE) ^ ((lanes.moves & 1) == 1)
-    black = bb.where(white_to_move, lanes.opponent, lanes.own)
-    white = bb.where(white_to_move, lanes.own, lanes.opponent)
-    ends = positions.replace(black=black, white=white)
+    (count,) = _batch(positions)
+    _check_positive("lanes", lanes)
+    _check_positive("max_moves", max_moves)
+    if ids is None:
+        ids = clocks.lane_ids(count)
+    return _run(
+        rules,
+        positions,
+        key,
+        ids,
+        min(lanes or count, count),
+        max_moves or move_cap(rules),
+        Options(ends, first_plays),
+    )
+
+
+def _batch(positions: go.Position) -> tuple[int, ...]:
+    shape = jnp.shape(positions.to_play)
+    if len(shape) != 1 or shape[0] < 1:
+        raise ValueError(f"positions: shape {shape}; expected a batch of positions, shape (B,)")
+    return shape
+
+
+def _check_positive(name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"{name}: {value}; expected at least 1, or None")
+
+
+def form(lay: bb.Layout) -> ModuleType:
+    """How lanes play on this layout: `window` or `whole_board`, modules with the same doors.
+
+    Both have start, advance, stones and first_plays; both play the same games.
+    """
+    return window if window.fits(lay) else whole_board
+
+
+# --- the queue ------------------------------------------------------------------------
+
+
+class Queue(NamedTuple):
+    """Positions that wait for a lane, and the results of those that were played.
+
+    With L lanes and R rounds, lane i plays the positions i, L + i, 2 L + i, ... in turn. Every
+    leaf is [R, ..., L], so that a lane's next position is found by R selects and no gather.
+    """
+
+    positions: go.Position
+    ids: jax.Array
+    round: jax.Array  # i32[L]: which of its positions each lane is at
+    done: Playouts
+
+
+def _run(rules, positions, key, ids, num_lanes, cap, options) -> Playouts:
+    """Blocks of iterations until every playout has ended.
+
+    Trip bound: an iteration of a lane plays, rejects a point for the turn, or brings the
+    verdict on a pending try nearer, so a move takes at most size^4 of them; 1.2 in practice.
+    """
+    play = form(rules.layout)
+    count = ids.shape[0]
+    rounds = math.ceil(count / num_lanes)
+
+    def start(positions, ids):
+        return play.start(rules, positions, clocks.start(positions, key, ids), options.first_plays)
+
+    def advance(lanes, blocks):
+        return play.advance(rules, cap, lanes, blocks != _NEVER)[0]
+
+    def ended(lanes):
+        return ~clocks.playing(lanes.clock, cap)
+
+    if rounds == 1:
+        lanes, _ = lax.while_loop(
+            lambda carry: ~jnp.all(ended(carry[0])),
+            lambda carry: (advance(*carry), carry[1] + np.uint32(1)),
+            (start(positions, ids), jnp.uint32(0)),
+        )
+        return _results(rules, lanes, options, jnp.bool_(True))
+
+    in_rounds = functools.partial(_in_rounds, rounds=rounds, num_lanes=num_lanes)
+    positions, ids = jax.tree.map(in_rounds, (positions, ids))
+    lanes = start(*jax.tree.map(lambda x: x[0], (positions, ids)))
+    blank = jax.eval_shape(lambda lanes: _results(rules, lanes, options, jnp.bool_(True)), lanes)
+    queue = Queue(
+        positions,
+        ids,
+        round=jnp.zeros(num_lanes, jnp.int32),
+        done=jax.tree.map(lambda x: jnp.zeros((rounds, *x.shape), x.dtype), blank),
+    )
+    last = (count - 1 - np.arange(num_lanes)) // num_lanes  # the last round of each lane
+
+    def refill(lanes, queue):
+        """Lanes that have ended hand in their result and take up their next position."""
+        hand_in = ended(lanes) & (queue.round <= last)
+        results = _results(rules, lanes, options, hand_in)
+        done = _store(queue.done, results, hand_in, queue.round)
+        queue = queue._replace(round=queue.round + hand_in, done=done)
+        fresh = start(*_pick_round((queue.positions, queue.ids), queue.round))
+        take_up = hand_in & (queue.round <= last)
+        return jax.tree.map(functools.partial(_where_lane, take_up), fresh, lanes), queue
+
+    def block(carry):
+        lanes, queue, blocks = carry
+        lanes = lax.fori_loop(0, _BLOCKS_PER_REFILL, lambda _, x: advance(x, blocks), lanes)
+        return *refill(lanes, queue), blocks + np.uint32(1)
+
+    carry = (lanes, queue, jnp.uint32(0))
+    queue = lax.while_loop(lambda carry: jnp.any(carry[1].round <= last), block, carry)[1]
+    return jax.tree.map(functools.partial(_out_of_rounds, count=count), queue.done)
+
+
+def _in_rounds(x: jax.Array, rounds: int, num_lanes: int) -> jax.Array:
+    """[B] -> [R, L]; what is missing to R x L repeats the last."""
+    missing = rounds * num_lanes - x.shape[0]
+    return jnp.pad(x, (0, missing), mode="edge").reshape(rounds, num_lanes)
+
+
+def _out_of_rounds(x: jax.Array, count: int) -> jax.Array:
+    """[R, L] -> [B]."""
+    return x.reshape(-1)[:count]
+
+
+def _store(done: Playouts, results: Playouts, which: jax.Array, round_: jax.Array) -> Playouts:
+    """The results [L] of some lanes, written in their rounds of [R, L]."""
+    rounds = jax.tree.leaves(done)[0].shape[0]
+    here = which[None] & (round_[None] == lax.iota(jnp.int32, rounds)[:, None])
+    return jax.tree.map(lambda old, new: jnp.where(here, new, old), done, results)
+
+
+def _where_lane(which: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
+    """`new` in the lanes of `which`, bool[L]; arrays [..., L]."""
+    return jnp.where(jnp.broadcast_to(which, old.shape), new, old)
+
+
+def _pick_round(rows, round_: jax.Array):
+    """[R, L] -> [L]: each lane's round, by R selects; any round beyond the last."""
+    rounds = jax.tree.leaves(rows)[0].shape[0]
+
+    def select(r, picked):
+        return jax.tree.map(lambda x, old: jnp.where(round_ == r, x[r], old), rows, picked)
+
+    return lax.fori_loop(1, rounds, select, jax.tree.map(lambda x: x[0], rows))
+
+
+# --- results --------------------------------------------------------------------------
+
+
+def _results(rules: go.Rules, lanes, options: Options, which: jax.Array) -> Playouts:
+    """The lanes as results; they mean something for those in `which`, bool[L]."""
+    play, clock = form(rules.layout), lanes.clock
+    black, white = play.stones(lanes)
     return Playouts(
-        score=jax.vmap(lambda end: scoring.area_difference(rules, end))(ends),
-        moves=lanes.moves.astype(jnp.int32),
-        finished=lanes.passes >= 2,
-        first_action=policies.spot_action(rules.layout, lanes.first),
+        score=_scores(rules, black, white, which),
+        moves=clock.moves.astype(jnp.int32),
+        finished=clock.passes >= 2,
+        first_action=policies.spot_action(rules.layout, clock.first),
+        ends=(black, white) if options.ends else None,
+        first_plays=play.first_plays(lanes) if options.first_plays else None,
     )
 
 
-def start(rules: go.Rules, positions: go.Position, key: jax.Array) -> Lanes:
-    """The lanes before the first iteration; lane i's random sequence is (key, i)'s."""
-    lay = rules.layout
-    own, opponent = go.own_and_opponent(positions)
-    zero = jnp.zeros(positions.to_play.shape, jnp.uint32)
-    bits = jax.random.bits(key, (2,), jnp.uint32)
-    stream = mix(lax.iota(jnp.uint32, zero.shape[0]) ^ bits[0])
-    return Lanes(
-        own=own,
-        opponent=opponent,
-        banned=jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko),
-        alive=(zero,) * lay.num_words,
-        pending=zero,
-        passes=positions.passes.astype(jnp.uint32),
-        moves=zero,
-        first=zero,
-        stream=stream,
-        stride=mix(stream ^ bits[1]) | np.uint32(1),
-    )
+def _scores(rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array) -> jax.Array:
+    """i32[B]: Black's area - White's area, of the boards in `which`.
 
-
-def _playing(rules: go.Rules, passes: jax.Array, moves: jax.Array) -> jax.Array:
-    return (passes < 2) & (moves < np.uint32(move_cap(rules)))
-
-
-def _run(rules: go.Rules, lanes: Lanes) -> Lanes:
-    """Iterates until every lane has finished.
-
-    Trip bound: an iteration plays, rejects a point for the turn, or adds a living stone to a
-    pending try, so a move takes at most size^4 of them. In practice 1.3 a move.
+    Where a playout has ended by itself no two empty points are neighbours (to play at one of
+    them would be legal and fill no eye), so a point's owner shows in its neighbours; only
+    boards that have some, cut ones, are flooded.
     """
+    lay = rules.layout
+    vacant = bb.complement(lay, bb.union(black, white))
+    wide = bb.any_of(bb.intersection(bb.neighbours(lay, vacant), vacant))
 
-    def some(carry):
-        lanes, iteration = carry
+    def at_a_glance(black, white):
+        beside_black, beside_white = bb.neighbours(lay, black), bb.neighbours(lay, white)
+        only_black = bb.intersection(vacant, bb.difference(beside_black, beside_white))
+        only_white = bb.intersection(vacant, bb.difference(beside_white, beside_black))
+        ours, theirs = bb.union(black, only_black), bb.union(white, only_white)
+        return bb.count(ours) - bb.count(theirs)
 
-        def one(i, lanes):
-            return step(rules, lanes, iteration + i.astype(jnp.uint32))[0]
+    def by_flood(black, white):
+        def one_game(black, white):
+            ours, theirs = scoring.territory(rules, black, white)
+            return bb.count(ours) - bb.count(theirs)
 
-        lanes = lax.fori_loop(0, _ITERATIONS_PER_CHECK, one, lanes)
-        return lanes, iteration + np.uint32(_ITERATIONS_PER_CHECK)
+        return jax.vmap(one_game)(black, white)
 
-    def go_on(carry):
-        return jnp.any(_playing(rules, carry[0].passes, carry[0].moves))
-
-    return lax.while_loop(go_on, some, (lanes, jnp.uint32(0)))[0]
+    return lax.cond(jnp.any(wide & which), by_flood, at_a_glance, black, white)
 
 
-def step(rules: go.Rules, lanes: Lanes, iteration: jax.Array) -> tuple[Lanes, Played]:
-    """One iteration of every lane; one that has finished stays as it is.
+def ownership(rules: go.Rules, playouts: Playouts) -> jax.Array:
+    """i8[B, size, size]: +1 Black's area at the end, -1 White's, 0 neither.
 
     Args:
       rules: the rules.
-      lanes: [B].
-      iteration: u32[]; 0, 1, 2, ... since `start`, the same for all lanes.
+      playouts: of ``uniform_playouts(..., ends=True)``.
+
+    Raises:
+      ValueError: playouts without ends.
     """
-    lay = rules.layout
-    own, opponent, pending = lanes.own, lanes.opponent, lanes.pending
-
-    def stage(function: Callable, *args):
-        mapped = jax.vmap(lambda *one_game: function(lay, *one_game))
-        return fusion.wall(mapped, iteration != _NEVER, *args)
-
-    random = mix(lanes.stream + iteration * lanes.stride)
-    spot = stage(_choose, own, opponent, lanes.banned, pending, random)
-    alive = stage(_grow, own, opponent, spot, pending, lanes.alive)
-    playing = _playing(rules, lanes.passes, lanes.moves)
-    flags = stage(_judge, own, opponent, spot, alive, playing)
-    return _update(lay, lanes, spot, alive, flags), Played((flags & policies.PLAY) != 0, spot)
+    if playouts.ends is None:
+        raise ValueError("playouts: they have no ends; ask for them with ends=True")
+    owners = jax.vmap(lambda black, white: scoring.owners(rules, black, white))
+    return owners(*playouts.ends)
 
 
-def _choose(lay, own, opponent, banned, pending, random) -> jax.Array:
-    """u32[]: the pending spot, or a random candidate."""
-    fresh = policies.pick(lay, policies.candidates(lay, own, opponent, banned), random)
-    return jnp.where(pending != 0, pending, fresh)
+def outcomes(
+    playouts: Playouts, komi: jax.Array, value_at_cut: Callable | None = None
+) -> jax.Array:
+    """f32[B] in [-1, 1]: the results as Black sees them: 1 won, -1 lost, 0 drawn.
 
-
-def _grow(lay, own, opponent, spot, pending, alive) -> bb.Board:
-    """What is alive, going on from what a pending try had found."""
-    return policies.grow(lay, own, opponent, spot, bb.keep(pending != 0, alive))
-
-
-def _judge(lay, own, opponent, spot, alive, playing) -> jax.Array:
-    """u32[]: the flags of a try; none for a lane that has finished, which stops it."""
-    flags = policies.judge(lay, own, opponent, spot, alive)
-    return jnp.where(playing, flags, np.uint32(0))
-
-
-def _update(lay, lanes: Lanes, spot, alive, flags) -> Lanes:
-    """The lanes after their tries: elementwise, so written for all lanes at once."""
-    played, rejected, pending, capture, ko = ((flags & f) != 0 for f in policies.FLAGS)
-    point = policies.spot_board(lay, spot)
-    captured = bb.keep(capture, bb.difference(lanes.opponent, alive))
-    tried = bb.union(lanes.banned, bb.keep(rejected, point))
-    passed = jnp.where(spot == policies.PASS_SPOT, lanes.passes + np.uint32(1), np.uint32(0))
-    return lanes._replace(
-        own=bb.where(played, bb.difference(lanes.opponent, captured), lanes.own),
-        opponent=bb.where(played, bb.union(lanes.own, point), lanes.opponent),
-        banned=bb.where(played, bb.keep(ko, captured), tried),
-        alive=alive,
-        pending=jnp.where(pending, spot, policies.NO_SPOT),
-        passes=jnp.where(played, passed, lanes.passes),
-        moves=jnp.where(played, lanes.moves + np.uint32(1), lanes.moves),
-        first=jnp.where(played & (lanes.moves == 0), spot, lanes.first),
-    )
+    Args:
+      playouts: [B].
+      komi: f32[B] or f32[].
+      value_at_cut: what a playout is worth that was cut: (playouts, komi) -> f32[B] in
+        [-1, 1], for Black. None: by the area as it stands.
+    """
+    by_area = jnp.sign(playouts.score.astype(jnp.float32) - komi)
+    if value_at_cut is None:
+        return by_area
+    return jnp.where(playouts.finished, by_area, value_at_cut(playouts, komi))

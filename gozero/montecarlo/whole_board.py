@@ -1,0 +1,201 @@
+"""Lanes of playouts whose tries are judged on the whole board: the form for small boards.
+
+A playout move needs one legal point, not the list of them. So a lane *tries* a random
+candidate: it puts the stone, grows the set of stones that are surely alive from the
+liberties, and sees whether the stone's chain and the enemy chains beside it are among them.
+Most tries are decided after two sweeps; a lane whose try is not, goes on growing in the
+next iteration, while its neighbours play on. No lane ever waits in an inner loop. One
+iteration of a lane is
+
+    choose   a random candidate, unless a try is pending
+    grow     the living stones, with the candidate on the board
+    judge    play it, reject it, or keep it pending: one word of flags
+    update   the lane by the flags
+
+The first three are stages behind fusion walls, written for one game; `step` maps them over
+the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.go import bitboard as bb
+from gozero.go import fusion
+from gozero.go import rules as go
+from gozero.montecarlo import clock as clocks
+from gozero.montecarlo import policies
+from gozero.montecarlo.clock import Clock, Played
+
+_ITERATIONS = 8  # of a block, after which the caller looks who has finished
+_SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
+
+
+class Lanes(NamedTuple):
+    """B playouts as they run; a board is W words u32[B]."""
+
+    own: bb.Board  # stones of the player to move
+    opponent: bb.Board
+    banned: bb.Board  # this turn: the ko point, and what was tried and is suicide
+    alive: bb.Board  # stones known to have a liberty once the pending try is on the board
+    clock: Clock
+    taken: bb.Board | None  # points played at so far, if first plays are wanted
+    by_black: bb.Board | None  # of those, where Black was the first
+
+
+def start(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: bool) -> Lanes:
+    """The lanes before the first iteration."""
+    lay = rules.layout
+    own, opponent = go.own_and_opponent(positions)
+    empty = (jnp.zeros_like(clock.turn),) * lay.num_words
+    return Lanes(
+        own=own,
+        opponent=opponent,
+        banned=jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko),
+        alive=empty,
+        clock=clock,
+        taken=empty if first_plays else None,
+        by_black=empty if first_plays else None,
+    )
+
+
+def stones(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
+    """(black, white) of each lane."""
+    white_moves = lanes.clock.turn != 0
+    return (
+        bb.where(white_moves, lanes.opponent, lanes.own),
+        bb.where(white_moves, lanes.own, lanes.opponent),
+    )
+
+
+def first_plays(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
+    """(Black's, White's) first plays of each lane."""
+    assert lanes.taken is not None
+    assert lanes.by_black is not None
+    return lanes.by_black, bb.difference(lanes.taken, lanes.by_black)
+
+
+def advance(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[Lanes, Played]:
+    """A block of iterations: (lanes, what was played, [T, B])."""
+
+    def one(lanes, _):
+        return step(rules, cap, lanes, always)
+
+    return lax.scan(one, lanes, length=_ITERATIONS)
+
+
+def step(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[Lanes, Played]:
+    """One iteration of every lane; one that has finished stays as it is.
+
+    Args:
+      rules: the rules; their size is what counts.
+      cap: the number of moves that ends a playout.
+      lanes: [B].
+      always: bool[]; True, see `fusion.wall`.
+    """
+    lay = rules.layout
+    own, opponent, clock = lanes.own, lanes.opponent, lanes.clock
+
+    def stage(function: Callable, *args):
+        mapped = jax.vmap(lambda *one_game: function(lay, *one_game))
+        return fusion.wall(mapped, always, *args)
+
+    random = clocks.random_bits(clock)
+    spot = stage(_choose, own, opponent, lanes.banned, clock.trying, random)
+    alive = stage(_grow, own, opponent, spot, clock.trying, lanes.alive)
+    flags = stage(_judge, own, opponent, spot, alive, clocks.playing(clock, cap))
+    return _update(lay, lanes, spot, alive, flags), Played((flags & policies.PLAY) != 0, spot)
+
+
+def _choose(lay, own, opponent, banned, trying, random) -> jax.Array:
+    """u32[]: the pending spot, or a random candidate."""
+    fresh = policies.pick(lay, policies.candidates(lay, own, opponent, banned), random)
+    return jnp.where(trying != policies.NO_SPOT, trying, fresh)
+
+
+def _grow(lay, own, opponent, spot, trying, alive) -> bb.Board:
+    """What is alive, going on from what a pending try had found."""
+    return grow(lay, own, opponent, spot, bb.keep(trying != policies.NO_SPOT, alive))
+
+
+def _judge(lay, own, opponent, spot, alive, playing) -> jax.Array:
+    """u32[]: the flags of a try; none for a lane that has finished, which stops it."""
+    return jnp.where(playing, judge(lay, own, opponent, spot, alive), np.uint32(0))
+
+
+def grow(
+    lay: bb.Layout, own: bb.Board, opponent: bb.Board, spot: jax.Array, alive: bb.Board
+) -> bb.Board:
+    """Stones of either colour that have a liberty once the spot's stone is on the board.
+
+    `alive` holds those found so far (none at first). All are found when `grow` adds none.
+    """
+    own = bb.union(own, policies.spot_board(lay, spot))
+    stones = bb.union(own, opponent)
+    beside_liberty = bb.intersection(bb.beside(lay, bb.complement(lay, stones)), stones)
+    alive = bb.union(beside_liberty, alive)
+    joined = policies.joints_of_both(lay, own, opponent)
+    for _ in range(_SWEEPS):
+        alive = policies.sweep(lay, alive, joined)
+    return alive
+
+
+def judge(
+    lay: bb.Layout, own: bb.Board, opponent: bb.Board, spot: jax.Array, alive: bb.Board
+) -> jax.Array:
+    """u32[]: the flags of a try, of which one is PLAY, REJECT or PENDING.
+
+    All chains lived before the stone came, so once the growth has settled the stones not
+    alive are the chains it took the last liberty of. Sooner than that is known:
+      * the stone and all enemy chains beside it live: a legal move that captures nothing;
+      * those chains live, and the stone, alone, has no liberty: suicide.
+    """
+    point = policies.spot_board(lay, spot)
+    joined = policies.joints_of_both(lay, bb.union(own, point), opponent)
+    settled = ~bb.any_of(bb.difference(policies.sweep(lay, alive, joined), alive))
+    beside = bb.neighbours(lay, point)
+    not_alive = bb.difference(opponent, alive)
+    capture = bb.any_of(bb.intersection(beside, not_alive))
+    lives = bb.any_of(bb.intersection(point, alive))
+    alone = ~bb.any_of(bb.intersection(beside, own))
+    is_pass = spot == policies.PASS_SPOT
+
+    decided = (~capture & (lives | alone)) | settled | is_pass
+    legal = lives | capture | is_pass
+    walled_in = ~bb.any_of(bb.difference(beside, opponent))  # by enemy stones only
+    ko = capture & walled_in & (bb.count(not_alive) == 1)
+    return policies.flags(
+        (decided & legal, policies.PLAY),
+        (decided & ~legal, policies.REJECT),
+        (~decided, policies.PENDING),
+        (capture, policies.CAPTURE),
+        (ko, policies.KO),
+    )
+
+
+def _update(lay, lanes: Lanes, spot, alive, flags) -> Lanes:
+    """The lanes after their tries: elementwise, so written for all lanes at once."""
+    played, rejected, _, capture, ko = ((flags & f) != 0 for f in policies.FLAGS)
+    point = policies.spot_board(lay, spot)
+    captured = bb.keep(capture, bb.difference(lanes.opponent, alive))
+    tried = bb.union(lanes.banned, bb.keep(rejected, point))
+    taken, by_black = lanes.taken, lanes.by_black
+    if taken is not None:
+        placed = bb.keep(played, point)
+        fresh = bb.keep(lanes.clock.turn == 0, bb.difference(placed, taken))
+        taken, by_black = bb.union(taken, placed), bb.union(by_black, fresh)
+    return Lanes(
+        own=bb.where(played, bb.difference(lanes.opponent, captured), lanes.own),
+        opponent=bb.where(played, bb.union(lanes.own, point), lanes.opponent),
+        banned=bb.where(played, bb.keep(ko, captured), tried),
+        alive=alive,
+        clock=clocks.after(lanes.clock, spot, flags),
+        taken=taken,
+        by_black=by_black,
+    )

@@ -1,0 +1,93 @@
+"""Positions for the tests of playouts, as reference games and as batches of ours."""
+
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
+
+SETTLED = "X.XO. .XXOO XXXO. XXXOO XXXO."  # nothing but eyes of two living chains
+COLOURS = {"X": BLACK, "O": WHITE}
+
+
+def game_of(diagram: str, to_play=BLACK, passes=0, ko=None) -> ReferenceGame:
+    """A reference game on a text diagram; `ko` is the (row, col) that may not be played."""
+    rows = diagram.split()
+    game = ReferenceGame(len(rows), ko="simple")
+    game.board = [COLOURS.get(point, EMPTY) for row in rows for point in row]
+    game.to_play, game.passes = to_play, passes
+    game.history = [tuple(game.board)]
+    if ko is not None:
+        game.history.insert(0, tuple(game.board_after(ko[0] * game.size + ko[1])))
+    return game
+
+
+def ko_point(game: ReferenceGame) -> int:
+    """The empty point where a play would recreate the board two plies back."""
+    if len(game.history) < 2:
+        return bb.NO_POINT
+    for point in range(game.size**2):
+        after = game.board_after(point)
+        if after is not None and tuple(after) == game.history[-2]:
+            return point
+    return bb.NO_POINT
+
+
+def positions_of(games: list[ReferenceGame]) -> go.Position:
+    """Positions [B]. Playouts do not look at `atari`: it is left empty."""
+    lay = bb.layout(games[0].size)
+    boards = np.array([game.board for game in games])
+
+    def fields(board, ko, passes, to_play):
+        return go.Position(
+            black=bb.pack(lay, board == BLACK),
+            white=bb.pack(lay, board == WHITE),
+            atari=bb.empty(lay),
+            ko=ko,
+            ply=jnp.int16(0),
+            passes=passes,
+            to_play=to_play,
+        )
+
+    return jax.vmap(fields)(
+        boards,
+        np.array([ko_point(game) for game in games], np.int16),
+        np.array([game.passes for game in games], np.int8),
+        np.array([game.to_play == WHITE for game in games], np.int8),
+    )
+
+
+def random_games(size: int, count: int, seed: int) -> list[ReferenceGame]:
+    """Games broken off anywhere, with passes, filled eyes, kos and either colour to play."""
+    rng, games = random.Random(seed), []
+    for _ in range(count):
+        game = ReferenceGame(size, ko="simple")
+        for _ in range(rng.randrange(2 * size * size)):
+            legal = [p for p in range(size * size) if game.board[p] == EMPTY and game.is_legal(p)]
+            game.play(rng.choice(legal) if legal and rng.random() < 0.95 else size * size)
+            if game.passes and rng.random() < 0.8:
+                game.passes = 0  # most games go on
+        games.append(game)
+    return games
+
+
+def empty_boards(rules: go.Rules, count: int) -> go.Position:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), go.empty_position(rules))
+
+
+def boards(lay: bb.Layout, stones: bb.Board) -> np.ndarray:
+    """Words [...] -> bool[..., points]."""
+    lanes = jnp.stack(stones, -1)
+    flat = jax.vmap(lambda words: bb.unpack(lay, tuple(words)))(lanes.reshape(-1, lay.num_words))
+    return np.asarray(flat).reshape(*lanes.shape[:-1], -1)
+
+
+def allowed(game: ReferenceGame) -> list[int]:
+    """The actions a uniform playout chooses from."""
+    points = range(game.size**2)
+    plays = [p for p in points if game.is_legal(p) and not game.is_eye(p, game.to_play)]
+    return plays or [game.size**2]
