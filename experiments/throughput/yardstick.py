@@ -41,10 +41,17 @@ def play(size: int, playouts: int, seed: int, *, amaf: bool = False) -> dict:
       seed: of the games.
       amaf: also keep, for each colour, the points where it was the first to play.
     """
-    command = [str(build(size)), str(playouts), str(seed), *(["--amaf"] if amaf else [])]
+    return _run(str(build(size)), playouts, seed, amaf)
+
+
+def make_rate(program: str, playouts: int, amaf: bool) -> Callable[[], float]:
+    """A function that plays and gives the playouts a second: the task of a `Worker`.
+
+    The program has been built by the parent, whose temporary folder it lies in.
+    """
+    return lambda: _run(program, playouts, 0, amaf)["playouts_per_second"]
+
+
+def _run(program: str, playouts: int, seed: int, amaf: bool) -> dict:
+    command = [program, str(playouts), str(seed), *(["--amaf"] if amaf else [])]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def make_rate(size: int, playouts: int, amaf: bool) -> Callable[[], float]:
-    """A function that plays and gives the playouts a second (for `worker`)."""
-    return lambda: play(size, playouts, seed=0, amaf=amaf)["playouts_per_second"]
