@@ -9,8 +9,6 @@ import tyro
 
 from gozero.apps import flags
 
-SUBJECTS = ("rules", "playouts", "search", "selfplay")
-
 
 @dataclasses.dataclass(frozen=True)
 class ThroughputConfig:
@@ -20,8 +18,8 @@ class ThroughputConfig:
     """What to measure."""
     json: bool = False
     """One JSON object a line instead of a table."""
-    repeats: int = 3
-    """Timed runs of each side; the best counts."""
+    repeats: int = 5
+    """Timed runs of each side, in turn; the median ratio counts."""
     quick: bool = False
     """Small rows only: a minute or so."""
     seed: int = 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import statistics
+import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import jax
 from rich.console import Console
@@ -15,62 +17,143 @@ from rich.table import Table
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One row: ours and the peer's figure in `unit` (more is better), and the ratio wanted."""
+    """One row: our figure, the peer's if there is one, and what is wanted.
+
+    `must` and `aim` bound the ratio to the peer, or for a row that by its nature has none
+    (`bounds="ours"`) our figure itself; from below where more is better, else from above.
+    """
 
     row: str
     ours: float
     unit: str
     peer: float | None = None
     peer_name: str = ""
+    ratio: float | None = None
+    """Ours over the peer's; left out, it is made of the two figures."""
     must: float | None = None
+    aim: float | None = None
+    bounds: Literal["ratio", "ours"] = "ratio"
+    better: Literal["more", "less"] = "more"
     note: str = ""
+    device: str | None = None
+    """Where it ran; left out, JAX's first device."""
 
-    @property
-    def ratio(self) -> float | None:
-        return self.ours / self.peer if self.peer else None
+    def __post_init__(self):
+        if self.ratio is None and self.peer:
+            object.__setattr__(self, "ratio", self.ours / self.peer)
+        if self.device is None:
+            object.__setattr__(self, "device", jax.devices()[0].device_kind)
+
+    def reaches(self, wanted: float | None) -> bool | None:
+        """Is the bound kept? None if there is no bound, or no peer to say."""
+        figure = self.ours if self.bounds == "ours" else self.ratio
+        if figure is None or wanted is None:
+            return None
+        return figure >= wanted if self.better == "more" else figure <= wanted
 
     def as_dict(self) -> dict:
-        ratio = self.ratio
-        return {
-            **dataclasses.asdict(self),
-            "ratio": ratio,
-            "holds": None if ratio is None or self.must is None else ratio >= self.must,
-            "device": jax.devices()[0].device_kind,
-        }
+        return {**dataclasses.asdict(self), "holds": self.reaches(self.must)}
 
 
 def best_seconds(run: Callable[..., Any], make_arguments: Callable[[], tuple], repeats: int):
     """Least seconds of `repeats` runs after one that compiles. Arguments may be donated."""
-    jax.block_until_ready(run(*make_arguments()))
-    times = []
-    for _ in range(repeats):
+    timed = make_timed(run, make_arguments)
+    return min(timed() for _ in range(repeats))
+
+
+def make_timed(
+    run: Callable[..., Any], make_arguments: Callable[[], tuple], *, warm_up: bool = True
+) -> Callable[[], float]:
+    """A function that runs `run` on new arguments and gives the seconds.
+
+    A first run, whose time is nobody's, compiles it; not so with `warm_up` False.
+    """
+    if warm_up:
+        jax.block_until_ready(run(*make_arguments()))
+
+    def timed() -> float:
         arguments = jax.block_until_ready(make_arguments())
         started = time.perf_counter()
         jax.block_until_ready(run(*arguments))
-        times.append(time.perf_counter() - started)
-    return min(times)
+        return time.perf_counter() - started
+
+    return timed
+
+
+def in_turn(sides: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
+    """Measures A B A B ... and returns each side's figures.
+
+    A shared machine's speed drifts by half within minutes; what is measured one right after
+    the other has seen nearly the same machine, so ratios are taken round by round.
+    """
+    figures: list[list[float]] = [[] for _ in sides]
+    for _ in range(rounds):
+        for side, measure in zip(figures, sides, strict=True):
+            side.append(measure())
+    return figures
+
+
+def median_ratio(ours: Sequence[float], peer: Sequence[float]) -> float:
+    """The median of the ratios round by round."""
+    return statistics.median(a / b for a, b in zip(ours, peer, strict=True))
+
+
+def against(ours: Sequence[float], peer: Sequence[float] | None, peer_name: str) -> dict:
+    """The fields of a `Result` that two sides measured in turn fill."""
+    fields: dict = {"ours": statistics.median(ours)}
+    if peer is not None:
+        ratio = median_ratio(ours, peer)
+        fields |= {"peer": statistics.median(peer), "peer_name": peer_name, "ratio": ratio}
+    return fields
 
 
 class Report:
-    """Prints rows as they come (JSON) or as a table at the end."""
+    """Prints rows as they come (JSON) or as a table at the end; progress goes to stderr."""
 
     def __init__(self, as_json: bool):
-        self.as_json, self.rows = as_json, []
+        self.as_json = as_json
+        self.rows: list[Result] = []
+
+    def say(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
 
     def add(self, result: Result) -> None:
         if self.as_json:
             print(json.dumps(result.as_dict()), flush=True)
-        self.rows.append(result.as_dict())
+        self.rows.append(result)
 
     def close(self) -> None:
         if self.as_json:
             return
-        table = Table("row", "ours", "peer", "unit", "ratio", "must", "holds", "note")
+        table = Table("row", "ours", "peer", "ratio", "must", "aim", "holds", "note")
         for row in self.rows:
-            peer = "-" if row["peer"] is None else f"{row['peer']:,.0f} ({row['peer_name']})"
-            ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}x"
-            must = "-" if row["must"] is None else f"{row['must']:g}x"
-            holds = {None: "-", True: "yes", False: "no"}[row["holds"]]
-            ours = f"{row['ours']:,.0f}"
-            table.add_row(row["row"], ours, peer, row["unit"], ratio, must, holds, row["note"])
-        Console(width=140).print(table)
+            table.add_row(*_cells(row))
+        Console(width=160).print(table)
+
+
+def _cells(row: Result) -> list[str]:
+    peer = "-" if row.peer is None else f"{_number(row.peer)} {row.peer_name}"
+    ratio = "-" if row.ratio is None else f"{row.ratio:.2f}x"
+    holds = {None: "-", True: "yes", False: "no"}[row.reaches(row.must)]
+    ours = f"{_number(row.ours)} {row.unit}"
+    return [
+        row.row,
+        ours,
+        peer,
+        ratio,
+        _bound(row, row.must),
+        _bound(row, row.aim),
+        holds,
+        row.note,
+    ]
+
+
+def _bound(row: Result, wanted: float | None) -> str:
+    if wanted is None:
+        return "-"
+    sign = "\N{GREATER-THAN OR EQUAL TO}" if row.better == "more" else "\N{LESS-THAN OR EQUAL TO}"
+    return f"{sign} {wanted:g}" + ("x" if row.bounds == "ratio" else f" {row.unit}")
+
+
+def _number(figure: float) -> str:
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"

@@ -23,6 +23,9 @@ from gozero.files import write_whole
 STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
 
+VECTOR_WIDTH = "--xla_cpu_prefer_vector_width=512"
+"""XLA's flag for what `gozero.go.fusion.cpu_compiler_options` asks for, and why, is said there."""
+
 CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
 """Environment variable: ``off`` turns the compile cache off, a path puts it there."""
 
@@ -34,7 +37,13 @@ def prepare() -> None:
     kept off the terminal: loading a program from that cache, XLA:CPU reports its own tuning
     flags as missing features of the processor, errors of two thousand characters each where
     nothing is wrong. What really fails reaches Python as an exception.
+
+    On the CPU all is compiled for wide vectors. XLA reads its flags when the first backend
+    starts, and every XLA knows this one, whatever the processor and the device.
     """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if VECTOR_WIDTH.partition("=")[0] not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {VECTOR_WIDTH}".strip()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     wanted = os.environ.get(CACHE_SWITCH, "")
     if wanted.lower() in ("off", "0", "no", "false"):

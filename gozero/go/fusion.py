@@ -19,6 +19,9 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
+CPU_VECTOR_BITS = 512
+"""The widest vectors that LLVM may use on a CPU; see `cpu_compiler_options`."""
+
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
@@ -67,3 +70,20 @@ def walled(stage: Callable) -> Callable:
         return out, jax.tree.map(lambda _: True, out)
 
     return jax.jit(one_game)
+
+
+def cpu_compiler_options() -> dict[str, Any]:
+    """What ``jax.jit(..., compiler_options=...)`` should be told for board code on this backend.
+
+    LLVM keeps to vectors of 256 bits unless told that wider ones are welcome, as the first
+    processors with wider ones slowed down for them. Boards are elementwise integer code from
+    end to end: where there is AVX-512 playouts run 1.1 times as fast on 9x9 and 1.4 times on
+    19x19; the rules, the search and the network neither gain nor lose. Where there is none,
+    nothing changes. Other backends have no such option: the dict is empty.
+
+    Asks JAX for its backend, and so starts it. Commands have the option for all that they
+    compile; see `gozero.apps.runtime.prepare`.
+    """
+    if jax.default_backend() != "cpu":
+        return {}
+    return {"xla_cpu_prefer_vector_width": CPU_VECTOR_BITS}

@@ -1,0 +1,61 @@
+"""Random games, recorded and replayed: what the rules are timed on, and the search's roots."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.montecarlo import policies
+
+
+def start(rules: go.Rules, batch: int) -> go.GameState:
+    return jax.vmap(lambda _: go.init(rules))(jnp.arange(batch))
+
+
+def record_games(rules: go.Rules, batch: int, seed: int) -> jax.Array:
+    """i32[T, B]: whole random games that fill no eyes, up to the ply where all have ended."""
+
+    def move(states, key):
+        def choose(state, key):
+            own, opponent = go.own_and_opponent(state.position)
+            eyes = bb.unpack(rules.layout, policies.eyes(rules.layout, own, opponent))
+            free = go.legal_actions(rules, state)[:-1] & ~eyes
+            logits = jnp.where(free, 0.0, -jnp.inf)
+            return jnp.where(free.any(), jax.random.categorical(key, logits), rules.pass_action)
+
+        actions = jax.vmap(choose)(states, jax.random.split(key, batch)).astype(jnp.int32)
+        states = jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions)
+        return states, (actions, states.ended.all())
+
+    keys = jax.random.split(jax.random.key(seed), rules.move_limit)
+    _, (actions, ended) = jax.jit(lambda s: lax.scan(move, s, keys))(start(rules, batch))
+    length = int(np.argmax(np.asarray(ended))) + 1 if bool(ended.any()) else rules.move_limit
+    return actions[:length]
+
+
+def step(rules: go.Rules, state: go.GameState, action: jax.Array):
+    """One move of one game, and the legal actions after it: what an environment's step does."""
+    state = go.play(rules, state, action)
+    return state, go.legal_actions(rules, state)
+
+
+def replay(rules: go.Rules):
+    """jitted (states, actions [T, B]) -> a number that needs every mask; states are donated."""
+
+    def counted(state, action):
+        state, legal = step(rules, state, action)
+        return state, legal.sum() + state.ended
+
+    def run(states, actions):
+        def body(carry, row):
+            states, total = carry
+            states, seen = jax.vmap(counted)(states, row)
+            return (states, total + seen.sum()), None
+
+        return lax.scan(body, (states, jnp.int32(0)), actions)[0]
+
+    return jax.jit(run, donate_argnums=0)

@@ -1,0 +1,174 @@
+"""The rules: a move and its legal mask, over whole games; what a position weighs; latency."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from experiments.throughput import games, peers
+from experiments.throughput.config import ThroughputConfig
+from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
+from experiments.throughput.worker import Worker
+from gozero.go import rules as go
+
+GAMES = [(9, 1024, 20.0, 40.0), (19, 256, 40.0, 80.0)]  # size, batch, must, aim
+PGX_ROUNDS = 2  # on 19x19, where a round of pgx takes a minute
+BYTES = [(9, 64.0, 40.0), (19, 288.0, 232.0)]  # size, must, aim
+
+
+def measure(config: ThroughputConfig, report: Report) -> None:
+    for size, batch, must, aim in GAMES[:1] if config.quick else GAMES:
+        measure_games(config, report, size, batch, must, aim)
+    for size, must, aim in BYTES:
+        report.add(bytes_a_position(size, must, aim))
+    report.say("latency of one step at 9x9")
+    report.add(
+        Result(
+            row="one step 9x9 B=1, latency",
+            ours=step_latency(go.Rules(size=9), config.seed) * 1e6,
+            unit="us",
+            must=60.0,
+            aim=30.0,
+            bounds="ours",
+            better="less",
+            note="median of whole games, each step waited for",
+        )
+    )
+    if not config.quick:
+        measure_compile_time(report)
+
+
+def measure_games(
+    config: ThroughputConfig, report: Report, size: int, batch: int, must: float, aim: float
+) -> None:
+    """Play + full legal mask + end of the game over whole random games, against pgx's step.
+
+    The same games under each ko rule: positional superko forbids all that the others do.
+    """
+    report.say(f"rules {size}x{size}: {batch} games are recorded")
+    actions = games.record_games(go.Rules(size=size), batch, config.seed)
+    ours = {ko: _timed_replay(go.Rules(size=size, ko=ko), actions) for ko in _ko_rules()}
+    sides = {ko: ours[ko] for ko in ("positional", "simple")}
+    if peers.installed("pgx"):
+        sides["pgx"] = _timed_pgx(size, actions)
+    rounds = config.repeats if size <= 9 else min(config.repeats, PGX_ROUNDS)
+    report.say(f"rules {size}x{size}: {rounds} rounds of {', '.join(sides)}")
+    seconds = dict(zip(sides, in_turn(list(sides.values()), rounds), strict=True))
+
+    rates = {side: [actions.size / s for s in figures] for side, figures in seconds.items()}
+    where = f"rules {size}x{size} B={batch}"
+    note = f"{len(actions)} plies" if "pgx" in sides else "no pgx"
+    for ko in ("positional", "simple"):
+        wanted = {"must": must, "aim": aim} if ko == "positional" else {}
+        figures = against(rates[ko], rates.get("pgx"), "pgx env.step")
+        row = f"{where}, {ko} ko"
+        report.add(Result(row=row, unit="positions/s", note=note, **figures, **wanted))
+    if "situational" in ours:
+        report.say(f"{where}: {config.repeats} rounds of situational and positional ko")
+        costs = in_turn([ours["situational"], ours["positional"]], config.repeats)
+        costs = [[1e9 * s / actions.size for s in side] for side in costs]
+        row = f"{where}, cost of situational ko"
+        report.add(
+            Result(
+                row=row,
+                unit="ns/position",
+                must=1.1,
+                aim=1.0,
+                better="less",
+                **against(*costs, "positional ko"),
+            )
+        )
+
+
+def _ko_rules() -> list[str]:
+    """Those that the rules know."""
+    known = []
+    for ko in go.KO_RULES:
+        try:
+            known.append(go.Rules(ko=ko).ko)
+        except ValueError:
+            continue
+    return known
+
+
+def _timed_replay(rules: go.Rules, actions: jax.Array) -> Callable[[], float]:
+    return make_timed(games.replay(rules), lambda: (games.start(rules, actions.shape[1]), actions))
+
+
+def _timed_pgx(size: int, actions: jax.Array) -> Callable[[], float]:
+    arguments = lambda: (peers.pgx_start(size, actions.shape[1]), actions)
+    run = peers.pgx_replay(size).lower(*arguments()).compile()  # a run to warm up takes a minute
+    return make_timed(run, arguments, warm_up=False)
+
+
+def bytes_a_position(size: int, must: float, aim: float) -> Result:
+    position = jax.eval_shape(lambda: go.empty_position(go.Rules(size=size)))
+    weight = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(position))
+    return Result(
+        row=f"a position {size}x{size}",
+        ours=weight,
+        unit="bytes",
+        must=must,
+        aim=aim,
+        bounds="ours",
+        better="less",
+    )
+
+
+def step_latency(rules: go.Rules, seed: int, num_games: int = 16) -> float:
+    """Median seconds of a jitted move with its mask, one game, the state donated."""
+    recorded = games.record_games(rules, num_games, seed)
+    step = jax.jit(functools.partial(games.step, rules), donate_argnums=0)
+    jax.block_until_ready(step(go.init(rules), recorded[0, 0]))
+    seconds = []
+    for game in range(num_games):
+        state = jax.tree.map(jnp.copy, go.init(rules))
+        for action in list(recorded[:, game]):
+            started = time.perf_counter()
+            state, legal = jax.block_until_ready(step(state, action))
+            seconds.append(time.perf_counter() - started)
+            if bool(state.ended):
+                break
+        del legal
+    return statistics.median(seconds)
+
+
+def measure_compile_time(report: Report) -> None:
+    """In a child that has traced nothing yet, on one core."""
+    report.say("compile time of a step at 19x19")
+    with Worker(
+        "experiments.throughput.rules:make_compile_seconds", 1, size=19, batch=256
+    ) as child:
+        seconds = child()
+    report.add(
+        Result(
+            row="a step 19x19 B=256, to trace and compile",
+            ours=seconds,
+            unit="s",
+            must=6.0,
+            aim=2.0,
+            bounds="ours",
+            better="less",
+            device="cpu",
+        )
+    )
+
+
+def make_compile_seconds(size: int, batch: int) -> Callable[[], float]:
+    """A function that traces and compiles a batch's step anew and gives the seconds."""
+    jax.config.update("jax_enable_compilation_cache", False)
+    rules = go.Rules(size=size)
+    states, actions = games.start(rules, batch), jnp.zeros(batch, jnp.int32)
+
+    def measure() -> float:
+        jax.clear_caches()
+        started = time.perf_counter()
+        jax.jit(jax.vmap(functools.partial(games.step, rules))).lower(states, actions).compile()
+        return time.perf_counter() - started
+
+    return measure

@@ -1,0 +1,100 @@
+"""Child processes that measure on cores of their own choosing.
+
+How many threads XLA starts is settled when JAX starts, by the cores that the process may use
+then. So what is measured "per core" runs in a child that first takes one core for itself; and
+children that live side by side, each with its program compiled and waiting, can be measured
+in turn.
+
+    with Worker("experiments.throughput.yardstick:make_rate", 1, size=9, ...) as yardstick:
+        rate = yardstick()
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def pin(cores: int) -> None:
+    """Keep this process, and those it starts, on this many cores: the last that it may use.
+
+    Where the system knows no such thing (macOS, Windows) it stays where it is.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
+
+
+def num_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Worker:
+    """A child process on the CPU that measures one thing, each time it is called.
+
+    Args:
+      task: "module:function"; the function takes `parameters` and returns a function that
+        measures once and gives the figure. Only that is run again; the child makes it, and
+        measures once in vain so that all is compiled, before the constructor returns.
+      cores: how many cores the child keeps to; JAX sees as many devices.
+      parameters: what `task` takes; must survive JSON.
+
+    Raises:
+      RuntimeError: the child ended; why, stands on stderr.
+    """
+
+    def __init__(self, task: str, cores: int, **parameters: Any):
+        request = json.dumps({"task": task, "cores": cores, "parameters": parameters})
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "experiments.throughput.worker", request],
+            cwd=ROOT,
+            env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(cores)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._name = task
+        self._answer()
+
+    def __call__(self) -> float:
+        assert self._child.stdin is not None
+        self._child.stdin.write("measure\n")
+        self._child.stdin.flush()
+        return self._answer()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.communicate()  # the end of its input is the end of its work
+
+    def _answer(self) -> float:
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        if not line:
+            self.__exit__()
+            raise RuntimeError(f"{self._name}: ended with status {self._child.returncode}")
+        return json.loads(line)
+
+
+def main() -> None:
+    request = json.loads(sys.argv[1])
+    pin(request["cores"])
+    module, _, function = request["task"].partition(":")
+    measure = getattr(importlib.import_module(module), function)(**request["parameters"])
+    print(json.dumps(measure()), flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(measure()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""What a program sets before it imports JAX."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from gozero.apps import runtime
+from gozero.go import fusion
+
+
+@pytest.mark.parametrize(
+    ("given", "then"),
+    [
+        (None, runtime.VECTOR_WIDTH),
+        ("--xla_dump_to=/x", f"--xla_dump_to=/x {runtime.VECTOR_WIDTH}"),
+        ("--xla_cpu_prefer_vector_width=256", "--xla_cpu_prefer_vector_width=256"),
+    ],
+)
+def test_prepare_asks_for_wide_vectors_unless_the_user_did(monkeypatch, given, then):
+    for name in ("TF_CPP_MIN_LOG_LEVEL", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.setenv(name, "set")
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
+    monkeypatch.setenv("XLA_FLAGS", "")
+    if given is None:
+        monkeypatch.delenv("XLA_FLAGS")
+    else:
+        monkeypatch.setenv("XLA_FLAGS", given)
+    runtime.prepare()
+    assert runtime.os.environ["XLA_FLAGS"] == then
+
+
+def test_the_flag_and_the_compiler_options_say_the_same():
+    options = fusion.cpu_compiler_options()
+    if jax.default_backend() != "cpu":
+        assert options == {}
+        return
+    assert [f"--{name}={value}" for name, value in options.items()] == [runtime.VECTOR_WIDTH]
+    twice = jax.jit(lambda x: 2 * x, compiler_options=options)
+    assert twice(jnp.arange(4)).tolist() == [0, 2, 4, 6]

@@ -1,0 +1,76 @@
+"""Rows and their bounds, measuring in turn, children on one core."""
+
+import json
+import os
+
+import pytest
+
+from experiments.throughput.measure import Report, Result, in_turn, median_ratio
+from experiments.throughput.worker import Worker
+
+
+def row(**fields) -> Result:
+    return Result(row="a row", unit="things", device="none", **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "holds"),
+    [
+        ({"ours": 30.0, "peer": 10.0, "must": 3.0}, True),
+        ({"ours": 29.0, "peer": 10.0, "must": 3.0}, False),
+        ({"ours": 30.0, "peer": 10.0, "must": 3.0, "ratio": 2.9}, False),
+        ({"ours": 30.0, "must": 3.0}, None),
+        ({"ours": 30.0, "peer": 10.0}, None),
+        ({"ours": 11.0, "peer": 10.0, "must": 1.1, "better": "less"}, True),
+        ({"ours": 12.0, "peer": 10.0, "must": 1.1, "better": "less"}, False),
+        ({"ours": 42.0, "must": 64.0, "bounds": "ours", "better": "less"}, True),
+        ({"ours": 65.0, "must": 64.0, "bounds": "ours", "better": "less"}, False),
+    ],
+)
+def test_a_row_knows_whether_its_bound_is_kept(fields, holds):
+    assert row(**fields).as_dict()["holds"] is holds
+
+
+def test_json_rows_keep_their_keys(capsys):
+    Report(as_json=True).add(row(ours=1.0))
+    keys = {"row", "ours", "unit", "peer", "ratio", "must", "aim", "holds", "note", "device"}
+    assert keys <= set(json.loads(capsys.readouterr().out))
+
+
+def test_the_table_shows_bounds_of_both_kinds(capsys):
+    report = Report(as_json=False)
+    report.add(row(ours=30.0, peer=10.0, must=3.0))
+    report.add(row(ours=42.0, must=64.0, bounds="ours", better="less"))
+    report.close()
+    shown = capsys.readouterr().out
+    assert "≥ 3x" in shown
+    assert "≤ 64 things" in shown
+
+
+def test_sides_are_measured_in_turn_and_compared_round_by_round():
+    order = []
+
+    def side(name, figures):
+        figures = iter(figures)
+        return lambda: order.append(name) or next(figures)
+
+    ours, peer = in_turn([side("a", [2.0, 9.0, 6.0]), side("b", [1.0, 3.0, 3.0])], 3)
+    assert order == ["a", "b"] * 3
+    assert median_ratio(ours, peer) == 2.0
+
+
+def make_core_count():
+    return lambda: len(os.sched_getaffinity(0))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
+def test_a_worker_keeps_to_its_cores_and_this_process_to_its_own():
+    before = os.sched_getaffinity(0)
+    with Worker(f"{__name__}:make_core_count", 1) as child:
+        assert child() == 1
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_worker_that_fails_says_so():
+    with pytest.raises(RuntimeError, match="status 1"):
+        Worker(f"{__name__}:there_is_no_such_task", 1)
