@@ -40,7 +40,8 @@ class Engine:
             from gozero.go.rules import Rules
 
             limit = host_game.roomy_limit(self.size)
-            rules = Rules(size=self.size, ko=self.config.ko, max_moves=limit)
+            config = self.config
+            rules = Rules(self.size, config.ko, config.suicide, max_moves=limit)
             self._game = host_game.HostGame(rules, self.komi)
         return self._game
 

@@ -114,7 +114,9 @@ class HostGame:
         # The past is indexed by ply: what it holds beyond the position's ply does not count.
         position = self._before.pop()
         truncated = int(position.ply) >= self.rules.move_limit and int(position.passes) < 2
-        self._state = self._state.replace(position=position, truncated=jnp.bool_(truncated))
+        state = self._state.replace(position=position, truncated=jnp.bool_(truncated))
+        # The past may still say that the turn was given away before the move.
+        self._state = go.with_to_play(state, position.to_play)
 
     def stones(self) -> np.ndarray:
         """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
@@ -132,7 +134,8 @@ def _attempt(
     """(the game after the move, verdict i32[]); the first means nothing unless it is legal."""
     is_pass = action == rules.pass_action
     over = state.terminated
-    position = go.with_to_play(state, colour).position
+    state = go.with_to_play(state, colour)
+    position = state.position
     # A pass on a game that is over leaves it over; anything else goes on with it.
     passes = jnp.where(over, is_pass.astype(jnp.int8), position.passes)
     at_limit = position.ply >= rules.move_limit
@@ -143,13 +146,13 @@ def _attempt(
 def _verdict(rules: Rules, state: GameState, action: jax.Array, is_pass: jax.Array) -> jax.Array:
     lay, position = rules.layout, state.position
     occupied = bb.unpack(lay, bb.union(position.black, position.white))
-    no_suicide = go.legal_points(rules, position.replace(ko=jnp.int16(bb.NO_POINT)))
+    not_suicide = go.legal_points(rules, position.replace(ko=jnp.int16(bb.NO_POINT)))
     point = jnp.minimum(action, rules.num_points - 1)
     tests = [
         (is_pass, _LEGAL),
         (state.truncated, _AT_LIMIT),
         (occupied[point], _OCCUPIED),
-        (~bb.unpack(lay, no_suicide)[point], _SUICIDE),
+        (~bb.unpack(lay, not_suicide)[point], _SUICIDE),
         (point == position.ko, _KO),
         (~go.legal_actions(rules, state)[point], _SUPERKO),
     ]

@@ -17,17 +17,22 @@ from tests.go.stepping import NO_LIMIT, new_games, stepper
 # Move sequences of each length; passes count as moves, and two in a row end a game. On 2x2 no
 # sequence shorter than 7 can meet a board that superko bans and simple ko does not.
 PERFT = {
-    (2, "simple"): [5, 21, 68, 156, 316, 604, 1168, 2592, 5768],
-    (2, "positional"): [5, 21, 68, 156, 316, 604, 1088, 2184, 4184],
-    (3, "positional"): [10, 91, 738, 5281, 33384],
-    (4, "simple"): [17, 273, 4112, 57984],
+    (2, "simple", False): [5, 21, 68, 156, 316, 604, 1168, 2592, 5768],
+    (2, "positional", False): [5, 21, 68, 156, 316, 604, 1088, 2184, 4184],
+    (2, "situational", False): [5, 21, 68, 156, 316, 604, 1112, 2312, 4544],
+    # With suicide, counted by tests/reference/go.py.
+    (2, "simple", True): [5, 21, 68, 156, 316, 604, 1240, 3120, 8280],
+    (2, "positional", True): [5, 21, 68, 156, 316, 604, 1088, 2184, 4184],
+    (2, "situational", True): [5, 21, 68, 156, 316, 604, 1184, 2672, 6048],
+    (3, "positional", False): [10, 91, 738, 5281, 33384],
+    (4, "simple", False): [17, 273, 4112, 57984],
 }
 
 
-@pytest.mark.parametrize(("size", "ko"), PERFT)
-def test_number_of_move_sequences(size, ko):
-    expected = PERFT[size, ko]
-    rules = go.Rules(size=size, ko=ko, max_moves=30)
+@pytest.mark.parametrize(("size", "ko", "suicide"), PERFT)
+def test_number_of_move_sequences(size, ko, suicide):
+    expected = PERFT[size, ko, suicide]
+    rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=30)
     assert _perft(rules, len(expected)) == expected
 
 
@@ -245,11 +250,10 @@ def test_with_to_play_gives_the_turn_without_a_pass():
     ("arguments", "says"),
     [
         ({"size": 1}, "size: 1"),
-        ({"size": 20}, "size: 20"),
+        ({"size": 26}, "size: 26"),
         ({"size": 9.0}, "size: 9.0"),
         ({"ko": "super"}, "ko: 'super'"),
-        ({"ko": "situational"}, "not there yet"),
-        ({"suicide": True}, "not there yet"),
+        ({"suicide": 1}, "suicide: 1"),
         ({"max_moves": 0}, "max_moves: 0"),
         ({"max_moves": 30.5}, "max_moves: 30.5"),
     ],
