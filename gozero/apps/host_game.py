@@ -6,13 +6,14 @@ GTP and referees play through this. Each move is one compiled call on the device
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import coords, scoring
+from gozero.go import coords, scoring, setup
 from gozero.go import rules as go
 from gozero.go.rules import GameState, Position, Rules
 
@@ -33,17 +34,20 @@ class HostGame:
 
     Attributes:
       rules: the rules.
-      moves: (colour, action) of each move so far.
+      handicap: the points of Black's handicap stones; with any, White begins.
+      moves: (colour, action) of each move so far; handicap stones are none.
 
     After two passes the game is over, but may be gone on with: a play is accepted, and the
     game is over again after two more passes. At the move limit only passes are accepted.
     """
 
-    def __init__(self, rules: Rules, komi: float = 7.0):
+    def __init__(self, rules: Rules, komi: float = 7.0, handicap: Sequence[int] = ()):
         self.rules = rules
+        self.handicap = tuple(handicap)
         self.moves: list[tuple[int, int]] = []
         self._before: list[Position] = []  # the position before each move
-        self._state = go.init(rules, komi)
+        start = setup.with_handicap(rules, handicap, komi) if handicap else go.init(rules, komi)
+        self._state = start
 
     @property
     def state(self) -> GameState:

@@ -20,11 +20,9 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from gozero.go import bitboard as bb
-from gozero.go import fusion, superko
-from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.go import checks, fusion, superko
 
 BLACK, WHITE = 0, 1
 
@@ -53,20 +51,7 @@ class Rules:
     max_moves: int | None = None
 
     def __post_init__(self):
-        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
-            raise ValueError(f"size: {self.size!r} is not a whole number")
-        if not MIN_SIZE <= self.size <= MAX_SIZE:
-            raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
-        if self.ko not in KO_RULES:
-            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use one of {', '.join(KO_RULES)}")
-        if not isinstance(self.suicide, bool):
-            raise ValueError(f"suicide: {self.suicide!r} is not True or False")
-        if self.max_moves is not None and not (
-            isinstance(self.max_moves, int | np.integer) and 1 <= self.max_moves < 2**15
-        ):
-            raise ValueError(
-                f"max_moves: {self.max_moves} is not a whole number from 1 to {2**15 - 1}"
-            )
+        checks.check_rules(self)
 
     @property
     def num_points(self) -> int:
@@ -109,6 +94,7 @@ class GameState(flax.struct.PyTreeNode):
     komi: jax.Array  # f32[]: points for White; may differ from game to game
     truncated: jax.Array  # bool[]: ended by the move limit
     past: superko.Past | None  # None under simple ko
+    size: int = flax.struct.field(pytree_node=False)  # static: what it was made for, to check
 
     @property
     def to_play(self) -> jax.Array:
@@ -136,9 +122,11 @@ def init(rules: Rules, komi: Any = 7.0) -> GameState:
     Raises:
       ValueError: a komi that is none (checked when it is concrete).
     """
+    checks.check_komi(komi)
     return GameState(
+        size=rules.size,
         position=empty_position(rules),
-        komi=jnp.asarray(_checked_komi(komi), jnp.float32),
+        komi=jnp.asarray(komi, jnp.float32),
         truncated=jnp.bool_(False),
         past=_new_past(rules),
     )
@@ -148,17 +136,6 @@ def _new_past(rules: Rules) -> superko.Past | None:
     if rules.ko == "simple":
         return None
     return superko.start(rules.layout, rules.move_limit + 1, rules.ko == "situational")
-
-
-def _checked_komi(komi: Any) -> Any:
-    if isinstance(komi, Tracer):
-        return komi
-    value = np.asarray(komi, np.float64)
-    if value.shape != ():
-        raise ValueError(f"komi: shape {value.shape}; init makes one game, so komi is one number")
-    if not is_komi(float(value)):
-        raise ValueError(f"komi: {komi} is not {KOMI_EXPECTED}")
-    return komi
 
 
 def empty_position(rules: Rules) -> Position:
@@ -184,7 +161,13 @@ def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
 
     Returns:
       The game after the move; the same game if it had ended.
+
+    Raises:
+      ValueError: an action that is no integer, a batch, or a game under other rules (shapes and
+        dtypes: nothing is checked at run time).
     """
+    checks.check_state(rules, state)
+    checks.check_action(action)
     ended = state.ended
     moved = play_position(rules, state.position, action)
     position = jax.tree.map(lambda old, new: jnp.where(ended, old, new), state.position, moved)
@@ -304,6 +287,7 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
 
     A pass is always legal; once the game has ended it is the only legal action.
     """
+    checks.check_state(rules, state)
     position = state.position
     points = legal_points(rules, position)
     if state.past is not None:
@@ -365,6 +349,7 @@ def action_mask(rules: Rules, points: bb.Board) -> jax.Array:
 
 def stones(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
+    checks.check_state(rules, state)
     position = state.position
     black = bb.unpack(rules.layout, position.black).astype(jnp.int8)
     white = bb.unpack(rules.layout, position.white).astype(jnp.int8)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
+from gozero.go import checks
 from gozero.go.rules import GameState, Position, Rules
 
 
@@ -29,11 +30,13 @@ def area_difference(rules: Rules, position: Position) -> jax.Array:
 
 def area_score(rules: Rules, state: GameState) -> jax.Array:
     """f32[]: Black's area - White's area - komi. Dead stones count as they stand."""
+    checks.check_state(rules, state)
     return area_difference(rules, state.position).astype(jnp.float32) - state.komi
 
 
 def ownership(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: +1 Black's area, -1 White's, 0 neither; row 0 at the top."""
+    checks.check_state(rules, state)
     black, white = territory(rules, state.position.black, state.position.white)
     owner = bb.unpack(rules.layout, black).astype(jnp.int8) - bb.unpack(rules.layout, white)
     return owner.astype(jnp.int8).reshape(rules.size, rules.size)

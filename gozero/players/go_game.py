@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import scoring, superko
+from gozero.go import checks, scoring, superko
 from gozero.go.rules import (
     GameState,
     Position,
@@ -62,6 +62,7 @@ def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> 
 
     The latest boards, which superko need not look at, are left out on both sides.
     """
+    checks.check_state(rules, state)
     points = legal_points(rules, position)
     if state.past is not None:
         up_to_root = state.position.ply.astype(jnp.int32) + 1

@@ -123,6 +123,7 @@ def test_what_front_ends_ask_first_needs_no_jax():
     assert set(given[3].removeprefix("= ").split("\n")) == {
         *("protocol_version", "name", "version", "known_command", "list_commands", "boardsize"),
         *("clear_board", "komi", "play", "genmove", "undo", "showboard", "final_score", "quit"),
+        *("fixed_handicap", "place_free_handicap", "set_free_handicap"),
     }
     assert given[4:] == [
         *("= true", "=", "=", "="),
@@ -273,7 +274,9 @@ def test_bad_flags(flags, message):
 
 def test_limits_are_those_of_the_rooms_below():
     assert gtp_config.MAX_SIMULATIONS == tree.MAX_VISITS
-    assert all(host_game.roomy_limit(n) < 2**15 for n in range(go.MIN_SIZE, go.MAX_SIZE + 1))
+    assert all(
+        host_game.roomy_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
+    )
 
 
 # --- the board ------------------------------------------------------------------------
