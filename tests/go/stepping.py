@@ -50,9 +50,14 @@ def new_games(rules: go.Rules, count: int, komi: float = 0.0) -> go.GameState:
 
 
 def compare_random_games(
-    rules: go.Rules, num_games: int, num_moves: int, seed: int, extra_turns: float = 0.0
+    rules: go.Rules,
+    num_games: int,
+    num_moves: int,
+    seed: int,
+    extra_turns: float = 0.0,
+    every: int = 1,
 ) -> Counter:
-    """Random games, every position compared; what happened in them is counted.
+    """Random games, every position (or every so manieth) compared; what happened is counted.
 
     A mover keeps the turn with probability `extra_turns`, as GTP allows.
     """
@@ -62,10 +67,9 @@ def compare_random_games(
     states = new_games(rules, num_games)
     games = [ReferenceGame(size, rules.ko, rules.suicide) for _ in range(num_games)]
     mills = [boards.Board(size) for _ in range(num_games)]
-    legal = [game.legal() for game in games]
     counts = Counter()
-    for _ in range(num_moves):
-        actions = [_random_action(rng, mask) for mask in legal]
+    for move in range(num_moves):
+        actions = [_random_action(rng, game) for game in games]
         playing = [game.passes < 2 for game in games]
         for game, mill, action in zip(games, mills, actions, strict=True):
             if game.passes < 2:
@@ -76,10 +80,10 @@ def compare_random_games(
         colours = colours and jnp.array(colours, jnp.int32)
         states, views = step(states, jnp.array(actions, jnp.int32), colours)
         views = {name: np.asarray(x) for name, x in views.items()}
-        for i in np.flatnonzero(playing):
-            legal[i] = games[i].legal()
-            _compare(games[i], mills[i], legal[i], {name: x[i] for name, x in views.items()})
-            counts.update(_bans(games[i], legal[i]), positions=1)
+        for i in np.flatnonzero(playing) if move % every == 0 else ():
+            legal = games[i].legal()
+            _compare(games[i], mills[i], legal, {name: x[i] for name, x in views.items()})
+            counts.update(_bans(games[i], legal), positions=1)
         if not any(playing):
             break
     return counts
@@ -96,9 +100,15 @@ def _play_plain(game: ReferenceGame, mill: boards.Board, action: int) -> Counter
     )
 
 
-def _random_action(rng, legal):
-    points = [p for p, allowed in enumerate(legal[:-1]) if allowed]
-    return rng.choice(points) if points and rng.random() > 0.02 else len(legal) - 1
+def _random_action(rng: random.Random, game: ReferenceGame) -> int:
+    """A legal point, all alike, or now and then a pass."""
+    points = list(range(game.size**2))
+    rng.shuffle(points)
+    if game.passes < 2 and rng.random() > 0.02:
+        point = game.first_legal(points)
+        if point is not None:
+            return point
+    return game.size**2
 
 
 def _play_sgfmill(mill, size, colour, action):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import pytest
 
 from gozero.go import rules as go
+from gozero.go.coords import KO_RULES
 from tests.go.stepping import NO_LIMIT, compare_random_games
 
 # size, ko, suicide, games, moves: one size for each number of rows a word holds, and words of
@@ -53,3 +57,25 @@ def test_superko_holds_when_a_player_moves_twice(size, ko, suicide):
     counts = compare_random_games(rules, 60, 80, seed=size, extra_turns=0.2)
     assert counts["bans"] > 0
     assert not suicide or counts["suicide_bans"] > 0
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_positions_agree():
+    """Sizes 2 to 25, all ko rules, suicide on and off; above 7x7 two of those six, in turn.
+
+    Up to 7x7 every position of a game is compared, above some forty spread over it.
+    """
+    total = Counter()
+    for size in range(2, 26):
+        for i, (ko, suicide) in enumerate(itertools.product(KO_RULES, (False, True))):
+            if size > 7 and (size + i) % 3:
+                continue
+            rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=NO_LIMIT)
+            moves = min(3 * size**2 + 60, NO_LIMIT)
+            games, every = (4000 // moves, 1) if size <= 7 else (2, moves // 40)
+            counts = compare_random_games(rules, games, moves, size, every=every)
+            print(size, ko, suicide, dict(counts), flush=True)
+            total += counts
+    print(dict(total))
+    assert total["positions"] >= 100_000
+    assert min(total[name] for name in ("captures", "suicides", "bans", "suicide_bans")) > 100

@@ -250,8 +250,9 @@ def test_with_to_play_gives_the_turn_without_a_pass():
     jax.tree.map(np.testing.assert_array_equal, same, state)
 
 
-def test_jit_and_vmap_change_nothing():
-    rules = go.Rules(size=4)
+@pytest.mark.parametrize(("ko", "suicide"), [("positional", False), ("situational", True)])
+def test_jit_and_vmap_change_nothing(ko, suicide):
+    rules = go.Rules(size=4, ko=ko, suicide=suicide)
     alone = [go.init(rules, 0.5)]
     actions = [5, 6, 1, 9, 4, 10]
     for action in actions:
@@ -259,7 +260,8 @@ def test_jit_and_vmap_change_nothing():
     step = stepper(rules)
     batch = new_games(rules, 3, 0.5)
     for action in actions:
-        batch, _ = step(batch, jnp.array([action, action, 15]))
+        batch, view = step(batch, jnp.array([action, action, 15]))
     for lane in range(2):
         one = jax.tree.map(lambda x, lane=lane: x[lane], batch)
         jax.tree.map(np.testing.assert_array_equal, one, alone[-1])
+        np.testing.assert_array_equal(view["legal"][lane], go.legal_actions(rules, alone[-1]))

@@ -68,6 +68,11 @@ class ReferenceGame:
             actions = range(self.size * self.size + 1)
         return [self._is_legal(p, repeats) for p in actions]
 
+    def first_legal(self, actions):
+        """The first of the actions that is legal, or None."""
+        repeats = self._repeats()
+        return next((p for p in actions if self._is_legal(p, repeats)), None)
+
     def _is_legal(self, p, repeats):
         if p == self.size * self.size:
             return True
