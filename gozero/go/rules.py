@@ -362,7 +362,8 @@ def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
     Giving the turn away is not a pass: it ends no game, and breaks a row of passes. A ko point
     is banned for the player who has lost the stone there, and he finds it so when the turn
     comes back: it is kept as -2 - ko, which is no point, and NO_POINT stays itself. Under
-    situational superko it is now the new player who was to move on this board.
+    situational superko it is now the new player who was to move on this board. (Simple ko is
+    the ko point alone: one who plays twice running may take off in suicide what he put there.)
     """
     position = state.position
     same = position.to_play == colour
