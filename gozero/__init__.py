@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         stones,
     )
     from gozero.go.scoring import area_score, ownership
+    from gozero.go.setup import from_stones, with_handicap
     from gozero.players.evaluators import Evaluator, network_evaluator, playout_evaluator
     from gozero.players.go_game import go_game
     from gozero.search.game import Evaluation, Game
@@ -36,6 +37,8 @@ _HOME = {
     "stones": "gozero.go.rules",
     "area_score": "gozero.go.scoring",
     "ownership": "gozero.go.scoring",
+    "from_stones": "gozero.go.setup",
+    "with_handicap": "gozero.go.setup",
     "Evaluation": "gozero.search.game",
     "Game": "gozero.search.game",
     "SearchConfig": "gozero.search.search",
@@ -57,6 +60,7 @@ __all__ = [
     "SearchResult",
     "__version__",
     "area_score",
+    "from_stones",
     "go_game",
     "init",
     "legal_actions",
@@ -66,6 +70,7 @@ __all__ = [
     "playout_evaluator",
     "search",
     "stones",
+    "with_handicap",
 ]
 
 

@@ -166,8 +166,9 @@ def test_law_5_the_visit_limit_is_stated_and_checked():
         SearchConfig(num_simulations=trees.MAX_VISITS + 1)
 
 
-def test_law_7_rules_lower_for_every_platform():
-    rules = go.Rules(size=5)
+@pytest.mark.parametrize(("ko", "suicide"), [("positional", False), ("situational", True)])
+def test_law_7_rules_lower_for_every_platform(ko, suicide):
+    rules = go.Rules(size=5, ko=ko, suicide=suicide)
 
     def step(states, actions):
         states = jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions)

@@ -46,7 +46,8 @@ class GameWriter:
         last = game[-1]
         score, truncated = float(last.score), bool(last.truncated)
         rules = self.settings.rules
-        comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, no suicide"
+        suicide = "suicide allowed" if rules.suicide else "no suicide"
+        comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, {suicide}"
         record = sgf.GameRecord(
             size=rules.size,
             komi=self.settings.komi,

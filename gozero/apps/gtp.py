@@ -10,6 +10,7 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from gozero import __version__
@@ -17,7 +18,7 @@ from gozero.apps import flags, gtp_protocol, runtime
 from gozero.apps.gtp_config import GtpConfig
 from gozero.apps.gtp_engine import Engine
 from gozero.apps.gtp_protocol import Command, GtpFailure
-from gozero.go import coords
+from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
@@ -36,6 +37,11 @@ def commands(engine: Engine) -> dict[str, Command]:
         "komi": Command(functools.partial(_komi, engine), "KOMI"),
         "play": Command(functools.partial(_play, engine), "COLOUR VERTEX"),
         "genmove": Command(functools.partial(_genmove, engine), "COLOUR"),
+        "fixed_handicap": Command(functools.partial(_choose, engine, handicap.fixed), "NUMBER"),
+        "place_free_handicap": Command(functools.partial(_choose, engine, handicap.free), "NUMBER"),
+        "set_free_handicap": Command(
+            functools.partial(_set_free_handicap, engine), "VERTEX VERTEX [VERTEX...]"
+        ),
         "undo": Command(functools.partial(_undo, engine)),
         "showboard": Command(lambda: "\n" + engine.board_text()),
         "final_score": Command(engine.score_text),
@@ -114,6 +120,33 @@ def _play(engine: Engine, colour: str, vertex: str) -> str:
 
 def _genmove(engine: Engine, colour: str) -> str:
     return coords.to_gtp(engine.size, engine.genmove(_colour(colour)))
+
+
+def _choose(engine: Engine, placement: Callable[[int, int], list[int]], number: str) -> str:
+    """Place a number of handicap stones where `placement` says, and say where."""
+    if not _WHOLE.fullmatch(number):
+        raise GtpFailure(f"syntax error: {number} is not a number of stones")
+    _must_be_untouched(engine)
+    try:
+        actions = placement(engine.size, int(number))
+    except ValueError as error:
+        raise GtpFailure(f"invalid number of stones: {error}") from error
+    engine.set_handicap(actions)
+    return " ".join(coords.to_gtp(engine.size, action) for action in actions)
+
+
+def _set_free_handicap(engine: Engine, *vertices: str) -> str:
+    _must_be_untouched(engine)
+    try:
+        engine.set_handicap([coords.from_gtp(engine.size, vertex[:20]) for vertex in vertices])
+    except ValueError as error:
+        raise GtpFailure(f"bad vertex list: {error}") from error
+    return ""
+
+
+def _must_be_untouched(engine: Engine) -> None:
+    if not engine.untouched:
+        raise GtpFailure("board not empty")
 
 
 def _undo(engine: Engine) -> str:

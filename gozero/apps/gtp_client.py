@@ -8,6 +8,7 @@ import queue
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from typing import IO, NamedTuple, cast
 
 from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
@@ -180,6 +181,7 @@ def play_game(
     komi: float = 7.0,
     max_moves: int | None = None,
     ko: str = "positional",
+    handicap: Sequence[int] = (),
 ) -> GameRecord:
     """Referee one game: our rules keep the board, decide what is legal, and count the area.
 
@@ -190,19 +192,25 @@ def play_game(
     Args:
       black, white: the engines; their boards are cleared.
       size, komi, ko: the game's rules; the engines are told the first two.
+      handicap: Black's handicap stones, 2 or more points; White begins. Engines are told with
+        set_free_handicap.
       max_moves: the move limit; None for one that real games do not meet.
 
     Raises:
-      GtpError: an engine refuses the board size, the komi, or to clear its board.
+      GtpError: an engine refuses the board size, the komi, the handicap, or to clear its board.
       EngineFailed: one died, hung or talked nonsense.
       ValueError: a size, komi or ko that our rules refuse.
     """
     players = (black, white)
     limit = roomy_limit(size) if max_moves is None else max_moves
     rules = Rules(size=size, ko=ko, max_moves=limit)
-    game = HostGame(rules, komi)
+    game = HostGame(rules, komi, handicap)
+    setup = [f"boardsize {size}", "clear_board", f"komi {komi:g}"]
+    if handicap:
+        vertices = (coords.to_gtp(size, action) for action in handicap)
+        setup.append(f"set_free_handicap {' '.join(vertices)}")
     for player in players:
-        for command in (f"boardsize {size}", "clear_board", f"komi {komi:g}"):
+        for command in setup:
             player.send(command)
     verdict = None
     while verdict is None and not game.ended:
@@ -214,6 +222,8 @@ def play_game(
         komi=komi,
         moves=tuple(game.moves),
         result=verdict.result,
+        black_stones=tuple(sorted(handicap)),
+        handicap=len(handicap),
         black=black.name,
         white=white.name,
         comment=verdict.comment,

@@ -7,7 +7,7 @@ import pathlib
 from typing import Literal
 
 from gozero.apps.flags import check_seed
-from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
 MAX_SIMULATIONS = 131_070
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
@@ -18,13 +18,17 @@ class GtpConfig:
     """Play Go over GTP, on standard input and output."""
 
     size: int = 9
-    """Board size at the start, 2 to 19; boardsize changes it."""
+    """Board size at the start, 2 to 25; boardsize changes it."""
 
     komi: float = 7.0
     """Points for White at the start, a multiple of 0.5; komi changes it."""
 
-    ko: Literal["simple", "positional"] = "positional"
-    """Which repeated boards are illegal: that of two moves ago, or any earlier one."""
+    ko: Literal["simple", "positional", "situational"] = "positional"
+    """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier
+    one with the same player to move."""
+
+    suicide: bool = False
+    """Whether a play may remove its own chain; never a single stone."""
 
     evaluator: Literal["network", "playout"] = "playout"
     """What judges a position: a network, or uniform playouts."""
@@ -43,8 +47,8 @@ class GtpConfig:
             raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
         if not is_komi(self.komi):
             raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
-        if self.ko not in ("simple", "positional"):
-            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use 'simple' or 'positional'")
+        if self.ko not in KO_RULES:
+            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use one of {', '.join(KO_RULES)}")
         if self.evaluator not in ("network", "playout"):
             raise ValueError(f"evaluator: {self.evaluator!r} is not 'network' or 'playout'")
         if self.weights is not None and self.evaluator != "network":

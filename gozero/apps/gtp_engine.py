@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gozero.apps import render
 from gozero.apps.gtp_config import GtpConfig
-from gozero.go import coords
+from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Engine:
     def __init__(self, config: GtpConfig):
         self.config = config
         self.size, self.komi = config.size, config.komi
+        self.handicap: tuple[int, ...] = ()
         self._game: HostGame | None = None
         self._searchers: dict[int, Searcher] = {}
         self._num_searches = 0
@@ -40,8 +41,9 @@ class Engine:
             from gozero.go.rules import Rules
 
             limit = host_game.roomy_limit(self.size)
-            rules = Rules(size=self.size, ko=self.config.ko, max_moves=limit)
-            self._game = host_game.HostGame(rules, self.komi)
+            config = self.config
+            rules = Rules(self.size, config.ko, config.suicide, max_moves=limit)
+            self._game = host_game.HostGame(rules, self.komi, self.handicap)
         return self._game
 
     @property
@@ -72,7 +74,22 @@ class Engine:
 
     def clear(self) -> None:
         """The empty board, Black to play; the komi stays."""
-        self._game = None
+        self._game, self.handicap = None, ()
+
+    @property
+    def untouched(self) -> bool:
+        """Nothing has been played or placed since the board was cleared."""
+        return not self.handicap and (self._game is None or not self._game.moves)
+
+    def set_handicap(self, actions: list[int]) -> None:
+        """Black's handicap stones on an untouched board, White to play; the komi stays.
+
+        Raises:
+          ValueError: points that are no free handicap.
+        """
+        handicap.check_free(self.size, actions)
+        self.clear()
+        self.handicap = tuple(actions)
 
     def set_komi(self, komi: float) -> None:
         """Points for White from now on.

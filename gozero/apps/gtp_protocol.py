@@ -5,6 +5,7 @@ Specification: https://www.lysator.liu.se/~gunnar/gtp/ (Farnebäck, draft 2 of v
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ class Command(NamedTuple):
     """A command: what runs it, and the arguments it takes.
 
     `run` gets the arguments as strings and returns the answer's text; it raises `GtpFailure`.
-    `usage` names the arguments: ``COLOUR VERTEX``, those in square brackets may be left out.
+    `usage` names the arguments: ``COLOUR VERTEX``, those in square brackets may be left out,
+    and one with dots may be repeated.
     """
 
     run: Callable[..., str]
@@ -124,6 +126,7 @@ def _run(table: Mapping[str, Command], request: Request) -> str:
     command = table[request.name]
     words = command.usage.split()
     needed = sum(not word.startswith("[") for word in words)
-    if not needed <= len(request.arguments) <= len(words):
+    most = math.inf if "..." in command.usage else len(words)
+    if not needed <= len(request.arguments) <= most:
         raise GtpFailure(f"syntax error: expected {' '.join([request.name, *words])}")
     return command.run(*request.arguments)

@@ -6,13 +6,14 @@ GTP and referees play through this. Each move is one compiled call on the device
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import coords, scoring
+from gozero.go import coords, scoring, setup
 from gozero.go import rules as go
 from gozero.go.rules import GameState, Position, Rules
 
@@ -33,17 +34,20 @@ class HostGame:
 
     Attributes:
       rules: the rules.
-      moves: (colour, action) of each move so far.
+      handicap: the points of Black's handicap stones; with any, White begins.
+      moves: (colour, action) of each move so far; handicap stones are none.
 
     After two passes the game is over, but may be gone on with: a play is accepted, and the
     game is over again after two more passes. At the move limit only passes are accepted.
     """
 
-    def __init__(self, rules: Rules, komi: float = 7.0):
+    def __init__(self, rules: Rules, komi: float = 7.0, handicap: Sequence[int] = ()):
         self.rules = rules
+        self.handicap = tuple(handicap)
         self.moves: list[tuple[int, int]] = []
         self._before: list[Position] = []  # the position before each move
-        self._state = go.init(rules, komi)
+        start = setup.with_handicap(rules, handicap, komi) if handicap else go.init(rules, komi)
+        self._state = start
 
     @property
     def state(self) -> GameState:
@@ -114,7 +118,9 @@ class HostGame:
         # The past is indexed by ply: what it holds beyond the position's ply does not count.
         position = self._before.pop()
         truncated = int(position.ply) >= self.rules.move_limit and int(position.passes) < 2
-        self._state = self._state.replace(position=position, truncated=jnp.bool_(truncated))
+        state = self._state.replace(position=position, truncated=jnp.bool_(truncated))
+        # The past may still say that the turn was given away before the move.
+        self._state = go.with_to_play(state, position.to_play)
 
     def stones(self) -> np.ndarray:
         """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
@@ -132,7 +138,8 @@ def _attempt(
     """(the game after the move, verdict i32[]); the first means nothing unless it is legal."""
     is_pass = action == rules.pass_action
     over = state.terminated
-    position = go.with_to_play(state, colour).position
+    state = go.with_to_play(state, colour)
+    position = state.position
     # A pass on a game that is over leaves it over; anything else goes on with it.
     passes = jnp.where(over, is_pass.astype(jnp.int8), position.passes)
     at_limit = position.ply >= rules.move_limit
@@ -143,13 +150,13 @@ def _attempt(
 def _verdict(rules: Rules, state: GameState, action: jax.Array, is_pass: jax.Array) -> jax.Array:
     lay, position = rules.layout, state.position
     occupied = bb.unpack(lay, bb.union(position.black, position.white))
-    no_suicide = go.legal_points(rules, position.replace(ko=jnp.int16(bb.NO_POINT)))
+    not_suicide = go.legal_points(rules, position.replace(ko=jnp.int16(bb.NO_POINT)))
     point = jnp.minimum(action, rules.num_points - 1)
     tests = [
         (is_pass, _LEGAL),
         (state.truncated, _AT_LIMIT),
         (occupied[point], _OCCUPIED),
-        (~bb.unpack(lay, no_suicide)[point], _SUICIDE),
+        (~bb.unpack(lay, not_suicide)[point], _SUICIDE),
         (point == position.ko, _KO),
         (~go.legal_actions(rules, state)[point], _SUPERKO),
     ]

@@ -28,7 +28,7 @@ class SelfPlayFlags:
     """Play games of Go against itself, in lockstep, and write them down."""
 
     size: int = 9
-    """Points on a side, 2 to 19."""
+    """Points on a side, 2 to 25."""
     games: int = 64
     """Games to play."""
     simulations: int = 64
@@ -41,8 +41,10 @@ class SelfPlayFlags:
     """The network's weights, a .npz with its .json beside it; without them they are random."""
     komi: float = 7.0
     """Points for White, a multiple of 0.5."""
-    ko: Literal["simple", "positional"] = "positional"
-    """The ko rule: simple ko, or positional superko."""
+    ko: Literal["simple", "positional", "situational"] = "positional"
+    """The ko rule: simple ko, or positional or situational superko."""
+    suicide: bool = False
+    """Whether a play may remove its own chain; never a single stone."""
     max_moves: int | None = None
     """The move limit; 2 * size^2 without it. A game it ends is scored as it stands."""
     temperature_moves: int = 16
@@ -92,7 +94,9 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
     Raises:
       ValueError: naming the flag, what it was and what is allowed.
     """
-    rules = Rules(size=config.size, ko=config.ko, max_moves=config.max_moves)
+    rules = Rules(
+        size=config.size, ko=config.ko, suicide=config.suicide, max_moves=config.max_moves
+    )
     evaluator = make_evaluator(rules, config.evaluator, config.weights, config.seed)
     settings = selfplay.SelfPlayConfig(
         rules=rules,

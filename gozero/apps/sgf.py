@@ -1,4 +1,4 @@
-"""Games as SGF files: FF[4], the main line, from the empty board."""
+"""Games as SGF files: FF[4], the main line, from the empty board or stones set up at its root."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class GameRecord:
       komi: points for White.
       moves: (colour, action) of each move: 0 Black, 1 White; row-major from the top left,
         size * size the pass.
+      black_stones, white_stones: the points of stones on the board before the first move.
+      handicap: how many of them are handicap stones, as SGF's HA has it; 0 for none.
       result: ``B+3.5``, ``W+R``, ``0`` for a draw, ``?`` if unknown.
       black, white: the players' names.
       rules: what the rules are called, as SGF's RU has it.
@@ -52,6 +54,9 @@ class GameRecord:
     rules: str = "Chinese"
     comment: str = ""
     move_comments: tuple[str, ...] = ()
+    black_stones: tuple[int, ...] = ()
+    white_stones: tuple[int, ...] = ()
+    handicap: int = 0
 
     def __post_init__(self):
         if not MIN_SIZE <= self.size <= MAX_SIZE:
@@ -64,6 +69,17 @@ class GameRecord:
                     f"moves: move {number} is {(colour, action)}; expected a colour 0 or 1 and "
                     f"an action from 0 to {self.size**2}"
                 )
+        placed = self.black_stones + self.white_stones
+        if len(set(placed)) != len(placed) or not all(0 <= p < self.size**2 for p in placed):
+            raise ValueError(
+                f"black_stones, white_stones: {placed}; expected different points from 0 to "
+                f"{self.size**2 - 1}"
+            )
+        if self.handicap < 0 or self.handicap == 1 or self.handicap > len(self.black_stones):
+            raise ValueError(
+                f"handicap: {self.handicap} is not 0, or from 2 to the "
+                f"{len(self.black_stones)} black stones set up"
+            )
         if len(self.move_comments) not in (0, len(self.moves)):
             raise ValueError(
                 f"move_comments: {len(self.move_comments)} comments for {len(self.moves)} moves"
@@ -80,6 +96,13 @@ def to_sgf(record: GameRecord) -> str:
     for name, text in {**texts, "RE": record.result}.items():
         if text:
             root.set(name, text)
+    if record.handicap:
+        root.set("HA", record.handicap)
+    for name, points in (("AB", record.black_stones), ("AW", record.white_stones)):
+        if points:
+            root.set_raw_list(
+                name, [coords.to_sgf(record.size, p).encode() for p in sorted(points)]
+            )
     comments = record.move_comments or ("",) * len(record.moves)
     node = root
     for (colour, action), comment in zip(record.moves, comments, strict=True):
@@ -103,7 +126,7 @@ def read(source: pathlib.Path | str | bytes) -> GameRecord:
 
     Raises:
       ValueError: a file that cannot be read, is no SGF of Go, is damaged, has stones set up
-        beforehand, or a board that the rules do not play.
+        after its root, or a board that the rules do not play.
     """
     where = "sgf" if isinstance(source, bytes) else f"sgf {source}"
     try:
@@ -126,6 +149,7 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
     if kind != "1":
         raise ValueError(f"GM[{kind}] is another game than Go, which is GM[1]")
     moves, comments = _moves(size, nodes)
+    black_stones, white_stones = _setup(size, root)
     return GameRecord(
         size=size,
         komi=_komi(root),
@@ -136,7 +160,26 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
         rules=_text(root, "RU"),
         comment="" if _has_move(root) else _text(root, "C"),
         move_comments=comments if any(comments) else (),
+        black_stones=black_stones,
+        white_stones=white_stones,
+        handicap=_handicap(root, len(black_stones)),
     )
+
+
+def _setup(size: int, root: sgfmill.Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The points of AB and of AW."""
+    black, white, _ = root.get_setup_stones()
+    # sgfmill counts rows from the bottom.
+    numbers = [sorted((size - 1 - row) * size + col for row, col in x) for x in (black, white)]
+    return tuple(numbers[0]), tuple(numbers[1])
+
+
+def _handicap(root: sgfmill.Node, black_stones: int) -> int:
+    """HA; 0 where it is missing, or where the stones that it counts are not set up but played."""
+    text = _raw(root, "HA", "0")
+    if not text.isdigit():
+        raise ValueError(f"HA[{text}] is not a number of stones")
+    return int(text) if 2 <= int(text) <= black_stones else 0
 
 
 def _moves(
@@ -144,11 +187,11 @@ def _moves(
 ) -> tuple[tuple[tuple[int, int], ...], tuple[str, ...]]:
     """((colour, action) of each move, the comment of each move)."""
     moves, comments = [], []
-    for node in nodes:
-        if node.has_setup_stones():
+    for i, node in enumerate(nodes):
+        if node.has_setup_stones() and (i > 0 or node.has_property("AE")):
             raise ValueError(
-                f"stones are set up (AB, AW or AE) after move {len(moves)}; "
-                "only games from the empty board can be read"
+                f"stones are set up or removed (AB, AW or AE) after move {len(moves)}; "
+                "only a first node that sets up stones can be read"
             )
         if not _has_move(node):
             continue

@@ -1,4 +1,4 @@
-"""What host code says of the game without JAX: names of points, sizes, komi, results.
+"""What host code says of the game without JAX: names of points, sizes, ko rules, komi, results.
 
 Points: action <-> (row, col) <-> GTP vertex <-> SGF point.
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 
-MIN_SIZE, MAX_SIZE = 2, 19
+MIN_SIZE, MAX_SIZE = 2, 25
 """Board sizes that can be played; here so that host code can check one without JAX."""
+
+KO_RULES = ("simple", "positional", "situational")
 
 MAX_KOMI = 1000
 KOMI_EXPECTED = f"a multiple of 0.5 from -{MAX_KOMI} to {MAX_KOMI}"

@@ -1,4 +1,4 @@
-"""The rules of Go for one game: area scoring, simple ko or positional superko, no suicide.
+"""The rules of Go for one game: area scoring, three ko rules, suicide forbidden or allowed.
 
 A `Position` is what a move needs: stones, the chains in atari, the ko point, whose turn.
 A `GameState` adds what the whole game needs: komi and the past boards that superko bans.
@@ -20,14 +20,11 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from gozero.go import bitboard as bb
-from gozero.go import fusion, superko
-from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.go import checks, fusion, superko
 
 BLACK, WHITE = 0, 1
-KO_RULES = ("simple", "positional", "situational")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +32,13 @@ class Rules:
     """Static rules of a game; hashable, so they can be a static argument of ``jax.jit``.
 
     Attributes:
-      size: points on a side, 2 to 19.
-      ko: "simple" (a move may not recreate the board two plies back) or "positional"
-        (nor any earlier board of the game).
-      suicide: whether a play may remove its own stones; only False for now.
+      size: points on a side, 2 to 25.
+      ko: "simple" (a play may not recreate the board two plies back), "positional" (nor any
+        earlier board of the game) or "situational" (nor any earlier board with the same player
+        to move). A pass recreates what it likes.
+      suicide: whether a play that leaves its own chain without liberties is legal and removes
+        that chain. A stone may not be played to remove itself alone, for that would be a pass
+        (and many points would recreate the board it was played on).
       max_moves: the move limit, passes included; None for 2 * size^2.
 
     Raises:
@@ -51,22 +51,7 @@ class Rules:
     max_moves: int | None = None
 
     def __post_init__(self):
-        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
-            raise ValueError(f"size: {self.size!r} is not a whole number")
-        if not MIN_SIZE <= self.size <= MAX_SIZE:
-            raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
-        if self.ko not in KO_RULES:
-            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use 'simple' or 'positional'")
-        if self.ko == "situational":
-            raise ValueError("ko: 'situational' is not there yet; use 'simple' or 'positional'")
-        if self.suicide:
-            raise ValueError("suicide: True is not there yet; use suicide=False")
-        if self.max_moves is not None and not (
-            isinstance(self.max_moves, int | np.integer) and 1 <= self.max_moves < 2**15
-        ):
-            raise ValueError(
-                f"max_moves: {self.max_moves} is not a whole number from 1 to {2**15 - 1}"
-            )
+        checks.check_rules(self)
 
     @property
     def num_points(self) -> int:
@@ -109,6 +94,7 @@ class GameState(flax.struct.PyTreeNode):
     komi: jax.Array  # f32[]: points for White; may differ from game to game
     truncated: jax.Array  # bool[]: ended by the move limit
     past: superko.Past | None  # None under simple ko
+    size: int = flax.struct.field(pytree_node=False)  # static: what it was made for, to check
 
     @property
     def to_play(self) -> jax.Array:
@@ -136,23 +122,20 @@ def init(rules: Rules, komi: Any = 7.0) -> GameState:
     Raises:
       ValueError: a komi that is none (checked when it is concrete).
     """
+    checks.check_komi(komi)
     return GameState(
+        size=rules.size,
         position=empty_position(rules),
-        komi=jnp.asarray(_checked_komi(komi), jnp.float32),
+        komi=jnp.asarray(komi, jnp.float32),
         truncated=jnp.bool_(False),
-        past=None if rules.ko == "simple" else superko.start(rules.layout, rules.move_limit + 1),
+        past=_new_past(rules),
     )
 
 
-def _checked_komi(komi: Any) -> Any:
-    if isinstance(komi, Tracer):
-        return komi
-    value = np.asarray(komi, np.float64)
-    if value.shape != ():
-        raise ValueError(f"komi: shape {value.shape}; init makes one game, so komi is one number")
-    if not is_komi(float(value)):
-        raise ValueError(f"komi: {komi} is not {KOMI_EXPECTED}")
-    return komi
+def _new_past(rules: Rules) -> superko.Past | None:
+    if rules.ko == "simple":
+        return None
+    return superko.start(rules.layout, rules.move_limit + 1, rules.ko == "situational")
 
 
 def empty_position(rules: Rules) -> Position:
@@ -178,14 +161,22 @@ def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
 
     Returns:
       The game after the move; the same game if it had ended.
+
+    Raises:
+      ValueError: an action that is no integer, a batch, or a game under other rules (shapes and
+        dtypes: nothing is checked at run time).
     """
+    checks.check_state(rules, state)
+    checks.check_action(action)
     ended = state.ended
     moved = play_position(rules, state.position, action)
     position = jax.tree.map(lambda old, new: jnp.where(ended, old, new), state.position, moved)
     past = state.past
     if past is not None:
         # Board `ply` is the present one: where the game had ended this rewrites what is there.
-        past = superko.record(rules.layout, past, position.ply, position.black, position.white)
+        past = superko.record(
+            rules.layout, past, position.ply, position.black, position.white, position.to_play
+        )
     over_limit = (position.ply >= rules.move_limit) & (position.passes < 2)
     return state.replace(position=position, past=past, truncated=over_limit)
 
@@ -208,7 +199,7 @@ def play_position(rules: Rules, position: Position, action: jax.Array) -> Positi
     placed = bb.at(lay, action)
     own, opponent = own_and_opponent(position)
     own, opponent, atari, captured, lone = _place(
-        lay, placed, bb.union(own, placed), opponent, position.atari
+        rules, placed, bb.union(own, placed), opponent, position.atari
     )
 
     ko = jnp.where(lone & (bb.count(captured) == 1), bb.point_of(lay, captured), bb.NO_POINT)
@@ -223,13 +214,14 @@ def play_position(rules: Rules, position: Position, action: jax.Array) -> Positi
     )
 
 
-def _place(lay: bb.Layout, placed: bb.Board, own: bb.Board, opponent: bb.Board, atari: bb.Board):
+def _place(rules: Rules, placed: bb.Board, own: bb.Board, opponent: bb.Board, atari: bb.Board):
     """The board after a stone: (own, opponent, atari, captured, lone).
 
     `own` holds the placed stone already; `placed` is empty for a pass, and then nothing
     changes. `lone`: the stone joined no other and has one liberty, which makes a capture of
     one stone a ko.
     """
+    lay = rules.layout
     own_east, own_south = bb.joints(lay, own)
     their_east, their_south = bb.joints(lay, opponent)
     joined = (bb.union(own_east, their_east), bb.union(own_south, their_south))
@@ -246,33 +238,44 @@ def _place(lay: bb.Layout, placed: bb.Board, own: bb.Board, opponent: bb.Board, 
     chains = bb.flood(lay, seeds, joined)
 
     opponent = bb.difference(opponent, captured)
-    flags = _chain_flags(lay)(own, opponent, placed, chains)
+    flags = _chain_flags(rules)(own, opponent, placed, chains)
     has = lambda flag: (flags & np.uint32(1 << flag)) != 0
     own_chain, freed_chains = bb.intersection(chains[0], own), bb.intersection(chains[1], own)
     gone = bb.union_all([captured, own_chain, freed_chains])
     after = [bb.difference(atari, gone), bb.keep(has(_OWN_IN_ATARI), own_chain)]
     for side, chain in enumerate(chains):
         after.append(bb.keep(has(side), bb.intersection(chain, opponent)))
-    return own, opponent, bb.union_all(after), captured, has(_OWN_IN_ATARI) & has(_ALONE)
+    atari = bb.union_all(after)
+    if rules.suicide:
+        removed = bb.keep(has(_OWN_DEAD), own_chain)
+        own = bb.difference(own, removed)
+        # Nothing was captured, so each enemy chain beside it had a liberty and has one more now.
+        beside = bb.intersection(bb.neighbours(lay, removed), opponent)
+        atari = bb.difference(atari, bb.flood(lay, [beside], (their_east, their_south))[0])
+    return own, opponent, atari, captured, has(_OWN_IN_ATARI) & has(_ALONE)
 
 
-_OWN_IN_ATARI, _ALONE = 4, 5  # bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari
+# Bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari, the last is suicide's.
+_OWN_IN_ATARI, _ALONE, _OWN_DEAD = 4, 5, 6
 
 
 @functools.cache
-def _chain_flags(lay: bb.Layout):
-    """What every word of the new atari set depends on, as one word behind a fusion wall."""
+def _chain_flags(rules: Rules):
+    """What every word of the new board depends on, as one word behind a fusion wall."""
+    lay = rules.layout
 
     def flags(own: bb.Board, opponent: bb.Board, placed: bb.Board, chains) -> jax.Array:
         vacant = bb.complement(lay, bb.union(own, opponent))
 
-        def in_atari(chain):
-            return bb.count(bb.intersection(bb.neighbours(lay, chain), vacant)) == 1
+        def num_liberties(chain):
+            return bb.count(bb.intersection(bb.neighbours(lay, chain), vacant))
 
         own_chain = bb.intersection(chains[0], own)
-        bits = [in_atari(bb.intersection(chain, opponent)) for chain in chains]
-        bits.append(in_atari(own_chain))
+        bits = [num_liberties(bb.intersection(chain, opponent)) == 1 for chain in chains]
+        bits.append(num_liberties(own_chain) == 1)
         bits.append(~bb.any_of(bb.difference(own_chain, placed)))
+        if rules.suicide:
+            bits.append(num_liberties(own_chain) == 0)
         shifted = [bit.astype(jnp.uint32) << np.uint32(i) for i, bit in enumerate(bits)]
         return functools.reduce(lambda x, y: x | y, shifted)
 
@@ -284,6 +287,7 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
 
     A pass is always legal; once the game has ended it is the only legal action.
     """
+    checks.check_state(rules, state)
     position = state.position
     points = legal_points(rules, position)
     if state.past is not None:
@@ -292,34 +296,50 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
 
 
 def _banned_in_game(rules: Rules, past: superko.Past, position: Position) -> bb.Board:
-    """Superko's points: every past board but the last two counts.
-
-    The present board lacks no stone of the mover, and the one before it is the ko point's.
-    """
     return superko.banned_by_past(
         rules.layout,
         past,
-        position.ply.astype(jnp.int32) - 1,
+        num_past(rules, position.ply.astype(jnp.int32)),
         position.black,
         position.white,
         position.to_play,
+        suicide_points(rules, position),
     )
+
+
+def num_past(rules: Rules, ply: jax.Array) -> jax.Array:
+    """i32[]: how many boards superko looks at when `ply` moves have been played.
+
+    The present board lacks no stone of the mover, and the one before it is the ko point's.
+    With suicide, a player who has the turn twice in a row could recreate that one otherwise:
+    he plays back what his suicide took off, or takes off in suicide what he has just played.
+    """
+    return ply if rules.suicide else ply - 1
 
 
 def legal_points(rules: Rules, position: Position) -> bb.Board:
     """The points where a play is legal under simple ko.
 
     An empty point is legal if it has an empty neighbour, joins an own chain with a liberty
-    to spare, or captures: dilate(empty | own not in atari | opponent in atari).
+    to spare, or captures: dilate(empty | own not in atari | opponent in atari). If suicide is
+    allowed, any own neighbour will do.
     """
     lay = rules.layout
     own, opponent = own_and_opponent(position)
     vacant = bb.complement(lay, bb.union(own, opponent))
-    support = bb.union_all(
-        [vacant, bb.difference(own, position.atari), bb.intersection(opponent, position.atari)]
-    )
+    joins = own if rules.suicide else bb.difference(own, position.atari)
+    support = bb.union_all([vacant, joins, bb.intersection(opponent, position.atari)])
     playable = bb.intersection(vacant, bb.neighbours(lay, support))
     return bb.difference(playable, bb.at(lay, position.ko))
+
+
+def suicide_points(rules: Rules, position: Position) -> bb.Board | None:
+    """The points of `legal_points` where a play is suicide; None if that is not allowed."""
+    if not rules.suicide:
+        return None
+    without = dataclasses.replace(rules, suicide=False)
+    # The ko point captures, so it is among neither and the difference is of suicides only.
+    return bb.difference(legal_points(rules, position), legal_points(without, position))
 
 
 def action_mask(rules: Rules, points: bb.Board) -> jax.Array:
@@ -329,6 +349,7 @@ def action_mask(rules: Rules, points: bb.Board) -> jax.Array:
 
 def stones(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
+    checks.check_state(rules, state)
     position = state.position
     black = bb.unpack(rules.layout, position.black).astype(jnp.int8)
     white = bb.unpack(rules.layout, position.white).astype(jnp.int8)
@@ -340,7 +361,9 @@ def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
 
     Giving the turn away is not a pass: it ends no game, and breaks a row of passes. A ko point
     is banned for the player who has lost the stone there, and he finds it so when the turn
-    comes back: it is kept as -2 - ko, which is no point, and NO_POINT stays itself.
+    comes back: it is kept as -2 - ko, which is no point, and NO_POINT stays itself. Under
+    situational superko it is now the new player who was to move on this board. (Simple ko is
+    the ko point alone: one who plays twice running may take off in suicide what he put there.)
     """
     position = state.position
     same = position.to_play == colour
@@ -349,4 +372,7 @@ def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
         passes=jnp.where(same, position.passes, jnp.int8(0)),
         to_play=jnp.asarray(colour, jnp.int8),
     )
-    return state.replace(position=turned)
+    past = state.past
+    if past is not None:
+        past = superko.record_turn(past, position.ply, turned.to_play)
+    return state.replace(position=turned, past=past)

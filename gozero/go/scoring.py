@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
+from gozero.go import checks
 from gozero.go.rules import GameState, Position, Rules
 
 
@@ -29,6 +30,7 @@ def area_difference(rules: Rules, position: Position) -> jax.Array:
 
 def area_score(rules: Rules, state: GameState) -> jax.Array:
     """f32[]: Black's area - White's area - komi. Dead stones count as they stand."""
+    checks.check_state(rules, state)
     return area_difference(rules, state.position).astype(jnp.float32) - state.komi
 
 
@@ -41,4 +43,5 @@ def owners(rules: Rules, black: bb.Board, white: bb.Board) -> jax.Array:
 
 def ownership(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: `owners` of a game's board as it stands."""
+    checks.check_state(rules, state)
     return owners(rules, state.position.black, state.position.white)

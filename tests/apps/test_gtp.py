@@ -16,7 +16,7 @@ from gozero.go import rules as go
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.search import tree
-from tests.reference.go import ReferenceGame
+from tests.reference.go import BLACK, ReferenceGame
 
 SMALL = gtp.GtpConfig(size=5, simulations=16, seed=3)
 ANSWER = re.compile(r"[=?]\d*(?: ?[^\n]+)?(?:\n[^\n]+)*\n\n")
@@ -123,6 +123,7 @@ def test_what_front_ends_ask_first_needs_no_jax():
     assert set(given[3].removeprefix("= ").split("\n")) == {
         *("protocol_version", "name", "version", "known_command", "list_commands", "boardsize"),
         *("clear_board", "komi", "play", "genmove", "undo", "showboard", "final_score", "quit"),
+        *("fixed_handicap", "place_free_handicap", "set_free_handicap"),
     }
     assert given[4:] == [
         *("= true", "=", "=", "="),
@@ -135,10 +136,10 @@ def test_what_front_ends_ask_first_needs_no_jax():
 @pytest.mark.parametrize(
     ("script", "last"),
     [
-        ("boardsize 20", "? unacceptable size: 20 is not from 2 to 19"),
-        ("boardsize -1", "? unacceptable size: -1 is not from 2 to 19"),
+        ("boardsize 26", "? unacceptable size: 26 is not from 2 to 25"),
+        ("boardsize -1", "? unacceptable size: -1 is not from 2 to 25"),
         ("boardsize 9 13", "? unacceptable size: only square boards can be played"),
-        ("boardsize nine", "? syntax error: expected a whole number from 2 to 19"),
+        ("boardsize nine", "? syntax error: expected a whole number from 2 to 25"),
         ("komi 6.3", "? syntax error: komi 6.3 is not a multiple of 0.5 from -1000 to 1000"),
         ("komi inf", "? syntax error: komi inf is not a multiple of 0.5 from -1000 to 1000"),
         ("komi 1e300", "? syntax error: komi 1e+300 is not a multiple of 0.5 from -1000 to 1000"),
@@ -256,10 +257,10 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"size": 25}, "size: 25 is not a board size from 2 to 19"),
+        ({"size": 26}, "size: 26 is not a board size from 2 to 25"),
         ({"komi": 6.3}, "komi: 6.3"),
         ({"komi": float("inf")}, "komi: inf"),
-        ({"ko": "situational"}, "ko: 'situational'"),
+        ({"ko": "super"}, "ko: 'super'"),
         ({"evaluator": "guess"}, "evaluator: 'guess'"),
         ({"weights": "x.npz"}, "playouts take none"),
         ({"simulations": 0}, "simulations: 0 is not from 1"),
@@ -273,35 +274,50 @@ def test_bad_flags(flags, message):
 
 def test_limits_are_those_of_the_rooms_below():
     assert gtp_config.MAX_SIMULATIONS == tree.MAX_VISITS
-    assert all(host_game.roomy_limit(n) < 2**15 for n in range(go.MIN_SIZE, go.MAX_SIZE + 1))
+    assert all(
+        host_game.roomy_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
+    )
 
 
 # --- the board ------------------------------------------------------------------------
 
 
-def play_beside_reference(size: int, ko: str, seed: int) -> set[str]:
-    """The reasons of every refusal in a random game, each checked with the reference."""
-    rng, reasons = random.Random(seed), set()
-    game, reference = host_game.HostGame(go.Rules(size, ko)), ReferenceGame(size, ko)
+def play_beside_reference(rules: go.Rules, seed: int) -> set[str]:
+    """The reasons of every refusal in a random game, each checked with the reference.
+
+    Some moves are out of turn, and some are taken back and played anew.
+    """
+    rng, reasons, size = random.Random(seed), set(), rules.size
+    game = host_game.HostGame(rules)
+    reference = ReferenceGame(size, rules.ko, rules.suicide)
     while not game.ended:
+        if rng.random() < 0.1 and rules.ko != "simple":
+            reference.give_turn(-reference.to_play)
+        colour = 0 if reference.to_play == BLACK else 1
         legal = reference.legal()
         for point in (p for p in range(size * size) if not legal[p]):
             with pytest.raises(host_game.IllegalMove) as refusal:
-                game.play(game.to_play, point)
+                game.play(colour, point)
             reasons.add(str(refusal.value).partition(" ")[2])
         points = [p for p in range(size * size) if legal[p]]
         action = rng.choice(points) if points and rng.random() < 0.97 else size * size
-        game.play(game.to_play, action)
+        if rng.random() < 0.2:
+            game.play(colour, action)
+            game.undo()
+        game.play(colour, action)
         reference.play(action)
         assert game.stones().ravel().tolist() == reference.board
     assert game.score() + 7 == reference.area()
     return reasons
 
 
-@pytest.mark.parametrize("ko", ["simple", "positional"])
-def test_every_refusal_is_the_references(ko):
-    reasons = set.union(*(play_beside_reference(3 + seed % 2, ko, seed) for seed in range(16)))
-    superko = {"would recreate an earlier position (superko)"} if ko == "positional" else set()
+@pytest.mark.parametrize(
+    ("ko", "suicide"), [("simple", False), ("positional", False), ("situational", True)]
+)
+def test_every_refusal_is_the_references(ko, suicide):
+    every_rules = [go.Rules(size, ko, suicide) for size in (3, 4)]
+    reasons = set.union(*(play_beside_reference(every_rules[i % 2], i) for i in range(16)))
+    superko = set() if ko == "simple" else {"would recreate an earlier position (superko)"}
     assert reasons == {"is occupied", "is suicide", "retakes a ko"} | superko
 
 

@@ -85,11 +85,12 @@ def test_what_other_programs_write():
     [
         (b"", "no SGF"),
         (b"(;SZ[9];B[aa]", "unexpected end"),
-        (b"(;SZ[9];AB[aa];B[bb])", "stones are set up .* after move 0"),
-        (b"(;SZ[9]AW[aa])", "set up"),
+        (b"(;SZ[9];AB[aa];B[bb])", "set up or removed .* after move 0"),
+        (b"(;SZ[9]AB[aa]AW[aa])", "different points"),
+        (b"(;SZ[9]HA[two])", "HA.two. is not a number"),
         (b"(;SZ[9];B[aa];AE[aa])", "after move 1"),
-        (b"(;SZ[1])", "the board is 1x1; 2 to 19"),
-        (b"(;SZ[25])", "the board is 25x25"),
+        (b"(;SZ[1])", "the board is 1x1; 2 to 25"),
+        (b"(;SZ[26])", "the board is 26x26"),
         (b"(;SZ[9:13])", "9:13"),
         (b"(;SZ[x])", "SZ"),
         (b"(;SZ[9]GM[2])", "another game"),
@@ -106,6 +107,19 @@ def test_bad_files_are_one_clear_line(data, message):
         sgf.read(data)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("sgf: ")
+
+
+def test_stones_set_up_at_the_root():
+    record = sgf.GameRecord(
+        9, 0.5, ((1, 40), (0, 81)), black_stones=(20, 60), white_stones=(3,), handicap=2
+    )
+    text = sgf.to_sgf(record)
+    assert "AB[cc][gg]" in text
+    assert "AW[da]" in text
+    assert "HA[2]" in text
+    assert sgf.read(text.encode()) == record
+    # Some programs give a handicap and play its stones.
+    assert sgf.read(b"(;SZ[9]HA[2];B[cc];B[gg])").handicap == 0
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -132,6 +146,8 @@ def test_damage_is_a_value_error():
         ({"komi": float("nan")}, "komi: nan"),
         ({"moves": ((0, 82),)}, r"move 1 is \(0, 82\)"),
         ({"moves": ((2, 0),)}, "colour 0 or 1"),
+        ({"black_stones": (3, 81)}, "different points from 0 to 80"),
+        ({"black_stones": (3, 4), "handicap": 3}, "handicap: 3"),
         ({"move_comments": ("x",)}, "1 comments for 0 moves"),
     ],
 )

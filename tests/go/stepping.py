@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections import Counter
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,10 @@ NO_LIMIT = 2000
 
 @functools.cache
 def stepper(rules: go.Rules):
-    """jitted (states [B], actions [B]) -> (states, what each of them looks like)."""
+    """jitted (states [B], actions [B], colours [B] or None) -> (states, how each of them looks).
+
+    A colour is who has the turn after the action; None leaves it to the rules.
+    """
 
     def view(state):
         return {
@@ -32,51 +36,79 @@ def stepper(rules: go.Rules):
             "ended": state.ended,
         }
 
-    def step(state, action):
+    def step(state, action, colour):
         state = go.play(rules, state, action)
+        if colour is not None:
+            state = go.with_to_play(state, colour)
         return state, view(state)
 
-    return jax.jit(jax.vmap(step))
+    return jax.jit(lambda states, actions, colours=None: jax.vmap(step)(states, actions, colours))
 
 
 def new_games(rules: go.Rules, count: int, komi: float = 0.0) -> go.GameState:
     return jax.vmap(lambda _: go.init(rules, komi))(jnp.arange(count))
 
 
-def compare_random_games(rules: go.Rules, num_games: int, num_moves: int, seed: int) -> dict:
-    """Random games, every position compared. Returns counts: positions, superko bans, captures."""
-    size, pass_action = rules.size, rules.pass_action
+def compare_random_games(
+    rules: go.Rules,
+    num_games: int,
+    num_moves: int,
+    seed: int,
+    extra_turns: float = 0.0,
+    every: int = 1,
+) -> Counter:
+    """Random games, every position (or every so manieth) compared; what happened is counted.
+
+    A mover keeps the turn with probability `extra_turns`, as GTP allows.
+    """
+    size = rules.size
     rng = random.Random(seed)
     step = stepper(rules)
     states = new_games(rules, num_games)
-    games = [ReferenceGame(size, rules.ko) for _ in range(num_games)]
+    games = [ReferenceGame(size, rules.ko, rules.suicide) for _ in range(num_games)]
     mills = [boards.Board(size) for _ in range(num_games)]
-    legal = [game.legal() for game in games]
-    counts = {"positions": 0, "bans": 0, "captures": 0}
-    for _ in range(num_moves):
-        actions = [_random_action(rng, mask) for mask in legal]
-        states, views = step(states, jnp.array(actions, jnp.int32))
+    counts = Counter()
+    for move in range(num_moves):
+        actions = [_random_action(rng, game) for game in games]
+        playing = [game.passes < 2 for game in games]
+        for game, mill, action in zip(games, mills, actions, strict=True):
+            if game.passes < 2:
+                counts.update(_play_plain(game, mill, action))
+                if extra_turns and game.passes < 2 and rng.random() < extra_turns:
+                    game.give_turn(-game.to_play)
+        colours = [0 if game.to_play == BLACK else 1 for game in games] if extra_turns else None
+        colours = colours and jnp.array(colours, jnp.int32)
+        states, views = step(states, jnp.array(actions, jnp.int32), colours)
         views = {name: np.asarray(x) for name, x in views.items()}
-        for i, (game, mill, action) in enumerate(zip(games, mills, actions, strict=True)):
-            if game.passes >= 2:
-                continue
-            before = sum(map(abs, game.board))
-            _play_sgfmill(mill, size, game.to_play, action)
-            game.play(action)
-            legal[i] = game.legal()
-            view = {name: x[i] for name, x in views.items()}
-            _compare(game, mill, legal[i], view)
-            counts["positions"] += 1
-            counts["bans"] += _num_banned(game, legal[i])
-            counts["captures"] += sum(map(abs, game.board)) < before + (action != pass_action)
-        if all(game.passes >= 2 for game in games):
+        for i in np.flatnonzero(playing) if move % every == 0 else ():
+            legal = games[i].legal()
+            _compare(games[i], mills[i], legal, {name: x[i] for name, x in views.items()})
+            counts.update(_bans(games[i], legal), positions=1)
+        if not any(playing):
             break
     return counts
 
 
-def _random_action(rng, legal):
-    points = [p for p, allowed in enumerate(legal[:-1]) if allowed]
-    return rng.choice(points) if points and rng.random() > 0.02 else len(legal) - 1
+def _play_plain(game: ReferenceGame, mill: boards.Board, action: int) -> Counter:
+    """Play on the reference and on sgfmill's board; count what is taken off."""
+    mover, before = game.to_play, list(game.board)
+    _play_sgfmill(mill, game.size, mover, action)
+    game.play(action)
+    return Counter(
+        captures=game.board.count(-mover) < before.count(-mover),
+        suicides=game.board.count(mover) < before.count(mover),
+    )
+
+
+def _random_action(rng: random.Random, game: ReferenceGame) -> int:
+    """A legal point, all alike, or now and then a pass."""
+    points = list(range(game.size**2))
+    rng.shuffle(points)
+    if game.passes < 2 and rng.random() > 0.02:
+        point = game.first_legal(points)
+        if point is not None:
+            return point
+    return game.size**2
 
 
 def _play_sgfmill(mill, size, colour, action):
@@ -98,11 +130,13 @@ def _compare(game, mill, legal, view):
     assert on_mill == game.board
 
 
-def _num_banned(game, legal):
-    """Points that superko bans and simple ko does not."""
+def _bans(game: ReferenceGame, legal: list[bool]) -> Counter:
+    """Points that superko bans and simple ko does not; suicides among them."""
     if game.ko_rule == "simple" or game.passes >= 2:
-        return 0
-    game.ko_rule = "simple"
-    simple = sum(game.legal())
-    game.ko_rule = "positional"
-    return simple - sum(legal)
+        return Counter()
+    ko_rule, game.ko_rule = game.ko_rule, "simple"
+    banned = [p for p, is_legal in enumerate(game.legal()) if is_legal and not legal[p]]
+    game.ko_rule = ko_rule
+    stones = game.board.count(game.to_play)
+    suicides = sum(game.board_after(p).count(game.to_play) < stones for p in banned)
+    return Counter(bans=len(banned), suicide_bans=suicides)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gozero.go import bitboard as bb
 
-SIZES = (2, 5, 9, 16, 19)
+SIZES = (2, 5, 9, 16, 19, 25)
 
 
 def random_mask(size, seed, fill=0.5):
@@ -34,7 +34,7 @@ def grow(size, seeds, mask):
         grown = wider
 
 
-@pytest.mark.parametrize("size", range(2, 20))
+@pytest.mark.parametrize("size", range(2, 26))
 def test_layout_has_a_guard_bit_after_each_row(size):
     lay = bb.layout(size)
     assert lay.rows_per_word * lay.stride <= bb.WORD_BITS

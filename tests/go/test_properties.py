@@ -7,6 +7,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,32 +16,32 @@ from gozero.go import rules as go
 from gozero.go import scoring, symmetry
 from tests.go.stepping import new_games
 
-RULES = go.Rules(size=5)
+RULES = [go.Rules(size=5), go.Rules(size=5, ko="situational", suicide=True)]
 MOVES = 40
 
 
 @functools.cache
-def player():
+def player(rules):
     """jitted: choices f32[MOVES, B] -> every state's masks, boards and scores, [MOVES, B, ...]."""
 
     def choose(state, choice):
         """The floor(choice * n)-th of the n legal actions."""
-        legal = go.legal_actions(RULES, state)
+        legal = go.legal_actions(rules, state)
         rank = jnp.cumsum(legal) - 1
         wanted = jnp.floor(choice * legal.sum()).astype(jnp.int32)
         return jnp.argmax(legal & (rank == wanted)).astype(jnp.int32)
 
     def step(state, choice):
         action = choose(state, choice)
-        state = go.play(RULES, state, action)
+        state = go.play(rules, state, action)
         return state, action
 
     def look(state):
         return (
-            go.legal_actions(RULES, state),
-            go.stones(RULES, state),
-            scoring.area_score(RULES, state),
-            bb.unpack(RULES.layout, state.position.atari),
+            go.legal_actions(rules, state),
+            go.stones(rules, state),
+            scoring.area_score(rules, state),
+            bb.unpack(rules.layout, state.position.atari),
         )
 
     def run(choices):
@@ -48,24 +49,24 @@ def player():
             states, actions = jax.vmap(step)(states, row)
             return states, (actions, jax.vmap(look)(states))
 
-        return jax.lax.scan(body, new_games(RULES, choices.shape[1]), choices)[1]
+        return jax.lax.scan(body, new_games(rules, choices.shape[1]), choices)[1]
 
     return jax.jit(run)
 
 
 @functools.cache
-def replayer():
+def replayer(rules):
     """jitted: actions i32[MOVES, B] -> legal masks, boards and scores."""
 
     def run(actions):
         def body(states, row):
-            states = jax.vmap(lambda s, a: go.play(RULES, s, a))(states, row)
-            legal = jax.vmap(lambda s: go.legal_actions(RULES, s))(states)
-            stones = jax.vmap(lambda s: go.stones(RULES, s))(states)
-            score = jax.vmap(lambda s: scoring.area_score(RULES, s))(states)
+            states = jax.vmap(lambda s, a: go.play(rules, s, a))(states, row)
+            legal = jax.vmap(lambda s: go.legal_actions(rules, s))(states)
+            stones = jax.vmap(lambda s: go.stones(rules, s))(states)
+            score = jax.vmap(lambda s: scoring.area_score(rules, s))(states)
             return states, (legal, stones, score)
 
-        return jax.lax.scan(body, new_games(RULES, actions.shape[1]), actions)[1]
+        return jax.lax.scan(body, new_games(rules, actions.shape[1]), actions)[1]
 
     return jax.jit(run)
 
@@ -75,22 +76,33 @@ choices = st.integers(0, 2**32 - 1).map(
 )
 
 
+@pytest.mark.parametrize("rules", RULES)
 @settings(max_examples=15, deadline=None)
 @given(choices)
-def test_every_chain_has_a_liberty_and_stones_are_conserved(row):
-    actions, (_, stones, _, atari) = jax.tree.map(np.asarray, player()(row))
+def test_every_chain_has_a_liberty_and_stones_are_conserved(rules, row):
+    actions, (_, stones, _, atari) = jax.tree.map(np.asarray, player(rules)(row))
     before = np.zeros_like(stones[0])
     for t in range(MOVES):
         for b in range(row.shape[1]):
             _check_chains(stones[t, b], atari[t, b].reshape(5, 5))
-            changed = stones[t, b] != before[b]
-            if actions[t, b] == RULES.pass_action:
-                assert not changed.any()
-            added = changed & (before[b] == 0)
-            assert added.sum() <= 1
-            mover = stones[t, b][added]
-            assert (before[b][changed & ~added] == -mover).all()
+            _check_conserved(rules, before[b], stones[t, b], actions[t, b])
         before = stones[t]
+
+
+def _check_conserved(rules, before, after, action):
+    """A pass changes nothing; a play adds one stone and takes the other colour's, or his own."""
+    changed = after != before
+    if action == rules.pass_action:
+        assert not changed.any()
+        return
+    added, removed = changed & (before == 0), changed & (before != 0)
+    assert (after[removed] == 0).all()
+    if added.any():
+        assert np.argwhere(added).tolist() == [list(divmod(int(action), rules.size))]
+        assert (before[removed] == -after[added]).all()
+    else:  # suicide, or an action after the end
+        assert rules.suicide or not changed.any()
+        assert len(set(before[removed].tolist())) <= 1
 
 
 def _check_chains(stones, atari):
@@ -113,12 +125,15 @@ def _check_chains(stones, atari):
             assert all(atari[p] == (len(liberties) == 1) for p in chain)
 
 
+@pytest.mark.parametrize("rules", RULES)
 @settings(max_examples=10, deadline=None)
 @given(choices)
-def test_the_rules_are_the_same_from_all_eight_sides(row):
-    actions, (legal, stones, score, _) = jax.tree.map(np.asarray, player()(row[:, :1].repeat(8, 1)))
+def test_the_rules_are_the_same_from_all_eight_sides(rules, row):
+    actions, (legal, stones, score, _) = jax.tree.map(
+        np.asarray, player(rules)(row[:, :1].repeat(8, 1))
+    )
     turned = np.stack([symmetry.inverses(5)[k][actions[:, k]] for k in range(8)], axis=1)
-    legal_turned, stones_turned, score_turned = jax.tree.map(np.asarray, replayer()(turned))
+    legal_turned, stones_turned, score_turned = jax.tree.map(np.asarray, replayer(rules)(turned))
     for k in range(8):
         table = symmetry.permutations(5)[k]
         np.testing.assert_array_equal(legal_turned[:, k], legal[:, k][:, table])
@@ -127,12 +142,13 @@ def test_the_rules_are_the_same_from_all_eight_sides(row):
     np.testing.assert_array_equal(score_turned, score)
 
 
+@pytest.mark.parametrize("rules", RULES)
 @settings(max_examples=10, deadline=None)
 @given(choices)
-def test_a_game_does_not_see_its_batch(row):
-    actions, seen = jax.tree.map(np.asarray, player()(row))
+def test_a_game_does_not_see_its_batch(rules, row):
+    actions, seen = jax.tree.map(np.asarray, player(rules)(row))
     order = np.array([3, 0, 0, 7, 1, 3, 2, 5])
-    again_actions, again = jax.tree.map(np.asarray, player()(row[:, order]))
+    again_actions, again = jax.tree.map(np.asarray, player(rules)(row[:, order]))
     np.testing.assert_array_equal(again_actions, actions[:, order])
     for got, want in zip(again, seen, strict=True):
         np.testing.assert_array_equal(got, want[:, order])

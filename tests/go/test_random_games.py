@@ -2,41 +2,80 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import pytest
 
 from gozero.go import rules as go
+from gozero.go.coords import KO_RULES
 from tests.go.stepping import NO_LIMIT, compare_random_games
 
-# size, ko, games, moves: one size for each number of rows a word holds, and a word of one row.
+# size, ko, suicide, games, moves: one size for each number of rows a word holds, and words of
+# one row, 25 of them too.
 QUICK = [
-    (2, "positional", 80, 60),
-    (3, "simple", 60, 120),
-    (3, "positional", 80, 120),
-    (4, "positional", 60, 120),
-    (5, "simple", 30, 120),
-    (5, "positional", 40, 120),
-    (7, "positional", 20, 160),
-    (9, "positional", 10, 220),
-    (13, "simple", 3, 300),
-    (19, "positional", 2, 260),
+    (2, "positional", False, 80, 60),
+    (2, "situational", True, 40, 60),
+    (3, "simple", False, 60, 120),
+    (3, "positional", False, 80, 120),
+    (3, "situational", False, 60, 120),
+    (3, "positional", True, 60, 120),
+    (4, "positional", False, 60, 120),
+    (4, "simple", True, 30, 120),
+    (5, "simple", False, 30, 120),
+    (5, "positional", False, 40, 120),
+    (7, "situational", True, 12, 120),
+    (9, "positional", False, 10, 220),
+    (13, "simple", False, 3, 300),
+    (19, "positional", False, 2, 260),
+    (25, "situational", False, 1, 30),
 ]
 
 
-@pytest.mark.parametrize(("size", "ko", "games", "moves"), QUICK)
-def test_random_games_agree_with_reference_and_sgfmill(size, ko, games, moves):
-    rules = go.Rules(size=size, ko=ko, max_moves=NO_LIMIT)
+@pytest.mark.parametrize(("size", "ko", "suicide", "games", "moves"), QUICK)
+def test_random_games_agree_with_reference_and_sgfmill(size, ko, suicide, games, moves):
+    rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=NO_LIMIT)
     counts = compare_random_games(rules, games, moves, seed=size)
     assert counts["positions"] > games * 10
-    assert counts["captures"] > 0
-    if ko == "positional" and size <= 5:
+    if size < 25:
+        assert counts["captures"] > 0
+    if size < 25 and suicide:
+        assert counts["suicides"] > 0
+    if ko != "simple" and size <= 5:
         assert counts["bans"] > 0
+    if ko != "simple" and suicide and size <= 3:
+        assert counts["suicide_bans"] > 0
+
+
+@pytest.mark.parametrize(
+    ("size", "ko", "suicide"),
+    [(2, "situational", False), (3, "situational", True), (3, "positional", True)],
+)
+def test_superko_holds_when_a_player_moves_twice(size, ko, suicide):
+    """The turn is given away without a pass: who was to move is kept, not counted off."""
+    rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=NO_LIMIT)
+    counts = compare_random_games(rules, 60, 80, seed=size, extra_turns=0.2)
+    assert counts["bans"] > 0
+    assert not suicide or counts["suicide_bans"] > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ko", ["simple", "positional"])
-@pytest.mark.parametrize("size", range(2, 20))
-def test_every_size_agrees_over_many_games(size, ko):
-    rules = go.Rules(size=size, ko=ko, max_moves=NO_LIMIT)
-    games = max(6, 900 // size**2)
-    counts = compare_random_games(rules, games, 3 * size**2 + 60, seed=100 + size)
-    assert counts["positions"] > games * 10
+def test_a_hundred_thousand_positions_agree():
+    """Sizes 2 to 25, all ko rules, suicide on and off; above 7x7 two of those six, in turn.
+
+    Up to 7x7 every position of a game is compared, above some forty spread over it.
+    """
+    total = Counter()
+    for size in range(2, 26):
+        for i, (ko, suicide) in enumerate(itertools.product(KO_RULES, (False, True))):
+            if size > 7 and (size + i) % 3:
+                continue
+            rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=NO_LIMIT)
+            moves = min(3 * size**2 + 60, NO_LIMIT)
+            games, every = (4000 // moves, 1) if size <= 7 else (2, moves // 40)
+            counts = compare_random_games(rules, games, moves, size, every=every)
+            print(size, ko, suicide, dict(counts), flush=True)
+            total += counts
+    print(dict(total))
+    assert total["positions"] >= 100_000
+    assert min(total[name] for name in ("captures", "suicides", "bans", "suicide_bans")) > 100

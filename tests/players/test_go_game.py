@@ -11,24 +11,43 @@ from gozero.go import rules as go
 from gozero.players.go_game import go_game
 from gozero.search.game import Trail
 from tests.go.stepping import new_games, stepper
-from tests.reference.go import ReferenceGame
+from tests.reference.go import BLACK, ReferenceGame
 
 DEPTH = 12
 
 
-@pytest.mark.parametrize(("size", "split"), [(2, 3), (3, 8), (3, 0)])
-def test_legality_over_game_and_trail_is_that_of_the_whole_game(size, split):
-    """Play on; from ply `split` the past is the trail's, and the mask must not notice."""
-    rules = go.Rules(size=size, max_moves=200)
+@pytest.mark.parametrize(
+    ("size", "split", "ko", "suicide"),
+    [
+        (2, 3, "positional", False),
+        (3, 8, "positional", False),
+        (3, 0, "positional", False),
+        (2, 5, "situational", False),
+        (3, 9, "situational", False),
+        (2, 4, "situational", True),
+        (3, 9, "positional", True),
+    ],
+)
+def test_legality_over_game_and_trail_is_that_of_the_whole_game(size, split, ko, suicide):
+    """Play on; from ply `split` the past is the trail's, and the mask must not notice.
+
+    The turn is given away just before, as GTP does.
+    """
+    rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=200)
     game = go_game(rules, lambda *_: 0)
     legal = jax.jit(jax.vmap(game.legal))
-    step, num_games = stepper(rules), 40
+    step, num_games = stepper(rules), 60
+    turn = jax.jit(jax.vmap(go.with_to_play))
     rng = np.random.RandomState(size + split)
     states = new_games(rules, num_games)
-    references = [ReferenceGame(size) for _ in range(num_games)]
+    references = [ReferenceGame(size, ko, suicide) for _ in range(num_games)]
     trail, root, banned = [], None, 0
     for ply in range(split + DEPTH):
         if ply == split:
+            for g in references[::2]:
+                if g.passes < 2:
+                    g.give_turn(-g.to_play)
+            states = turn(states, jnp.array([0 if g.to_play == BLACK else 1 for g in references]))
             root = states
         if ply >= split:
             masks = legal(root, states.position, stacked(trail, states.position))
@@ -48,9 +67,9 @@ def num_repeats(game):
     """Points that only superko bans."""
     if game.passes >= 2:
         return 0
-    game.ko_rule = "simple"
+    ko_rule, game.ko_rule = game.ko_rule, "simple"
     simple = sum(game.legal())
-    game.ko_rule = "positional"
+    game.ko_rule = ko_rule
     return simple - sum(game.legal())
 
 

@@ -6,15 +6,19 @@ EMPTY, BLACK, WHITE = 0, 1, -1
 
 
 class ReferenceGame:
-    """One game, area scoring, suicide illegal; simple ko or positional superko."""
+    """One game, area scoring; simple ko, positional or situational superko.
 
-    def __init__(self, size: int, ko: str = "positional"):
-        self.size, self.ko_rule = size, ko
+    With `suicide` a play may remove its own chain, but not a single stone.
+    """
+
+    def __init__(self, size: int, ko: str = "positional", suicide: bool = False):
+        self.size, self.ko_rule, self.suicide = size, ko, suicide
         self.board = [EMPTY] * (size * size)
         self.to_play = BLACK
         self.passes = 0
         self.moves = 0
         self.history = [tuple(self.board)]
+        self.movers = [self.to_play]  # who was to play on each board of the history
         self.neighbours = [self._neighbours(p) for p in range(size * size)]
 
     def _neighbours(self, p):
@@ -35,7 +39,7 @@ class ReferenceGame:
         return stones, liberties
 
     def board_after(self, p):
-        """The board after the mover plays p, or None if occupied or suicide."""
+        """The board after the mover plays p, or None if occupied or a suicide that is illegal."""
         if self.board[p] != EMPTY:
             return None
         board = list(self.board)
@@ -46,22 +50,43 @@ class ReferenceGame:
                 if not liberties:
                     for s in stones:
                         board[s] = EMPTY
-        return board if self.chain(board, p)[1] else None
+        stones, liberties = self.chain(board, p)
+        if not liberties:
+            if not self.suicide or len(stones) == 1:
+                return None
+            for s in stones:
+                board[s] = EMPTY
+        return board
 
     def is_legal(self, p):
+        return self.legal([p])[0]
+
+    def legal(self, actions=None):
+        """Whether each action is legal; all of them if none are named."""
+        repeats = self._repeats()
+        if actions is None:
+            actions = range(self.size * self.size + 1)
+        return [self._is_legal(p, repeats) for p in actions]
+
+    def first_legal(self, actions):
+        """The first of the actions that is legal, or None."""
+        repeats = self._repeats()
+        return next((p for p in actions if self._is_legal(p, repeats)), None)
+
+    def _is_legal(self, p, repeats):
         if p == self.size * self.size:
             return True
-        if self.passes >= 2:
-            return False
-        board = self.board_after(p)
-        if board is None:
-            return False
-        if self.ko_rule == "simple":
-            return len(self.history) < 2 or tuple(board) != self.history[-2]
-        return tuple(board) not in self.history
+        board = None if self.passes >= 2 else self.board_after(p)
+        return board is not None and tuple(board) not in repeats
 
-    def legal(self):
-        return [self.is_legal(p) for p in range(self.size * self.size + 1)]
+    def _repeats(self):
+        """The boards that the ko rule forbids the mover to leave."""
+        if self.ko_rule == "simple":
+            return self.history[-2:-1]
+        if self.ko_rule == "positional":
+            return set(self.history)
+        situations = zip(self.history, self.movers, strict=True)
+        return {board for board, mover in situations if mover == -self.to_play}
 
     def play(self, p):
         if self.passes >= 2:
@@ -74,6 +99,13 @@ class ReferenceGame:
         self.to_play = -self.to_play
         self.moves += 1
         self.history.append(tuple(self.board))
+        self.movers.append(self.to_play)
+
+    def give_turn(self, colour):
+        """The same board with `colour` to play: not a pass, and not a move."""
+        if colour != self.to_play:
+            self.passes = 0
+        self.to_play = self.movers[-1] = colour
 
     def in_atari(self):
         """Every stone whose chain has exactly one liberty."""

@@ -34,7 +34,8 @@ class PlainGo:
     def play(self, state, action):
         game, depth = state
         game = copy.copy(game)
-        game.board, game.history = list(game.board), list(game.history)
+        game.board = list(game.board)
+        game.history, game.movers = list(game.history), list(game.movers)
         game.play(action)
         return game, depth + 1
 
