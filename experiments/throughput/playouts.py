@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import itertools
 import statistics
 import time
@@ -24,7 +23,7 @@ from gozero.go import fusion
 from gozero.go import rules as go
 from gozero.montecarlo.playout import uniform_playouts
 
-LANES = {9: 1024, 13: 512, 19: 256}  # playouts that run at a time
+LANES = {9: 1024, 13: 1024, 19: 512}  # playouts that run at a time
 REFILLS = 16  # playouts that a lane plays one after the other, where lanes are refilled
 REFILLED = [(9, 3.0, 4.0), (13, 1.5, 2.0), (19, 1.1, 2.0)]  # size, must, aim
 ONE_A_LANE = [(9, 1.9, 2.5), (19, 0.8, 1.5)]
@@ -61,10 +60,6 @@ def measure_per_core(
     aim: float,
 ) -> None:
     """One row: ours and the yardstick, each in a child that keeps to one core, in turn."""
-    missing = _missing(options)
-    if missing:
-        report.say(f"playouts {name}: uniform_playouts has no {missing} yet")
-        return
     report.say(f"playouts {name}: {config.repeats} rounds")
     sides = {"ours": ("playouts:make_rate", {"size": size, "seed": config.seed, **options})}
     if yardstick.installed():
@@ -99,8 +94,7 @@ def measure_both_cores(config: ThroughputConfig, report: Report) -> None:
         report.say("playouts on both cores: this process may use one core only")
         return
     report.say(f"playouts {size}x{size}, both cores: {config.repeats} rounds")
-    given = {"size": size, "seed": config.seed}
-    given |= {} if _missing({"refills": REFILLS}) else {"refills": REFILLS}
+    given = {"size": size, "seed": config.seed, "refills": REFILLS}
     sides = {cores: ("playouts:make_rate", cores, given) for cores in (2, 1)}
     rates = _rates_in_turn(sides, config)
     report.add(
@@ -160,32 +154,29 @@ def make_rate(
     options: dict[str, Any] = {} if refills == 1 else {"lanes": lanes // mesh.size}
     options |= {"first_plays": True} if first_plays else {}
 
-    def shard(positions, call):
+    def shard(positions, ids, call):
         key = jax.random.fold_in(jax.random.key(seed), call)
-        key = jax.random.fold_in(key, jax.lax.axis_index("lanes"))
-        return uniform_playouts(rules, positions, key, **options)
+        return uniform_playouts(rules, positions, key, ids=ids, **options)
 
     run = jax.jit(
         jax.shard_map(
-            shard, mesh=mesh, in_specs=(P("lanes"), P()), out_specs=P("lanes"), check_vma=False
+            shard,
+            mesh=mesh,
+            in_specs=(P("lanes"), P("lanes"), P()),
+            out_specs=P("lanes"),
+            check_vma=False,
         ),
         compiler_options=fusion.cpu_compiler_options(),
     )
-    positions = jax.device_put(positions, NamedSharding(mesh, P("lanes")))
+    ids = jnp.arange(lanes * refills, dtype=jnp.uint32)
+    positions, ids = jax.device_put((positions, ids), NamedSharding(mesh, P("lanes")))
     calls = itertools.count()
 
     def measure() -> float:
         played, started = 0, time.perf_counter()
         while (seconds := time.perf_counter() - started) < SECONDS:
-            jax.block_until_ready(run(positions, np.uint32(next(calls))))
+            jax.block_until_ready(run(positions, ids, np.uint32(next(calls))))
             played += lanes * refills
         return played / seconds
 
     return measure
-
-
-def _missing(options: dict[str, Any]) -> str | None:
-    """Which argument this version of `uniform_playouts` would need and lacks."""
-    needed = {"refills": "lanes", "first_plays": "first_plays"}
-    have = inspect.signature(uniform_playouts).parameters
-    return next((needed[name] for name in options if needed[name] not in have), None)

@@ -52,7 +52,7 @@ def measure_games(
     """
     report.say(f"rules {size}x{size}: {batch} games are recorded")
     actions = games.record_games(go.Rules(size=size), batch, config.seed)
-    ours = {ko: _timed_replay(go.Rules(size=size, ko=ko), actions) for ko in _ko_rules()}
+    ours = {ko: _timed_replay(go.Rules(size=size, ko=ko), actions) for ko in go.KO_RULES}
     sides = {ko: ours[ko] for ko in ("positional", "simple")}
     if peers.installed("pgx"):
         sides["pgx"] = _timed_pgx(size, actions)
@@ -68,32 +68,19 @@ def measure_games(
         figures = against(rates[ko], rates.get("pgx"), "pgx env.step")
         row = f"{where}, {ko} ko"
         report.add(Result(row=row, unit="positions/s", note=note, **figures, **wanted))
-    if "situational" in ours:
-        report.say(f"{where}: {config.repeats} rounds of situational and positional ko")
-        costs = in_turn([ours["situational"], ours["positional"]], config.repeats)
-        costs = [[1e9 * s / actions.size for s in side] for side in costs]
-        row = f"{where}, cost of situational ko"
-        report.add(
-            Result(
-                row=row,
-                unit="ns/position",
-                must=1.1,
-                aim=1.0,
-                better="less",
-                **against(*costs, "positional ko"),
-            )
+    report.say(f"{where}: {config.repeats} rounds of situational and positional ko")
+    costs = in_turn([ours["situational"], ours["positional"]], config.repeats)
+    costs = [[1e9 * s / actions.size for s in side] for side in costs]
+    report.add(
+        Result(
+            row=f"{where}, cost of situational ko",
+            unit="ns/position",
+            must=1.1,
+            aim=1.0,
+            better="less",
+            **against(*costs, "positional ko"),
         )
-
-
-def _ko_rules() -> list[str]:
-    """Those that the rules know."""
-    known = []
-    for ko in go.KO_RULES:
-        try:
-            known.append(go.Rules(ko=ko).ko)
-        except ValueError:
-            continue
-    return known
+    )
 
 
 def _timed_replay(rules: go.Rules, actions: jax.Array) -> Callable[[], float]:

@@ -291,15 +291,17 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
     position = state.position
     points = legal_points(rules, position)
     if state.past is not None:
-        points = bb.difference(points, _banned_in_game(rules, state.past, position))
+        points = bb.difference(points, _banned_in_game(rules, state, state.past))
     return action_mask(rules, bb.keep(~state.ended, points))
 
 
-def _banned_in_game(rules: Rules, past: superko.Past, position: Position) -> bb.Board:
+def _banned_in_game(rules: Rules, state: GameState, past: superko.Past) -> bb.Board:
+    position = state.position
+    length = num_past(rules, position.ply.astype(jnp.int32))
     return superko.banned_by_past(
         rules.layout,
         past,
-        num_past(rules, position.ply.astype(jnp.int32)),
+        jnp.where(state.ended, 0, length),  # a game that has ended shall not keep others waiting
         position.black,
         position.white,
         position.to_play,
