@@ -92,7 +92,7 @@ def num_rows(rows: Rows) -> int:
 
 def example(rules: Rules, row: Rows, k: jax.Array) -> Example:
     """One row, moved by symmetry k: planes, legal actions and policy alike."""
-    state = GameState(row.position, row.komi, truncated=jnp.bool_(False), past=None)
+    state = GameState(row.position, row.komi, jnp.bool_(False), past=None, size=rules.size)
     legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)
     return Example(
         planes=symmetry.map_planes(features.planes(rules, state, row.position), k),

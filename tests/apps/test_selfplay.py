@@ -135,7 +135,7 @@ def test_other_seed_other_games(run_folder, tmp_path):
 BAD = {
     "an unknown flag": (["--sims", "8"], "--sims"),
     "a size too small": (["--size", "1"], "size: 1"),
-    "a size too large": (["--size", "20"], "size: 20"),
+    "a size too large": (["--size", "26"], "size: 26"),
     "no lanes": (["--batch", "0"], "--batch 0"),
     "no simulations": (["--simulations", "0"], "--simulations 0"),
     "no games": (["--games", "0"], "--games 0"),
