@@ -230,7 +230,7 @@ def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> t
 def _flood(lay: Layout) -> Callable:
     def grow(seeds, joined):
         """Words of any common shape [...] -> the same; P x W x [...] inside."""
-        grown = _grow_stacked(
+        grown = grow_stacked(
             lay,
             jnp.stack([jnp.stack(board) for board in seeds]),
             jnp.stack(joined[0])[None],
@@ -251,8 +251,31 @@ def _flood(lay: Layout) -> Callable:
     return jax.jit(one_game)
 
 
-def _grow_stacked(lay: Layout, seeds, east, down):
-    """seeds u32[P, W, ...], joints u32[1, W, ...] -> u32[P, W, ...]."""
+def grow_stacked(lay: Layout, seeds: jax.Array, east: jax.Array, down: jax.Array) -> jax.Array:
+    """`flood` on arrays, for code that sees the batch: games are the last axes.
+
+    Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
+    returns u32[P, W, ...].
+    """
+    sweep = _sweep(lay, east, down)
+
+    def step(carry):
+        x, _ = carry
+        grown = lax.fori_loop(0, _SWEEPS_PER_CHECK, sweep, x)
+        return grown, jnp.any(grown != x)
+
+    return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
+
+
+def grow_some(
+    lay: Layout, seeds: jax.Array, east: jax.Array, down: jax.Array, sweeps: int
+) -> jax.Array:
+    """As `grow_stacked`, but only `sweeps` points far."""
+    return lax.fori_loop(0, sweeps, _sweep(lay, east, down), seeds)
+
+
+def _sweep(lay: Layout, east: jax.Array, down: jax.Array) -> Callable:
+    """One step of growth along the joints, as the body of a ``fori_loop``."""
     one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
     full = np.array(lay.full, np.uint32).reshape(1, -1, *[1] * (east.ndim - 2))
 
@@ -273,12 +296,7 @@ def _grow_stacked(lay: Layout, seeds, east, down):
             moved_up = moved_up | (next_word(x) << rest)
         return (grown | moved_down | (moved_up & down)) & full
 
-    def step(carry):
-        x, _ = carry
-        grown = lax.fori_loop(0, _SWEEPS_PER_CHECK, sweep, x)
-        return grown, jnp.any(grown != x)
-
-    return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
+    return sweep
 
 
 # --- in and out -----------------------------------------------------------------------
