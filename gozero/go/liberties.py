@@ -51,13 +51,13 @@ def liberty_counts(lay: bb.Layout, black: bb.Board, white: bb.Board) -> LibertyC
 def _liberty_counts(lay: bb.Layout) -> Callable:
     def count(black, white):
         black, white = stacked.stack(black), stacked.stack(white)
-        return tuple(stacked.unstack(x) for x in _count(lay, black, white))
+        return tuple(stacked.unstack(x) for x in counts_stage(lay, black, white))
 
     return stacked.over_games(count)
 
 
-def _count(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[jax.Array, ...]:
-    """u32[W, B] twice -> three times u32[W, B]."""
+def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[jax.Array, ...]:
+    """`liberty_counts` on arrays with games last: u32[W, B] twice -> three times u32[W, B]."""
     stones = black | white
     vacant = stacked.full(lay) & ~stones
     joined = zip(stacked.joints(lay, black), stacked.joints(lay, white), strict=True)
