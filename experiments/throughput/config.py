@@ -9,14 +9,14 @@ import tyro
 
 from gozero.apps import flags
 
-SUBJECTS = ("rules", "playouts", "search", "selfplay")
+SUBJECTS = ("rules", "playouts", "search", "selfplay", "features")
 
 
 @dataclasses.dataclass(frozen=True)
 class ThroughputConfig:
     """Measure speed, each row against a peer or a bound in the same run."""
 
-    subject: tyro.conf.Positional[Literal["rules", "playouts", "search", "selfplay"]]
+    subject: tyro.conf.Positional[Literal["rules", "playouts", "search", "selfplay", "features"]]
     """What to measure."""
     json: bool = False
     """One JSON object a line instead of a table."""

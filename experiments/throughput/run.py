@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from experiments.throughput import judges, peers
+from experiments.throughput import features, judges, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, best_seconds
 from gozero.apps import flags
@@ -199,6 +199,7 @@ MEASURES = {
     "playouts": measure_playouts,
     "search": measure_search,
     "selfplay": measure_selfplay,
+    "features": features.measure,
 }
 
 

@@ -29,7 +29,6 @@ import numpy as np
 from gozero.go import bitboard as bb
 from gozero.go import stacked
 
-
 _COLOURS = 7
 _NEAR = 8  # steps within which a chain has to show four colours; any number gives the same counts
 

@@ -116,7 +116,7 @@ def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
 
 def _benson(lay: bb.Layout, board: _Board) -> _Claims:
     first = _candidates(lay, board)
-    likely = _fall(lay, board, first, first.regions != 0)
+    likely = _fall(lay, board, first, jnp.bool_(True))
     exact = _check_vital(lay, board, likely)
     return _fall(lay, board, exact, exact.vital != likely.vital)
 

@@ -17,6 +17,7 @@ are zero.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -78,7 +79,7 @@ FULL_GLOBALS = (
     *(f"the move {k} plies ago was a pass" for k in range(2, MOVES_SEEN + 1)),
     *(f"{ko} ko" for ko in KO_RULES),
     "suicide is allowed",
-    "moves played, as a share of the move limit",
+    "moves played, / (2 size^2)",
 )
 
 ZERO_BOARDS = 8
@@ -210,7 +211,7 @@ def _full_boards(lay: bb.Layout) -> Callable:
 def _last_moves(now: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.Array]:
     """Five times u32[W, B]: the stone that is on a board and was not on the one before."""
     boards = [now, *past[:MOVES_SEEN]]
-    added = [after & ~before for after, before in zip(boards, boards[1:], strict=False)]
+    added = [after & ~before for after, before in itertools.pairwise(boards)]
     is_known = lambda k: known > k
     return [jnp.where(is_known(k), a[0] | a[1], np.uint32(0)) for k, a in enumerate(added)]
 
@@ -241,7 +242,7 @@ def _full_globals(rules: Rules, seen: Seen) -> jax.Array:
         *(passed[k] for k in range(1, MOVES_SEEN)),
         *(jnp.float32(rules.ko == ko) for ko in KO_RULES),
         jnp.float32(rules.suicide),
-        position.ply / rules.move_limit,
+        position.ply / (2.0 * rules.num_points),
     ]
     return jnp.stack([jnp.asarray(value, jnp.float32) for value in values])
 

@@ -18,14 +18,21 @@ GOLDEN = {
     # X and O live; x and o do not; , is Black's territory and ; White's (stones there: 1 and 2).
     "two eyes in the corner": (".X.XO XXXXO OOOOO ..... .....", ",X,Xo XXXXo ooooo ..... ....."),
     "one eye is no life": (".XX.. XX... ..... ..... .....", ".xx.. xx... ..... ..... ....."),
+    "no eye at all": ("..... ..... ..X.. ...O. .....", "..... ..... ..x.. ...o. ....."),
     "an eye of two points": ("..X.X XXXXX ..... ..... .....", ",,X,X XXXXX ..... ..... ....."),
-    "no point may miss the chain": ("...X. .XXXX XX... ..... .....", "...x. .xxxx xx... ..... ....."),
+    "a point out of reach": (
+        "...X. .XXXX XX... ..... .....",
+        "...x. .xxxx xx... ..... .....",
+    ),
     "seki lives but not so": (".OX.O OOXOO XXXXX ..... .....", ".ox.o ooxoo xxxxx ..... ....."),
     "a false eye joins no one": (".XO.. X.X.. OXX.. ..... .....", ".xo.. x.x.. oxx.. ..... ....."),
     "two chains share two eyes": (".X.X. X.X.X .X.X. ..... .....", ".x.x. x.x.x .x.x. ..... ....."),
     "an enemy stone in an eye": (".OX.X XXXXX ..... ..... .....", ",1X,X XXXXX ..... ..... ....."),
     "both colours": (".X.XO XXXXO OOOOO O.O.O OOOOO", ",X,XO XXXXO OOOOO O;O;O OOOOO"),
-    "chains that need each other": ("..X.. .XX.. XX.XX ..XX. ..X..", "..x.. .xx.. xx.xx ..xx. ..x.."),
+    "chains in need": (
+        "..X.. .XX.. XX.XX ..XX. ..X..",
+        "..x.. .xx.. xx.xx ..xx. ..x..",
+    ),
 }
 
 
