@@ -1,6 +1,6 @@
 """Throughput of the rules, the playouts, the search and self-play.
 
-    python -m experiments.throughput.run rules|playouts|search|selfplay [--json]
+    python -m experiments.throughput.run rules|playouts|search|selfplay|features [--json]
 
 Each row is a ratio to a peer (pgx, mctx: ``pip install -e '.[bench]'``) or a bound measured
 in the same run; without the peer installed the row has our figure alone.

@@ -251,17 +251,23 @@ def _flood(lay: Layout) -> Callable:
     return jax.jit(one_game)
 
 
-def grow_stacked(lay: Layout, seeds: jax.Array, east: jax.Array, down: jax.Array) -> jax.Array:
+def grow_stacked(
+    lay: Layout,
+    seeds: jax.Array,
+    east: jax.Array,
+    down: jax.Array,
+    sweeps: int = _SWEEPS_PER_CHECK,
+) -> jax.Array:
     """`flood` on arrays, for code that sees the batch: games are the last axes.
 
     Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
-    returns u32[P, W, ...].
+    returns u32[P, W, ...]. `sweeps` lie between two tests for convergence: few for small sets.
     """
     sweep = _sweep(lay, east, down)
 
     def step(carry):
         x, _ = carry
-        grown = lax.fori_loop(0, _SWEEPS_PER_CHECK, sweep, x)
+        grown = lax.fori_loop(0, sweeps, sweep, x)
         return grown, jnp.any(grown != x)
 
     return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]

@@ -38,6 +38,9 @@ from gozero.go import bitboard as bb
 from gozero.go import stacked
 
 
+_FEW_SWEEPS = 2  # between two tests for convergence, where regions are small
+
+
 class PassAlive(NamedTuple):
     """Each for Black and for White."""
 
@@ -138,7 +141,7 @@ def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
     def keep_low(i, seats):
         high = bits[i][None]
         low_seats = seats & ~high
-        has_low = bb.grow_stacked(lay, low_seats, *board.region_joints)
+        has_low = bb.grow_stacked(lay, low_seats, *board.region_joints, _FEW_SWEEPS)
         return low_seats | (seats & ~has_low)
 
     return lax.fori_loop(0, len(bits), keep_low, board.vacant & regions)
@@ -154,7 +157,7 @@ def _fall(lay: bb.Layout, board: _Board, claims: _Claims, doubtful: jax.Array) -
         claims, _ = carry
         chains = _with_two_seats(lay, board, claims)
         falling = claims.regions & stacked.neighbours(lay, board.stones & ~chains)
-        gone = bb.grow_stacked(lay, falling, *board.region_joints)
+        gone = bb.grow_stacked(lay, falling, *board.region_joints, _FEW_SWEEPS)
         left = _Claims(
             chains=chains,
             regions=claims.regions & ~gone,

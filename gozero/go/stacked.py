@@ -13,6 +13,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.custom_batching import custom_vmap
 
 from gozero.go import bitboard as bb
@@ -40,11 +41,29 @@ def over_games(stage: Callable) -> Callable:
                 return jnp.moveaxis(x, 0, -1)
             return jnp.broadcast_to(x[..., None], (*jnp.shape(x), axis_size))
 
-        out = stage(*jax.tree.map(games_last, tuple(batched), args))
+        args = jax.tree.map(games_last, tuple(batched), args)
+        out = _in_cache(stage, axis_size, args)
         out = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out)
         return out, jax.tree.map(lambda _: True, out)
 
     return jax.jit(one_game)
+
+
+GAMES_AT_ONCE = 64
+"""Of a large batch, the games that a CPU takes at a time: their planes fit its cache."""
+
+
+def _in_cache(stage: Callable, games: int, args):
+    """The stage on a batch; on the CPU some games after others, if they divide it."""
+    if games <= GAMES_AT_ONCE or games % GAMES_AT_ONCE:
+        return stage(*args)
+
+    def some_after_others(*args):
+        split = lambda x: jnp.moveaxis(x.reshape(*x.shape[:-1], -1, GAMES_AT_ONCE), -2, 0)
+        out = lax.map(lambda x: stage(*x), jax.tree.map(split, args))
+        return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1), out)
+
+    return lax.platform_dependent(*args, cpu=some_after_others, default=stage)
 
 
 def stack(board: bb.Board) -> jax.Array:
