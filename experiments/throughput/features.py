@@ -23,6 +23,8 @@ from gozero.nets.network import NetworkConfig
 MUST = 33.0
 """Planes may take 3% of the network's time."""
 
+CALLS = 5
+
 
 def measure(config: ThroughputConfig, report: Report) -> None:
     """Rows: each set against the network that takes it; then the ladders, which are apart."""
@@ -79,13 +81,17 @@ def _ladders(size, batch, states, config, report) -> None:
 
 
 def best_of_each(runs, repeats: int) -> list[float]:
-    """Least seconds of each (function, arguments), taken in turn after one call that compiles."""
+    """Least seconds a call of each (function, arguments), in turn after one that compiles.
+
+    A turn is several calls in a row: each finds in the cache what its own last call left there.
+    """
     for run, arguments in runs:
         jax.block_until_ready(run(*arguments))
     best = [jnp.inf] * len(runs)
     for _ in range(3 * repeats):
         for i, (run, arguments) in enumerate(runs):
             started = time.perf_counter()
-            jax.block_until_ready(run(*arguments))
-            best[i] = min(best[i], time.perf_counter() - started)
+            for _ in range(CALLS):
+                jax.block_until_ready(run(*arguments))
+            best[i] = min(best[i], (time.perf_counter() - started) / CALLS)
     return best

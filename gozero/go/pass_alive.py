@@ -37,7 +37,6 @@ from jax import lax
 from gozero.go import bitboard as bb
 from gozero.go import stacked
 
-
 _FEW_SWEEPS = 2  # between two tests for convergence, where regions are small
 
 

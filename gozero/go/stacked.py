@@ -76,9 +76,9 @@ def unstack(a: jax.Array) -> bb.Board:
     return tuple(a[w] for w in range(a.shape[0]))
 
 
-def full(lay: bb.Layout, ndim: int = 2) -> np.ndarray:
+def full(lay: bb.Layout, ndim: int = 2) -> jax.Array:
     """Every point of the board, u32[1, ..., W, 1], to meet arrays [..., W, B] of `ndim` axes."""
-    return np.array(lay.full, np.uint32).reshape(*[1] * (ndim - 2), -1, 1)
+    return jnp.array(lay.full, jnp.uint32).reshape(*[1] * (ndim - 2), -1, 1)
 
 
 @functools.cache

@@ -161,10 +161,10 @@ def _compact(rules: Rules, seen: Seen) -> jax.Array:
         position.passes > 0,
         _komi_of_mover(seen),
     )
-    points = [bb.unpack(lay, board).astype(jnp.float32) for board in boards]
-    constants = [jnp.full(rules.num_points, x, jnp.float32) for x in scalars]
-    channels = jnp.stack([*points, *constants], axis=-1)
-    return channels.reshape(rules.size, rules.size, NUM_PLANES)
+    points = unpack_planes(lay, jnp.stack([stacked.stack(board) for board in boards]))
+    constants = jnp.stack([jnp.asarray(x, jnp.float32) for x in scalars])
+    everywhere = jnp.broadcast_to(constants, (rules.size, rules.size, len(scalars)))
+    return jnp.concatenate([points, everywhere], axis=-1)
 
 
 def _komi_of_mover(seen: Seen) -> jax.Array:
