@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import gozero.search.search as lockstep
+from gozero.go import pass_alive, symmetry
 from gozero.go import rules as go
+from gozero.nets.features import FEATURES
 from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
@@ -175,6 +177,23 @@ def test_law_7_rules_lower_for_every_platform(ko, suicide):
         return states, jax.vmap(lambda s: go.legal_actions(rules, s))(states)
 
     assert_lowers(step, new_games(rules, 2), jnp.zeros(2, jnp.int32))
+
+
+@pytest.mark.parametrize("name", ["full", "zero"])
+def test_law_7_features_lower_for_every_platform(name):
+    rules = go.Rules(size=5)
+    observe = lambda state: FEATURES[name].observe(rules, state, state.position)
+    assert_lowers(jax.vmap(observe), new_games(rules, 2))
+
+
+def test_law_7_pass_alive_and_symmetries_lower_for_every_platform():
+    rules = go.Rules(size=5)
+
+    def area(states, planes, k):
+        one = lambda p: pass_alive.pass_alive_area(rules.layout, p.black, p.white)
+        return jax.vmap(one)(states.position), jax.vmap(symmetry.map_planes)(planes, k)
+
+    assert_lowers(area, new_games(rules, 2), jnp.zeros((2, 5, 5, 3)), jnp.zeros(2, jnp.int32))
 
 
 @pytest.mark.parametrize("name", ["network", "playout"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
+from typing import Literal
 
 from gozero.apps.flags import check_seed
 
@@ -39,6 +40,9 @@ class TrainConfig:
 
     channels: int | None = None
     """Channels of a new network, 32 without it; --weights bring their own."""
+
+    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = None
+    """Planes of a new network, compact without it; --weights bring their own."""
 
     holdout_fraction: float = 0.1
     """Share of the games that is never trained on, only measured."""

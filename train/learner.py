@@ -66,8 +66,9 @@ def mean_losses(
     rules: Rules, config: NetworkConfig, params: dict, rows: Rows, symmetries: jax.Array
 ) -> Losses:
     """The losses, meaned over rows [B] moved by symmetries i32[B]."""
-    examples = jax.vmap(lambda row, k: replay.example(rules, row, k))(rows, symmetries)
-    output = network.apply(config, params, examples.planes)
+    example = functools.partial(replay.example, rules, config.features)
+    examples = jax.vmap(example)(rows, symmetries)
+    output = network.apply(config, params, examples.inputs)
     policy = jax.vmap(losses.policy_cross_entropy)(
         output.policy_logits, examples.legal, examples.policy_target
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import flax.struct
@@ -9,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.go import bitboard as bb
 from gozero.go import symmetry
-from gozero.go.rules import GameState, Position, Rules
-from gozero.nets import features
+from gozero.go.rules import Position, Rules, legal_points
+from gozero.nets.features import Inputs, feature_set
+from gozero.nets.seen import Seen
 from gozero.players import shards
 
 
@@ -23,12 +26,15 @@ class Rows(flax.struct.PyTreeNode):
     legal: jax.Array  # u8[ceil(A / 8)], packed
     policy_target: jax.Array  # f32[A]: shares of the root's visits
     outcome: jax.Array  # f32: +1 won, -1 lost, 0 drawn, for the mover
+    game: jax.Array  # i32: the game's number
+    past: jax.Array  # u32[H, 2, W]: the boards before, latest first; H = 0 until `with_past`
+    known: jax.Array  # i32: how many of them there are
 
 
 class Example(flax.struct.PyTreeNode):
     """One row as the network and the losses take it."""
 
-    planes: jax.Array  # f32[size, size, C]
+    inputs: jax.Array | Inputs  # what the network takes
     legal: jax.Array  # bool[A]
     policy_target: jax.Array  # f32[A]
     outcome: jax.Array  # f32[]
@@ -71,14 +77,48 @@ def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
 
 def _to_device(arrays: dict[str, np.ndarray], keep: np.ndarray) -> Rows:
     kept = {name: array[keep] for name, array in arrays.items()}
-    others = ("komi", "legal", "policy_target", "outcome")
+    others = ("komi", "legal", "policy_target", "outcome", "game")
 
     def field(name):
         array = kept[name]
         return tuple(map(jnp.asarray, array.T)) if array.ndim == 2 else jnp.asarray(array)
 
     position = Position(**{name: field(name) for name in shards.POSITION_FIELDS})
-    return Rows(position=position, **{name: jnp.asarray(kept[name]) for name in others})
+    count, words = kept["black"].shape
+    return Rows(
+        position=position,
+        past=jnp.zeros((count, 0, 2, words), jnp.uint32),
+        known=jnp.zeros(count, jnp.int32),
+        **{name: jnp.asarray(kept[name]) for name in others},
+    )
+
+
+def with_past(rows: Rows, history: int) -> Rows:
+    """The rows with the boards up to `history` plies before each of them.
+
+    A shard holds whole games in the order of play, so these are the rows before it. Once rows
+    have been taken out of their order it is too late.
+    """
+    boards = np.stack([np.stack(x) for x in (rows.position.black, rows.position.white)])
+    boards = np.moveaxis(boards, -1, 0)  # [n, 2, W]
+    past = np.zeros((len(boards), history, *boards.shape[1:]), np.uint32)
+    game, ply = np.asarray(rows.game), np.asarray(rows.position.ply).astype(int)
+    known = np.zeros(len(boards), np.int32)
+    for k in range(1, min(history, len(boards) - 1) + 1):
+        before = np.zeros(len(boards), bool)
+        before[k:] = (game[k:] == game[:-k]) & (ply[k:] == ply[:-k] + k) & (known[k:] == k - 1)
+        past[before, k - 1] = boards[np.flatnonzero(before) - k]
+        known[before] = k
+    return rows.replace(past=jnp.asarray(past), known=jnp.asarray(known))
+
+
+def rules_of(folder: pathlib.Path, size: int) -> Rules:
+    """The rules that the games of a self-play folder were played by, as its config.json says."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        return Rules(size=size, ko=config.get("ko", "positional"))
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return Rules(size=size)
 
 
 def take(rows: Rows, indices: jax.Array) -> Rows:
@@ -90,12 +130,23 @@ def num_rows(rows: Rows) -> int:
     return rows.outcome.shape[0]
 
 
-def example(rules: Rules, row: Rows, k: jax.Array) -> Example:
-    """One row, moved by symmetry k: planes, legal actions and policy alike."""
-    state = GameState(row.position, row.komi, jnp.bool_(False), past=None, size=rules.size)
+def example(rules: Rules, features: str, row: Rows, k: jax.Array) -> Example:
+    """One row, moved by symmetry k: planes, legal actions and policy alike.
+
+    The points that superko bans are those that would be legal but for ko and are not.
+    """
+    lay = rules.layout
     legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)
+    without_ko = legal_points(rules, row.position.replace(ko=jnp.int16(bb.NO_POINT)))
+    banned = bb.difference(without_ko, bb.pack(lay, legal[:-1]))
+    seen = Seen(row.position, row.komi, banned, row.past, row.known)
+    inputs = feature_set(features).of_seen(rules, seen)
+    if isinstance(inputs, Inputs):
+        inputs = inputs._replace(planes=symmetry.map_planes(inputs.planes, k))
+    else:
+        inputs = symmetry.map_planes(inputs, k)
     return Example(
-        planes=symmetry.map_planes(features.planes(rules, state, row.position), k),
+        inputs=inputs,
         legal=symmetry.map_actions(rules.size, legal, k),
         policy_target=symmetry.map_actions(rules.size, row.policy_target, k),
         outcome=row.outcome,

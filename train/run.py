@@ -18,6 +18,7 @@ import numpy as np
 from gozero.apps import flags, runtime
 from gozero.go.rules import Rules
 from gozero.nets import network, weights
+from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from train import learner, losses, replay
 from train.config import TrainConfig
@@ -65,6 +66,10 @@ def _prepare(config: TrainConfig) -> Job:
     _check_new(config.out_file, config.metrics_file)
     size, rows, held = replay.load(config.data, config.holdout_fraction, config.seed)
     shape, params = _initial(config, size)
+    rules = replay.rules_of(config.data, size)
+    history = feature_set(shape.features).history
+    rows = replay.with_past(rows, history)
+    held = None if held is None else replay.with_past(held, history)
     try:
         config.out_file.parent.mkdir(parents=True, exist_ok=True)
         metrics = config.metrics_file.open("x")
@@ -72,7 +77,7 @@ def _prepare(config: TrainConfig) -> Job:
         raise ValueError(
             f"--out {config.out_file}: cannot be written ({error.strerror})"
         ) from error
-    return Job(config, Rules(size=size), rows, held, shape, params, metrics)
+    return Job(config, rules, rows, held, shape, params, metrics)
 
 
 def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
@@ -87,10 +92,14 @@ def _initial(config: TrainConfig, size: int) -> tuple[NetworkConfig, dict]:
     """The network to train: random, or from --weights."""
     if config.weights is None:
         default = NetworkConfig()
-        shape = NetworkConfig(config.blocks or default.blocks, config.channels or default.channels)
+        shape = NetworkConfig(
+            config.blocks or default.blocks,
+            config.channels or default.channels,
+            config.features or default.features,
+        )
         return shape, network.init(shape, jax.random.key(config.seed))
     params, shape, _ = weights.load(config.weights, size)
-    for name in ("blocks", "channels"):
+    for name in ("blocks", "channels", "features"):
         asked, found = getattr(config, name), getattr(shape, name)
         if asked not in (None, found):
             raise ValueError(f"--{name} {asked}: {config.weights} has {found}; leave --{name} out")

@@ -14,7 +14,7 @@ from gozero.apps import flags
 class ThroughputConfig:
     """Measure speed, each row against a peer or a bound in the same run."""
 
-    subject: tyro.conf.Positional[Literal["rules", "playouts", "search", "selfplay"]]
+    subject: tyro.conf.Positional[Literal["rules", "playouts", "search", "selfplay", "features"]]
     """What to measure."""
     json: bool = False
     """One JSON object a line instead of a table."""

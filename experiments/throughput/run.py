@@ -1,6 +1,6 @@
 """Throughput of the rules, the playouts, the search and self-play.
 
-    python -m experiments.throughput.run rules|playouts|search|selfplay [--json] [--quick]
+    python -m experiments.throughput.run rules|playouts|search|selfplay|features [--json] [--quick]
 
 Each row is a ratio to a peer or a bound measured in the same run; without the peer (pgx,
 mctx: ``pip install -e '.[bench]'``; gcc for the C yardstick) the row has our figure alone.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from experiments.throughput import playouts, rules, search, selfplay, worker
+from experiments.throughput import features, playouts, rules, search, selfplay, worker
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report
 from gozero.apps import flags
@@ -20,6 +20,7 @@ MEASURES = {
     "playouts": playouts.measure,
     "search": search.measure,
     "selfplay": selfplay.measure,
+    "features": features.measure,
 }
 ONE_CORE = ("rules",)
 """Subjects measured in this very process, on one core. (Playouts have children for that.)"""

@@ -39,6 +39,8 @@ class SelfPlayFlags:
     """What judges a position: a policy and value network, or uniform random playouts."""
     weights: pathlib.Path | None = None
     """The network's weights, a .npz with its .json beside it; without them they are random."""
+    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = None
+    """The planes of a network of random weights; weights from a file bring their own."""
     komi: float = 7.0
     """Points for White, a multiple of 0.5."""
     ko: Literal["simple", "positional", "situational"] = "positional"
@@ -97,7 +99,9 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
     rules = Rules(
         size=config.size, ko=config.ko, suicide=config.suicide, max_moves=config.max_moves
     )
-    evaluator = make_evaluator(rules, config.evaluator, config.weights, config.seed)
+    evaluator = make_evaluator(
+        rules, config.evaluator, config.weights, config.seed, config.features
+    )
     settings = selfplay.SelfPlayConfig(
         rules=rules,
         komi=config.komi,

@@ -225,7 +225,7 @@ def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> t
       P boards.
 
     Under ``vmap`` all games grow together until the last has converged, as one array
-    [W, P, games]: a loop whose predicate is one scalar for the batch, so nothing carried
+    [P, W, games]: a loop whose predicate is one scalar for the batch, so nothing carried
     is selected or copied. Trip bound: size^2 sweeps, the longest chain there is.
     """
     return _flood(lay)(tuple(seeds), joined)
@@ -234,14 +234,14 @@ def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> t
 @functools.cache
 def _flood(lay: Layout) -> Callable:
     def grow(seeds, joined):
-        """Words of any common shape [...] -> the same; W x P x [...] inside."""
-        grown = _grow_stacked(
+        """Words of any common shape [...] -> the same; P x W x [...] inside."""
+        grown = grow_stacked(
             lay,
-            jnp.stack([jnp.stack(words) for words in zip(*seeds, strict=True)]),
-            jnp.stack(joined[0])[:, None],
-            jnp.stack(joined[1])[:, None],
+            jnp.stack([jnp.stack(board) for board in seeds]),
+            jnp.stack(joined[0])[None],
+            jnp.stack(joined[1])[None],
         )
-        return tuple(tuple(grown[w, p] for w in range(lay.num_words)) for p in range(len(seeds)))
+        return tuple(tuple(grown[p, w] for w in range(lay.num_words)) for p in range(len(seeds)))
 
     one_game = custom_vmap(grow)
 
@@ -256,47 +256,47 @@ def _flood(lay: Layout) -> Callable:
     return jax.jit(one_game)
 
 
-def _grow_stacked(lay: Layout, seeds: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
-    """seeds u32[W, P, ...], joints u32[W, 1, ...] -> u32[W, P, ...]."""
+def grow_stacked(lay: Layout, seeds: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
+    """`flood` on arrays, for code that sees the batch: games are the last axes.
+
+    Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
+    returns u32[P, W, ...].
+    """
 
     def step(carry):
         x, _ = carry
-        grown = sweeps(lay, x, east, south, 1)
+        grown = grow_some(lay, x, east, south, 1)
         # To OR the words first leaves little to reduce, which is slow on a CPU.
-        changed = functools.reduce(lambda a, b: a | b, [grown[w] ^ x[w] for w in range(len(x))])
-        return grown, jnp.any(changed != 0)
+        changed = (grown[:, w] ^ x[:, w] for w in range(lay.num_words))
+        return grown, jnp.any(functools.reduce(lambda a, b: a | b, changed) != 0)
 
     return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
 
 
-def sweeps(lay: Layout, x: jax.Array, east: jax.Array, south: jax.Array, count: int) -> jax.Array:
-    """`x` after some sweeps of growth along the joints; how far one goes is the platform's.
+def grow_some(
+    lay: Layout, seeds: jax.Array, east: jax.Array, south: jax.Array, sweeps: int
+) -> jax.Array:
+    """As `grow_stacked`, but only some sweeps; how far one goes is the platform's.
 
     A CPU goes through the words one by one, down the board and up again, each growing from
     what the one before has become: what runs along a column crosses the board in one sweep.
     Elsewhere, where many small steps cost more than they save, all words grow at once.
-
-    Args:
-      lay: the layout.
-      x: u32[W, ...].
-      east, south: u32[W, ...] of a shape that broadcasts with x, as `joints` returns.
-      count: sweeps.
     """
 
     def repeated(sweep):
         return lambda x, east, south: lax.fori_loop(
-            0, count, lambda _, x: sweep(lay, x, east, south), x
+            0, sweeps, lambda _, x: sweep(lay, x, east, south), x
         )
 
     return lax.platform_dependent(
-        x, east, south, cpu=repeated(_sweep_by_word), default=repeated(_sweep_at_once)
+        seeds, east, south, cpu=repeated(_sweep_by_word), default=repeated(_sweep_at_once)
     )
 
 
 def _sweep_by_word(lay: Layout, x, east, south):
     last, one, stride = lay.num_words - 1, np.uint32(1), np.uint32(lay.stride)
     several, full = lay.rows_per_word > 1, jnp.asarray(lay.full)
-    word_of = functools.partial(lax.dynamic_index_in_dim, keepdims=False)
+    word_of = functools.partial(lax.dynamic_index_in_dim, axis=1, keepdims=False)
 
     def along(word, w):
         """Grown within the word by a few points each way."""
@@ -304,12 +304,13 @@ def _sweep_by_word(lay: Layout, x, east, south):
         for _ in range(_STEPS_PER_VISIT):
             word = word | ((word & joined_east) << one) | ((word >> one) & joined_east)
             if several:
-                down = ((word & joined_south) << stride) & word_of(full, w)
+                on_board = lax.dynamic_index_in_dim(full, w, keepdims=False)
+                down = ((word & joined_south) << stride) & on_board
                 word = word | down | ((word >> stride) & joined_south)
         return word
 
     def grown(x, w, arriving):
-        return lax.dynamic_update_index_in_dim(x, along(word_of(x, w) | arriving, w), w, 0)
+        return lax.dynamic_update_index_in_dim(x, along(word_of(x, w) | arriving, w), w, 1)
 
     def from_above(w, x):
         arriving = word_of(x, w - 1) & word_of(south, w - 1)
@@ -328,13 +329,13 @@ def _sweep_by_word(lay: Layout, x, east, south):
 
 def _sweep_at_once(lay: Layout, x, east, south):
     one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
-    full = np.array(lay.full, np.uint32).reshape(-1, *[1] * (x.ndim - 1))
+    full = np.array(lay.full, np.uint32).reshape(1, -1, *[1] * (x.ndim - 2))
 
     def previous_word(x):
-        return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
+        return jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
 
     def next_word(x):
-        return jnp.concatenate([x[1:], jnp.zeros_like(x[:1])])
+        return jnp.concatenate([x[:, 1:], jnp.zeros_like(x[:, :1])], axis=1)
 
     for _ in range(_STEPS_PER_VISIT):
         joined_down = x & south

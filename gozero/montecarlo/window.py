@@ -182,7 +182,8 @@ def _flood(lay, black, white, turn, spot, alive):
     beside_liberty = bb.intersection(bb.beside(lay, bb.complement(lay, stones)), stones)
     seeds = bb.keep(spot != policies.NO_SPOT, bb.union(beside_liberty, tuple(alive)))
     east, south = policies.joints_of_both(lay, own, opponent)
-    return bb.sweeps(lay, jnp.stack(seeds), jnp.stack(east), jnp.stack(south), _FLOOD_SWEEPS)
+    stacked = (jnp.stack(board)[None] for board in (seeds, east, south))
+    return bb.grow_some(lay, *stacked, _FLOOD_SWEEPS)[0]
 
 
 def _judge_settled(lay, black, white, turn, spot, alive):

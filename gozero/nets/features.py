@@ -1,14 +1,40 @@
-"""A position as planes, seen by the player to move."""
+"""Feature sets: a position as planes, seen by the player to move.
+
+A set is a table of planes and pure functions of one game. `FEATURES` names them:
+
+    compact           9 planes, nothing of the past: what self-play and training use unless told
+    full              22 planes in the layout of KataGo's networks, and a vector of global inputs
+    full-no-ladders   the same with the ladder planes left at zero, which cost the most
+    zero              AlphaGo Zero's: the last 8 boards of each colour, and the colour to play
+
+Planes come channel-last, f32[size, size, C], as the network takes them;
+``jnp.moveaxis(planes, -1, 0)`` is (C, size, size). "One ply ago" is the position before the
+last move. Past boards come from the game and from the trail of a search; where they are not
+known (before the game began, and under simple ko before the root of a search) their planes
+are zero.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gozero.go import bitboard as bb
+from gozero.go import ladders, liberties, pass_alive, stacked
+from gozero.go.coords import KO_RULES
 from gozero.go.rules import WHITE, GameState, Position, Rules, own_and_opponent
+from gozero.nets.seen import Seen, look
+from gozero.search.game import Trail
 
-PLANES = (
+KOMI_SCALE = 20.0
+
+COMPACT_PLANES = (
     "own stones",
     "opponent's stones",
     "own stones in atari",
@@ -19,14 +45,109 @@ PLANES = (
     "the opponent has just passed",
     "points that komi gives the player to move, / 20",
 )
-NUM_PLANES = len(PLANES)
-KOMI_SCALE = 20.0
+
+FULL_PLANES = (
+    "the board (all ones)",
+    "own stones",
+    "opponent's stones",
+    "stones whose chain has exactly 1 liberty",
+    "stones whose chain has exactly 2 liberties",
+    "stones whose chain has exactly 3 liberties",
+    "points that ko or superko bans",
+    "zero: ko bans of KataGo's encore phase, which area scoring does not have",
+    "zero: recaptures of that phase",
+    "the last move",
+    "the move before it (2 plies ago)",
+    "the move 3 plies ago",
+    "the move 4 plies ago",
+    "the move 5 plies ago",
+    "laddered stones",
+    "stones that were laddered 1 ply ago",
+    "stones that were laddered 2 plies ago",
+    "moves that capture the opponent's chains of 2 liberties in a ladder",
+    "own pass-alive area: stones and territory",
+    "opponent's pass-alive area",
+    "zero: own stones at the start of the encore",
+    "zero: opponent's stones at the start of the encore",
+)
+LADDER_PLANES = (14, 15, 16, 17)
+
+MOVES_SEEN = 5
+FULL_GLOBALS = (
+    "points that komi gives the player to move, / 20",
+    "White to play",
+    "the last move was a pass, so that another ends the game",
+    *(f"the move {k} plies ago was a pass" for k in range(2, MOVES_SEEN + 1)),
+    *(f"{ko} ko" for ko in KO_RULES),
+    "suicide is allowed",
+    "moves played, / (2 size^2)",
+)
+
+ZERO_BOARDS = 8
+ZERO_PLANES = (
+    *(
+        f"{whose} stones{f' {k} plies ago' if k else ''}"
+        for k in range(ZERO_BOARDS)
+        for whose in ("own", "opponent's")
+    ),
+    "Black to play",
+)
+
+PLANES, NUM_PLANES = COMPACT_PLANES, len(COMPACT_PLANES)
+"""The default set's."""
+
+
+class Inputs(NamedTuple):
+    """What the network takes of a set that has global inputs."""
+
+    planes: jax.Array  # f32[size, size, C]
+    global_inputs: jax.Array  # f32[G]
+
+
+class FeatureSet(NamedTuple):
+    """A way to see positions; its functions are for one game.
+
+    Attributes:
+      planes: a line of meaning for each plane.
+      global_inputs: a line of meaning for each number beside the planes.
+      history: past boards it looks at.
+      bans: whether it looks at the points that superko bans.
+      of_seen: (rules, seen) -> f32[size, size, C], or `Inputs` where there are global inputs.
+    """
+
+    planes: tuple[str, ...]
+    global_inputs: tuple[str, ...]
+    history: int
+    bans: bool
+    of_seen: Callable[[Rules, Seen], jax.Array | Inputs]
+
+    @property
+    def num_planes(self) -> int:
+        return len(self.planes)
+
+    def look(
+        self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
+    ) -> Seen:
+        """What of a game and a trail the set needs (see `gozero.nets.seen`)."""
+        return look(rules, state, position, trail, history=self.history, bans=self.bans)
+
+    def observe(
+        self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
+    ) -> jax.Array | Inputs:
+        """The planes of a position of a game, or of a search above it."""
+        return self.of_seen(rules, self.look(rules, state, position, trail))
 
 
 def planes(rules: Rules, state: GameState, position: Position) -> jax.Array:
-    """f32[size, size, NUM_PLANES] of one position; only komi is taken from the state."""
-    lay = rules.layout
-    white_moves = position.to_play == WHITE
+    """f32[size, size, NUM_PLANES]: the compact set; only komi is taken from the state."""
+    return _compact(rules, FEATURES["compact"].look(rules, state, position))
+
+
+# --- compact --------------------------------------------------------------------------
+
+
+def _compact(rules: Rules, seen: Seen) -> jax.Array:
+    lay, position = rules.layout, seen.position
     own, opponent = own_and_opponent(position)
     boards = (
         own,
@@ -35,9 +156,155 @@ def planes(rules: Rules, state: GameState, position: Position) -> jax.Array:
         bb.intersection(opponent, position.atari),
         bb.at(lay, position.ko),
     )
-    komi = jnp.where(white_moves, state.komi, -state.komi) / KOMI_SCALE
-    scalars = (jnp.float32(1), white_moves, position.passes > 0, komi)
-    points = [bb.unpack(lay, board).astype(jnp.float32) for board in boards]
-    constants = [jnp.full(rules.num_points, x, jnp.float32) for x in scalars]
-    stacked = jnp.stack([*points, *constants], axis=-1)
-    return stacked.reshape(rules.size, rules.size, NUM_PLANES)
+    scalars = (
+        jnp.float32(1),
+        position.to_play == WHITE,
+        position.passes > 0,
+        _komi_of_mover(seen),
+    )
+    points = unpack_planes(lay, jnp.stack([stacked.stack(board) for board in boards]))
+    constants = jnp.stack([jnp.asarray(x, jnp.float32) for x in scalars])
+    everywhere = jnp.broadcast_to(constants, (rules.size, rules.size, len(scalars)))
+    return jnp.concatenate([points, everywhere], axis=-1)
+
+
+def _komi_of_mover(seen: Seen) -> jax.Array:
+    """f32[]: the points that komi gives the player to move, / 20."""
+    return jnp.where(seen.position.to_play == WHITE, seen.komi, -seen.komi) / KOMI_SCALE
+
+
+# --- full -----------------------------------------------------------------------------
+
+
+def _full(rules: Rules, seen: Seen, with_ladders: bool) -> Inputs:
+    position, white_moves = seen.position, seen.position.to_play == WHITE
+    boards = _full_boards(rules.layout)(
+        position.black, position.white, white_moves, seen.banned, seen.past, seen.known
+    )
+    if with_ladders:
+        boards = boards.at[LADDER_PLANES[0] : LADDER_PLANES[-1] + 1].set(_ladders(rules, seen))
+    return Inputs(unpack_planes(rules.layout, boards), _full_globals(rules, seen))
+
+
+@functools.cache
+def _full_boards(lay: bb.Layout) -> Callable:
+    """The 22 planes of one game but the ladders as u32[22, W], all of them in one stage."""
+
+    def boards(black, white, white_moves, banned, past, known):
+        """Words [B], white_moves bool[B], past u32[H, 2, W, B] -> u32[22, W, B]."""
+        now = jnp.stack([stacked.stack(black), stacked.stack(white)])
+        none = jnp.zeros_like(now[0])
+        # By who moves, the first axis of anything given for Black and for White.
+        by_mover = lambda pair: list(jnp.where(white_moves, pair[::-1], pair))
+        one, two, three = liberties.counts_stage(lay, now[0], now[1])
+        moves = _last_moves(now, past, known)
+        alive = by_mover(pass_alive.area_stage(lay, now))
+        read = [none] * len(LADDER_PLANES)
+        everywhere = jnp.broadcast_to(stacked.full(lay), none.shape)
+        counts = [one, two, three, stacked.stack(banned)]
+        return jnp.stack(
+            [everywhere, *by_mover(now), *counts, none, none, *moves, *read, *alive, none, none]
+        )
+
+    return stacked.over_games(boards)
+
+
+def _last_moves(now: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.Array]:
+    """Five times u32[W, B]: the stone that is on a board and was not on the one before."""
+    boards = [now, *past[:MOVES_SEEN]]
+    added = [after & ~before for after, before in itertools.pairwise(boards)]
+    is_known = lambda k: known > k
+    return [jnp.where(is_known(k), a[0] | a[1], np.uint32(0)) for k, a in enumerate(added)]
+
+
+def _ladders(rules: Rules, seen: Seen) -> jax.Array:
+    """u32[4, W]: laddered now, one and two plies ago, and the capturing moves."""
+    position = seen.position
+    now = ladders.ladders(rules, position)
+    white_moves = position.to_play == WHITE
+    before = []
+    for k, to_play in enumerate((~white_moves, white_moves)):
+        black, white = (tuple(seen.past[k, colour]) for colour in range(2))
+        before.append(ladders.read_board(rules.size, black, white, to_play).laddered)
+    boards = (now.laddered, *before, now.captures)
+    return jnp.stack([stacked.stack(board) for board in boards])
+
+
+def _full_globals(rules: Rules, seen: Seen) -> jax.Array:
+    """f32[G], as the table has them."""
+    position = seen.position
+    boards = jnp.concatenate([_words(position)[None], seen.past[:MOVES_SEEN]])
+    same = (boards[1:] == boards[:-1]).all(axis=(1, 2))
+    passed = same & (jnp.arange(MOVES_SEEN) < seen.known)
+    values = [
+        _komi_of_mover(seen),
+        position.to_play == WHITE,
+        position.passes > 0,
+        *(passed[k] for k in range(1, MOVES_SEEN)),
+        *(jnp.float32(rules.ko == ko) for ko in KO_RULES),
+        jnp.float32(rules.suicide),
+        position.ply / (2.0 * rules.num_points),
+    ]
+    return jnp.stack([jnp.asarray(value, jnp.float32) for value in values])
+
+
+# --- zero -----------------------------------------------------------------------------
+
+
+def _zero(rules: Rules, seen: Seen) -> jax.Array:
+    """Silver et al. (2017): X_t, Y_t, X_t-1, Y_t-1, ..., C."""
+    white_moves = seen.position.to_play == WHITE
+    boards = jnp.concatenate([_words(seen.position)[None], seen.past])  # [8, 2, W]
+    boards = jnp.where(white_moves, boards[:, ::-1], boards)
+    lay = rules.layout
+    colour = jnp.where(white_moves, jnp.uint32(0), np.array(lay.full, np.uint32))
+    rows = boards.reshape(2 * ZERO_BOARDS, lay.num_words)
+    return unpack_planes(lay, jnp.concatenate([rows, colour[None]]))
+
+
+# --- shared ---------------------------------------------------------------------------
+
+
+def _words(position: Position) -> jax.Array:
+    """u32[2, W]: the words of Black and of White."""
+    return jnp.stack([jnp.stack(position.black), jnp.stack(position.white)])
+
+
+def unpack_planes(lay: bb.Layout, boards: jax.Array) -> jax.Array:
+    """u32[C, W] -> f32[size, size, C]: each row of the board is a few bits of one word."""
+    shifts = [np.uint32((row % lay.rows_per_word) * lay.stride) for row in range(lay.size)]
+    rows = [boards[:, row // lay.rows_per_word] >> shift for row, shift in enumerate(shifts)]
+    columns = np.arange(lay.size, dtype=np.uint32)[None, :, None]
+    bits = (jnp.stack(rows)[:, None, :] >> columns) & np.uint32(1)
+    return bits.astype(jnp.float32)
+
+
+FEATURES = {
+    "compact": FeatureSet(COMPACT_PLANES, (), history=0, bans=False, of_seen=_compact),
+    "full": FeatureSet(
+        FULL_PLANES,
+        FULL_GLOBALS,
+        history=MOVES_SEEN,
+        bans=True,
+        of_seen=functools.partial(_full, with_ladders=True),
+    ),
+    "full-no-ladders": FeatureSet(
+        FULL_PLANES,
+        FULL_GLOBALS,
+        history=MOVES_SEEN,
+        bans=True,
+        of_seen=functools.partial(_full, with_ladders=False),
+    ),
+    "zero": FeatureSet(ZERO_PLANES, (), history=ZERO_BOARDS - 1, bans=False, of_seen=_zero),
+}
+
+
+def feature_set(name: str) -> FeatureSet:
+    """The set of a name.
+
+    Raises:
+      ValueError: there is none of that name.
+    """
+    if name not in FEATURES:
+        raise ValueError(f"features: {name!r} is not one of {', '.join(FEATURES)}")
+    return FEATURES[name]

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from gozero.nets.features import NUM_PLANES
+from gozero.nets.features import Inputs, feature_set
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,15 +28,21 @@ class NetworkConfig:
     Attributes:
       blocks: residual blocks of two 3x3 convolutions.
       channels: channels of the trunk.
+      features: the name of the planes it takes (`gozero.nets.features`).
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
     """
 
     blocks: int = 2
     channels: int = 32
+    features: str = "compact"
 
     def __post_init__(self):
         for name in ("blocks", "channels"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        feature_set(self.features)
 
 
 class NetworkOutput(NamedTuple):
@@ -59,7 +65,10 @@ class _Network(nnx.Module):
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
         self.num_blocks = config.blocks
-        self.stem = _conv(NUM_PLANES, channels, 3, rngs)
+        inputs = feature_set(config.features)
+        self.stem = _conv(inputs.num_planes, channels, 3, rngs)
+        if inputs.global_inputs:
+            self.stem_globals = nnx.Linear(len(inputs.global_inputs), channels, rngs=rngs)
         for i in range(config.blocks):
             setattr(self, f"block_{i}", _Block(channels, rngs))
         self.points = _conv(channels, 1, 1, rngs)
@@ -67,8 +76,12 @@ class _Network(nnx.Module):
         self.value_hidden = nnx.Linear(2 * channels, channels, rngs=rngs)
         self.value = nnx.Linear(channels, 1, rngs=rngs)
 
-    def __call__(self, planes) -> NetworkOutput:
-        x = self.stem(planes)
+    def __call__(self, inputs) -> NetworkOutput:
+        if isinstance(inputs, Inputs):
+            x = self.stem(inputs.planes)
+            x = x + self.stem_globals(inputs.global_inputs)[:, None, None, :]
+        else:
+            x = self.stem(inputs)
         for i in range(self.num_blocks):
             x = getattr(self, f"block_{i}")(x)
         x = nnx.relu(x)
@@ -91,11 +104,14 @@ def init(config: NetworkConfig, key: jax.Array) -> dict:
     return nnx.to_pure_dict(state)
 
 
-def apply(config: NetworkConfig, params: dict, planes: jax.Array) -> NetworkOutput:
-    """The network on planes f32[M, size, size, NUM_PLANES]."""
+def apply(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
+    """The network on M positions, as the set ``config.features`` sees them.
+
+    Planes f32[M, size, size, C], with f32[M, G] beside them where the set has global inputs.
+    """
     graph, state = _abstract(config)
     nnx.replace_by_pure_dict(state, params)
-    return nnx.merge(graph, state)(planes)
+    return nnx.merge(graph, state)(inputs)
 
 
 def shapes(config: NetworkConfig) -> dict:

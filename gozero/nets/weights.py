@@ -16,7 +16,7 @@ import numpy as np
 
 from gozero.files import write_whole
 from gozero.nets import network
-from gozero.nets.features import NUM_PLANES
+from gozero.nets.features import FEATURES, feature_set
 from gozero.nets.network import NetworkConfig
 
 FORMAT = "gozero-weights-1"
@@ -52,7 +52,8 @@ def save(
         "size": size,
         "blocks": config.blocks,
         "channels": config.channels,
-        "planes": NUM_PLANES,
+        "features": config.features,
+        "planes": feature_set(config.features).num_planes,
         "sha256": hashlib.sha256(buffer.getvalue()).hexdigest(),
         **about,
     }
@@ -88,7 +89,8 @@ def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict
     except _UNREADABLE as error:
         raise ValueError(f"weights {path}: damaged or unreadable ({error})") from error
     try:
-        config = NetworkConfig(description["blocks"], description["channels"])
+        shape = description["blocks"], description["channels"]
+        config = NetworkConfig(*shape, description.get("features", "compact"))
     except ValueError as error:
         raise ValueError(f"weights {path}: {error}") from error
     return _unflatten(path, flat, config), config, description
@@ -118,10 +120,16 @@ def _read_description(path: pathlib.Path) -> dict:
     wrong = [name for name in whole if type(description.get(name)) is not int]
     if wrong or not isinstance(description.get("sha256"), str):
         raise ValueError(f"weights {path}: {beside.name} lacks {', '.join(wrong) or 'sha256'}")
-    if description["planes"] != NUM_PLANES:
+    features = description.get("features", "compact")
+    if not isinstance(features, str) or features not in FEATURES:
+        raise ValueError(
+            f"weights {path}: made for features {features!r}; "
+            f"this version has {', '.join(FEATURES)}"
+        )
+    if description["planes"] != FEATURES[features].num_planes:
         raise ValueError(
             f"weights {path}: made for {description['planes']} input planes; "
-            f"this version has {NUM_PLANES}"
+            f"{features} features have {FEATURES[features].num_planes} in this version"
         )
     return description
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.montecarlo.playout import uniform_playouts
-from gozero.nets import features, network, weights
+from gozero.nets import network, weights
+from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.search.game import Evaluate, Evaluation, Trail
 from gozero.search.selection import Edges, Puct
@@ -40,21 +41,31 @@ class Evaluator(NamedTuple):
 def network_evaluator(
     rules: Rules, config: NetworkConfig | None = None, params: dict | None = None
 ) -> Evaluator:
-    """A policy and value network; without parameters, random ones of seed 0."""
+    """A policy and value network; without parameters, random ones of seed 0.
+
+    Raises:
+      ValueError: features that look at past boards, under simple ko, which keeps none.
+    """
     config = config or NetworkConfig()
+    features = feature_set(config.features)
+    if features.history and rules.ko == "simple":
+        raise ValueError(
+            f"features: {config.features!r} looks at past boards, and simple ko keeps none; "
+            "use another ko rule or the compact features"
+        )
     if params is None:
         params = network.init(config, jax.random.key(0))
 
-    def observe(state: GameState, position: Position, trail: Trail) -> jax.Array:
-        del trail
-        return features.planes(rules, state, position)
+    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+        return features.observe(rules, state, position, trail)
 
-    def evaluate(params: dict, key: jax.Array, planes: jax.Array) -> Evaluation:
+    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
         del key
-        output = network.apply(config, params, planes)
+        output = network.apply(config, params, inputs)
         return Evaluation(output.policy_logits, output.value)
 
-    about = {"evaluator": "network", "blocks": config.blocks, "channels": config.channels}
+    shape = {"blocks": config.blocks, "channels": config.channels}
+    about = {"evaluator": "network", **shape, "features": config.features}
     return Evaluator(observe, evaluate, params, Puct(), about)
 
 
@@ -77,25 +88,39 @@ def playout_evaluator(rules: Rules) -> Evaluator:
 
 
 def make_evaluator(
-    rules: Rules, name: str, weights_file: pathlib.Path | None = None, seed: int = 0
+    rules: Rules,
+    name: str,
+    weights_file: pathlib.Path | None = None,
+    seed: int = 0,
+    features: str | None = None,
 ) -> Evaluator:
     """The evaluator a command asks for: by name, with weights from a file or random ones.
 
+    `features` are those of a network of random weights; weights from a file bring their own.
+
     Raises:
-      ValueError: an unknown name, weights without a network, or bad weights.
+      ValueError: an unknown name, weights or features without a network, bad weights, or
+        features that are not those of the weights.
     """
     if name == "playout":
         if weights_file is not None:
             raise ValueError("weights: playouts take none; use --evaluator network")
+        if features is not None:
+            raise ValueError("features: playouts take none; use --evaluator network")
         return playout_evaluator(rules)
     if name != "network":
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
     if weights_file is None:
-        config = NetworkConfig()
+        config = NetworkConfig(features=features or "compact")
         params = network.init(config, jax.random.key(seed))
         evaluator = network_evaluator(rules, config, params)
         return evaluator._replace(about={**evaluator.about, "weights": f"random, seed {seed}"})
     params, config, description = weights.load(weights_file, rules.size)
+    if features not in (None, config.features):
+        raise ValueError(
+            f"features: {features!r} asked, {weights_file} has {config.features!r}; "
+            "leave --features out"
+        )
     evaluator = network_evaluator(rules, config, params)
     about = {"weights": str(weights_file), "weights_sha256": description["sha256"]}
     return evaluator._replace(about={**evaluator.about, **about})

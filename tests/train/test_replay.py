@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 @jax.jit
 def _examples(taken, k):
-    return jax.vmap(lambda row: replay.example(RULES, row, k))(taken)
+    return jax.vmap(lambda row: replay.example(RULES, "compact", row, k))(taken)
 
 
 def examples(rows, indices, k):
@@ -45,7 +45,7 @@ def test_a_row_is_the_position_that_was_played(folder):
         step, init(RULES, synthetic.KOMI), jnp.asarray(arrays["action"][:16])
     )
     np.testing.assert_array_equal(got.legal, legal)
-    np.testing.assert_array_equal(got.planes, planes)
+    np.testing.assert_array_equal(got.inputs, planes)
 
 
 def test_the_outcome_is_the_movers(folder):
@@ -56,7 +56,7 @@ def test_the_outcome_is_the_movers(folder):
     for_black = np.where(arrays["to_play"] == 0, 1, -1) * rows.outcome
     assert len(set(for_black[one_game].tolist())) == 1
     np.testing.assert_array_equal(np.sign(arrays["score"]), rows.outcome)
-    white_to_play = examples(rows, range(32), 0).planes[..., 6].mean(axis=(1, 2))
+    white_to_play = examples(rows, range(32), 0).inputs[..., 6].mean(axis=(1, 2))
     np.testing.assert_array_equal(white_to_play, arrays["to_play"][:32])
 
 
@@ -69,7 +69,7 @@ def test_a_symmetry_moves_planes_and_policy_alike(folder, k):
     where = np.asarray([int(symmetry.map_action(5, a, k)) for a in range(RULES.num_actions)])
     np.testing.assert_array_equal(after.legal[:, where], before.legal)
     np.testing.assert_array_equal(after.policy_target[:, where], before.policy_target)
-    flat = after.planes.reshape(40, 25, -1), before.planes.reshape(40, 25, -1)
+    flat = after.inputs.reshape(40, 25, -1), before.inputs.reshape(40, 25, -1)
     np.testing.assert_array_equal(flat[0][:, where[:-1]], flat[1])
 
 

@@ -1,0 +1,97 @@
+"""What the planes of a position cost, against a network of 4 blocks of 32 channels.
+
+Middle-game positions of random games that fill no eyes: half as many plies as the board has
+points. Planes and network run on the same batch, in turn, so that a busy machine slows both.
+"""
+
+from __future__ import annotations
+
+import time
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from experiments.throughput.config import ThroughputConfig
+from experiments.throughput.measure import Report, Result
+from gozero.go import rules as go
+from gozero.go.ladders import ladders
+from gozero.nets import network
+from gozero.nets.features import FEATURES
+from gozero.nets.network import NetworkConfig
+
+MUST = 33.0
+"""Planes may take 3% of the network's time."""
+
+CALLS = 5
+
+
+def measure(config: ThroughputConfig, report: Report) -> None:
+    """Rows: each set against the network that takes it; then the ladders, which are apart."""
+    for size, batch in [(9, 256)] if config.quick else [(9, 256), (19, 64), (19, 256)]:
+        states = middle_games(go.Rules(size=size), batch, config.seed)
+        for name in ("compact", "zero", "full-no-ladders"):
+            _against_network(size, batch, name, states, config, report)
+        _ladders(size, batch, states, config, report)
+
+
+def middle_games(rules: go.Rules, batch: int, seed: int) -> go.GameState:
+    """Games after size^2 / 2 plies."""
+    from experiments.throughput.run import record_games, start  # run.py imports this file
+
+    def move(states, actions):
+        return jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions), None
+
+    actions = record_games(rules, batch, seed)[: rules.num_points // 2]
+    return jax.jit(lambda s: lax.scan(move, s, actions)[0])(start(rules, batch))
+
+
+def _against_network(size, batch, name, states, config, report) -> None:
+    rules, shape = go.Rules(size=size), NetworkConfig(blocks=4, channels=32, features=name)
+    observe = jax.vmap(lambda s: FEATURES[name].observe(rules, s, s.position))
+    params = network.init(shape, jax.random.key(config.seed))
+    inputs = jax.jit(observe)(states)
+    planes, forward = best_of_each(
+        [
+            (jax.jit(observe), (states,)),
+            (jax.jit(lambda params, x: network.apply(shape, params, x)), (params, inputs)),
+        ],
+        config.repeats,
+    )
+    report.add(
+        Result(
+            row=f"planes {size}x{size} B={batch}, {name}",
+            ours=batch / planes,
+            unit="positions/s",
+            peer=batch / forward,
+            peer_name="4x32 network",
+            must=MUST if name == "full-no-ladders" else None,
+            note=f"{100 * planes / forward:.1f}% of the network, {1e6 * planes / batch:.1f} us",
+        )
+    )
+
+
+def _ladders(size, batch, states, config, report) -> None:
+    rules = go.Rules(size=size)
+    read = jax.jit(jax.vmap(lambda position: ladders(rules, position)))
+    (seconds,) = best_of_each([(read, (states.position,))], config.repeats)
+    note = f"{1e6 * seconds / batch:.0f} us a board; the full set reads three"
+    row = f"ladders {size}x{size} B={batch}"
+    report.add(Result(row, batch / seconds, "positions/s", note=note))
+
+
+def best_of_each(runs, repeats: int) -> list[float]:
+    """Least seconds a call of each (function, arguments), in turn after one that compiles.
+
+    A turn is several calls in a row: each finds in the cache what its own last call left there.
+    """
+    for run, arguments in runs:
+        jax.block_until_ready(run(*arguments))
+    best = [jnp.inf] * len(runs)
+    for _ in range(3 * repeats):
+        for i, (run, arguments) in enumerate(runs):
+            started = time.perf_counter()
+            for _ in range(CALLS):
+                jax.block_until_ready(run(*arguments))
+            best[i] = min(best[i], (time.perf_counter() - started) / CALLS)
+    return best

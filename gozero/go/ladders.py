@@ -1,0 +1,280 @@
+"""A bounded ladder reader: which chains a chase of ataris captures.
+
+A chain with two liberties is laddered if the attacker, to move, can play at one of them and
+capture: every reply leaves it with two liberties at most, and again one of them works. A chain
+with one liberty is laddered if no reply of its owner, to move, helps. Replies are to extend at
+the last liberty and to capture an attacking chain that touches the chain and is in atari. Three
+liberties are an escape. All branches are searched, up to a bound of plies and of moves tried;
+what is not settled then has escaped, so "laddered" is a proof.
+
+Ko: a stone may not be retaken at once (simple ko), and there are no ko threats: who wants to
+retake must have another move. Superko is not looked at.
+
+The search is a stack machine: a game reads its chains one after another, and each turn of the
+one loop tries one move in every game. The loop's predicate is one scalar for the batch; what
+it carries is some tens of words a game and the stack, of which a turn reads a row and writes a
+row.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from gozero.go import bitboard as bb
+from gozero.go import liberties
+from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
+
+MOVES_PER_CHAIN = 128
+"""Moves tried for one chain before it counts as escaped."""
+
+_NEXT_CHAIN = -1
+_NOWHERE = 2**30  # beyond every stack
+
+
+def max_plies(size: int) -> int:
+    """Plies read: a chase from corner to corner takes about 4 a line."""
+    return 4 * size
+
+
+class Ladders(NamedTuple):
+    """What the reader found."""
+
+    laddered: bb.Board  # stones of either colour
+    captures: bb.Board  # moves of the player to move that capture a chain of two liberties
+
+
+class _Machine(NamedTuple):
+    """The loop's carry, a leading axis [B] on each field."""
+
+    todo: bb.Board  # W x u32: stones of the chains still to read
+    chain: bb.Board  # W x u32: the chain in hand, as it stands on the board
+    depth: jax.Array  # i32: the node in hand; _NEXT_CHAIN for none
+    tried: jax.Array  # i32: moves tried for the chain
+    first: bb.Board  # W x u32: the move tried at depth 0
+    works: jax.Array  # bool: an attacker's first move has captured the chain
+    laddered: bb.Board  # W x u32
+    captures: bb.Board  # W x u32
+
+
+class _Node(NamedTuple):
+    """A position of the chase, and the moves that the player to move has not tried."""
+
+    position: Position
+    untried: bb.Board
+
+
+def ladders(rules: Rules, position: Position) -> Ladders:
+    """Read every chain with one or two liberties. For one game; atari and ply are not used."""
+    read = _reader(rules.size)
+    fields = position.black, position.white, position.to_play == WHITE, position.ko
+    return Ladders(*read(*fields))
+
+
+def read_board(size: int, black: bb.Board, white: bb.Board, white_moves: jax.Array) -> Ladders:
+    """As `ladders`, of a bare board, without a ko."""
+    return Ladders(*_reader(size)(black, white, white_moves, jnp.int16(bb.NO_POINT)))
+
+
+@functools.cache
+def _reader(size: int) -> Callable:
+    @custom_vmap
+    def one_game(black, white, white_moves, ko):
+        batch = jax.tree.map(lambda x: jnp.asarray(x)[None], (black, white, white_moves, ko))
+        return jax.tree.map(lambda x: x[0], _read(size, *batch))
+
+    @one_game.def_vmap
+    def many_games(axis_size, batched, *args):
+        def along_games(is_batched, x):
+            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
+
+        args = jax.tree.map(along_games, tuple(batched), args)
+        out = _read(size, *args)
+        return out, jax.tree.map(lambda _: True, out)
+
+    return jax.jit(one_game)
+
+
+def _read(size: int, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
+    """All games of the batch. Trip bound: twice the chains of a game times `MOVES_PER_CHAIN`."""
+    rules = Rules(size=size, ko="simple")
+    lay, plies = rules.layout, max_plies(size)
+    counts = jax.vmap(lambda b, w: liberties.liberty_counts(lay, b, w))(black, white)
+    batch = black[0].shape[0]
+    filled = lambda x, dtype: jnp.full(batch, x, dtype)
+    root = Position(
+        black=black,
+        white=white,
+        atari=counts.one,
+        ko=ko.astype(jnp.int16),
+        ply=filled(0, jnp.int16),
+        passes=filled(0, jnp.int8),
+        to_play=white_moves.astype(jnp.int8),
+    )
+    none = tuple(jnp.zeros_like(word) for word in black)
+    start = _Machine(
+        todo=bb.union(counts.one, counts.two),
+        chain=none,
+        depth=filled(_NEXT_CHAIN, jnp.int32),
+        tried=filled(0, jnp.int32),
+        first=none,
+        works=filled(False, bool),
+        laddered=none,
+        captures=none,
+    )
+    stack = jnp.zeros((batch * plies, 4 * lay.num_words + 2), jnp.uint32)
+    bottom = jnp.arange(batch) * plies
+
+    def busy(carry):
+        machine, _ = carry
+        return jnp.any((machine.depth >= 0) | bb.any_of(machine.todo))
+
+    def turn(carry):
+        machine, stack = carry
+        row = bottom + jnp.maximum(machine.depth, 0)
+        step = jax.vmap(functools.partial(_step, rules))
+        machine, here, child = step(root, machine, stack[row])
+        # The node in hand, with one move less; then the node in hand next, if it is a new one.
+        stack = stack.at[row].set(here)
+        return machine, stack.at[bottom + child.depth].set(child.row, mode="drop")
+
+    return lax.while_loop(busy, turn, (start, stack))[0][-2:]
+
+
+class _Child(NamedTuple):
+    depth: jax.Array  # i32[]: where it goes in the stack; beyond every stack for none
+    row: jax.Array  # u32[K]
+
+
+def _step(rules: Rules, root: Position, machine: _Machine, row: jax.Array):
+    """One game's turn: a new chain, a move, or the end of a node without moves."""
+    lay, plies = rules.layout, max_plies(rules.size)
+    depth = machine.depth
+    new = depth == _NEXT_CHAIN
+    node = _unpack_node(lay, row)
+    untried = bb.keep(~new, node.untried)
+    spent = bb.any_of(untried) & (machine.tried >= MOVES_PER_CHAIN)
+    moves = bb.any_of(untried) & ~spent
+    ends = ~new & ~moves & ~spent
+    move = bb.keep(moves, _lowest(untried))
+
+    before = _where(new, root, node.position)
+    action = jnp.where(moves, bb.point_of(lay, move), rules.pass_action)
+    after = _where(moves, play_position(rules, before, action), before)
+    seed = bb.where(new, _lowest(machine.todo), _lowest(machine.chain))
+    met = _meet(rules, root, after, seed, new)
+
+    attacks = before.to_play != met.owner  # who moved, or has no move left
+    deepest = depth + 1 >= plies
+    settled = ~attacks & ((met.num_liberties > 2) | (deepest & (met.num_liberties == 2)))
+    opens = moves & ~deepest & (attacks | (met.num_liberties == 2))
+    saved = moves & settled
+    # A node without moves refutes nothing: the move that led to it works, and so the one
+    # before that fails. At the root the attacker's moves are all tried, to name each that works.
+    works = ends & (depth == 1) & ~attacks
+    next_depth = jnp.where(saved, depth - 1, depth)
+    ended_depth = jnp.where(works, 0, jnp.maximum(depth - 2, _NEXT_CHAIN))
+    next_depth = jnp.where(ends, ended_depth, next_depth)
+    next_depth = jnp.where(opens, depth + 1, next_depth)
+    next_depth = jnp.where(spent, _NEXT_CHAIN, next_depth)
+    starts = new & bb.any_of(met.chain)
+    next_depth = jnp.where(new, jnp.where(starts, 0, _NEXT_CHAIN), next_depth)
+
+    lost = ends & (depth == 0) & (~attacks | machine.works)
+    caught = lost | (spent & machine.works)
+    chain = bb.where(new, met.chain, machine.chain)
+    opponents = met.owner != root.to_play
+    machine = _Machine(
+        todo=bb.difference(machine.todo, bb.keep(new, met.chain)),
+        chain=chain,
+        depth=next_depth,
+        tried=jnp.where(new, 0, machine.tried + moves),
+        first=bb.where(moves & (depth == 0), move, machine.first),
+        works=(machine.works | works) & ~new,
+        laddered=bb.union(machine.laddered, bb.keep(caught, chain)),
+        captures=bb.union(machine.captures, bb.keep(works & opponents, machine.first)),
+    )
+    here = _pack_node(_Node(before, bb.difference(untried, move)))
+    child_depth = jnp.where(starts | opens, next_depth, _NOWHERE)
+    return machine, here, _Child(child_depth, _pack_node(_Node(met.position, met.moves)))
+
+
+class _Met(NamedTuple):
+    """The chain in hand on a board that the chase has come to."""
+
+    chain: bb.Board
+    owner: jax.Array  # i8[]
+    num_liberties: jax.Array  # i32[]
+    position: Position  # the same board; at the root the turn is given to who begins
+    moves: bb.Board  # what the player to move may try
+
+
+def _meet(rules: Rules, root: Position, position: Position, seed: bb.Board, new) -> _Met:
+    """Look at the chain that holds the stone `seed`."""
+    lay = rules.layout
+    is_white = bb.any_of(bb.intersection(root.white, seed))
+    own = bb.where(is_white, position.white, position.black)
+    attackers = bb.where(is_white, position.black, position.white)
+    vacant = bb.complement(lay, bb.union(own, attackers))
+    (chain,) = bb.flood(lay, [seed], bb.joints(lay, own))
+    around = bb.neighbours(lay, chain)
+    liberties = bb.intersection(around, vacant)
+    num_liberties = bb.count(liberties)
+    weak = bb.intersection(bb.intersection(around, attackers), position.atari)
+    (weak,) = bb.flood(lay, [weak], bb.joints(lay, attackers))
+    captures = bb.intersection(bb.neighbours(lay, weak), vacant)
+
+    owner = is_white.astype(jnp.int8)
+    begins = jnp.where(num_liberties == 1, owner, jnp.int8(1) - owner)
+    ko = jnp.where(begins == root.to_play, root.ko, jnp.int16(bb.NO_POINT))
+    position = position.replace(
+        to_play=jnp.where(new, begins, position.to_play),
+        ko=jnp.where(new, ko, position.ko),
+    )
+    defends = position.to_play == owner
+    moves = bb.union(liberties, bb.keep(defends, captures))
+    moves = bb.intersection(moves, legal_points(rules, position))
+    return _Met(chain, owner, num_liberties, position, moves)
+
+
+def _lowest(a: bb.Board) -> bb.Board:
+    """The lowest point of a board alone; empty if it is."""
+    found, lowest = jnp.bool_(False), []
+    for word in a:
+        lowest.append(jnp.where(found, np.uint32(0), word & (~word + np.uint32(1))))
+        found = found | (word != 0)
+    return tuple(lowest)
+
+
+def _where(condition: jax.Array, a: Position, b: Position) -> Position:
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
+
+
+def _pack_node(node: _Node) -> jax.Array:
+    """u32[4 W + 2]."""
+    position = node.position
+    words = [*position.black, *position.white, *position.atari, *node.untried]
+    ko = jnp.maximum(position.ko, jnp.int16(bb.NO_POINT)) - jnp.int16(bb.NO_POINT)
+    return jnp.stack([*words, ko.astype(jnp.uint32), position.to_play.astype(jnp.uint32)])
+
+
+def _unpack_node(lay: bb.Layout, row: jax.Array) -> _Node:
+    w = lay.num_words
+    boards = [tuple(row[k * w + i] for i in range(w)) for k in range(4)]
+    position = Position(
+        black=boards[0],
+        white=boards[1],
+        atari=boards[2],
+        ko=row[4 * w].astype(jnp.int16) + jnp.int16(bb.NO_POINT),
+        ply=jnp.int16(0),
+        passes=jnp.int8(0),
+        to_play=row[4 * w + 1].astype(jnp.int8),
+    )
+    return _Node(position, boards[3])

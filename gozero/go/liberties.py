@@ -1,0 +1,134 @@
+"""Chains with exactly one, two and three liberties, all at once and without labels.
+
+Flooding finds out *which* values of a function of the point a chain sees among its liberties,
+never how many liberties it has. Two floods turn the one into the other:
+
+  1. Which rows, and which columns, hold a liberty of the chain: one plane a line.
+  2. A chain with at most three liberties has them in at most three rows and three columns:
+     the first, the last and what lies between. Each of the nine cells of that grid is then a
+     single point, so the cells that hold a liberty are as many as the liberties.
+
+A chain that sees a fourth row or a fourth column has four liberties or more. The count is
+exact from any position: nothing is kept from move to move.
+
+Most chains have many liberties, and the long ones, which flood longest, have the most. So
+before all that the points are given seven colours, and a chain that sees four of them within
+a few steps of any of its stones is known to have four liberties: it is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go import stacked
+
+_COLOURS = 7
+_NEAR = 2  # sweeps within which a chain has to show four colours; any number gives the same counts
+
+
+class LibertyCounts(NamedTuple):
+    """Stones of either colour, by the liberties of their chain."""
+
+    one: bb.Board
+    two: bb.Board
+    three: bb.Board
+
+
+def liberty_counts(lay: bb.Layout, black: bb.Board, white: bb.Board) -> LibertyCounts:
+    """The stones whose chain has exactly one, two and three liberties. For one game."""
+    return LibertyCounts(*_liberty_counts(lay)(black, white))
+
+
+@functools.cache
+def _liberty_counts(lay: bb.Layout) -> Callable:
+    def count(black, white):
+        black, white = stacked.stack(black), stacked.stack(white)
+        return tuple(stacked.unstack(x) for x in counts_stage(lay, black, white))
+
+    return stacked.over_games(count)
+
+
+def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[jax.Array, ...]:
+    """`liberty_counts` on arrays with games last: u32[W, B] twice -> three times u32[W, B]."""
+    stones = black | white
+    vacant = stacked.full(lay) & ~stones
+    joined = zip(stacked.joints(lay, black), stacked.joints(lay, white), strict=True)
+    east, south = ((a | b)[None] for a, b in joined)
+
+    many = _surely_many(lay, stones, vacant, east, south)
+    stones, east, south = stones & ~many, east & ~many[None], south & ~many[None]
+    lines = np.concatenate([stacked.row_masks(lay), stacked.column_masks(lay)])
+    seeds = stacked.neighbours(lay, vacant[None] & lines) & stones[None]
+    seen = bb.grow_stacked(lay, seeds, east, south)
+    rows, columns = seen[: lay.size], seen[lay.size :]
+
+    sides = [side & stones for side in stacked.beside(lay, vacant)]
+    seeds = _cell_seeds(lay, sides, rows, columns)
+    cells = bb.grow_stacked(lay, seeds, east, south)
+    many = many | stacked.at_least(rows, 4)[3] | stacked.at_least(columns, 4)[3]
+    one, two, three, four = stacked.at_least(cells, 4)
+    return one & ~two & ~many, two & ~three & ~many, three & ~four & ~many
+
+
+def _surely_many(lay: bb.Layout, stones, vacant, east, south) -> jax.Array:
+    """u32[W, B]: chains that show four liberties of different colours somewhere."""
+    seeds = stacked.neighbours(lay, vacant[None] & _colour_masks(lay)) & stones[None]
+    near = bb.grow_some(lay, seeds, east, south, _NEAR)
+    return bb.grow_stacked(lay, stacked.at_least(near, 4)[3][None], east, south)[0]
+
+
+@functools.cache
+def _colour_masks(lay: bb.Layout) -> np.ndarray:
+    """u32[7, W, 1]: a colouring in which points less than three steps apart differ."""
+    return stacked.line_masks(lay, lambda row, col: (3 * row + col) % _COLOURS, _COLOURS)
+
+
+def _cell_seeds(lay: bb.Layout, sides, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """u32[9, W, B]: stones with a liberty in each cell of their chain's three by three grid.
+
+    Args:
+      lay: the layout.
+      sides: four times u32[W, B]: stones with a liberty on their west, east, north, south.
+      rows, columns: u32[size, W, B]: stones whose chain has a liberty in that line.
+    """
+    row_masks, column_masks = stacked.row_masks(lay), stacked.column_masks(lay)
+    row_of = {step: _first_middle_last(rows, row_masks, step) for step in (-1, 0, 1)}
+    column_of = {step: _first_middle_last(columns, column_masks, step) for step in (-1, 0, 1)}
+    steps = ((0, -1), (0, 1), (-1, 0), (1, 0))
+    cells = []
+    for i in range(3):
+        for j in range(3):
+            found = [
+                side & row_of[down][i] & column_of[right][j]
+                for side, (down, right) in zip(sides, steps, strict=True)
+            ]
+            cells.append(functools.reduce(lambda x, y: x | y, found))
+    return jnp.stack(cells)
+
+
+def _first_middle_last(seen: jax.Array, masks: np.ndarray, step: int) -> tuple[jax.Array, ...]:
+    """Is the line `step` after a stone's own the first its chain sees, a middle or the last?
+
+    Three times u32[W, B]; each stone is in one of them.
+    """
+    size = len(masks)
+    lines = range(size)
+    none = np.zeros_like(masks[0])
+
+    def own_lines(wanted):
+        """The stones whose line, moved by the step, is one of the wanted."""
+        return functools.reduce(np.bitwise_or, [masks[k] for k in lines if wanted(k + step)], none)
+
+    # Stones that come after line k, and before it, by their static place on the board.
+    after = np.stack([own_lines(lambda line, k=k: line > k) for k in lines])
+    before = np.stack([own_lines(lambda line, k=k: line < k) for k in lines])
+    or_lines = lambda x: jax.lax.reduce(x, np.uint32(0), jax.lax.bitwise_or, (0,))
+    has_earlier, has_later = or_lines(seen & after), or_lines(seen & before)
+    return ~has_earlier, has_earlier & has_later, has_earlier & ~has_later

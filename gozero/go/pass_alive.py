@@ -1,0 +1,224 @@
+"""Unconditional life (Benson 1976): what no play can take, even if its owner always passes.
+
+For one colour X. A region is a connected set of points that hold no stone of X. It is *vital*
+to a chain of X if every empty point of the region is a liberty of the chain. The chains that
+are alive are the largest set in which every chain has two vital regions, each bordered by
+chains of the set only.
+
+In bitboards, for both colours at once:
+
+  * only a region whose every empty point touches X can be vital: the candidates;
+  * a candidate is known by one of its empty points, its *seat* (the lowest), and the only
+    chains it can be vital to are those that touch the seat: at most four;
+  * first all of those count as vital, and chains with fewer than two seats, and candidates
+    that border them, fall away until nothing changes. What Benson finds is among what is left;
+  * then each candidate of several empty points that is left is looked at alone, one a game
+    and colour at a time: is each of its empty points a liberty of the chain on the seat's
+    west, east, north, south? In most games little is left, and only small eyes;
+  * if some are not, chains and candidates fall away again.
+
+"Two seats" is a flood as well: every point has a codeword of `k` planes of `K`, and the union
+of two different codewords has more than `k`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.go import bitboard as bb
+from gozero.go import stacked
+
+
+class PassAlive(NamedTuple):
+    """Each for Black and for White."""
+
+    stones: tuple[bb.Board, bb.Board]  # chains that cannot be captured
+    territory: tuple[bb.Board, bb.Board]  # points they enclose, enemy stones there among them
+
+
+class _Board(NamedTuple):
+    """Axis 0 is the colour X, Black then White; games are last."""
+
+    stones: jax.Array  # u32[2, W, B]: X
+    vacant: jax.Array  # u32[1, W, B]
+    chain_joints: tuple[jax.Array, jax.Array]  # u32[1, W, B] twice; both colours' at once
+    region_joints: tuple[jax.Array, jax.Array]  # u32[2, W, B] twice
+
+
+class _Claims(NamedTuple):
+    """What is still thought alive."""
+
+    chains: jax.Array  # u32[2, W, B]: stones of X
+    regions: jax.Array  # u32[2, W, B]: all points of the candidates
+    seats: jax.Array  # u32[2, W, B]: one point of each
+    vital: jax.Array  # u32[4, 2, W, B]: seats vital to the chain on their west, east, ...
+
+
+def pass_alive(lay: bb.Layout, black: bb.Board, white: bb.Board) -> PassAlive:
+    """Benson's unconditionally alive chains of both colours and what they enclose. For one game.
+
+    Territory is every candidate region that borders living chains only: all of its empty
+    points touch them, so the other colour cannot live there while they stand.
+
+    Args:
+      lay: the layout.
+      black, white: the board. No chain is without a liberty.
+    """
+    (black_stones, white_stones), (black_area, white_area) = _pass_alive(lay)(black, white)
+    return PassAlive((black_stones, white_stones), (black_area, white_area))
+
+
+def pass_alive_area(lay: bb.Layout, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
+    """(Black's, White's): living stones and their territory, the points nobody can dispute."""
+    alive = pass_alive(lay, black, white)
+    black_area, white_area = map(bb.union, alive.stones, alive.territory)
+    return black_area, white_area
+
+
+@functools.cache
+def _pass_alive(lay: bb.Layout) -> Callable:
+    def find(black, white):
+        stones = jnp.stack([stacked.stack(black), stacked.stack(white)])
+        claims = _benson(lay, _board(lay, stones))
+        return tuple(
+            tuple(stacked.unstack(a[colour]) for colour in range(2))
+            for a in (claims.chains, claims.regions)
+        )
+
+    return stacked.over_games(find)
+
+
+def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:
+    """`pass_alive_area` on arrays with games last: u32[2, W, B] -> u32[2, W, B]."""
+    claims = _benson(lay, _board(lay, stones))
+    return claims.chains | claims.regions
+
+
+def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
+    everywhere = stacked.full(lay, 3)
+    east, south = stacked.joints(lay, stones)
+    return _Board(
+        stones=stones,
+        vacant=everywhere & ~(stones[:1] | stones[1:]),
+        chain_joints=(east[:1] | east[1:], south[:1] | south[1:]),
+        region_joints=stacked.joints(lay, everywhere & ~stones),
+    )
+
+
+def _benson(lay: bb.Layout, board: _Board) -> _Claims:
+    first = _candidates(lay, board)
+    likely = _fall(lay, board, first, jnp.bool_(True))
+    exact = _check_vital(lay, board, likely)
+    return _fall(lay, board, exact, exact.vital != likely.vital)
+
+
+def _candidates(lay: bb.Layout, board: _Board) -> _Claims:
+    """Every region whose every empty point touches X, thought vital to all that touch its seat."""
+    regions = stacked.full(lay, 3) & ~board.stones
+    untouched = board.vacant & ~stacked.neighbours(lay, board.stones)
+    regions = regions & ~bb.grow_stacked(lay, untouched, *board.region_joints)
+    seats = _seats(lay, board, regions)
+    vital = jnp.stack(stacked.beside(lay, board.stones)) & seats[None]
+    return _Claims(board.stones, regions, seats, vital)
+
+
+def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
+    """u32[2, W, B]: the lowest empty point of each region, bit by bit of its number."""
+    bits = jnp.asarray(_number_bits(lay))
+
+    def keep_low(i, seats):
+        high = bits[i][None]
+        low_seats = seats & ~high
+        has_low = bb.grow_stacked(lay, low_seats, *board.region_joints)
+        return low_seats | (seats & ~has_low)
+
+    return lax.fori_loop(0, len(bits), keep_low, board.vacant & regions)
+
+
+def _fall(lay: bb.Layout, board: _Board, claims: _Claims, doubtful: jax.Array) -> _Claims:
+    """Drop chains with fewer than two seats and regions that border them, until none is left.
+
+    Trip bound: once a region; most often twice.
+    """
+
+    def step(carry):
+        claims, _ = carry
+        chains = _with_two_seats(lay, board, claims)
+        falling = claims.regions & stacked.neighbours(lay, board.stones & ~chains)
+        gone = bb.grow_stacked(lay, falling, *board.region_joints)
+        left = _Claims(
+            chains=chains,
+            regions=claims.regions & ~gone,
+            seats=claims.seats & ~gone,
+            vital=claims.vital & ~gone[None],
+        )
+        return left, jnp.any(falling != 0)
+
+    return lax.while_loop(lambda carry: carry[1], step, (claims, jnp.any(doubtful)))[0]
+
+
+def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array:
+    """u32[2, W, B]: the chains with at least two vital regions."""
+    weight, masks = _codewords(lay)
+    planes = jnp.asarray(masks)[:, None, None]  # [K, 1, 1, W, 1]
+    coded = claims.vital[None] & planes  # [K, 4, 2, W, B]
+    # From a seat to the stone on its west, east, north, south: `beside` the other way round.
+    reached = [
+        stacked.beside(lay, coded[:, d])[opposite] for d, opposite in enumerate((1, 0, 3, 2))
+    ]
+    seeds = functools.reduce(lambda x, y: x | y, reached) & board.stones[None]
+    seen = bb.grow_stacked(lay, seeds[:, 0] | seeds[:, 1], *board.chain_joints)
+    return stacked.at_least(seen, weight + 1)[weight][None] & board.stones
+
+
+def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
+    """Test the vital chains of every region of several empty points, one a colour at a time.
+
+    Trip bound: the regions of one game; there are few.
+    """
+    more = claims.regions & board.vacant & ~claims.seats
+    several = claims.seats & bb.grow_stacked(lay, more, *board.region_joints)
+
+    def step(carry):
+        several, vital = carry
+        seat = stacked.lowest_point(several)
+        region = bb.grow_stacked(lay, seat, *board.region_joints) & board.vacant
+        sides = jnp.stack([stacked.beside(lay, seat)[d] for d in (1, 0, 3, 2)])
+        touching = sides & board.stones[None]
+        chains = bb.grow_stacked(lay, touching[:, 0] | touching[:, 1], *board.chain_joints)
+        liberties = stacked.neighbours(lay, chains[:, None] & board.stones[None])
+        missed = stacked.any_of(region[None] & ~liberties)[:, :, None]  # [4, 2, 1, B]
+        return several & ~seat, vital & ~jnp.where(missed, seat[None], np.uint32(0))
+
+    carry = lax.while_loop(lambda carry: jnp.any(carry[0] != 0), step, (several, claims.vital))
+    return claims._replace(vital=carry[1])
+
+
+@functools.cache
+def _number_bits(lay: bb.Layout) -> np.ndarray:
+    """u32[bits, W, 1]: points whose number has the bit, the highest bit first."""
+    count = max(1, (lay.num_points - 1).bit_length())
+    numbers = [
+        stacked.line_masks(lay, lambda row, col, b=b: (row * lay.size + col) >> b & 1, 2)[1]
+        for b in reversed(range(count))
+    ]
+    return np.stack(numbers)
+
+
+@functools.cache
+def _codewords(lay: bb.Layout) -> tuple[int, np.ndarray]:
+    """(k, u32[K, W, 1]): the points of each plane of a code; every point is in k of K planes."""
+    planes = next(n for n in itertools.count(2) if math.comb(n, n // 2) >= lay.num_points)
+    weight = planes // 2
+    words = list(itertools.islice(itertools.combinations(range(planes), weight), lay.num_points))
+    member = lambda plane: lambda row, col: int(plane in words[row * lay.size + col])
+    return weight, np.stack([stacked.line_masks(lay, member(p), 2)[1] for p in range(planes)])

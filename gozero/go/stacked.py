@@ -1,0 +1,153 @@
+"""Boards as arrays u32[..., W, B]: for stages that hold many boards of one game.
+
+A tuple of words suits a dozen boards; fifty planes of it would be a thousand arrays. Where a
+stage works on a stack of boards, it runs on arrays whose last axis is the games of the batch,
+as `bitboard.flood` does, and `over_games` makes of it a function of one game.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from gozero.go import bitboard as bb
+
+
+def over_games(stage: Callable) -> Callable:
+    """A stage on arrays with games last -> a function of one game that runs so under ``vmap``.
+
+    Loops inside the stage then have one predicate for the batch, so nothing they carry is
+    selected or copied (law 2).
+
+    Args:
+      stage: (pytrees of arrays [..., B]) -> a pytree of arrays [..., B].
+    """
+
+    @custom_vmap
+    def one_game(*args):
+        out = stage(*jax.tree.map(lambda x: jnp.asarray(x)[..., None], args))
+        return jax.tree.map(lambda x: x[..., 0], out)
+
+    @one_game.def_vmap
+    def many_games(axis_size, batched, *args):
+        def games_last(is_batched, x):
+            if is_batched:
+                return jnp.moveaxis(x, 0, -1)
+            return jnp.broadcast_to(x[..., None], (*jnp.shape(x), axis_size))
+
+        args = jax.tree.map(games_last, tuple(batched), args)
+        out = _in_cache(stage, axis_size, args)
+        out = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out)
+        return out, jax.tree.map(lambda _: True, out)
+
+    return jax.jit(one_game)
+
+
+GAMES_AT_ONCE = 64
+"""Of a large batch, the games that a CPU takes at a time: their planes fit its cache."""
+
+
+def _in_cache(stage: Callable, games: int, args):
+    """The stage on a batch; on the CPU some games after others, if they divide it."""
+    if games <= GAMES_AT_ONCE or games % GAMES_AT_ONCE:
+        return stage(*args)
+
+    def some_after_others(*args):
+        split = lambda x: jnp.moveaxis(x.reshape(*x.shape[:-1], -1, GAMES_AT_ONCE), -2, 0)
+        out = lax.map(lambda x: stage(*x), jax.tree.map(split, args))
+        return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1), out)
+
+    return lax.platform_dependent(*args, cpu=some_after_others, default=stage)
+
+
+def stack(board: bb.Board) -> jax.Array:
+    """W words [...] -> u32[W, ...]."""
+    return jnp.stack(board)
+
+
+def unstack(a: jax.Array) -> bb.Board:
+    """u32[W, ...] -> W words [...]."""
+    return tuple(a[w] for w in range(a.shape[0]))
+
+
+def full(lay: bb.Layout, ndim: int = 2) -> jax.Array:
+    """Every point of the board, u32[1, ..., W, 1], to meet arrays [..., W, B] of `ndim` axes."""
+    return jnp.array(lay.full, jnp.uint32).reshape(*[1] * (ndim - 2), -1, 1)
+
+
+@functools.cache
+def row_masks(lay: bb.Layout) -> np.ndarray:
+    """u32[size, W, 1]: the points of each row."""
+    return line_masks(lay, lambda row, col: row, lay.size)
+
+
+@functools.cache
+def column_masks(lay: bb.Layout) -> np.ndarray:
+    """u32[size, W, 1]: the points of each column."""
+    return line_masks(lay, lambda row, col: col, lay.size)
+
+
+def line_masks(lay: bb.Layout, line: Callable[[int, int], int], count: int) -> np.ndarray:
+    """u32[count, W, 1]: mask k holds the points (row, col) with ``line(row, col) == k``."""
+    masks = np.zeros((count, lay.num_words, 1), np.uint32)
+    for row in range(lay.size):
+        for col in range(lay.size):
+            bit = (row % lay.rows_per_word) * lay.stride + col
+            masks[line(row, col), row // lay.rows_per_word, 0] |= np.uint32(1 << bit)
+    return masks
+
+
+def any_of(a: jax.Array) -> jax.Array:
+    """u32[..., W, B] -> bool[..., B]: is there a point?"""
+    return (a != 0).any(axis=-2)
+
+
+def beside(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Points whose west, east, north, south neighbour is in `a`: four arrays like `a`.
+
+    What leaves the board is not cleared: mask it.
+    """
+    one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
+    none = jnp.zeros_like(a[..., :1, :])
+    above = jnp.concatenate([none, a[..., :-1, :]], axis=-2)
+    below = jnp.concatenate([a[..., 1:, :], none], axis=-2)
+    if lay.rows_per_word == 1:
+        return a << one, a >> one, above, below
+    return a << one, a >> one, (a << stride) | (above >> rest), (a >> stride) | (below << rest)
+
+
+def neighbours(lay: bb.Layout, a: jax.Array) -> jax.Array:
+    """The points of the board next to a point of `a`."""
+    west, east, north, south = beside(lay, a)
+    return full(lay, a.ndim) & (west | east | north | south)
+
+
+def joints(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """As `bitboard.joints`: which points of `a` are joined to the east, and to the south."""
+    return a & (a >> np.uint32(1)), a & beside(lay, a)[3]
+
+
+def lowest_point(a: jax.Array) -> jax.Array:
+    """u32[..., W, B]: the board's lowest point alone (words in order, then bits)."""
+    lowest = a & (~a + np.uint32(1))
+    earlier = jnp.cumsum((a != 0).astype(jnp.int32), axis=-2) - (a != 0)
+    return jnp.where(earlier == 0, lowest, np.uint32(0))
+
+
+def at_least(planes: jax.Array, most: int) -> list[jax.Array]:
+    """Of P planes: boards of the points in at least 1, 2, ... `most` of them.
+
+    u32[P, ...] -> `most` arrays u32[...].
+    """
+    seen = [jnp.zeros_like(planes[0]) for _ in range(most)]
+    for plane in planes:
+        for k in reversed(range(1, most)):
+            seen[k] = seen[k] | (seen[k - 1] & plane)
+        seen[0] = seen[0] | plane
+    return seen

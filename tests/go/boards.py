@@ -1,0 +1,82 @@
+"""Boards for tests: text diagrams, random positions, and back to sets of points."""
+
+from __future__ import annotations
+
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from tests.reference.go import BLACK, WHITE, ReferenceGame
+
+_COLOUR = {"X": BLACK, "O": WHITE}
+
+
+def parse(text: str) -> list[int]:
+    """A diagram of X, O and . as a board, row-major; any other character is an empty point."""
+    rows = text.split()
+    assert all(len(row) == len(rows) for row in rows), rows
+    return [_COLOUR.get(c, 0) for row in rows for c in row]
+
+
+def marks(text: str, wanted: str) -> set[int]:
+    """The points of a diagram that show one of the wanted characters."""
+    return {p for p, c in enumerate("".join(text.split())) if c in wanted}
+
+
+def packed(size: int, boards: list[list[int]]) -> tuple[bb.Board, bb.Board]:
+    """(black, white) words [B] of B boards."""
+    lay = bb.layout(size)
+    pack = jax.jit(jax.vmap(lambda mask: bb.pack(lay, mask)))
+    stones = np.asarray(boards)
+    return pack(jnp.asarray(stones == BLACK)), pack(jnp.asarray(stones == WHITE))
+
+
+def unpacked(size: int, board: bb.Board) -> np.ndarray:
+    """Words [B] -> bool[B, size * size]."""
+    lay = bb.layout(size)
+    return np.asarray(jax.jit(jax.vmap(lambda words: bb.unpack(lay, words)))(board))
+
+
+def random_boards(size: int, count: int, seed: int) -> list[list[int]]:
+    """Positions of random games at random times, and boards with stones thrown on them.
+
+    No chain is without a liberty.
+    """
+    rng = random.Random(seed)
+    played = (2 * count) // 3
+    return [_played(size, rng) for _ in range(played)] + [
+        _thrown(size, rng) for _ in range(count - played)
+    ]
+
+
+def _played(size, rng):
+    game = ReferenceGame(size, "simple")
+    for _ in range(rng.randrange(1, 2 * size * size)):
+        points = [p for p in range(size * size) if game.board[p] == 0]
+        rng.shuffle(points)
+        own = game.to_play
+        move = next(
+            (p for p in points if not game.is_eye(p, own) and game.is_legal(p)), size * size
+        )
+        game.passes = 0
+        game.play(move)
+    return game.board
+
+
+def _thrown(size, rng):
+    game = ReferenceGame(size)
+    density = rng.choice([0.3, 0.5, 0.7, 0.85])
+    black = rng.choice([0.2, 0.5, 0.9])
+    for p in range(size * size):
+        if rng.random() < density:
+            game.board[p] = BLACK if rng.random() < black else WHITE
+    for p in range(size * size):
+        if game.board[p]:
+            stones, liberties = game.chain(game.board, p)
+            if not liberties:
+                for s in stones:
+                    game.board[s] = 0
+    return game.board

@@ -1,0 +1,135 @@
+"""The ladder reader against plain recursion, and ladders everyone knows."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import ladders
+from gozero.go import rules as go
+from tests.go.boards import marks, packed, parse, random_boards, unpacked
+from tests.reference.go import BLACK, WHITE, ReferenceGame
+from tests.reference.ladders import Reader
+
+# Capitals as played; x and o: laddered stones of either colour; *: moves of Black, to play,
+# that capture in a ladder.
+GOLDEN = {
+    "a ladder to the edge": """
+        .......
+        .......
+        ..XX...
+        .Xo....
+        ..*....
+        .......
+        .......""",
+    "a breaker on its way": """
+        .......
+        .......
+        ..XX...
+        .XO....
+        .......
+        .....O.
+        .......""",
+    "a crawl on the first line": """
+        .Xo....
+        ..X....
+        .......
+        .......
+        .......
+        .......
+        .......""",
+    "a crawl to a friend": """
+        .XO..O.
+        ..X....
+        .......
+        .......
+        .......
+        .......
+        .......""",
+    "three liberties are no ladder": """
+        .......
+        .......
+        ...X...
+        ..XO...
+        .......
+        .......
+        .......""",
+    "capturing a chaser saves": """
+        .......
+        .OOO...
+        .OX....
+        .XOX...
+        .......
+        .......
+        .......""",
+    "in atari and lost": """
+        o.X....
+        X......
+        .......
+        .......
+        .......
+        .......
+        .......""",
+}
+
+
+@functools.cache
+def reader(size):
+    return jax.jit(jax.vmap(lambda b, w, white: ladders.read_board(size, b, w, white)))
+
+
+def check(size, boards):
+    """Every board with Black or White to play by turns; returns (laddered stones, captures)."""
+    white_moves = np.arange(len(boards)) % 2 == 1
+    found = reader(size)(*packed(size, boards), jnp.asarray(white_moves))
+    laddered, captures = (unpacked(size, board) for board in found)
+    plain = Reader(size, ladders.max_plies(size), ladders.MOVES_PER_CHAIN)
+    for b, board in enumerate(boards):
+        wanted = plain.read(board, WHITE if white_moves[b] else BLACK)
+        assert set(np.flatnonzero(laddered[b])) == wanted[0], board
+        assert set(np.flatnonzero(captures[b])) == wanted[1], board
+    return laddered.sum(), captures.sum()
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_boards(name):
+    drawn = GOLDEN[name]
+    board = parse(drawn.upper())
+    found = reader(7)(*packed(7, [board]), jnp.array([False]))
+    assert set(np.flatnonzero(unpacked(7, found.laddered)[0])) == marks(drawn, "xo")
+    assert set(np.flatnonzero(unpacked(7, found.captures)[0])) == marks(drawn, "*")
+
+
+@pytest.mark.parametrize(("size", "count"), [(5, 100), (9, 40)])
+def test_random_boards(size, count):
+    assert min(check(size, random_boards(size, count, seed=size))) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "count"), [(5, 1500), (7, 1000), (9, 500), (13, 60), (19, 24)])
+def test_many_boards(size, count):
+    assert min(check(size, random_boards(size, count, seed=300 + size))) > 0
+
+
+def test_who_may_not_retake_a_ko_needs_another_move():
+    """White has just taken a ko: the stone there is in atari, and Black may not capture it."""
+    rules = go.Rules(size=5)
+    drawn = parse(".XO.. XO.O. .XO.. ..... .....")
+    game = ReferenceGame(5, "simple")
+    state = go.init(rules)
+    # Black 1, 5, 11 and 7; White 2, 8, 12 and last 6, which takes the stone at 7.
+    for action in (1, 2, 5, 8, 11, 12, 7, 6):
+        assert game.is_legal(action)
+        game.play(action)
+        state = go.play(rules, state, jnp.int32(action))
+    assert game.board == drawn
+    found = ladders.ladders(rules, state.position)
+    plain = Reader(5, ladders.max_plies(5), ladders.MOVES_PER_CHAIN)
+    wanted = plain.read(game.board, BLACK, list(game.history[-2]))
+    one = lambda board: jax.tree.map(lambda word: word[None], board)
+    assert set(np.flatnonzero(unpacked(5, one(found.laddered))[0])) == wanted[0]
+    assert set(np.flatnonzero(unpacked(5, one(found.captures))[0])) == wanted[1]

@@ -1,0 +1,188 @@
+"""Every plane of every set against the plain reference, and the sets in search and in rows."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import ladders, symmetry
+from gozero.go import rules as go
+from gozero.nets import features
+from gozero.nets.features import FEATURES, FULL_GLOBALS, FULL_PLANES
+from gozero.search.game import Trail
+from tests.go.stepping import new_games
+from tests.reference import benson
+from tests.reference.go import BLACK, WHITE, ReferenceGame
+from tests.reference.ladders import Reader
+
+RULES = go.Rules(size=5)
+MOVES, GAMES = 40, 12
+
+
+def reference_planes(game: ReferenceGame) -> np.ndarray:
+    """f32[22, points] as the table says, one set of points a plane."""
+    size, own = game.size, game.to_play
+    board, history = game.board, game.history
+    colour = lambda p: board[p]
+    points = range(size * size)
+    liberties = [len(game.chain(board, p)[1]) if board[p] else 0 for p in points]
+    planes = {
+        0: set(points),
+        1: {p for p in points if colour(p) == own},
+        2: {p for p in points if colour(p) == -own},
+        **{2 + k: {p for p in points if liberties[p] == k} for k in (1, 2, 3)},
+        6: {p for p in points if game.board_after(p) and not game.is_legal(p)},
+    }
+    for k in range(1, 6):
+        if len(history) > k:
+            after, before = history[-k], history[-k - 1]
+            planes[8 + k] = {p for p in points if after[p] and not before[p]}
+    for k in range(3):
+        if len(history) > k:
+            to_play = own if k % 2 == 0 else -own
+            reader = Reader(size, ladders.max_plies(size), ladders.MOVES_PER_CHAIN)
+            previous = list(history[-2]) if k == 0 and len(history) > 1 else None
+            laddered, captures = reader.read(list(history[-1 - k]), to_play, previous)
+            planes[14 + k] = laddered
+            if k == 0:
+                planes[17] = captures
+    for k, whose in enumerate((own, -own)):
+        game.board = list(board)
+        stones, territory = benson.pass_alive(game, whose)
+        planes[18 + k] = stones | territory
+    out = np.zeros((len(FULL_PLANES), size * size), np.float32)
+    for k, found in planes.items():
+        out[k, list(found)] = 1
+    return out
+
+
+@functools.cache
+def observer(name, rules=RULES):
+    observe = lambda state: FEATURES[name].observe(rules, state, state.position)
+    return jax.jit(jax.vmap(observe))
+
+
+@functools.cache
+def player(rules=RULES):
+    return jax.jit(jax.vmap(lambda s, a: go.play(rules, s, a)))
+
+
+def random_games(rules, count, moves, seed):
+    """Yields (states, games, actions) after each of some random moves."""
+    rng = random.Random(seed)
+    states = new_games(rules, count, 6.5)
+    games = [ReferenceGame(rules.size, rules.ko) for _ in range(count)]
+    for _ in range(moves):
+        actions = []
+        for game in games:
+            legal = [p for p, allowed in enumerate(game.legal()[:-1]) if allowed]
+            good = [p for p in legal if not game.is_eye(p, game.to_play)] or legal
+            passes = not good or (rng.random() < 0.05 and not game.passes)
+            actions.append(rules.pass_action if passes else rng.choice(good))
+            game.play(actions[-1])
+        states = player(rules)(states, jnp.asarray(actions))
+        yield states, games, actions
+
+
+def test_the_full_set_is_what_its_table_says():
+    seen = np.zeros(22)
+    for states, games, _ in random_games(RULES, GAMES, MOVES, seed=0):
+        inputs = observer("full")(states)
+        assert inputs.planes.shape == (GAMES, 5, 5, 22)
+        got = np.moveaxis(np.asarray(inputs.planes), -1, 1).reshape(GAMES, 22, 25)
+        for b, game in enumerate(games):
+            if game.passes >= 2:
+                continue
+            want = reference_planes(game)
+            for k, name in enumerate(FULL_PLANES):
+                np.testing.assert_array_equal(got[b, k], want[k], err_msg=name)
+            check_globals(game, inputs.global_inputs[b])
+            seen += want.sum(axis=1)
+        without = observer("full-no-ladders")(states)
+        rest = [k for k in range(22) if k not in features.LADDER_PLANES]
+        np.testing.assert_array_equal(without.planes[..., rest], inputs.planes[..., rest])
+        assert not without.planes[..., features.LADDER_PLANES].any()
+    zero = {k for k, name in enumerate(FULL_PLANES) if name.startswith("zero:")}
+    assert {k for k in range(22) if not seen[k]} == zero
+
+
+def check_globals(game, values):
+    got = dict(zip(FULL_GLOBALS, np.asarray(values).tolist(), strict=True))
+    white = game.to_play == WHITE
+    assert got["White to play"] == white
+    assert got["points that komi gives the player to move, / 20"] == pytest.approx(
+        (1 if white else -1) * 6.5 / 20
+    )
+    assert got["the last move was a pass, so that another ends the game"] == bool(game.passes)
+    for k in range(2, 6):
+        was_pass = len(game.history) > k and game.history[-k] == game.history[-k - 1]
+        assert got[f"the move {k} plies ago was a pass"] == was_pass
+    assert got["positional ko"] == 1
+    assert got["simple ko"] == got["suicide is allowed"] == 0
+    assert got["moves played, / (2 size^2)"] == pytest.approx(game.moves / 50)
+
+
+def test_the_zero_set_is_eight_boards():
+    for states, games, _ in random_games(RULES, 4, 14, seed=1):
+        got = np.asarray(observer("zero")(states)).reshape(4, 25, 17)
+        for b, game in enumerate(games):
+            for k in range(8):
+                board = np.array(game.history[-1 - k] if len(game.history) > k else [0] * 25)
+                np.testing.assert_array_equal(got[b, :, 2 * k], board == game.to_play)
+                np.testing.assert_array_equal(got[b, :, 2 * k + 1], board == -game.to_play)
+            assert (got[b, :, 16] == (game.to_play == BLACK)).all()
+
+
+@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("cut", [0, 2, 9])
+def test_a_search_sees_what_the_game_would(name, cut):
+    """The same position, with its last moves in the game or on the trail of a tree."""
+    steps = list(random_games(RULES, 6, 12, seed=2))
+    root, last = steps[11 - cut][0], steps[-1][0]
+    ancestors = [states.position for states, _, _ in steps[11 - cut : 11]]
+    room = [last.position] * 3  # beyond the length: means nothing
+    stack = lambda *x: jnp.stack(x, axis=1)
+    trail = Trail(jax.tree.map(stack, *ancestors, *room), jnp.full(6, cut))
+    observe = functools.partial(FEATURES[name].observe, RULES)
+    got = jax.jit(jax.vmap(observe))(root, last.position, trail)
+    jax.tree.map(np.testing.assert_array_equal, got, observer(name)(last))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_planes_turn_with_the_board(name):
+    """One game and its seven images: planes are images of planes, global inputs the same."""
+    turned = new_games(RULES, 8, 6.5)
+    for t, (states, _, actions) in enumerate(random_games(RULES, 1, 30, seed=3)):
+        images = symmetry.map_action(5, jnp.full(8, actions[0]), jnp.arange(8))
+        turned = player()(turned, images)
+        if t % 5:
+            continue
+        one, eight = observer(name)(states), observer(name)(turned)
+        if isinstance(one, features.Inputs):
+            np.testing.assert_array_equal(eight.global_inputs, one.global_inputs.repeat(8, 0))
+            one, eight = one.planes, eight.planes
+        for k in range(8):
+            moved = symmetry.map_planes(one[0], jnp.int32(k))
+            np.testing.assert_array_equal(eight[k], moved)
+
+
+def test_simple_ko_knows_only_the_tree():
+    rules = go.Rules(size=5, ko="simple")
+    steps = list(random_games(rules, 2, 6, seed=4))
+    seen = jax.vmap(lambda s: FEATURES["full"].look(rules, s, s.position))(steps[-1][0])
+    assert seen.known.tolist() == [0, 0]
+    assert not seen.past.any()
+
+
+def test_the_tables():
+    for name, found in FEATURES.items():
+        assert found.num_planes == len(set(found.planes)), name
+    assert FEATURES["full"].num_planes == 22
+    assert FEATURES["zero"].num_planes == 17
+    with pytest.raises(ValueError, match="not one of compact, full"):
+        features.feature_set("none")

@@ -1,0 +1,82 @@
+"""Every feature set through self-play's search, its shards, and the rows that training makes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.apps.game_writer import GameWriter
+from gozero.go import rules as go
+from gozero.nets import network
+from gozero.nets.features import FEATURES
+from gozero.nets.network import NetworkConfig
+from gozero.players import selfplay
+from gozero.players.evaluators import make_evaluator, network_evaluator
+from train import replay
+
+RULES = go.Rules(size=4, max_moves=12)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_training_sees_what_self_play_saw(name, tmp_path):
+    shape = NetworkConfig(blocks=1, channels=4, features=name)
+    params = network.init(shape, jax.random.key(1))
+    evaluator = network_evaluator(RULES, shape, params)
+    config = selfplay.SelfPlayConfig(
+        RULES, 4.5, 4, 2, selfplay.search_config(RULES, evaluator, num_simulations=4)
+    )
+    writer = GameWriter(tmp_path, config, evaluator)
+    lanes = selfplay.start(config, 0)
+    play_moves = selfplay.make_play_moves(config, evaluator, 4)
+    observe = jax.jit(jax.vmap(lambda s: FEATURES[name].observe(RULES, s, s.position)))
+    while writer.num_games < 4:
+        lanes, rows = play_moves(params, lanes)
+        writer.take(jax.device_get(rows))
+    writer.flush()
+
+    _, stored, _ = replay.load(tmp_path, 0.0, 0)
+    stored = replay.with_past(stored, FEATURES[name].history)
+    # As training takes them: out of their order, after the past was found.
+    order = np.random.default_rng(0).permutation(replay.num_rows(stored))
+    taken = replay.take(stored, jnp.asarray(order))
+    example = lambda row: replay.example(RULES, name, row, jnp.int32(0))
+    seen = jax.jit(jax.vmap(example))(taken)
+    wanted = observe(_states_of(stored))
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[order]), seen.inputs, wanted)
+
+
+def _states_of(stored: replay.Rows) -> go.GameState:
+    """The games played again from the rows' own boards: the state at each row, [n]."""
+    play = jax.jit(lambda s, a: go.play(RULES, s, a))
+    words = [np.stack(x) for x in (stored.position.black, stored.position.white)]
+    states, state = [], None
+    for i, (game, ply) in enumerate(zip(stored.game, stored.position.ply, strict=True)):
+        if ply == 0:
+            state = go.init(RULES, 4.5)
+        else:
+            assert game == stored.game[i - 1]
+            state = play(state, _action_between(state, [w[:, i] for w in words]))
+        states.append(state)
+    return jax.tree.map(lambda *x: jnp.stack(x), *states)
+
+
+def _action_between(state, after):
+    for action in range(RULES.num_actions):
+        board = go.play_position(RULES, state.position, jnp.int32(action))
+        both = (board.black, board.white)
+        same = [np.array_equal(np.stack(x), y) for x, y in zip(both, after, strict=True)]
+        if all(same) and bool(go.legal_actions(RULES, state)[action]):
+            return jnp.int32(action)
+    raise AssertionError("no move leads there")
+
+
+def test_features_that_cannot_be(tmp_path):
+    simple = go.Rules(size=4, ko="simple")
+    with pytest.raises(ValueError, match="simple ko keeps none"):
+        make_evaluator(simple, "network", features="zero")
+    with pytest.raises(ValueError, match="playouts take none"):
+        make_evaluator(RULES, "playout", features="zero")
+    with pytest.raises(ValueError, match="not one of"):
+        make_evaluator(RULES, "network", features="all")
