@@ -50,7 +50,7 @@ def test_the_mean_is_over_the_rows(rows):
     @jax.jit
     def one_row(row, k):
         one = replay.example(RULES, "compact", row, k)
-        output = network.apply(SHAPE, params, one.planes[None])
+        output = network.apply(SHAPE, params, one.inputs[None])
         logits = output.policy_logits[0]
         policy = losses.policy_cross_entropy(logits, one.legal, one.policy_target)
         return policy, (one.outcome - output.value[0]) ** 2
@@ -75,7 +75,7 @@ def test_the_value_learns_the_movers_sign(rows):
     state, _ = train(rows.replace(outcome=black_wins), calls=150)
     few = replay.take(rows, jnp.arange(32))
     examples = jax.vmap(lambda row: replay.example(RULES, "compact", row, jnp.int32(0)))(few)
-    value = network.apply(SHAPE, state.params, examples.planes).value
+    value = network.apply(SHAPE, state.params, examples.inputs).value
     assert np.all(np.sign(value) == np.sign(black_wins[:32]))
 
 
