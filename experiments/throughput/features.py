@@ -10,8 +10,8 @@ import time
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
+from experiments.throughput import games
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result
 from gozero.go import rules as go
@@ -37,13 +37,8 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 def middle_games(rules: go.Rules, batch: int, seed: int) -> go.GameState:
     """Games after size^2 / 2 plies."""
-    from experiments.throughput.run import record_games, start  # run.py imports this file
-
-    def move(states, actions):
-        return jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions), None
-
-    actions = record_games(rules, batch, seed)[: rules.num_points // 2]
-    return jax.jit(lambda s: lax.scan(move, s, actions)[0])(start(rules, batch))
+    actions = games.record_games(rules, batch, seed)[: rules.num_points // 2]
+    return games.replay(rules)(games.start(rules, batch), actions)[0]
 
 
 def _against_network(size, batch, name, states, config, report) -> None:

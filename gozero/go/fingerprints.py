@@ -136,7 +136,7 @@ def fits(
     difference = own.word_sum - sought.own.word_sum
     bit = _word_constant(p >> np.uint32(5)) << (p & np.uint32(31))
     one_more = (p < np.uint32(bb.WORD_BITS * lay.num_words)) & (difference == bit)
-    if sought.opponent is None or opponent is None:
+    if sought.opponent is None or sought.can_suicide is None or opponent is None:
         return one_more
     same_opponent = (opponent.index_sum == sought.opponent.index_sum) & (
         opponent.word_sum == sought.opponent.word_sum

@@ -186,7 +186,7 @@ def _update(lay, lanes: Lanes, spot, alive, flags) -> Lanes:
     captured = bb.keep(capture, bb.difference(lanes.opponent, alive))
     tried = bb.union(lanes.banned, bb.keep(rejected, point))
     taken, by_black = lanes.taken, lanes.by_black
-    if taken is not None:
+    if taken is not None and by_black is not None:
         placed = bb.keep(played, point)
         fresh = bb.keep(lanes.clock.turn == 0, bb.difference(placed, taken))
         taken, by_black = bb.union(taken, placed), bb.union(by_black, fresh)

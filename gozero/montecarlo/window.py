@@ -216,7 +216,7 @@ def _update(lanes: Lanes, spot, verdict, captured=None) -> Lanes:
         from_black = jnp.where(white_moves, captured, nothing)
         from_white = jnp.where(black_moves, captured, nothing)
     taken, by_black = lanes.taken, lanes.by_black
-    if taken is not None:
+    if taken is not None and by_black is not None:
         placed = jnp.where(played, point, nothing)
         by_black = by_black | jnp.where(black_moves, placed & ~taken, nothing)
         taken = taken | placed

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
-from gozero.go import superko
+from gozero.go.branch import superko_points
 from gozero.go.rules import GameState, Position, Rules
 from gozero.search.game import Trail
 
@@ -51,24 +51,10 @@ def look(
     """
     banned = bb.at(rules.layout, position.ko)
     if bans and state.past is not None:
-        banned = bb.union(banned, _superko_points(rules, state, position, trail))
+        ancestors, depth = (None, None) if trail is None else trail
+        banned = bb.union(banned, superko_points(rules, state, position, ancestors, depth))
     past, known = _past_boards(rules, state, trail, history)
     return Seen(position, state.komi, banned, past, known)
-
-
-def _superko_points(
-    rules: Rules, state: GameState, position: Position, trail: Trail | None
-) -> bb.Board:
-    """As the legal moves have it: every earlier board but the last, which is the ko point's."""
-    ply = position.ply.astype(jnp.int32)
-    now = (position.black, position.white, position.to_play)
-    assert state.past is not None
-    length = jnp.minimum(state.position.ply.astype(jnp.int32) + 1, ply - 1)
-    in_game = superko.banned_by_past(rules.layout, state.past, length, *now)
-    if trail is None:
-        return in_game
-    boards = trail.positions.black, trail.positions.white, trail.length - 1
-    return bb.union(in_game, superko.banned_by_boards(rules.layout, *boards, *now))
 
 
 def _past_boards(

@@ -14,16 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import checks, scoring, superko
+from gozero.go import checks, scoring
+from gozero.go.branch import superko_points
 from gozero.go.rules import (
     GameState,
     Position,
     Rules,
     action_mask,
     legal_points,
-    num_past,
     play_position,
-    suicide_points,
 )
 from gozero.hashing import mix
 from gozero.search.game import Game, Trail
@@ -58,31 +57,12 @@ def is_over(rules: Rules, position: Position) -> jax.Array:
 
 
 def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> jax.Array:
-    """bool[A]: legal under the ko rule, over the game up to the root and the trail after it.
-
-    The latest boards, which superko need not look at, are left out on both sides.
-    """
+    """bool[A]: legal under the ko rule, over the game up to the root and the trail after it."""
     checks.check_state(rules, state)
     points = legal_points(rules, position)
     if state.past is not None:
-        up_to_root = state.position.ply.astype(jnp.int32) + 1
-        board = (position.black, position.white, position.to_play, suicide_points(rules, position))
-        in_game = superko.banned_by_past(
-            rules.layout,
-            state.past,
-            jnp.minimum(up_to_root, num_past(rules, position.ply.astype(jnp.int32))),
-            *board,
-        )
-        past = trail.positions
-        in_tree = superko.banned_by_boards(
-            rules.layout,
-            past.black,
-            past.white,
-            past.to_play if state.past.situational else None,
-            num_past(rules, trail.length),
-            *board,
-        )
-        points = bb.difference(points, bb.union(in_game, in_tree))
+        banned = superko_points(rules, state, position, trail.positions, trail.length)
+        points = bb.difference(points, banned)
     return action_mask(rules, bb.keep(~is_over(rules, position), points))
 
 
