@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from gozero.go.scoring import area_score, ownership
     from gozero.go.setup import from_stones, with_handicap
+    from gozero.montecarlo.playout import uniform_playouts
     from gozero.players.evaluators import Evaluator, network_evaluator, playout_evaluator
     from gozero.players.go_game import go_game
     from gozero.search.game import Evaluation, Game
@@ -37,6 +38,7 @@ _HOME = {
     "stones": "gozero.go.rules",
     "area_score": "gozero.go.scoring",
     "ownership": "gozero.go.scoring",
+    "uniform_playouts": "gozero.montecarlo.playout",
     "from_stones": "gozero.go.setup",
     "with_handicap": "gozero.go.setup",
     "Evaluation": "gozero.search.game",
@@ -70,6 +72,7 @@ __all__ = [
     "playout_evaluator",
     "search",
     "stones",
+    "uniform_playouts",
     "with_handicap",
 ]
 

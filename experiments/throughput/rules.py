@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
-from experiments.throughput.worker import Worker
+from experiments.throughput.worker import Worker, num_cores, pin
 from gozero.go import rules as go
+from gozero.go.coords import KO_RULES
 
 GAMES = [(9, 1024, 20.0, 40.0), (19, 256, 40.0, 80.0)]  # size, batch, must, aim
 PGX_ROUNDS = 2  # on 19x19, where a round of pgx takes a minute
@@ -22,6 +23,9 @@ BYTES = [(9, 64.0, 40.0), (19, 288.0, 232.0)]  # size, must, aim
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
+    if not config.quick:
+        measure_compile_time(report)
+    pin(1)  # JAX has not started in this process: all that follows keeps to one core
     for size, batch, must, aim in GAMES[:1] if config.quick else GAMES:
         measure_games(config, report, size, batch, must, aim)
     for size, must, aim in BYTES:
@@ -39,8 +43,6 @@ def measure(config: ThroughputConfig, report: Report) -> None:
             note="median of whole games, each step waited for",
         )
     )
-    if not config.quick:
-        measure_compile_time(report)
 
 
 def measure_games(
@@ -52,7 +54,7 @@ def measure_games(
     """
     report.say(f"rules {size}x{size}: {batch} games are recorded")
     actions = games.record_games(go.Rules(size=size), batch, config.seed)
-    ours = {ko: _timed_replay(go.Rules(size=size, ko=ko), actions) for ko in go.KO_RULES}
+    ours = {ko: _timed_replay(go.Rules(size=size, ko=ko), actions) for ko in KO_RULES}
     sides = {ko: ours[ko] for ko in ("positional", "simple")}
     if peers.installed("pgx"):
         sides["pgx"] = _timed_pgx(size, actions)
@@ -126,11 +128,10 @@ def step_latency(rules: go.Rules, seed: int, num_games: int = 16) -> float:
 
 
 def measure_compile_time(report: Report) -> None:
-    """In a child that has traced nothing yet, on one core."""
+    """In a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
     report.say("compile time of a step at 19x19")
-    with Worker(
-        "experiments.throughput.rules:make_compile_seconds", 1, size=19, batch=256
-    ) as child:
+    task = "experiments.throughput.rules:make_compile_seconds"
+    with Worker(task, min(2, num_cores()), size=19, batch=256) as child:
         seconds = child()
     report.add(
         Result(

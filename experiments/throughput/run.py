@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from experiments.throughput import features, playouts, rules, search, selfplay, worker
+from experiments.throughput import features, playouts, rules, search, selfplay
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report
 from gozero.apps import flags
@@ -22,14 +22,10 @@ MEASURES = {
     "selfplay": selfplay.measure,
     "features": features.measure,
 }
-ONE_CORE = ("rules",)
-"""Subjects measured in this very process, on one core. (Playouts have children for that.)"""
 
 
 def main() -> int:
     config = flags.parse(ThroughputConfig, prog="python -m experiments.throughput.run")
-    if config.subject in ONE_CORE:
-        worker.pin(1)
     report = Report(config.json)
     MEASURES[config.subject](config, report)
     report.close()

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go.rules import WHITE, GameState, Position, Rules
-from gozero.montecarlo.playout import uniform_playouts
+from gozero.montecarlo.playout import outcomes, uniform_playouts
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
@@ -69,8 +69,17 @@ def network_evaluator(
     return Evaluator(observe, evaluate, params, Puct(), about)
 
 
-def playout_evaluator(rules: Rules) -> Evaluator:
-    """One uniform non-eye-filling playout a leaf; the prior is uniform."""
+def playout_evaluator(
+    rules: Rules, max_moves: int | None = None, value_at_cut: Callable | None = None
+) -> Evaluator:
+    """One uniform non-eye-filling playout a leaf; the prior is uniform.
+
+    Args:
+      rules: the rules.
+      max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
+      value_at_cut: what a cut one is worth, see `playout.outcomes`; None for its area as it
+        stands.
+    """
 
     def observe(state: GameState, position: Position, trail: Trail) -> Any:
         del trail
@@ -79,12 +88,15 @@ def playout_evaluator(rules: Rules) -> Evaluator:
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         del params
         positions, komi = observations
-        score = uniform_playouts(rules, positions, key).score.astype(jnp.float32) - komi
-        for_black = jnp.sign(score)
+        ended = uniform_playouts(
+            rules, positions, key, max_moves=max_moves, ends=value_at_cut is not None
+        )
+        for_black = outcomes(ended, komi, value_at_cut)
         value = jnp.where(positions.to_play == WHITE, -for_black, for_black)
         return Evaluation(jnp.zeros((komi.shape[0], rules.num_actions)), value)
 
-    return Evaluator(observe, evaluate, None, PLAYOUT_RULE, {"evaluator": "playout"})
+    about = {"evaluator": "playout"} | ({} if max_moves is None else {"max_moves": max_moves})
+    return Evaluator(observe, evaluate, None, PLAYOUT_RULE, about)
 
 
 def make_evaluator(

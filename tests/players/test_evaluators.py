@@ -10,7 +10,7 @@ import pytest
 from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.players.evaluators import make_evaluator
+from gozero.players.evaluators import make_evaluator, playout_evaluator
 from gozero.search.game import Trail
 from tests.go.stepping import new_games
 
@@ -42,6 +42,20 @@ def test_playout_values_are_for_the_player_to_move(komi, black_wins):
     sign = 1.0 if black_wins else -1.0
     assert evaluate(evaluator, black).value.tolist() == [sign] * 4
     assert evaluate(evaluator, white).value.tolist() == [-sign] * 4
+
+
+def test_cut_playouts_are_worth_what_the_caller_says():
+    black = new_games(RULES, 4)
+    white = jax.vmap(lambda s: go.play(RULES, s, 9))(black)
+
+    def quarter(playouts, komi):
+        assert playouts.ends is not None
+        return jnp.full(komi.shape, 0.25)
+
+    evaluator = playout_evaluator(RULES, max_moves=1, value_at_cut=quarter)
+    assert evaluator.about["max_moves"] == 1
+    assert evaluate(evaluator, black).value.tolist() == [0.25] * 4
+    assert evaluate(evaluator, white).value.tolist() == [-0.25] * 4
 
 
 def test_network_weights_come_back_from_a_file(tmp_path):
