@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from experiments.throughput import games
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result
+from gozero.go import fusion
 from gozero.go import rules as go
 from gozero.go.ladders import ladders
 from gozero.nets import network
@@ -48,7 +49,7 @@ def _against_network(size, batch, name, states, config, report) -> None:
     inputs = jax.jit(observe)(states)
     planes, forward = best_of_each(
         [
-            (jax.jit(observe), (states,)),
+            (jax.jit(observe, compiler_options=fusion.cpu_compiler_options()), (states,)),
             (jax.jit(lambda params, x: network.apply(shape, params, x)), (params, inputs)),
         ],
         config.repeats,

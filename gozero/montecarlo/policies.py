@@ -73,13 +73,15 @@ def hopeless(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
 
     To play there is suicide. Most suicides are of this kind, and late in a game most tries
     would be such suicides; to sort them out beforehand saves trying them one by one. A chain
-    counts if a stone of it has two liberties itself, as far as one sweep carries the news.
+    counts if a stone of it has two liberties itself, as far as a sweep or two carry the news.
     """
     one = np.uint32(1)
     vacant = bb.complement(lay, bb.union(own, opponent))
     rows = zip(vacant, bb.south(lay, vacant), bb.north(lay, vacant), strict=True)
     roomy = tuple(_two_of(word << one, word >> one, above, below) for word, above, below in rows)
-    safe = sweep(lay, bb.intersection(roomy, opponent), bb.joints(lay, opponent))
+    safe, joined = bb.intersection(roomy, opponent), bb.joints(lay, opponent)
+    for _ in range(2 if lay.rows_per_word > 1 else 1):  # the best of 1 to 3 on a CPU
+        safe = sweep(lay, safe, joined)
     return bb.difference(vacant, bb.beside(lay, bb.complement(lay, safe)))
 
 
