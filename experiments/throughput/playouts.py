@@ -28,7 +28,7 @@ REFILLS = 16  # playouts that a lane plays one after the other, where lanes are 
 REFILLED = [(9, 3.0, 4.0), (13, 1.5, 2.0), (19, 1.1, 2.0)]  # size, must, aim
 ONE_A_LANE = [(9, 1.9, 2.5), (19, 0.8, 1.5)]
 FIRST_PLAYS = [(9, 1.5, 2.0), (19, 0.7, 1.2)]
-BOTH_CORES = (9, 1.7, 1.9)
+BOTH_CORES = (9, 4096, 1.7, 1.9)  # size, lanes, must, aim
 
 SECONDS = 0.5  # what one measurement lasts, about
 YARDSTICK_GAMES = {9: 80_000, 13: 40_000, 19: 16_000}  # some half a second's
@@ -89,12 +89,12 @@ def measure_per_core(
 
 def measure_both_cores(config: ThroughputConfig, report: Report) -> None:
     """Two cores, a device each, against one: the same number of lanes altogether."""
-    size, must, aim = BOTH_CORES
+    size, lanes, must, aim = BOTH_CORES
     if num_cores() < 2:
         report.say("playouts on both cores: this process may use one core only")
         return
     report.say(f"playouts {size}x{size}, both cores: {config.repeats} rounds")
-    given = {"size": size, "seed": config.seed, "refills": REFILLS}
+    given = {"size": size, "seed": config.seed, "refills": REFILLS, "lanes": lanes}
     sides = {cores: ("playouts:make_rate", cores, given) for cores in (2, 1)}
     rates = _rates_in_turn(sides, config)
     report.add(

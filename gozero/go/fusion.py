@@ -35,6 +35,8 @@ def wall(stage: Callable, always: jax.Array, *args: Any) -> Any:
       args: its arguments.
     """
 
+    stage = jax.jit(stage)  # traced once for all the places where it stands below
+
     def walled(*args):
         def zeros(*_):
             shapes = jax.eval_shape(stage, *args)
