@@ -39,7 +39,7 @@ def prepare() -> None:
     nothing is wrong. What really fails reaches Python as an exception.
 
     On the CPU all is compiled for wide vectors. XLA reads its flags when the first backend
-    starts, and every XLA knows this one, whatever the processor and the device.
+    starts; jaxlib 0.10.1 knows this one (other builds are untried).
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if VECTOR_WIDTH.partition("=")[0] not in flags:

@@ -1,7 +1,8 @@
 """What a playout may play: functions of one game on bitboards.
 
 A playout plays a uniformly random legal point that is not an own eye. It has no list of
-them: it picks one of the `candidates`, and `grow` and `judge` find out whether it is legal.
+them: it picks one of the `candidates`, and `whole_board` or `verdicts` find out whether it is
+legal.
 The point is named by a **spot**, one u32 that costs two shifts to turn into a board (an
 action would cost divisions, in every stage that needs the board):
 
@@ -101,7 +102,7 @@ def candidates(lay: bb.Layout, own: bb.Board, opponent: bb.Board, banned: bb.Boa
 def pick(lay: bb.Layout, points: bb.Board, random: jax.Array) -> jax.Array:
     """A uniformly random point as a spot, or `PASS_SPOT` if there is none.
 
-    Rank selection, as `bb.nth_point` does it, that stops at word and bit.
+    Rank selection: the word in which the rank falls, then the bit, by halving.
 
     Args:
       lay: the layout.

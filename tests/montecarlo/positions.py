@@ -1,5 +1,6 @@
 """Positions for the tests of playouts, as reference games and as batches of ours."""
 
+import functools
 import random
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
+from gozero.montecarlo import playout
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 
 SETTLED = "X.XO. .XXOO XXXO. XXXOO XXXO."  # nothing but eyes of two living chains
@@ -91,3 +93,9 @@ def allowed(game: ReferenceGame) -> list[int]:
     points = range(game.size**2)
     plays = [p for p in points if game.is_legal(p) and not game.is_eye(p, game.to_play)]
     return plays or [game.size**2]
+
+
+@functools.cache
+def compiled(rules: go.Rules, **options):
+    """`uniform_playouts` jitted, once for each set of options."""
+    return jax.jit(functools.partial(playout.uniform_playouts, rules, **options))

@@ -17,18 +17,13 @@ from tests.montecarlo.positions import (
     SETTLED,
     allowed,
     boards,
+    compiled,
     empty_boards,
     game_of,
     positions_of,
     random_games,
 )
 from tests.reference.go import BLACK, WHITE, ReferenceGame
-
-
-@functools.cache
-def compiled(rules: go.Rules, **options):
-    return jax.jit(functools.partial(playout.uniform_playouts, rules, **options))
-
 
 # --- whole playouts -------------------------------------------------------------------
 

@@ -10,22 +10,17 @@ from scipy import stats
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo import playout, policies
+from gozero.montecarlo import policies
 from tests.montecarlo.positions import (
     SETTLED,
     allowed,
     boards,
+    compiled,
     game_of,
     positions_of,
     random_games,
 )
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
-
-
-@functools.cache
-def compiled(rules: go.Rules, **options):
-    return jax.jit(functools.partial(playout.uniform_playouts, rules, **options))
-
 
 # --- what may be played ---------------------------------------------------------------
 
