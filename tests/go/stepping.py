@@ -140,3 +140,14 @@ def _bans(game: ReferenceGame, legal: list[bool]) -> Counter:
     stones = game.board.count(game.to_play)
     suicides = sum(game.board_after(p).count(game.to_play) < stones for p in banned)
     return Counter(bans=len(banned), suicide_bans=suicides)
+
+
+def in_chunks(function, chunk, *arguments):
+    """function(*arguments), a batch in pieces of one size: it compiles once."""
+    count = len(jax.tree.leaves(arguments)[0])
+    padded = jax.tree.map(lambda x: np.concatenate([x, x[:1].repeat(-count % chunk, 0)]), arguments)
+    parts = [
+        jax.tree.map(np.asarray, function(*jax.tree.map(lambda x, i=i: x[i : i + chunk], padded)))
+        for i in range(0, count, chunk)
+    ]
+    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)

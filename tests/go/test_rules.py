@@ -13,7 +13,7 @@ import gozero
 from gozero.go import coords
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
-from tests.go.stepping import NO_LIMIT, new_games, stepper
+from tests.go.stepping import NO_LIMIT, in_chunks, new_games, stepper
 
 # Move sequences of each length; passes count as moves, and two in a row end a game. On 2x2 no
 # sequence shorter than 7 can meet a board that superko bans and simple ko does not.
@@ -44,23 +44,13 @@ def _perft(rules, depth, chunk=512):
     level = jax.tree.map(np.asarray, new_games(rules, 1))
     counts = []
     for _ in range(depth):
-        masks = _in_chunks(legal, chunk, level)
+        masks = in_chunks(legal, chunk, level)
         counts.append(int(masks.sum()))
         parent, action = np.nonzero(masks)
         if len(counts) < depth:
             parents = jax.tree.map(lambda x, parent=parent: x[parent], level)
-            level = _in_chunks(play, chunk, parents, action.astype(np.int32))
+            level = in_chunks(play, chunk, parents, action.astype(np.int32))
     return counts
-
-
-def _in_chunks(function, chunk, *arguments):
-    count = len(jax.tree.leaves(arguments)[0])
-    padded = jax.tree.map(lambda x: np.concatenate([x, x[:1].repeat(-count % chunk, 0)]), arguments)
-    parts = [
-        jax.tree.map(np.asarray, function(*jax.tree.map(lambda x, i=i: x[i : i + chunk], padded)))
-        for i in range(0, count, chunk)
-    ]
-    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
 
 
 @functools.cache

@@ -7,10 +7,12 @@ import numpy as np
 
 from gozero.go import rules as go
 from gozero.go import scoring
+from tests.go.stepping import in_chunks
 
 SIZE = 3
 POINTS = SIZE**2
 UNREACHED = -1
+CHUNK = 4096
 
 
 def test_3x3_is_nine_in_the_centre_and_minus_nine_in_the_corner():
@@ -40,14 +42,14 @@ def _all_positions():
     index = {_key(start, 0): 0}
     level, levels, children = start, [start], []
     while True:
-        masks = _chunked(legal, level) & (level.passes < 2)[:, None]
+        masks = in_chunks(legal, CHUNK, level) & (level.passes < 2)[:, None]
         parents, actions = np.nonzero(masks)
         rows = np.full(masks.shape, UNREACHED)
         children.append(rows)
         if not len(parents):
             break
         parent_positions = jax.tree.map(lambda x, parents=parents: x[parents], level)
-        moved = _chunked(step, parent_positions, actions.astype(np.int32))
+        moved = in_chunks(step, CHUNK, parent_positions, actions.astype(np.int32))
         moved = moved.replace(ply=np.zeros_like(moved.ply))
         fresh = []
         for i, (parent, action) in enumerate(zip(parents, actions, strict=True)):
@@ -61,22 +63,17 @@ def _all_positions():
             break
         levels.append(level)
     every = jax.tree.map(lambda *x: np.concatenate(x), *levels)
-    return every.to_play, np.concatenate(children), every.passes >= 2, _chunked(count, every)
+    return (
+        every.to_play,
+        np.concatenate(children),
+        every.passes >= 2,
+        in_chunks(count, CHUNK, every),
+    )
 
 
 def _key(positions, i):
     words = (*positions.black, *positions.white, positions.ko, positions.passes, positions.to_play)
     return tuple(int(word[i]) for word in words)
-
-
-def _chunked(function, *arguments, chunk=4096):
-    count = len(jax.tree.leaves(arguments)[0])
-    padded = jax.tree.map(lambda x: np.concatenate([x, x[:1].repeat(-count % chunk, 0)]), arguments)
-    parts = [
-        jax.tree.map(np.asarray, function(*jax.tree.map(lambda x, i=i: x[i : i + chunk], padded)))
-        for i in range(0, count, chunk)
-    ]
-    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
 
 
 def _solve(children, over, score, to_play, endless):
