@@ -18,10 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
+from jax.experimental.xla_metadata import set_xla_metadata
 
 CPU_VECTOR_BITS = 512
 """The widest vectors that LLVM may use on a CPU; see `cpu_compiler_options`."""
 
+_ONE_KERNEL = {"xla_cpu_small_call": "true", "inlineable": "false"}
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
@@ -72,6 +74,31 @@ def walled(stage: Callable) -> Callable:
         return out, jax.tree.map(lambda _: True, out)
 
     return jax.jit(one_game)
+
+
+def one_kernel(function: Callable, *args: Any) -> Any:
+    """``function(*args)``, compiled as one kernel with all its loops on the CPU.
+
+    XLA:CPU makes a kernel of each fusion and has them called one by one, a hundred ns a call;
+    where a loop works on a few thousand words, that is a good part of its time. What it takes
+    for a small loop, it compiles whole; here it is told so. Not for work that is worth several
+    threads, nor for sorts, for which such a kernel has no code.
+
+    Args:
+      function: any function without sorts.
+      args: its arguments.
+    """
+
+    @jax.jit
+    def unmarked(*args):
+        with set_xla_metadata(**dict.fromkeys(_ONE_KERNEL)):  # the call is marked, not what it does
+            return function(*args)
+
+    def whole(*args):
+        with set_xla_metadata(**_ONE_KERNEL):
+            return unmarked(*args)
+
+    return lax.platform_dependent(*args, cpu=whole, default=function)
 
 
 def cpu_compiler_options() -> dict[str, Any]:

@@ -1,12 +1,12 @@
-"""Random games to the end, many lanes in lockstep, each lane one game after another.
+"""Random games to the end, many lanes in lockstep, a lane a game.
 
 A lane is a state machine that tries one random candidate an iteration; see `whole_board`
 for how a small board does it and `window` for a large one. Both play the same games.
 
-Lanes end at different times. With as many lanes as playouts those that have ended wait for
-the last; with fewer, a lane that has ended takes up its next position (it is *refilled*),
-and next to nothing waits. What a playout plays depends on its position, its number and the
-key, not on the lanes.
+Lanes end at different times. They stand in squads that play in turn, each as large as a
+processor's cache likes; when enough have ended, those that go on close ranks, and only their
+squads play on. So next to nothing waits for the last. What a playout plays depends on its
+position, its number and the key, not on the squads.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
+from gozero.go import fusion, scoring
 from gozero.go import rules as go
-from gozero.go import scoring
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies, whole_board, window
 
+_VECTOR_LANES = 16  # that the widest vector of a CPU holds
 _NEVER = np.uint32(0xFFFFFFFF)  # a number of blocks that no run reaches
-_BLOCKS_PER_REFILL = 2
+_BLOCKS_PER_TURN = 4  # that a squad plays before the next one's turn
 
 
 class Playouts(NamedTuple):
@@ -79,9 +80,9 @@ def uniform_playouts(
       positions: [B]; legal positions (no chain without liberties), of any mover, ko and
         passes. One that two passes have ended is scored as it stands.
       key: a PRNG key; consumed. Playout i depends on its position, ids[i] and the key.
-      lanes: how many playouts run at a time; None for all. Fewer lanes, each of which plays
-        8 to 16 positions, waste less on waiting and keep their state in the cache; a few
-        hundred are enough for a CPU core. Changes the speed, not the results.
+      lanes: how many playouts play in lockstep at a time, a squad; None for what suits the
+        backend: on a CPU the size that its first cache holds, elsewhere all of them. Changes
+        the speed, not the results.
       max_moves: the cap on the moves of a playout; None for 3 * size^2. A lower one makes
         truncated playouts; `outcomes` values them.
       ends: also return the stones at the end; `ownership` shows whose the points are.
@@ -105,7 +106,7 @@ def uniform_playouts(
         positions,
         key,
         ids,
-        min(lanes or count, count),
+        _width(form(rules.layout), lanes, count),
         max_moves or move_cap(rules),
         Options(ends, first_plays),
     )
@@ -131,129 +132,138 @@ def form(lay: bb.Layout) -> ModuleType:
     return window if window.fits(lay) else whole_board
 
 
-# --- the queue ------------------------------------------------------------------------
+def _width(play: ModuleType, lanes: int | None, count: int) -> int:
+    """How many lanes a squad has: so many that the squads are about equally large."""
+    if lanes is None:
+        lanes = play.CPU_LANES if jax.default_backend() == "cpu" else count
+    if count <= lanes:
+        return count
+    return min(lanes, _round_up(math.ceil(count / math.ceil(count / lanes)), _VECTOR_LANES))
 
 
-class Queue(NamedTuple):
-    """Positions that wait for a lane, and the results of those that were played.
-
-    With L lanes and R rounds, lane i plays the positions i, L + i, 2 L + i, ... in turn. Every
-    leaf is [R, ..., L], so that a lane's next position is found by R selects and no gather.
-    """
-
-    positions: go.Position
-    ids: jax.Array
-    round: jax.Array  # i32[L]: which of its positions each lane is at
-    done: Playouts
+def _round_up(x: int, multiple: int) -> int:
+    return -(-x // multiple) * multiple
 
 
-def _run(rules, positions, key, ids, num_lanes, cap, options) -> Playouts:
-    """Blocks of iterations until every playout has ended.
+# --- squads ---------------------------------------------------------------------------
 
-    Trip bound: an iteration of a lane plays, rejects a point for the turn, or brings the
+
+class Ranks(NamedTuple):
+    """All lanes, in N squads of C; every leaf is [N, ..., C]."""
+
+    lanes: NamedTuple
+    numbers: jax.Array  # i32[N, C]: which playout each lane plays; those beyond the last are none
+
+
+def _run(rules, positions, key, ids, width, cap, options) -> Playouts:
+    """Squad after squad plays some blocks of iterations, until every playout has ended.
+
+    When many lanes have ended, the others close ranks to the front, and only the squads there
+    go on. Trip bound: an iteration of a lane plays, rejects a point for the turn, or brings the
     verdict on a pending try nearer, so a move takes at most size^4 of them; 1.2 in practice.
     """
     play = form(rules.layout)
     count = ids.shape[0]
-    rounds = math.ceil(count / num_lanes)
+    num_squads = math.ceil(count / width)
 
-    def start(positions, ids):
-        return play.start(rules, positions, clocks.start(positions, key, ids), options.first_plays)
+    def going(ranks):
+        return clocks.playing(ranks.lanes.clock, cap)
 
-    def advance(lanes, blocks):
-        return play.advance(rules, cap, lanes, blocks != _NEVER)[0]
-
-    def ended(lanes):
-        return ~clocks.playing(lanes.clock, cap)
-
-    if rounds == 1:
-        lanes, _ = lax.while_loop(
-            lambda carry: ~jnp.all(ended(carry[0])),
-            lambda carry: (advance(*carry), carry[1] + np.uint32(1)),
-            (start(positions, ids), jnp.uint32(0)),
+    def some_blocks(lanes, always):
+        return lax.fori_loop(
+            0, _BLOCKS_PER_TURN, lambda _, x: play.advance(rules, cap, x, always)[0], lanes
         )
-        return _results(rules, lanes, options, jnp.bool_(True))
 
-    in_rounds = functools.partial(_in_rounds, rounds=rounds, num_lanes=num_lanes)
-    positions, ids = jax.tree.map(in_rounds, (positions, ids))
-    lanes = start(*jax.tree.map(lambda x: x[0], (positions, ids)))
-    blank = jax.eval_shape(lambda lanes: _results(rules, lanes, options, jnp.bool_(True)), lanes)
-    queue = Queue(
-        positions,
-        ids,
-        round=jnp.zeros(num_lanes, jnp.int32),
-        done=jax.tree.map(lambda x: jnp.zeros((rounds, *x.shape), x.dtype), blank),
+    def advance(blocks, n, ranks):
+        """Squad n, some blocks further."""
+        lanes = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), ranks.lanes)
+        lanes = fusion.one_kernel(some_blocks, lanes, blocks != _NEVER)
+        put = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
+        return ranks._replace(lanes=jax.tree.map(put, ranks.lanes, lanes))
+
+    def turn(carry):
+        ranks, active, blocks = carry
+        ranks = lax.fori_loop(0, active, functools.partial(advance, blocks), ranks)
+        needed = -(-jnp.sum(going(ranks), dtype=jnp.int32) // width)
+        fewer = 4 * needed <= 3 * active
+        if num_squads > 1:
+            ranks = lax.cond(
+                fewer & (needed > 0),
+                lambda ranks: _close_ranks(ranks, going(ranks), active),
+                lambda ranks: ranks,
+                ranks,
+            )
+        return ranks, jnp.where(fewer, needed, active), blocks + np.uint32(1)
+
+    ranks = _form_up(play, rules, positions, key, ids, num_squads, width, options)
+    carry = (ranks, jnp.int32(num_squads), jnp.uint32(0))
+    ranks = lax.while_loop(lambda carry: carry[1] > 0, turn, carry)[0]
+    return _results(rules, ranks, count, options)
+
+
+def _form_up(play, rules, positions, key, ids, num_squads, width, options) -> Ranks:
+    """Every playout in a lane of its own; lanes beyond the last have ended."""
+    missing = num_squads * width - ids.shape[0]
+    pad = functools.partial(jnp.pad, pad_width=(0, missing), mode="edge")
+    positions, ids = jax.tree.map(pad, (positions, ids))
+    numbers = lax.iota(jnp.int32, num_squads * width)
+    absent = numbers >= numbers.size - missing
+    positions = positions.replace(
+        passes=jnp.where(absent, positions.passes.dtype.type(2), positions.passes)
     )
-    last = (count - 1 - np.arange(num_lanes)) // num_lanes  # the last round of each lane
+    clock = clocks.start(positions, key, ids)
+    lanes = play.start(rules, positions, clock, options.first_plays)
 
-    def refill(lanes, queue):
-        """Lanes that have ended hand in their result and take up their next position."""
-        hand_in = ended(lanes) & (queue.round <= last)
-        results = _results(rules, lanes, options, hand_in)
-        done = _store(queue.done, results, hand_in, queue.round)
-        queue = queue._replace(round=queue.round + hand_in, done=done)
-        fresh = start(*_pick_round((queue.positions, queue.ids), queue.round))
-        take_up = hand_in & (queue.round <= last)
-        return jax.tree.map(functools.partial(_where_lane, take_up), fresh, lanes), queue
+    def in_squads(x):
+        return jnp.moveaxis(x.reshape(*x.shape[:-1], num_squads, width), -2, 0)
 
-    def block(carry):
-        lanes, queue, blocks = carry
-        lanes = lax.fori_loop(0, _BLOCKS_PER_REFILL, lambda _, x: advance(x, blocks), lanes)
-        return *refill(lanes, queue), blocks + np.uint32(1)
-
-    carry = (lanes, queue, jnp.uint32(0))
-    queue = lax.while_loop(lambda carry: jnp.any(carry[1].round <= last), block, carry)[1]
-    return jax.tree.map(functools.partial(_out_of_rounds, count=count), queue.done)
+    return jax.tree.map(in_squads, Ranks(lanes, numbers))
 
 
-def _in_rounds(x: jax.Array, rounds: int, num_lanes: int) -> jax.Array:
-    """[B] -> [R, L]; what is missing to R x L repeats the last."""
-    missing = rounds * num_lanes - x.shape[0]
-    return jnp.pad(x, (0, missing), mode="edge").reshape(rounds, num_lanes)
+def _close_ranks(ranks: Ranks, going: jax.Array, active: jax.Array) -> Ranks:
+    """The lanes of the first `active` squads, those that go on before those that have ended."""
+    num_squads, width = going.shape
+    lanes = lax.iota(jnp.int32, num_squads * width)
+    order = jnp.sort(jnp.where(going.reshape(-1), lanes, lanes + lanes.size)) % lanes.size
+    order = order.reshape(num_squads, width)
 
+    def squad(n, x, out):
+        """Squad n of `out`, from the lanes of x that come to stand there."""
+        rows = math.prod(x.shape[1:-1])
+        squad, lane = order[n] // width, order[n] % width
+        first = squad * (rows * width) + lane
+        at = first[None] + width * lax.iota(jnp.int32, rows)[:, None]
+        came = x.reshape(-1).at[at].get(mode="promise_in_bounds").reshape(x.shape[1:])
+        return lax.dynamic_update_index_in_dim(out, came, n, 0)
 
-def _out_of_rounds(x: jax.Array, count: int) -> jax.Array:
-    """[R, L] -> [B]."""
-    return x.reshape(-1)[:count]
-
-
-def _store(done: Playouts, results: Playouts, which: jax.Array, round_: jax.Array) -> Playouts:
-    """The results [L] of some lanes, written in their rounds of [R, L]."""
-    rounds = jax.tree.leaves(done)[0].shape[0]
-    here = which[None] & (round_[None] == lax.iota(jnp.int32, rounds)[:, None])
-    return jax.tree.map(lambda old, new: jnp.where(here, new, old), done, results)
-
-
-def _where_lane(which: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
-    """`new` in the lanes of `which`, bool[L]; arrays [..., L]."""
-    return jnp.where(jnp.broadcast_to(which, old.shape), new, old)
-
-
-def _pick_round(rows, round_: jax.Array):
-    """[R, L] -> [L]: each lane's round, by R selects; any round beyond the last."""
-    rounds = jax.tree.leaves(rows)[0].shape[0]
-
-    def select(r, picked):
-        return jax.tree.map(lambda x, old: jnp.where(round_ == r, x[r], old), rows, picked)
-
-    return lax.fori_loop(1, rounds, select, jax.tree.map(lambda x: x[0], rows))
+    return lax.fori_loop(
+        0, active, lambda n, out: jax.tree.map(functools.partial(squad, n), ranks, out), ranks
+    )
 
 
 # --- results --------------------------------------------------------------------------
 
 
-def _results(rules: go.Rules, lanes, options: Options, which: jax.Array) -> Playouts:
-    """The lanes as results; they mean something for those in `which`, bool[L]."""
-    play, clock = form(rules.layout), lanes.clock
+def _results(rules: go.Rules, ranks: Ranks, count: int, options: Options) -> Playouts:
+    """What the lanes have come to, in the order of the playouts."""
+
+    def in_a_row(x):
+        x = jnp.moveaxis(x, 0, -2)
+        return x.reshape(*x.shape[:-2], -1)
+
+    play, ranks = form(rules.layout), jax.tree.map(in_a_row, ranks)
+    lanes, clock = ranks.lanes, ranks.lanes.clock
     black, white = play.stones(lanes)
-    return Playouts(
-        score=_scores(rules, black, white, which),
+    results = Playouts(
+        score=_scores(rules, black, white, ranks.numbers < count),
         moves=clock.moves.astype(jnp.int32),
         finished=clock.passes >= 2,
         first_action=policies.spot_action(rules.layout, clock.first),
         ends=(black, white) if options.ends else None,
         first_plays=play.first_plays(lanes) if options.first_plays else None,
     )
+    lane_of = jnp.argsort(ranks.numbers)[:count]
+    return jax.tree.map(lambda x: x.at[lane_of].get(mode="promise_in_bounds"), results)
 
 
 def _scores(rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array) -> jax.Array:

@@ -185,7 +185,8 @@ def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.
     """Grows `x` along the joints: from word to word down the board and up again.
 
     Each word uses what the one before it has become (Gauss-Seidel), so what runs along a
-    column crosses the board in one sweep. What runs along a row gains a point or two a visit.
+    column crosses the board in one sweep, and what runs east along a row does too. What runs
+    west gains a point or two a visit.
     """
     south, words = joined[1], list(x)
     several = lay.rows_per_word > 1
@@ -201,10 +202,15 @@ def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.
 
 
 def _grow_word(lay: bb.Layout, w: int, x: jax.Array, joined: tuple[bb.Board, bb.Board]):
-    """u32[]: word w grown by a point each way, along its rows and then across them."""
+    """u32[]: word w grown east to the end, west by a point or two, and across its rows.
+
+    East by one addition: the carry of a stone that is joined to the next runs on along the
+    joints and stops at the first stone without one.
+    """
     one, stride = np.uint32(1), np.uint32(lay.stride)
     east, south = joined[0][w], joined[1][w]
-    x = x | ((x & east) << one) | ((x >> one) & east)
+    x = x | (((x & east) + east) ^ east)
+    x = x | ((x >> one) & east)
     if lay.rows_per_word == 1:
-        return x
+        return x | ((x >> one) & east)
     return x | (((x & south) << stride) & lay.full[w]) | ((x >> stride) & south)

@@ -152,7 +152,10 @@ def examine(
     south = [(own[i] & own[i + 1]) | (opponent[i] & opponent[i + 1]) for i in range(len(own) - 1)]
 
     def along(i, x):
-        return x | ((x & east[i]) << _ONE) | ((x >> _ONE) & east[i])
+        x = x | (((x & east[i]) + east[i]) ^ east[i])
+        for _ in range(steps):
+            x = x | ((x >> _ONE) & east[i])
+        return x
 
     def grown(x):
         x = list(x)
@@ -160,12 +163,10 @@ def examine(
             for i in inner:
                 if i > 1:
                     x[i] = x[i] | (x[i - 1] & south[i - 1])
-                for _ in range(steps):
-                    x[i] = along(i, x[i])
+                x[i] = along(i, x[i])
             for i in reversed(inner[:-1]):
                 x[i] = x[i] | (x[i + 1] & south[i])
-                for _ in range(steps):
-                    x[i] = along(i, x[i])
+                x[i] = along(i, x[i])
         return x
 
     def beside(x, i):

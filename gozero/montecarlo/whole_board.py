@@ -33,6 +33,7 @@ from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies
 from gozero.montecarlo.clock import Clock, Played
 
+CPU_LANES = 256  # of a squad: more do not fit a core's first cache
 _ITERATIONS = 8  # of a block, after which the caller looks who has finished
 _SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
 

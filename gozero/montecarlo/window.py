@@ -5,7 +5,7 @@ rarer than the one before; a lane that is not decided waits for the next:
 
     window   the five rows around the point, every iteration: most tries
     board    the whole board, with two sweeps of growth, every fifth iteration
-    flood    the whole board, going on until it settles, every 20th: long chains and
+    flood    the whole board, going on until it settles, every 15th: long chains and
              large captures
 
 The first two are `verdicts`: all that the lanes' update needs in *one* word, so that nothing
@@ -29,9 +29,11 @@ from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies, verdicts, whole_board
 from gozero.montecarlo.clock import Clock, Played
 
+CPU_LANES = 128  # of a squad: more do not fit a core's first cache
 _TRIES_PER_BOARD = 5  # iterations between two looks at the whole board
-_BOARDS_PER_FLOOD = 4
-_FLOOD_SWEEPS = 3
+_BOARDS_PER_FLOOD = 3
+FLOOD_SWEEPS = 3
+_PLAYED_CAPTURE = policies.PLAY | policies.CAPTURE
 
 
 class Lanes(NamedTuple):
@@ -157,7 +159,7 @@ def _judge_by_flood(rules, lanes: Lanes, always) -> tuple[Lanes, Played]:
         )
         pending = (verdict & policies.PENDING) != 0
         not_alive = jnp.where(turn[None] != 0, black, white) & ~settled
-        captures = (verdict & policies.CAPTURE) != 0
+        captures = (verdict & _PLAYED_CAPTURE) == _PLAYED_CAPTURE  # not while pending
         return (
             verdict,
             jnp.where(captures[None], not_alive, np.uint32(0)),
@@ -183,7 +185,7 @@ def _flood(lay, black, white, turn, spot, alive):
     seeds = bb.keep(spot != policies.NO_SPOT, bb.union(beside_liberty, tuple(alive)))
     east, south = policies.joints_of_both(lay, own, opponent)
     stacked = (jnp.stack(board)[None] for board in (seeds, east, south))
-    return bb.grow_some(lay, *stacked, _FLOOD_SWEEPS)[0]
+    return bb.grow_some(lay, *stacked, FLOOD_SWEEPS)[0]
 
 
 def _judge_settled(lay, black, white, turn, spot, alive):

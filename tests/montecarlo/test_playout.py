@@ -181,20 +181,22 @@ def test_parts_of_a_batch_with_their_numbers_are_the_batch():
         )
 
 
-def check_forms_agree(size: int, count: int):
+def check_forms_agree(size: int, count: int, flood_sweeps: int = window.FLOOD_SWEEPS):
     rules, key = go.Rules(size), jax.random.key(size)
     games = random_games(size, count // 2, seed=size)
     positions = positions_of(games + [ReferenceGame(size, ko="simple")] * (count - len(games)))
-    in_window = compiled(rules, ends=True, first_plays=True)(positions, key)
-    run = functools.partial(playout.uniform_playouts, ends=True, first_plays=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "fits", lambda lay: False)
-        whole = jax.jit(functools.partial(run, rules))(positions, key)
-    assert_same(in_window, whole)
+    run = functools.partial(playout.uniform_playouts, rules, ends=True, first_plays=True)
+    results = []
+    for fits in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(window, "FLOOD_SWEEPS", flood_sweeps)
+            patch.setattr(window, "fits", lambda lay, fits=fits: fits)
+            results.append(jax.jit(lambda *args: run(*args))(positions, key))
+    assert_same(*results)
 
 
 def test_both_forms_play_the_same_games():
-    check_forms_agree(16, 24)
+    check_forms_agree(16, 200, flood_sweeps=1)  # so that many a flood has to go on and on
 
 
 @pytest.mark.slow
@@ -297,10 +299,14 @@ def exported(rules, platforms):
 
 
 def test_exports_for_each_platform_with_walls_on_the_cpu_only():
-    def branches(platform):
-        return exported(go.Rules(9), [platform]).mlir_module().count("stablehlo.case")
+    def counts(platform):
+        program = exported(go.Rules(9), [platform]).mlir_module()
+        return program.count("stablehlo.case"), program.count("xla_cpu_small_call")
 
-    assert branches("cpu") > branches("cuda") == branches("tpu")
+    walls, marks = counts("cpu")
+    assert counts("cuda") == counts("tpu")
+    assert walls > counts("tpu")[0]
+    assert marks > counts("tpu")[1] == 0
 
 
 @pytest.mark.parametrize("size", [5, 16])
@@ -313,6 +319,7 @@ def test_walls_change_nothing(monkeypatch):
     positions = positions_of(random_games(5, 8, seed=3))
     walled = compiled(rules)(positions, key)
     monkeypatch.setattr(fusion, "wall", lambda stage, always, *args: stage(*args))
+    monkeypatch.setattr(fusion, "one_kernel", lambda function, *args: function(*args))
     plain = jax.jit(lambda *args: playout.uniform_playouts(rules, *args))(positions, key)
     assert_same(plain, walled)
 
