@@ -214,3 +214,16 @@ def _grow_word(lay: bb.Layout, w: int, x: jax.Array, joined: tuple[bb.Board, bb.
     if lay.rows_per_word == 1:
         return x | ((x >> one) & east)
     return x | (((x & south) << stride) & lay.full[w]) | ((x >> stride) & south)
+
+
+def frontier(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
+    """The stones not in `x` that are joined to one in it."""
+    one = np.uint32(1)
+    east, south = joined
+    from_above = bb.south(lay, bb.intersection(x, south))
+    from_below = bb.intersection(bb.north(lay, x), south)
+    return tuple(
+        (((x[w] & east[w]) << one) | ((x[w] >> one) & east[w]) | from_above[w] | from_below[w])
+        & (lay.full[w] & ~x[w])
+        for w in range(lay.num_words)
+    )

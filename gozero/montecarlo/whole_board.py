@@ -159,7 +159,7 @@ def judge(
     """
     point = policies.spot_board(lay, spot)
     joined = policies.joints_of_both(lay, bb.union(own, point), opponent)
-    settled = ~bb.any_of(bb.difference(policies.sweep(lay, alive, joined), alive))
+    settled = ~bb.any_of(policies.frontier(lay, alive, joined))
     beside = bb.neighbours(lay, point)
     not_alive = bb.difference(opponent, alive)
     capture = bb.any_of(bb.intersection(beside, not_alive))
