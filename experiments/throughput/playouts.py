@@ -23,8 +23,8 @@ from gozero.go import fusion
 from gozero.go import rules as go
 from gozero.montecarlo.playout import uniform_playouts
 
-LANES = {9: 1024, 13: 1024, 19: 512}  # playouts that run at a time
-REFILLS = 16  # playouts that a lane plays one after the other, where lanes are refilled
+LANES = {9: 1024, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own
+REFILLS = 16  # times as many, where lanes that have ended make room for others
 REFILLED = [(9, 3.0, 4.0), (13, 1.5, 2.0), (19, 1.1, 2.0)]  # size, must, aim
 ONE_A_LANE = [(9, 1.9, 2.5), (19, 0.8, 1.5)]
 FIRST_PLAYS = [(9, 1.5, 2.0), (19, 0.7, 1.2)]
@@ -143,7 +143,7 @@ def make_rate(
     Args:
       size: points on a side.
       seed: of the playouts.
-      refills: playouts that a lane plays one after the other.
+      refills: playouts of a call for each of the lanes.
       first_plays: also keep, for each colour, the points where it was the first to play.
       lanes: of all devices together; None for `LANES`.
     """
@@ -151,12 +151,10 @@ def make_rate(
     lanes = LANES[size] if lanes is None else lanes
     positions = jax.vmap(lambda _: go.empty_position(rules))(jnp.arange(lanes * refills))
     mesh = Mesh(np.array(jax.devices()), ("lanes",))
-    options: dict[str, Any] = {} if refills == 1 else {"lanes": lanes // mesh.size}
-    options |= {"first_plays": True} if first_plays else {}
 
     def shard(positions, ids, call):
         key = jax.random.fold_in(jax.random.key(seed), call)
-        return uniform_playouts(rules, positions, key, ids=ids, **options)
+        return uniform_playouts(rules, positions, key, ids=ids, first_plays=first_plays)
 
     run = jax.jit(
         jax.shard_map(

@@ -14,6 +14,7 @@ from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
 from experiments.throughput.worker import Worker, num_cores, pin
+from gozero.go import fusion
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 
@@ -112,7 +113,8 @@ def bytes_a_position(size: int, must: float, aim: float) -> Result:
 def step_latency(rules: go.Rules, seed: int, num_games: int = 16) -> float:
     """Median seconds of a jitted move with its mask, one game, the state donated."""
     recorded = games.record_games(rules, num_games, seed)
-    step = jax.jit(functools.partial(games.step, rules), donate_argnums=0)
+    play = functools.partial(fusion.one_kernel, functools.partial(games.step, rules))
+    step = jax.jit(play, donate_argnums=0)
     jax.block_until_ready(step(go.init(rules), recorded[0, 0]))
     seconds = []
     for game in range(num_games):

@@ -134,11 +134,12 @@ def form(lay: bb.Layout) -> ModuleType:
 
 def _width(play: ModuleType, lanes: int | None, count: int) -> int:
     """How many lanes a squad has: so many that the squads are about equally large."""
-    if lanes is None:
-        lanes = play.CPU_LANES if jax.default_backend() == "cpu" else count
-    if count <= lanes:
+    default = play.CPU_LANES if jax.default_backend() == "cpu" else count
+    most = default if lanes is None else lanes
+    if count <= most:
         return count
-    return min(lanes, _round_up(math.ceil(count / math.ceil(count / lanes)), _VECTOR_LANES))
+    num_squads = math.ceil(count / most)
+    return min(most, _round_up(math.ceil(count / num_squads), _VECTOR_LANES))
 
 
 def _round_up(x: int, multiple: int) -> int:
@@ -151,7 +152,7 @@ def _round_up(x: int, multiple: int) -> int:
 class Ranks(NamedTuple):
     """All lanes, in N squads of C; every leaf is [N, ..., C]."""
 
-    lanes: NamedTuple
+    lanes: window.Lanes | whole_board.Lanes
     numbers: jax.Array  # i32[N, C]: which playout each lane plays; those beyond the last are none
 
 
