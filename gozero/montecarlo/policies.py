@@ -213,7 +213,8 @@ def _grow_word(lay: bb.Layout, w: int, x: jax.Array, joined: tuple[bb.Board, bb.
     x = x | ((x >> one) & east)
     if lay.rows_per_word == 1:
         return x | ((x >> one) & east)
-    return x | (((x & south) << stride) & lay.full[w]) | ((x >> stride) & south)
+    x = x | (((x & south) << stride) & lay.full[w])
+    return x | ((x >> stride) & south)
 
 
 def frontier(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:

@@ -109,8 +109,8 @@ def step(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[La
 
     random = clocks.random_bits(clock)
     spot = stage(_choose, own, opponent, lanes.banned, clock.trying, random)
-    alive = stage(_grow, own, opponent, spot, clock.trying, lanes.alive)
-    flags = stage(_judge, own, opponent, spot, alive, clocks.playing(clock, cap))
+    playing = clocks.playing(clock, cap)
+    alive, flags = stage(_judge, own, opponent, spot, clock.trying, lanes.alive, playing)
     return _update(lay, lanes, spot, alive, flags), Played((flags & policies.PLAY) != 0, spot)
 
 
@@ -120,14 +120,15 @@ def _choose(lay, own, opponent, banned, trying, random) -> jax.Array:
     return jnp.where(trying != policies.NO_SPOT, trying, fresh)
 
 
-def _grow(lay, own, opponent, spot, trying, alive) -> bb.Board:
-    """What is alive, going on from what a pending try had found."""
-    return grow(lay, own, opponent, spot, bb.keep(trying != policies.NO_SPOT, alive))
+def _judge(lay, own, opponent, spot, trying, alive, playing) -> tuple[bb.Board, jax.Array]:
+    """What is alive, going on from what a pending try had found, and the flags of the try.
 
-
-def _judge(lay, own, opponent, spot, alive, playing) -> jax.Array:
-    """u32[]: the flags of a try; none for a lane that has finished, which stops it."""
-    return jnp.where(playing, judge(lay, own, opponent, spot, alive), np.uint32(0))
+    A lane that has finished has none, which stops it. Two outputs in one stage: the words of
+    `alive` are computed once all the same, and the flags from them.
+    """
+    alive = grow(lay, own, opponent, spot, bb.keep(trying != policies.NO_SPOT, alive))
+    flags = judge(lay, own, opponent, spot, alive)
+    return alive, jnp.where(playing, flags, np.uint32(0))
 
 
 def grow(
