@@ -12,8 +12,8 @@ iteration of a lane is
     judge    play it, reject it, or keep it pending: one word of flags
     update   the lane by the flags
 
-The first three are stages behind fusion walls, written for one game; `step` maps them over
-the lanes.
+To choose is a stage behind a fusion wall, to grow and judge another; both are written for one
+game, and `step` maps them over the lanes.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gozero
-from gozero.go import coords
+from gozero.go import coords, fusion
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 from tests.go.stepping import NO_LIMIT, in_chunks, new_games, stepper
@@ -255,3 +255,19 @@ def test_jit_and_vmap_change_nothing(ko, suicide):
         one = jax.tree.map(lambda x, lane=lane: x[lane], batch)
         jax.tree.map(np.testing.assert_array_equal, one, alone[-1])
         np.testing.assert_array_equal(view["legal"][lane], go.legal_actions(rules, alone[-1]))
+
+
+def test_a_step_as_one_kernel_is_the_step():
+    rules, rng = go.Rules(5), np.random.default_rng(0)
+
+    def step(state, action):
+        state = go.play(rules, state, action)
+        return state, go.legal_actions(rules, state)
+
+    plain, whole = jax.jit(step), jax.jit(functools.partial(fusion.one_kernel, step))
+    state, action = go.init(rules), 12
+    for _ in range(60):
+        expected = plain(state, action)
+        jax.tree.map(np.testing.assert_array_equal, whole(state, action), expected)
+        state, legal = expected
+        action = int(rng.choice(np.flatnonzero(legal)))
