@@ -79,8 +79,8 @@ def walled(stage: Callable) -> Callable:
 def one_kernel(function: Callable, *args: Any) -> Any:
     """``function(*args)``, compiled as one kernel with all its loops on the CPU.
 
-    XLA:CPU makes a kernel of each fusion and has them called one by one, a hundred ns a call;
-    where a loop works on a few thousand words, that is a good part of its time. What it takes
+    XLA:CPU makes a kernel of each fusion and has them called one by one; where a loop works on
+    a few thousand words, the calls are a good part of its time. What it takes
     for a small loop, it compiles whole; here it is told so. Not for work that is worth several
     threads, nor for sorts, for which such a kernel has no code.
 

@@ -138,12 +138,8 @@ def _width(play: ModuleType, lanes: int | None, count: int) -> int:
     most = default if lanes is None else lanes
     if count <= most:
         return count
-    num_squads = math.ceil(count / most)
-    return min(most, _round_up(math.ceil(count / num_squads), _VECTOR_LANES))
-
-
-def _round_up(x: int, multiple: int) -> int:
-    return -(-x // multiple) * multiple
+    vectors = math.ceil(count / math.ceil(count / most) / _VECTOR_LANES)
+    return min(most, vectors * _VECTOR_LANES)
 
 
 # --- squads ---------------------------------------------------------------------------
@@ -224,15 +220,15 @@ def _form_up(play, rules, positions, key, ids, num_squads, width, options) -> Ra
 def _close_ranks(ranks: Ranks, going: jax.Array, active: jax.Array) -> Ranks:
     """The lanes of the first `active` squads, those that go on before those that have ended."""
     num_squads, width = going.shape
-    lanes = lax.iota(jnp.int32, num_squads * width)
-    order = jnp.sort(jnp.where(going.reshape(-1), lanes, lanes + lanes.size)) % lanes.size
+    lane = lax.iota(jnp.int32, num_squads * width)
+    # One array to sort, of distinct numbers: several times as fast as a sort of pairs.
+    order = jnp.sort(jnp.where(going.reshape(-1), lane, lane + lane.size)) % lane.size
     order = order.reshape(num_squads, width)
 
     def squad(n, x, out):
         """Squad n of `out`, from the lanes of x that come to stand there."""
         rows = math.prod(x.shape[1:-1])
-        squad, lane = order[n] // width, order[n] % width
-        first = squad * (rows * width) + lane
+        first = (order[n] // width) * (rows * width) + order[n] % width
         at = first[None] + width * lax.iota(jnp.int32, rows)[:, None]
         came = x.reshape(-1).at[at].get(mode="promise_in_bounds").reshape(x.shape[1:])
         return lax.dynamic_update_index_in_dim(out, came, n, 0)

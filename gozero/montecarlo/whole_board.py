@@ -34,7 +34,7 @@ from gozero.montecarlo import policies
 from gozero.montecarlo.clock import Clock, Played
 
 CPU_LANES = 256  # of a squad: more do not fit a core's first cache
-_ITERATIONS = 8  # of a block, after which the caller looks who has finished
+_ITERATIONS = 8  # of a block
 _SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
 
 
@@ -153,6 +153,8 @@ def judge(
 ) -> jax.Array:
     """u32[]: the flags of a try, of which one is PLAY, REJECT or PENDING.
 
+    CAPTURE means that all enemy stones not alive are captured; no pending try has it.
+
     All chains lived before the stone came, so once the growth has settled the stones not
     alive are the chains it took the last liberty of. Sooner than that is known:
       * the stone and all enemy chains beside it live: a legal move that captures nothing;
@@ -163,12 +165,13 @@ def judge(
     settled = ~bb.any_of(policies.frontier(lay, alive, joined))
     beside = bb.neighbours(lay, point)
     not_alive = bb.difference(opponent, alive)
-    capture = bb.any_of(bb.intersection(beside, not_alive))
+    doubtful = bb.any_of(bb.intersection(beside, not_alive))
     lives = bb.any_of(bb.intersection(point, alive))
     alone = ~bb.any_of(bb.intersection(beside, own))
     is_pass = spot == policies.PASS_SPOT
 
-    decided = (~capture & (lives | alone)) | settled | is_pass
+    decided = (~doubtful & (lives | alone)) | settled | is_pass
+    capture = doubtful & settled
     legal = lives | capture | is_pass
     walled_in = ~bb.any_of(bb.difference(beside, opponent))  # by enemy stones only
     ko = capture & walled_in & (bb.count(not_alive) == 1)

@@ -32,8 +32,7 @@ from gozero.montecarlo.clock import Clock, Played
 CPU_LANES = 128  # of a squad: more do not fit a core's first cache
 _TRIES_PER_BOARD = 5  # iterations between two looks at the whole board
 _BOARDS_PER_FLOOD = 3
-FLOOD_SWEEPS = 3
-_PLAYED_CAPTURE = policies.PLAY | policies.CAPTURE
+FLOOD_SWEEPS = 3  # of a flood; one that has not settled goes on at the next
 
 
 class Lanes(NamedTuple):
@@ -159,7 +158,7 @@ def _judge_by_flood(rules, lanes: Lanes, always) -> tuple[Lanes, Played]:
         )
         pending = (verdict & policies.PENDING) != 0
         not_alive = jnp.where(turn[None] != 0, black, white) & ~settled
-        captures = (verdict & _PLAYED_CAPTURE) == _PLAYED_CAPTURE  # not while pending
+        captures = (verdict & policies.CAPTURE) != 0
         return (
             verdict,
             jnp.where(captures[None], not_alive, np.uint32(0)),

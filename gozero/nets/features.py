@@ -213,8 +213,7 @@ def _last_moves(now: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.A
     """Five times u32[W, B]: the stone that is on a board and was not on the one before."""
     boards = [now, *past[:MOVES_SEEN]]
     added = [after & ~before for after, before in itertools.pairwise(boards)]
-    is_known = lambda k: known > k
-    return [jnp.where(is_known(k), a[0] | a[1], np.uint32(0)) for k, a in enumerate(added)]
+    return [jnp.where(known > k, a[0] | a[1], np.uint32(0)) for k, a in enumerate(added)]
 
 
 def _ladders(rules: Rules, seen: Seen) -> jax.Array:
@@ -279,22 +278,15 @@ def unpack_planes(lay: bb.Layout, boards: jax.Array) -> jax.Array:
     return bits.astype(jnp.float32)
 
 
+def _full_set(with_ladders: bool) -> FeatureSet:
+    of_seen = functools.partial(_full, with_ladders=with_ladders)
+    return FeatureSet(FULL_PLANES, FULL_GLOBALS, history=MOVES_SEEN, bans=True, of_seen=of_seen)
+
+
 FEATURES = {
     "compact": FeatureSet(COMPACT_PLANES, (), history=0, bans=False, of_seen=_compact),
-    "full": FeatureSet(
-        FULL_PLANES,
-        FULL_GLOBALS,
-        history=MOVES_SEEN,
-        bans=True,
-        of_seen=functools.partial(_full, with_ladders=True),
-    ),
-    "full-no-ladders": FeatureSet(
-        FULL_PLANES,
-        FULL_GLOBALS,
-        history=MOVES_SEEN,
-        bans=True,
-        of_seen=functools.partial(_full, with_ladders=False),
-    ),
+    "full": _full_set(with_ladders=True),
+    "full-no-ladders": _full_set(with_ladders=False),
     "zero": FeatureSet(ZERO_PLANES, (), history=ZERO_BOARDS - 1, bans=False, of_seen=_zero),
 }
 

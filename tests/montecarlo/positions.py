@@ -69,8 +69,9 @@ def random_games(size: int, count: int, seed: int) -> list[ReferenceGame]:
     for _ in range(count):
         game = ReferenceGame(size, ko="simple")
         for _ in range(rng.randrange(2 * size * size)):
-            legal = [p for p in range(size * size) if game.board[p] == EMPTY and game.is_legal(p)]
-            game.play(rng.choice(legal) if legal and rng.random() < 0.95 else size * size)
+            empty = [p for p in range(size * size) if game.board[p] == EMPTY]
+            legal = filter(game.is_legal, rng.sample(empty, len(empty)))
+            game.play(next(legal, size * size) if rng.random() < 0.95 else size * size)
             if game.passes and rng.random() < 0.8:
                 game.passes = 0  # most games go on
         games.append(game)

@@ -200,8 +200,8 @@ def test_both_forms_play_the_same_games():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [17, 19])  # XLA takes too long over the whole board of 25x25
-def test_both_forms_play_the_same_games_on_larger_boards(size):
+@pytest.mark.parametrize("size", [17, 19, 25])
+def test_both_forms_play_the_same_games_at_all_sizes(size):
     check_forms_agree(size, 400)
 
 
