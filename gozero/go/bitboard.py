@@ -294,23 +294,14 @@ def grow_some(
 
 
 def _sweep_by_word(lay: Layout, x, east, south):
-    last, one, stride = lay.num_words - 1, np.uint32(1), np.uint32(lay.stride)
-    several, full = lay.rows_per_word > 1, jnp.asarray(lay.full)
+    last, several, full = lay.num_words - 1, lay.rows_per_word > 1, jnp.asarray(lay.full)
     word_of = functools.partial(lax.dynamic_index_in_dim, axis=1, keepdims=False)
 
-    def along(word, w):
-        """Grown within the word by a few points each way."""
-        joined_east, joined_south = word_of(east, w), word_of(south, w)
-        for _ in range(_STEPS_PER_VISIT):
-            word = word | ((word & joined_east) << one) | ((word >> one) & joined_east)
-            if several:
-                on_board = lax.dynamic_index_in_dim(full, w, keepdims=False)
-                down = ((word & joined_south) << stride) & on_board
-                word = word | down | ((word >> stride) & joined_south)
-        return word
-
     def grown(x, w, arriving):
-        return lax.dynamic_update_index_in_dim(x, along(word_of(x, w) | arriving, w), w, 1)
+        word, joined = word_of(x, w) | arriving, (word_of(east, w), word_of(south, w))
+        for _ in range(2 if several else 1):
+            word = grow_word(lay, lax.dynamic_index_in_dim(full, w, keepdims=False), word, *joined)
+        return lax.dynamic_update_index_in_dim(x, word, w, 1)
 
     def from_above(w, x):
         arriving = word_of(x, w - 1) & word_of(south, w - 1)
@@ -325,6 +316,27 @@ def _sweep_by_word(lay: Layout, x, east, south):
     x = grown(x, 0, np.uint32(0))
     x = lax.fori_loop(1, last + 1, from_above, x)
     return lax.fori_loop(0, last, from_below, x)
+
+
+def grow_word(lay: Layout, full, x, east, south):
+    """u32[...]: a word grown east to the end, west by a point or two, and across its rows.
+
+    East by one addition: the carry of a stone that is joined to the next runs on along the
+    joints and stops at the first stone without one.
+
+    Args:
+      lay: the layout.
+      full: the word's points.
+      x: the word, a part of the stones that the joints join.
+      east, south: which of its stones are joined to their east, south neighbour.
+    """
+    one, stride = np.uint32(1), np.uint32(lay.stride)
+    x = x | (((x & east) + east) ^ east)
+    x = x | ((x >> one) & east)
+    if lay.rows_per_word == 1:
+        return x | ((x >> one) & east)
+    x = x | (((x & south) << stride) & full)
+    return x | ((x >> stride) & south)
 
 
 def _sweep_at_once(lay: Layout, x, east, south):

@@ -89,14 +89,8 @@ def one_kernel(function: Callable, *args: Any) -> Any:
       args: its arguments.
     """
 
-    @jax.jit
-    def unmarked(*args):
-        with set_xla_metadata(**dict.fromkeys(_ONE_KERNEL)):  # the call is marked, not what it does
-            return function(*args)
-
     def whole(*args):
-        with set_xla_metadata(**_ONE_KERNEL):
-            return unmarked(*args)
+        return set_xla_metadata(jax.jit(function)(*args), **_ONE_KERNEL)  # marks the call
 
     return lax.platform_dependent(*args, cpu=whole, default=function)
 

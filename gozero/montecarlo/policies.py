@@ -188,33 +188,21 @@ def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.
     column crosses the board in one sweep, and what runs east along a row does too. What runs
     west gains a point or two a visit.
     """
-    south, words = joined[1], list(x)
+    (east, south), words = joined, list(x)
     several = lay.rows_per_word > 1
+
+    def grown(w, word):
+        return bb.grow_word(lay, lay.full[w], word, east[w], south[w])
+
     for w in range(lay.num_words):
         if w > 0:
             down = words[w - 1] & south[w - 1]
             words[w] = words[w] | (down >> lay.last_row_shift if several else down)
-        words[w] = _grow_word(lay, w, words[w], joined)
+        words[w] = grown(w, words[w])
     for w in reversed(range(lay.num_words - 1)):
         up = words[w + 1] << lay.last_row_shift if several else words[w + 1]
-        words[w] = _grow_word(lay, w, words[w] | (up & south[w]), joined)
+        words[w] = grown(w, words[w] | (up & south[w]))
     return tuple(words)
-
-
-def _grow_word(lay: bb.Layout, w: int, x: jax.Array, joined: tuple[bb.Board, bb.Board]):
-    """u32[]: word w grown east to the end, west by a point or two, and across its rows.
-
-    East by one addition: the carry of a stone that is joined to the next runs on along the
-    joints and stops at the first stone without one.
-    """
-    one, stride = np.uint32(1), np.uint32(lay.stride)
-    east, south = joined[0][w], joined[1][w]
-    x = x | (((x & east) + east) ^ east)
-    x = x | ((x >> one) & east)
-    if lay.rows_per_word == 1:
-        return x | ((x >> one) & east)
-    x = x | (((x & south) << stride) & lay.full[w])
-    return x | ((x >> stride) & south)
 
 
 def frontier(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
