@@ -37,6 +37,18 @@ def record_games(rules: go.Rules, batch: int, seed: int) -> jax.Array:
     return actions[:length]
 
 
+def lengths(rules: go.Rules, actions: jax.Array) -> np.ndarray:
+    """i32[B]: the plies of each recorded game, i32[T, B], up to the one that ends it."""
+
+    def move(states, row):
+        states = jax.vmap(lambda s, a: go.play(rules, s, a))(states, row)
+        return states, ~states.ended
+
+    batch = actions.shape[1]
+    goes_on = jax.jit(lambda s, a: lax.scan(move, s, a)[1])(start(rules, batch), actions)
+    return np.asarray(goes_on.sum(axis=0) + 1)
+
+
 def step(rules: go.Rules, state: go.GameState, action: jax.Array):
     """One move of one game, and the legal actions after it: what an environment's step does."""
     state = go.play(rules, state, action)
