@@ -17,6 +17,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from gozero.go import bitboard as bb
+from gozero.go import fusion
 
 
 def over_games(stage: Callable) -> Callable:
@@ -49,18 +50,20 @@ def over_games(stage: Callable) -> Callable:
     return jax.jit(one_game)
 
 
-GAMES_AT_ONCE = 64
+GAMES_AT_ONCE = (128, 64)
 """Of a large batch, the games that a CPU takes at a time: their planes fit its cache."""
 
 
 def _in_cache(stage: Callable, games: int, args):
-    """The stage on a batch; on the CPU some games after others, if they divide it."""
-    if games <= GAMES_AT_ONCE or games % GAMES_AT_ONCE:
-        return stage(*args)
+    """The stage on a batch; on the CPU as one kernel, and some games after others."""
+    one_kernel = functools.partial(fusion.one_kernel, stage)
+    at_once = next((n for n in GAMES_AT_ONCE if games > n and games % n == 0), games)
+    if at_once == games:
+        return one_kernel(*args)
 
     def some_after_others(*args):
-        split = lambda x: jnp.moveaxis(x.reshape(*x.shape[:-1], -1, GAMES_AT_ONCE), -2, 0)
-        out = lax.map(lambda x: stage(*x), jax.tree.map(split, args))
+        split = lambda x: jnp.moveaxis(x.reshape(*x.shape[:-1], -1, at_once), -2, 0)
+        out = lax.map(lambda x: one_kernel(*x), jax.tree.map(split, args))
         return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1), out)
 
     return lax.platform_dependent(*args, cpu=some_after_others, default=stage)

@@ -203,16 +203,3 @@ def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.
         up = words[w + 1] << lay.last_row_shift if several else words[w + 1]
         words[w] = grown(w, words[w] | (up & south[w]))
     return tuple(words)
-
-
-def frontier(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
-    """The stones not in `x` that are joined to one in it."""
-    one = np.uint32(1)
-    east, south = joined
-    from_above = bb.south(lay, bb.intersection(x, south))
-    from_below = bb.intersection(bb.north(lay, x), south)
-    return tuple(
-        (((x[w] & east[w]) << one) | ((x[w] >> one) & east[w]) | from_above[w] | from_below[w])
-        & (lay.full[w] & ~x[w])
-        for w in range(lay.num_words)
-    )

@@ -162,7 +162,7 @@ def judge(
     """
     point = policies.spot_board(lay, spot)
     joined = policies.joints_of_both(lay, bb.union(own, point), opponent)
-    settled = ~bb.any_of(policies.frontier(lay, alive, joined))
+    settled = ~bb.any_of(bb.frontier(lay, alive, joined))
     beside = bb.neighbours(lay, point)
     not_alive = bb.difference(opponent, alive)
     doubtful = bb.any_of(bb.intersection(beside, not_alive))

@@ -178,20 +178,23 @@ def _komi_of_mover(seen: Seen) -> jax.Array:
 
 def _full(rules: Rules, seen: Seen, with_ladders: bool) -> Inputs:
     position, white_moves = seen.position, seen.position.to_play == WHITE
-    boards = _full_boards(rules.layout)(
+    lay = rules.layout
+    stones, areas = _full_boards(lay)(
         position.black, position.white, white_moves, seen.banned, seen.past, seen.known
     )
+    read = jnp.zeros((len(LADDER_PLANES), lay.num_words), jnp.uint32)
     if with_ladders:
-        boards = boards.at[LADDER_PLANES[0] : LADDER_PLANES[-1] + 1].set(_ladders(rules, seen))
+        read = _ladders(rules, seen)
+    boards = jnp.concatenate([stones, read, areas, jnp.zeros((2, lay.num_words), jnp.uint32)])
     return Inputs(unpack_planes(rules.layout, boards), _full_globals(rules, seen))
 
 
 @functools.cache
 def _full_boards(lay: bb.Layout) -> Callable:
-    """The 22 planes of one game but the ladders as u32[22, W], all of them in one stage."""
+    """What one game's planes are, all in one stage: u32[14, W] before the ladders, u32[2, W] after."""
 
     def boards(black, white, white_moves, banned, past, known):
-        """Words [B], white_moves bool[B], past u32[H, 2, W, B] -> u32[22, W, B]."""
+        """Words [B], white_moves bool[B], past u32[H, 2, W, B] -> u32[14, W, B], u32[2, W, B]."""
         now = jnp.stack([stacked.stack(black), stacked.stack(white)])
         none = jnp.zeros_like(now[0])
         # By who moves, the first axis of anything given for Black and for White.
@@ -199,12 +202,10 @@ def _full_boards(lay: bb.Layout) -> Callable:
         one, two, three = liberties.counts_stage(lay, now[0], now[1])
         moves = _last_moves(now, past, known)
         alive = by_mover(pass_alive.area_stage(lay, now))
-        read = [none] * len(LADDER_PLANES)
         everywhere = jnp.broadcast_to(stacked.full(lay), none.shape)
         counts = [one, two, three, stacked.stack(banned)]
-        return jnp.stack(
-            [everywhere, *by_mover(now), *counts, none, none, *moves, *read, *alive, none, none]
-        )
+        stones = [everywhere, *by_mover(now), *counts, none, none, *moves]
+        return jnp.stack(stones), jnp.stack(alive)
 
     return stacked.over_games(boards)
 
