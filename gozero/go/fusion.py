@@ -85,12 +85,19 @@ def one_kernel(function: Callable, *args: Any) -> Any:
     threads, nor for sorts, for which such a kernel has no code.
 
     Args:
-      function: any function without sorts.
+      function: any function without sorts that returns two arrays or more. (A lone one XLA
+        would split over threads if it is large, and call the kernel wrongly.)
       args: its arguments.
+
+    Raises:
+      ValueError: it returns a single array.
     """
 
     def whole(*args):
-        return set_xla_metadata(jax.jit(function)(*args), **_ONE_KERNEL)  # marks the call
+        out = jax.jit(function)(*args)
+        if len(jax.tree.leaves(out)) < 2:
+            raise ValueError("one_kernel: the function returns a single array; return two or more")
+        return set_xla_metadata(out, **_ONE_KERNEL)  # marks the call
 
     return lax.platform_dependent(*args, cpu=whole, default=function)
 

@@ -62,26 +62,26 @@ def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[ja
     joined = zip(stacked.joints(lay, black), stacked.joints(lay, white), strict=True)
     east, south = ((a | b)[None] for a, b in joined)
 
-    many = _surely_many(lay, stones, vacant, east, south)
+    sides = [side & stones for side in stacked.beside(lay, vacant)]
+    many = _surely_many(lay, sides, east, south)
     stones, east, south = stones & ~many, east & ~many[None], south & ~many[None]
     lines = np.concatenate([stacked.row_masks(lay), stacked.column_masks(lay)])
-    seeds = stacked.neighbours(lay, vacant[None] & lines) & stones[None]
-    seen = bb.grow_stacked(lay, seeds, east, south)
+    sides = [side & stones for side in sides]
+    seen = bb.grow_stacked(lay, stacked.in_masks(lay, sides, lines), east, south)
     rows, columns = seen[: lay.size], seen[lay.size :]
 
-    sides = [side & stones for side in stacked.beside(lay, vacant)]
     seeds = _cell_seeds(lay, sides, rows, columns)
     cells = bb.grow_stacked(lay, seeds, east, south)
-    many = many | stacked.at_least(rows, 4)[3] | stacked.at_least(columns, 4)[3]
+    many = many | stacked.in_at_least(4, rows) | stacked.in_at_least(4, columns)
     one, two, three, four = stacked.at_least(cells, 4)
     return one & ~two & ~many, two & ~three & ~many, three & ~four & ~many
 
 
-def _surely_many(lay: bb.Layout, stones, vacant, east, south) -> jax.Array:
+def _surely_many(lay: bb.Layout, sides, east, south) -> jax.Array:
     """u32[W, B]: chains that show four liberties of different colours somewhere."""
-    seeds = stacked.neighbours(lay, vacant[None] & _colour_masks(lay)) & stones[None]
+    seeds = stacked.in_masks(lay, sides, _colour_masks(lay))
     near = bb.grow_some(lay, seeds, east, south, _NEAR)
-    return bb.grow_stacked(lay, stacked.at_least(near, 4)[3][None], east, south)[0]
+    return bb.grow_stacked(lay, stacked.in_at_least(4, near)[None], east, south)[0]
 
 
 @functools.cache

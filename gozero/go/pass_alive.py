@@ -10,12 +10,11 @@ In bitboards, for both colours at once:
   * only a region whose every empty point touches X can be vital: the candidates;
   * a candidate is known by one of its empty points, its *seat* (the lowest), and the only
     chains it can be vital to are those that touch the seat: at most four;
-  * first all of those count as vital, and chains with fewer than two seats, and candidates
-    that border them, fall away until nothing changes. What Benson finds is among what is left;
-  * then each candidate of several empty points that is left is looked at alone, one a game
-    and colour at a time: is each of its empty points a liberty of the chain on the seat's
-    west, east, north, south? In most games little is left, and only small eyes;
-  * if some are not, chains and candidates fall away again.
+  * each candidate of several empty points is looked at alone, one a game and colour at a
+    time: is each of its empty points a liberty of the chain on the seat's west, east, north,
+    south? To the chains of which that holds it is vital. (Most candidates are single points);
+  * then chains with fewer than two vital seats, and candidates that border them, fall away
+    until nothing changes.
 
 "Two seats" is a flood as well: every point has a codeword of `k` planes of `K`, and the union
 of two different codewords has more than `k`.
@@ -115,10 +114,7 @@ def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
 
 
 def _benson(lay: bb.Layout, board: _Board) -> _Claims:
-    first = _candidates(lay, board)
-    likely = _fall(lay, board, first, jnp.bool_(True))
-    exact = _check_vital(lay, board, likely)
-    return _fall(lay, board, exact, exact.vital != likely.vital)
+    return _fall(lay, board, _check_vital(lay, board, _candidates(lay, board)))
 
 
 def _candidates(lay: bb.Layout, board: _Board) -> _Claims:
@@ -144,7 +140,7 @@ def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
     return lax.fori_loop(0, len(bits), keep_low, board.vacant & regions)
 
 
-def _fall(lay: bb.Layout, board: _Board, claims: _Claims, doubtful: jax.Array) -> _Claims:
+def _fall(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
     """Drop chains with fewer than two seats and regions that border them, until none is left.
 
     Trip bound: once a region; most often twice.
@@ -161,23 +157,20 @@ def _fall(lay: bb.Layout, board: _Board, claims: _Claims, doubtful: jax.Array) -
             seats=claims.seats & ~gone,
             vital=claims.vital & ~gone[None],
         )
-        return left, jnp.any(falling != 0)
+        return left, stacked.any_at_all(falling)
 
-    return lax.while_loop(lambda carry: carry[1], step, (claims, jnp.any(doubtful)))[0]
+    return lax.while_loop(lambda carry: carry[1], step, (claims, jnp.bool_(True)))[0]
 
 
 def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array:
     """u32[2, W, B]: the chains with at least two vital regions."""
     weight, masks = _codewords(lay)
-    planes = jnp.asarray(masks)[:, None, None]  # [K, 1, 1, W, 1]
-    coded = claims.vital[None] & planes  # [K, 4, 2, W, B]
-    # From a seat to the stone on its west, east, north, south: `beside` the other way round.
-    reached = [
-        stacked.beside(lay, coded[:, d])[opposite] for d, opposite in enumerate((1, 0, 3, 2))
-    ]
-    seeds = functools.reduce(lambda x, y: x | y, reached) & board.stones[None]
-    seen = bb.grow_stacked(lay, seeds[:, 0] | seeds[:, 1], *board.chain_joints)
-    return stacked.at_least(seen, weight + 1)[weight][None] & board.stones
+    sides = []
+    for side, opposite in enumerate((1, 0, 3, 2)):  # a stone on a seat's east has it on its west
+        reached = stacked.beside(lay, claims.vital[opposite])[side] & board.stones
+        sides.append(reached[0] | reached[1])
+    seen = bb.grow_stacked(lay, stacked.in_masks(lay, sides, masks), *board.chain_joints)
+    return stacked.in_at_least(weight + 1, seen)[None] & board.stones
 
 
 def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
@@ -199,7 +192,10 @@ def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
         missed = stacked.any_of(region[None] & ~liberties)[:, :, None]  # [4, 2, 1, B]
         return several & ~seat, vital & ~jnp.where(missed, seat[None], np.uint32(0))
 
-    carry = lax.while_loop(lambda carry: jnp.any(carry[0] != 0), step, (several, claims.vital))
+    def left(carry):
+        return stacked.any_at_all(carry[0])
+
+    carry = lax.while_loop(left, step, (several, claims.vital))
     return claims._replace(vital=carry[1])
 
 

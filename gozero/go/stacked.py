@@ -8,7 +8,8 @@ as `bitboard.flood` does, and `over_games` makes of it a function of one game.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -50,21 +51,31 @@ def over_games(stage: Callable) -> Callable:
     return jax.jit(one_game)
 
 
-GAMES_AT_ONCE = (128, 64)
-"""Of a large batch, the games that a CPU takes at a time: their planes fit its cache."""
+_MOST_GAMES, _FEWEST_GAMES = 128, 80
+"""That a CPU takes at a time: the planes of more do not fit its cache, and loops over fewer are
+unrolled whole by LLVM, which made them twice as slow a game on AVX-512."""
+_TOO_FEW_TO_PAD = 32
 
 
 def _in_cache(stage: Callable, games: int, args):
     """The stage on a batch; on the CPU as one kernel, and some games after others."""
-    one_kernel = functools.partial(fusion.one_kernel, stage)
-    at_once = next((n for n in GAMES_AT_ONCE if games > n and games % n == 0), games)
-    if at_once == games:
-        return one_kernel(*args)
 
     def some_after_others(*args):
-        split = lambda x: jnp.moveaxis(x.reshape(*x.shape[:-1], -1, at_once), -2, 0)
-        out = lax.map(lambda x: one_kernel(*x), jax.tree.map(split, args))
-        return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1), out)
+        num_chunks = math.ceil(games / _MOST_GAMES)
+        at_once = math.ceil(games / num_chunks)
+        if at_once > _TOO_FEW_TO_PAD:
+            at_once = max(at_once, _FEWEST_GAMES)
+
+        def split(x):
+            missing = num_chunks * at_once - games
+            x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
+            return jnp.moveaxis(x.reshape(*x.shape[:-1], -1, at_once), -2, 0)
+
+        def join(x):
+            return jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)[..., :games]
+
+        one_kernel = functools.partial(fusion.one_kernel, stage)
+        return jax.tree.map(join, lax.map(lambda x: one_kernel(*x), jax.tree.map(split, args)))
 
     return lax.platform_dependent(*args, cpu=some_after_others, default=stage)
 
@@ -108,7 +119,20 @@ def line_masks(lay: bb.Layout, line: Callable[[int, int], int], count: int) -> n
 
 def any_of(a: jax.Array) -> jax.Array:
     """u32[..., W, B] -> bool[..., B]: is there a point?"""
-    return (a != 0).any(axis=-2)
+    return _or_words(a) != 0
+
+
+def any_at_all(a: jax.Array) -> jax.Array:
+    """u32[..., W, B] -> bool[]: is there a point on any board?
+
+    To OR the words first leaves little to reduce, which is slow on a CPU.
+    """
+    return jnp.any(_or_words(a) != 0)
+
+
+def _or_words(a: jax.Array) -> jax.Array:
+    """u32[..., W, B] -> u32[..., B]."""
+    return functools.reduce(lambda x, y: x | y, (a[..., w, :] for w in range(a.shape[-2])))
 
 
 def beside(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -125,6 +149,23 @@ def beside(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arra
     return a << one, a >> one, (a << stride) | (above >> rest), (a >> stride) | (below << rest)
 
 
+def in_masks(lay: bb.Layout, sides: Sequence[jax.Array], masks: np.ndarray) -> jax.Array:
+    """u32[P, W, B]: for each mask, the points that have on some side what is told of, within it.
+
+    As `beside` of the masked boards, united; but the masks are constants, so that only one
+    board a side is moved and not P.
+
+    Args:
+      lay: the layout.
+      sides: four times u32[W, B]: points that have it on their west, east, north, south.
+      masks: u32[P, W, 1].
+    """
+    found = [
+        side[None] & mask for side, mask in zip(sides, beside(lay, jnp.asarray(masks)), strict=True)
+    ]
+    return functools.reduce(lambda x, y: x | y, found)
+
+
 def neighbours(lay: bb.Layout, a: jax.Array) -> jax.Array:
     """The points of the board next to a point of `a`."""
     west, east, north, south = beside(lay, a)
@@ -138,9 +179,22 @@ def joints(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def lowest_point(a: jax.Array) -> jax.Array:
     """u32[..., W, B]: the board's lowest point alone (words in order, then bits)."""
-    lowest = a & (~a + np.uint32(1))
-    earlier = jnp.cumsum((a != 0).astype(jnp.int32), axis=-2) - (a != 0)
-    return jnp.where(earlier == 0, lowest, np.uint32(0))
+    bits = jnp.uint32(1) << lax.broadcasted_iota(jnp.uint32, a.shape, a.ndim - 2)  # one a word
+    words = _or_words(jnp.where(a != 0, bits, np.uint32(0)))
+    return jnp.where(_lowest_bit(words)[..., None, :] == bits, _lowest_bit(a), np.uint32(0))
+
+
+def _lowest_bit(x: jax.Array) -> jax.Array:
+    return x & (~x + np.uint32(1))
+
+
+def in_at_least(count: int, planes: jax.Array) -> jax.Array:
+    """u32[P, ...] -> u32[...]: the points in at least `count` of the planes; on a CPU found once.
+
+    (Else it would be computed anew in all that needs it, for each of its neighbours.)
+    """
+    always = (planes.reshape(-1)[0] >> np.uint32(1)) != np.uint32(0xFFFFFFFF)
+    return fusion.wall(lambda planes: at_least(planes, count)[count - 1], always, planes)
 
 
 def at_least(planes: jax.Array, most: int) -> list[jax.Array]:

@@ -191,7 +191,7 @@ def _full(rules: Rules, seen: Seen, with_ladders: bool) -> Inputs:
 
 @functools.cache
 def _full_boards(lay: bb.Layout) -> Callable:
-    """What one game's planes are, all in one stage: u32[14, W] before the ladders, u32[2, W] after."""
+    """One game's planes but the ladders, in one stage: u32[14, W] before them, u32[2, W] after."""
 
     def boards(black, white, white_moves, banned, past, known):
         """Words [B], white_moves bool[B], past u32[H, 2, W, B] -> u32[14, W, B], u32[2, W, B]."""

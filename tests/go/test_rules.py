@@ -257,6 +257,11 @@ def test_jit_and_vmap_change_nothing(ko, suicide):
         np.testing.assert_array_equal(view["legal"][lane], go.legal_actions(rules, alone[-1]))
 
 
+def test_one_kernel_refuses_a_single_array():
+    with pytest.raises(ValueError, match="single array"):
+        jax.jit(lambda x: fusion.one_kernel(lambda x: x + 1, x))(jnp.zeros(3))
+
+
 def test_a_step_as_one_kernel_is_the_step():
     rules, rng = go.Rules(5), np.random.default_rng(0)
 
