@@ -11,7 +11,7 @@ vector over games and every operation stays elementwise: the batch is the vector
 nothing is gathered. The same functions work on words of any common shape, which is how a
 list of T past boards is handled in one go (words of shape [T]).
 
-Only `flood` has a loop; it says below how it runs over a batch.
+What grows stones along their chains is in `floods`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_batching import custom_vmap
 
 from gozero.go import fusion
 
@@ -35,7 +34,6 @@ NO_POINT = -1
 """The point that is no point: sentinel of ko and of `point_of` on an empty board."""
 
 WORD_BITS = 32
-_STEPS_PER_VISIT = 3  # of growth within a word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,178 +201,10 @@ def _on_board(lay: Layout, a: Board) -> Board:
     return tuple(full & x for full, x in zip(lay.full, a, strict=True))
 
 
-# --- floods ---------------------------------------------------------------------------
-
-
 def joints(lay: Layout, a: Board) -> tuple[Board, Board]:
     """Which points of `a` are joined to their east, and which to their south, neighbour."""
     east = tuple(word & (word >> np.uint32(1)) for word in a)
     return east, intersection(a, north(lay, a))
-
-
-def frontier(lay: Layout, x: Board, joined: tuple[Board, Board]) -> Board:
-    """The stones not in `x` that are joined to one in it: none, when its growth has settled."""
-    one = np.uint32(1)
-    east, down = joined
-    from_above = south(lay, intersection(x, down))
-    from_below = intersection(north(lay, x), down)
-    return tuple(
-        (((x[w] & east[w]) << one) | ((x[w] >> one) & east[w]) | from_above[w] | from_below[w])
-        & (lay.full[w] & ~x[w])
-        for w in range(lay.num_words)
-    )
-
-
-def flood(lay: Layout, seeds: Sequence[Board], joined: tuple[Board, Board]) -> tuple[Board, ...]:
-    """Each seed board grown along the joints until nothing changes.
-
-    Args:
-      lay: the layout.
-      seeds: P boards; each grows alone.
-      joined: (east, south) as `joints` returns; unite those of two colours to grow
-        black seeds through black stones and white seeds through white ones at once.
-
-    Returns:
-      P boards.
-
-    Under ``vmap`` all games grow together until the last has converged, as one array
-    [P, W, games]: a loop whose predicate is one scalar for the batch, so nothing carried
-    is selected or copied. Trip bound: size^2 sweeps, the longest chain there is.
-    """
-    return _flood(lay)(tuple(seeds), joined)
-
-
-@functools.cache
-def _flood(lay: Layout) -> Callable:
-    def grow(seeds, joined):
-        """Words of any common shape [...] -> the same; P x W x [...] inside."""
-        grown = grow_stacked(
-            lay,
-            jnp.stack([jnp.stack(board) for board in seeds]),
-            jnp.stack(joined[0])[None],
-            jnp.stack(joined[1])[None],
-        )
-        return tuple(tuple(grown[p, w] for w in range(lay.num_words)) for p in range(len(seeds)))
-
-    one_game = custom_vmap(grow)
-
-    @one_game.def_vmap
-    def many_games(axis_size, batched, seeds, joined):
-        def along_games(is_batched, word):
-            return word if is_batched else jnp.broadcast_to(word, (axis_size, *word.shape))
-
-        seeds, joined = jax.tree.map(along_games, batched, [seeds, joined])
-        return grow(seeds, joined), jax.tree.map(lambda _: True, seeds)
-
-    return jax.jit(one_game)
-
-
-def grow_stacked(lay: Layout, seeds: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
-    """`flood` on arrays, for code that sees the batch: games are the last axes.
-
-    Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
-    returns u32[P, W, ...].
-    """
-
-    def words(x):
-        return tuple(x[:, w] for w in range(lay.num_words))
-
-    def step(carry):
-        x = grow_some(lay, carry[0], east, south, 1)
-        further = frontier(lay, words(x), (words(east), words(south)))
-        return x, jnp.any(any_of(further))
-
-    return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
-
-
-def grow_some(
-    lay: Layout, seeds: jax.Array, east: jax.Array, south: jax.Array, sweeps: int
-) -> jax.Array:
-    """As `grow_stacked`, but only some sweeps; how far one goes is the platform's.
-
-    A CPU goes through the words one by one, down the board and up again, each growing from
-    what the one before has become: what runs along a column crosses the board in one sweep.
-    Elsewhere, where many small steps cost more than they save, all words grow at once.
-    """
-
-    def repeated(sweep):
-        return lambda x, east, south: lax.fori_loop(
-            0, sweeps, lambda _, x: sweep(lay, x, east, south), x
-        )
-
-    return lax.platform_dependent(
-        seeds, east, south, cpu=repeated(_sweep_by_word), default=repeated(_sweep_at_once)
-    )
-
-
-def _sweep_by_word(lay: Layout, x, east, south):
-    last, several, full = lay.num_words - 1, lay.rows_per_word > 1, jnp.asarray(lay.full)
-    word_of = functools.partial(lax.dynamic_index_in_dim, axis=1, keepdims=False)
-
-    def grown(x, w, arriving):
-        word, joined = word_of(x, w) | arriving, (word_of(east, w), word_of(south, w))
-        for _ in range(2 if several else 1):
-            word = grow_word(lay, lax.dynamic_index_in_dim(full, w, keepdims=False), word, *joined)
-        return lax.dynamic_update_index_in_dim(x, word, w, 1)
-
-    def from_above(w, x):
-        arriving = word_of(x, w - 1) & word_of(south, w - 1)
-        return grown(x, w, arriving >> lay.last_row_shift if several else arriving)
-
-    def from_below(i, x):
-        w = last - 1 - i
-        arriving = word_of(x, w + 1)
-        arriving = arriving << lay.last_row_shift if several else arriving
-        return grown(x, w, arriving & word_of(south, w))
-
-    x = grown(x, 0, np.uint32(0))
-    x = lax.fori_loop(1, last + 1, from_above, x)
-    return lax.fori_loop(0, last, from_below, x)
-
-
-def grow_word(lay: Layout, full, x, east, south):
-    """u32[...]: a word grown east to the end, west by a point or two, and across its rows.
-
-    East by one addition: the carry of a stone that is joined to the next runs on along the
-    joints and stops at the first stone without one.
-
-    Args:
-      lay: the layout.
-      full: the word's points.
-      x: the word, a part of the stones that the joints join.
-      east, south: which of its stones are joined to their east, south neighbour.
-    """
-    one, stride = np.uint32(1), np.uint32(lay.stride)
-    x = x | (((x & east) + east) ^ east)
-    x = x | ((x >> one) & east)
-    if lay.rows_per_word == 1:
-        return x | ((x >> one) & east)
-    x = x | (((x & south) << stride) & full)
-    return x | ((x >> stride) & south)
-
-
-def _sweep_at_once(lay: Layout, x, east, south):
-    one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
-    full = np.array(lay.full, np.uint32).reshape(1, -1, *[1] * (x.ndim - 2))
-
-    def previous_word(x):
-        return jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
-
-    def next_word(x):
-        return jnp.concatenate([x[:, 1:], jnp.zeros_like(x[:, :1])], axis=1)
-
-    for _ in range(_STEPS_PER_VISIT):
-        joined_down = x & south
-        grown = x | ((x & east) << one) | ((x >> one) & east)
-        if lay.rows_per_word == 1:
-            x = grown | previous_word(joined_down) | (next_word(x) & south)
-            continue
-        moved_down, moved_up = joined_down << stride, x >> stride
-        if lay.num_words > 1:
-            moved_down = moved_down | (previous_word(joined_down) >> rest)
-            moved_up = moved_up | (next_word(x) << rest)
-        x = (grown | moved_down | (moved_up & south)) & full
-    return x
 
 
 # --- in and out -----------------------------------------------------------------------

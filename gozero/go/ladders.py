@@ -29,7 +29,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from gozero.go import bitboard as bb
-from gozero.go import liberties
+from gozero.go import floods, liberties
 from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
 
 MOVES_PER_CHAIN = 128
@@ -223,12 +223,12 @@ def _meet(rules: Rules, root: Position, position: Position, seed: bb.Board, new)
     own = bb.where(is_white, position.white, position.black)
     attackers = bb.where(is_white, position.black, position.white)
     vacant = bb.complement(lay, bb.union(own, attackers))
-    (chain,) = bb.flood(lay, [seed], bb.joints(lay, own))
+    (chain,) = floods.flood(lay, [seed], bb.joints(lay, own))
     around = bb.neighbours(lay, chain)
     liberties = bb.intersection(around, vacant)
     num_liberties = bb.count(liberties)
     weak = bb.intersection(bb.intersection(around, attackers), position.atari)
-    (weak,) = bb.flood(lay, [weak], bb.joints(lay, attackers))
+    (weak,) = floods.flood(lay, [weak], bb.joints(lay, attackers))
     captures = bb.intersection(bb.neighbours(lay, weak), vacant)
 
     owner = is_white.astype(jnp.int8)

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import stacked
+from gozero.go import floods, stacked
 
 _COLOURS = 7
 _NEAR = 2  # sweeps within which a chain has to show four colours; any number gives the same counts
@@ -67,11 +67,11 @@ def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[ja
     stones, east, south = stones & ~many, east & ~many[None], south & ~many[None]
     lines = np.concatenate([stacked.row_masks(lay), stacked.column_masks(lay)])
     sides = [side & stones for side in sides]
-    seen = bb.grow_stacked(lay, stacked.in_masks(lay, sides, lines), east, south)
+    seen = floods.grow_stacked(lay, stacked.in_masks(lay, sides, lines), east, south)
     rows, columns = seen[: lay.size], seen[lay.size :]
 
     seeds = _cell_seeds(lay, sides, rows, columns)
-    cells = bb.grow_stacked(lay, seeds, east, south)
+    cells = floods.grow_stacked(lay, seeds, east, south)
     many = many | stacked.in_at_least(4, rows) | stacked.in_at_least(4, columns)
     one, two, three, four = stacked.at_least(cells, 4)
     return one & ~two & ~many, two & ~three & ~many, three & ~four & ~many
@@ -80,8 +80,8 @@ def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[ja
 def _surely_many(lay: bb.Layout, sides, east, south) -> jax.Array:
     """u32[W, B]: chains that show four liberties of different colours somewhere."""
     seeds = stacked.in_masks(lay, sides, _colour_masks(lay))
-    near = bb.grow_some(lay, seeds, east, south, _NEAR)
-    return bb.grow_stacked(lay, stacked.in_at_least(4, near)[None], east, south)[0]
+    near = floods.grow_some(lay, seeds, east, south, _NEAR)
+    return floods.grow_stacked(lay, stacked.in_at_least(4, near)[None], east, south)[0]
 
 
 @functools.cache

@@ -34,7 +34,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
-from gozero.go import stacked
+from gozero.go import floods, stacked
 
 
 class PassAlive(NamedTuple):
@@ -121,7 +121,7 @@ def _candidates(lay: bb.Layout, board: _Board) -> _Claims:
     """Every region whose every empty point touches X, thought vital to all that touch its seat."""
     regions = stacked.full(lay, 3) & ~board.stones
     untouched = board.vacant & ~stacked.neighbours(lay, board.stones)
-    regions = regions & ~bb.grow_stacked(lay, untouched, *board.region_joints)
+    regions = regions & ~floods.grow_stacked(lay, untouched, *board.region_joints)
     seats = _seats(lay, board, regions)
     vital = jnp.stack(stacked.beside(lay, board.stones)) & seats[None]
     return _Claims(board.stones, regions, seats, vital)
@@ -134,7 +134,7 @@ def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
     def keep_low(i, seats):
         high = bits[i][None]
         low_seats = seats & ~high
-        has_low = bb.grow_stacked(lay, low_seats, *board.region_joints)
+        has_low = floods.grow_stacked(lay, low_seats, *board.region_joints)
         return low_seats | (seats & ~has_low)
 
     return lax.fori_loop(0, len(bits), keep_low, board.vacant & regions)
@@ -150,7 +150,7 @@ def _fall(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
         claims, _ = carry
         chains = _with_two_seats(lay, board, claims)
         falling = claims.regions & stacked.neighbours(lay, board.stones & ~chains)
-        gone = bb.grow_stacked(lay, falling, *board.region_joints)
+        gone = floods.grow_stacked(lay, falling, *board.region_joints)
         left = _Claims(
             chains=chains,
             regions=claims.regions & ~gone,
@@ -169,7 +169,7 @@ def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array
     for side, opposite in enumerate((1, 0, 3, 2)):  # a stone on a seat's east has it on its west
         reached = stacked.beside(lay, claims.vital[opposite])[side] & board.stones
         sides.append(reached[0] | reached[1])
-    seen = bb.grow_stacked(lay, stacked.in_masks(lay, sides, masks), *board.chain_joints)
+    seen = floods.grow_stacked(lay, stacked.in_masks(lay, sides, masks), *board.chain_joints)
     return stacked.in_at_least(weight + 1, seen)[None] & board.stones
 
 
@@ -179,15 +179,15 @@ def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
     Trip bound: the regions of one game; there are few.
     """
     more = claims.regions & board.vacant & ~claims.seats
-    several = claims.seats & bb.grow_stacked(lay, more, *board.region_joints)
+    several = claims.seats & floods.grow_stacked(lay, more, *board.region_joints)
 
     def step(carry):
         several, vital = carry
         seat = stacked.lowest_point(several)
-        region = bb.grow_stacked(lay, seat, *board.region_joints) & board.vacant
+        region = floods.grow_stacked(lay, seat, *board.region_joints) & board.vacant
         sides = jnp.stack([stacked.beside(lay, seat)[d] for d in (1, 0, 3, 2)])
         touching = sides & board.stones[None]
-        chains = bb.grow_stacked(lay, touching[:, 0] | touching[:, 1], *board.chain_joints)
+        chains = floods.grow_stacked(lay, touching[:, 0] | touching[:, 1], *board.chain_joints)
         liberties = stacked.neighbours(lay, chains[:, None] & board.stones[None])
         missed = stacked.any_of(region[None] & ~liberties)[:, :, None]  # [4, 2, 1, B]
         return several & ~seat, vital & ~jnp.where(missed, seat[None], np.uint32(0))

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import checks, fusion, superko
+from gozero.go import checks, floods, fusion, superko
 
 BLACK, WHITE = 0, 1
 
@@ -232,10 +232,10 @@ def _place(rules: Rules, placed: bb.Board, own: bb.Board, opponent: bb.Board, at
     dying = bb.intersection(bb.union_all(touched), atari)
     # What a capture frees is known only when the captured chains are: they grow first, in a
     # flood that is empty, and so costs one check, unless something dies.
-    (captured,) = bb.flood(lay, [dying], (their_east, their_south))
+    (captured,) = floods.flood(lay, [dying], (their_east, their_south))
     freed = bb.intersection(bb.intersection(bb.neighbours(lay, captured), own), atari)
     seeds = [bb.union(touched[0], placed), bb.union(touched[1], freed), *touched[2:]]
-    chains = bb.flood(lay, seeds, joined)
+    chains = floods.flood(lay, seeds, joined)
 
     opponent = bb.difference(opponent, captured)
     flags = _chain_flags(rules)(own, opponent, placed, chains)
@@ -251,7 +251,7 @@ def _place(rules: Rules, placed: bb.Board, own: bb.Board, opponent: bb.Board, at
         own = bb.difference(own, removed)
         # Nothing was captured, so each enemy chain beside it had a liberty and has one more now.
         beside = bb.intersection(bb.neighbours(lay, removed), opponent)
-        atari = bb.difference(atari, bb.flood(lay, [beside], (their_east, their_south))[0])
+        atari = bb.difference(atari, floods.flood(lay, [beside], (their_east, their_south))[0])
     return own, opponent, atari, captured, has(_OWN_IN_ATARI) & has(_ALONE)
 
 

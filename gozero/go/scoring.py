@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
-from gozero.go import checks
+from gozero.go import checks, floods
 from gozero.go.rules import GameState, Position, Rules
 
 
@@ -15,7 +15,7 @@ def territory(rules: Rules, black: bb.Board, white: bb.Board) -> tuple[bb.Board,
     lay = rules.layout
     vacant = bb.complement(lay, bb.union(black, white))
     beside = [bb.intersection(bb.neighbours(lay, stones), vacant) for stones in (black, white)]
-    near_black, near_white = bb.flood(lay, beside, bb.joints(lay, vacant))
+    near_black, near_white = floods.flood(lay, beside, bb.joints(lay, vacant))
     return (
         bb.union(black, bb.difference(near_black, near_white)),
         bb.union(white, bb.difference(near_white, near_black)),

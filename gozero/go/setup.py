@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 
 from gozero.go import bitboard as bb
-from gozero.go import handicap, superko
+from gozero.go import floods, handicap, superko
 from gozero.go.coords import to_gtp
 from gozero.go.rules import BLACK, WHITE, GameState, Position, Rules, empty_position, init
 
@@ -80,7 +80,7 @@ def liberties(lay: bb.Layout, black: bb.Board, white: bb.Board) -> tuple[bb.Boar
             seeds.append(bb.intersection(bb.neighbours(lay, points), stones))
     pairs = zip(bb.joints(lay, black), bb.joints(lay, white), strict=True)
     east, south = (bb.union(a, b) for a, b in pairs)
-    seen = bb.flood(lay, seeds, (east, south))
+    seen = floods.flood(lay, seeds, (east, south))
     alive = bb.union(seen[0], seen[1])
     twice = bb.union_all([bb.intersection(*seen[i : i + 2]) for i in range(0, len(seen), 2)])
     return alive, bb.difference(alive, twice)

@@ -2,7 +2,7 @@
 
 A tuple of words suits a dozen boards; fifty planes of it would be a thousand arrays. Where a
 stage works on a stack of boards, it runs on arrays whose last axis is the games of the batch,
-as `bitboard.flood` does, and `over_games` makes of it a function of one game.
+as `floods.flood` does, and `over_games` makes of it a function of one game.
 """
 
 from __future__ import annotations

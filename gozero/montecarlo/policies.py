@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
+from gozero.go import floods
 
 NO_SPOT = np.uint32(0)
 POINT_SPOT = np.uint32(1 << 10)
@@ -192,7 +193,7 @@ def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.
     several = lay.rows_per_word > 1
 
     def grown(w, word):
-        return bb.grow_word(lay, lay.full[w], word, east[w], south[w])
+        return floods.grow_word(lay, lay.full[w], word, east[w], south[w])
 
     for w in range(lay.num_words):
         if w > 0:

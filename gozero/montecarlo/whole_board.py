@@ -27,7 +27,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
-from gozero.go import fusion
+from gozero.go import floods, fusion
 from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies
@@ -162,7 +162,7 @@ def judge(
     """
     point = policies.spot_board(lay, spot)
     joined = policies.joints_of_both(lay, bb.union(own, point), opponent)
-    settled = ~bb.any_of(bb.frontier(lay, alive, joined))
+    settled = ~bb.any_of(floods.frontier(lay, alive, joined))
     beside = bb.neighbours(lay, point)
     not_alive = bb.difference(opponent, alive)
     doubtful = bb.any_of(bb.intersection(beside, not_alive))

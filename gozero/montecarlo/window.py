@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
-from gozero.go import fusion
+from gozero.go import floods, fusion
 from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies, verdicts, whole_board
@@ -184,7 +184,7 @@ def _flood(lay, black, white, turn, spot, alive):
     seeds = bb.keep(spot != policies.NO_SPOT, bb.union(beside_liberty, tuple(alive)))
     east, south = policies.joints_of_both(lay, own, opponent)
     stacked = (jnp.stack(board)[None] for board in (seeds, east, south))
-    return bb.grow_some(lay, *stacked, FLOOD_SWEEPS)[0]
+    return floods.grow_some(lay, *stacked, FLOOD_SWEEPS)[0]
 
 
 def _judge_settled(lay, black, white, turn, spot, alive):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gozero.go import bitboard as bb
+from gozero.go import floods
 
 SIZES = (2, 5, 9, 16, 19, 25)
 
@@ -87,7 +88,7 @@ def test_flood_alone_and_under_vmap(size):
     def flood(seed, mask):
         board = bb.pack(lay, mask)
         start = bb.intersection(bb.pack(lay, seed), board)
-        (grown,) = bb.flood(lay, [start], bb.joints(lay, board))
+        (grown,) = floods.flood(lay, [start], bb.joints(lay, board))
         return bb.unpack(lay, grown)
 
     together = jax.jit(jax.vmap(flood))(seeds, masks)

@@ -1,0 +1,187 @@
+"""Floods: stones that grow along their chains, on boards of `bitboard`, until nothing changes.
+
+Where others see the batch as a vector, here it is seen: all games grow in one loop, whose
+predicate is one for the batch, so nothing that the loop carries is selected or copied (law 2).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from gozero.go import bitboard as bb
+
+_STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
+
+
+def frontier(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
+    """The stones not in `x` that are joined to one in it: none, when its growth has settled."""
+    one = np.uint32(1)
+    east, down = joined
+    from_above = bb.south(lay, bb.intersection(x, down))
+    from_below = bb.intersection(bb.north(lay, x), down)
+    return tuple(
+        (((x[w] & east[w]) << one) | ((x[w] >> one) & east[w]) | from_above[w] | from_below[w])
+        & (lay.full[w] & ~x[w])
+        for w in range(lay.num_words)
+    )
+
+
+def flood(
+    lay: bb.Layout, seeds: Sequence[bb.Board], joined: tuple[bb.Board, bb.Board]
+) -> tuple[bb.Board, ...]:
+    """Each seed board grown along the joints until nothing changes.
+
+    Args:
+      lay: the layout.
+      seeds: P boards; each grows alone.
+      joined: (east, south) as `bitboard.joints` returns; unite those of two colours to grow
+        black seeds through black stones and white seeds through white ones at once.
+
+    Returns:
+      P boards.
+
+    Under ``vmap`` all games grow together until the last has converged, as one array
+    [P, W, games]: a loop whose predicate is one scalar for the batch, so nothing carried
+    is selected or copied. Trip bound: size^2 sweeps, the longest chain there is.
+    """
+    return _flood(lay)(tuple(seeds), joined)
+
+
+@functools.cache
+def _flood(lay: bb.Layout) -> Callable:
+    def grow(seeds, joined):
+        """Words of any common shape [...] -> the same; P x W x [...] inside."""
+        grown = grow_stacked(
+            lay,
+            jnp.stack([jnp.stack(board) for board in seeds]),
+            jnp.stack(joined[0])[None],
+            jnp.stack(joined[1])[None],
+        )
+        return tuple(tuple(grown[p, w] for w in range(lay.num_words)) for p in range(len(seeds)))
+
+    one_game = custom_vmap(grow)
+
+    @one_game.def_vmap
+    def many_games(axis_size, batched, seeds, joined):
+        def along_games(is_batched, word):
+            return word if is_batched else jnp.broadcast_to(word, (axis_size, *word.shape))
+
+        seeds, joined = jax.tree.map(along_games, batched, [seeds, joined])
+        return grow(seeds, joined), jax.tree.map(lambda _: True, seeds)
+
+    return jax.jit(one_game)
+
+
+def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
+    """`flood` on arrays, for code that sees the batch: games are the last axes.
+
+    Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
+    returns u32[P, W, ...].
+    """
+
+    def words(x):
+        return tuple(x[:, w] for w in range(lay.num_words))
+
+    def step(carry):
+        x = grow_some(lay, carry[0], east, south, 1)
+        further = frontier(lay, words(x), (words(east), words(south)))
+        return x, jnp.any(bb.any_of(further))
+
+    return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
+
+
+def grow_some(
+    lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array, sweeps: int
+) -> jax.Array:
+    """As `grow_stacked`, but only some sweeps; how far one goes is the platform's.
+
+    A CPU goes through the words one by one, down the board and up again, each growing from
+    what the one before has become: what runs along a column crosses the board in one sweep.
+    Elsewhere, where many small steps cost more than they save, all words grow at once.
+    """
+
+    def repeated(sweep):
+        return lambda x, east, south: lax.fori_loop(
+            0, sweeps, lambda _, x: sweep(lay, x, east, south), x
+        )
+
+    return lax.platform_dependent(
+        seeds, east, south, cpu=repeated(_sweep_by_word), default=repeated(_sweep_at_once)
+    )
+
+
+def _sweep_by_word(lay: bb.Layout, x, east, south):
+    last, several, full = lay.num_words - 1, lay.rows_per_word > 1, jnp.asarray(lay.full)
+    word_of = functools.partial(lax.dynamic_index_in_dim, axis=1, keepdims=False)
+
+    def grown(x, w, arriving):
+        word, joined = word_of(x, w) | arriving, (word_of(east, w), word_of(south, w))
+        for _ in range(2 if several else 1):
+            word = grow_word(lay, lax.dynamic_index_in_dim(full, w, keepdims=False), word, *joined)
+        return lax.dynamic_update_index_in_dim(x, word, w, 1)
+
+    def from_above(w, x):
+        arriving = word_of(x, w - 1) & word_of(south, w - 1)
+        return grown(x, w, arriving >> lay.last_row_shift if several else arriving)
+
+    def from_below(i, x):
+        w = last - 1 - i
+        arriving = word_of(x, w + 1)
+        arriving = arriving << lay.last_row_shift if several else arriving
+        return grown(x, w, arriving & word_of(south, w))
+
+    x = grown(x, 0, np.uint32(0))
+    x = lax.fori_loop(1, last + 1, from_above, x)
+    return lax.fori_loop(0, last, from_below, x)
+
+
+def grow_word(lay: bb.Layout, full, x, east, south):
+    """u32[...]: a word grown east to the end, west by a point or two, and across its rows.
+
+    East by one addition: the carry of a stone that is joined to the next runs on along the
+    joints and stops at the first stone without one.
+
+    Args:
+      lay: the layout.
+      full: the word's points.
+      x: the word, a part of the stones that the joints join.
+      east, south: which of its stones are joined to their east, south neighbour.
+    """
+    one, stride = np.uint32(1), np.uint32(lay.stride)
+    x = x | (((x & east) + east) ^ east)
+    x = x | ((x >> one) & east)
+    if lay.rows_per_word == 1:
+        return x | ((x >> one) & east)
+    x = x | (((x & south) << stride) & full)
+    return x | ((x >> stride) & south)
+
+
+def _sweep_at_once(lay: bb.Layout, x, east, south):
+    one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
+    full = np.array(lay.full, np.uint32).reshape(1, -1, *[1] * (x.ndim - 2))
+
+    def previous_word(x):
+        return jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
+
+    def next_word(x):
+        return jnp.concatenate([x[:, 1:], jnp.zeros_like(x[:, :1])], axis=1)
+
+    for _ in range(_STEPS_AT_ONCE):
+        joined_down = x & south
+        grown = x | ((x & east) << one) | ((x >> one) & east)
+        if lay.rows_per_word == 1:
+            x = grown | previous_word(joined_down) | (next_word(x) & south)
+            continue
+        moved_down, moved_up = joined_down << stride, x >> stride
+        if lay.num_words > 1:
+            moved_down = moved_down | (previous_word(joined_down) >> rest)
+            moved_up = moved_up | (next_word(x) << rest)
+        x = (grown | moved_down | (moved_up & south)) & full
+    return x
