@@ -27,6 +27,14 @@ _ONE_KERNEL = {"xla_cpu_small_call": "true", "inlineable": "false"}
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
+def always(word: jax.Array) -> jax.Array:
+    """bool[]: True, but so that the compiler does not know it; of any u32[].
+
+    (A word shifted right is not all ones; the compiler does not reason so far.)
+    """
+    return (word >> np.uint32(1)) != _ALL_ONES
+
+
 def wall(stage: Callable, always: jax.Array, *args: Any) -> Any:
     """``stage(*args)``, compiled apart from what comes before and after it on the CPU.
 
@@ -55,13 +63,12 @@ def walled(stage: Callable) -> Callable:
     Jitted, so that a call outside ``jit`` compiles once and not every time.
 
     Args:
-      stage: a function of one game whose first argument is a board. (What is always true is
-        that a word shifted right is not all ones; the compiler does not reason so far.)
+      stage: a function of one game whose first argument is a board.
     """
 
     @custom_vmap
     def one_game(*args):
-        return wall(stage, (args[0][0] >> np.uint32(1)) != _ALL_ONES, *args)
+        return wall(stage, always(args[0][0]), *args)
 
     @one_game.def_vmap
     def many_games(axis_size, batched, *args):
@@ -69,8 +76,7 @@ def walled(stage: Callable) -> Callable:
             return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
 
         args = jax.tree.map(along_games, tuple(batched), args)
-        largest = jnp.max(args[0][0] >> np.uint32(1), initial=0)
-        out = wall(jax.vmap(stage), largest != _ALL_ONES, *args)
+        out = wall(jax.vmap(stage), always(jnp.max(args[0][0], initial=0)), *args)
         return out, jax.tree.map(lambda _: True, out)
 
     return jax.jit(one_game)

@@ -12,7 +12,7 @@ In bitboards, for both colours at once:
     chains it can be vital to are those that touch the seat: at most four;
   * each candidate of several empty points is looked at alone, one a game and colour at a
     time: is each of its empty points a liberty of the chain on the seat's west, east, north,
-    south? To the chains of which that holds it is vital. (Most candidates are single points);
+    south? To the chains of which that holds it is vital;
   * then chains with fewer than two vital seats, and candidates that border them, fall away
     until nothing changes.
 
@@ -143,7 +143,7 @@ def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
 def _fall(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
     """Drop chains with fewer than two seats and regions that border them, until none is left.
 
-    Trip bound: once a region; most often twice.
+    Trip bound: once a region; a few times in practice.
     """
 
     def step(carry):
