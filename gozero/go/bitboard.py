@@ -187,16 +187,6 @@ def beside(lay: Layout, a: Board) -> Board:
     )
 
 
-def sides(lay: Layout, point: Board) -> tuple[Board, Board, Board, Board]:
-    """The neighbours of one point, one board a side: west, east, north, south."""
-    one = np.uint32(1)
-    west = tuple(word >> one for word in point)
-    east = tuple(word << one for word in point)
-    on_board = functools.partial(_on_board, lay)
-    up, down = north(lay, point), south(lay, point)
-    return on_board(west), on_board(east), on_board(up), on_board(down)
-
-
 def _on_board(lay: Layout, a: Board) -> Board:
     return tuple(full & x for full, x in zip(lay.full, a, strict=True))
 

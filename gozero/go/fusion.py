@@ -27,11 +27,14 @@ _ONE_KERNEL = {"xla_cpu_small_call": "true", "inlineable": "false"}
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
-def always(word: jax.Array) -> jax.Array:
-    """bool[]: True, but so that the compiler does not know it; of any u32[].
+def always(words: jax.Array) -> jax.Array:
+    """bool[]: True, but so that the compiler does not know it; of integers of any shape.
 
     (A word shifted right is not all ones; the compiler does not reason so far.)
     """
+    if words.size == 0:
+        return jnp.bool_(True)  # of a batch of none nothing is computed
+    word = words[(0,) * words.ndim].astype(jnp.uint32)
     return (word >> np.uint32(1)) != _ALL_ONES
 
 
@@ -76,7 +79,7 @@ def walled(stage: Callable) -> Callable:
             return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
 
         args = jax.tree.map(along_games, tuple(batched), args)
-        out = wall(jax.vmap(stage), always(jnp.max(args[0][0], initial=0)), *args)
+        out = wall(jax.vmap(stage), always(args[0][0]), *args)
         return out, jax.tree.map(lambda _: True, out)
 
     return jax.jit(one_game)

@@ -29,7 +29,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from gozero.go import bitboard as bb
-from gozero.go import floods, liberties
+from gozero.go import floods, fusion, liberties
 from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
 
 MOVES_PER_CHAIN = 128
@@ -206,6 +206,10 @@ def _step(rules: Rules, root: Position, machine: _Machine, row: jax.Array):
     return machine, here, _Child(child_depth, _pack_node(_Node(met.position, met.moves)))
 
 
+# Have two boards a point in common? One bool that all words depend on, and so behind a wall.
+_meet_anywhere = fusion.walled(lambda a, b: bb.any_of(bb.intersection(a, b)))
+
+
 class _Met(NamedTuple):
     """The chain in hand on a board that the chase has come to."""
 
@@ -219,7 +223,7 @@ class _Met(NamedTuple):
 def _meet(rules: Rules, root: Position, position: Position, seed: bb.Board, new) -> _Met:
     """Look at the chain that holds the stone `seed`."""
     lay = rules.layout
-    is_white = bb.any_of(bb.intersection(root.white, seed))
+    is_white = _meet_anywhere(root.white, seed)
     own = bb.where(is_white, position.white, position.black)
     attackers = bb.where(is_white, position.black, position.white)
     vacant = bb.complement(lay, bb.union(own, attackers))

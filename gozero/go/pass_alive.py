@@ -93,7 +93,7 @@ def _pass_alive(lay: bb.Layout) -> Callable:
             for a in (claims.chains, claims.regions)
         )
 
-    return stacked.over_games(find)
+    return stacked.over_games(find, in_cache=True)
 
 
 def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:

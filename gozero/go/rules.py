@@ -13,16 +13,15 @@ touches, and own chains that a capture frees; `play` floods those and nothing el
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import flax.struct
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.go import checks, floods, fusion, superko
+from gozero.go import checks, superko
+from gozero.go.placement import place
 
 BLACK, WHITE = 0, 1
 
@@ -196,90 +195,20 @@ def play_position(rules: Rules, position: Position, action: jax.Array) -> Positi
     action = jnp.asarray(action, jnp.int32)
     is_pass = action >= rules.pass_action
     white_moves = position.to_play == WHITE
-    placed = bb.at(lay, action)
     own, opponent = own_and_opponent(position)
-    own, opponent, atari, captured, lone = _place(
-        rules, placed, bb.union(own, placed), opponent, position.atari
-    )
+    placed = place(lay, action, own, opponent, position.atari, suicide=rules.suicide)
 
-    ko = jnp.where(lone & (bb.count(captured) == 1), bb.point_of(lay, captured), bb.NO_POINT)
+    is_ko = placed.lone & (bb.count(placed.captured) == 1)
+    ko = jnp.where(is_ko, bb.point_of(lay, placed.captured), bb.NO_POINT)
     return Position(
-        black=bb.where(white_moves, opponent, own),
-        white=bb.where(white_moves, own, opponent),
-        atari=atari,
+        black=bb.where(white_moves, placed.opponent, placed.own),
+        white=bb.where(white_moves, placed.own, placed.opponent),
+        atari=placed.atari,
         ko=ko.astype(jnp.int16),
         ply=position.ply + jnp.int16(1),
         passes=jnp.where(is_pass, position.passes + jnp.int8(1), jnp.int8(0)),
         to_play=jnp.int8(WHITE) - position.to_play,
     )
-
-
-def _place(rules: Rules, placed: bb.Board, own: bb.Board, opponent: bb.Board, atari: bb.Board):
-    """The board after a stone: (own, opponent, atari, captured, lone).
-
-    `own` holds the placed stone already; `placed` is empty for a pass, and then nothing
-    changes. `lone`: the stone joined no other and has one liberty, which makes a capture of
-    one stone a ko.
-    """
-    lay = rules.layout
-    own_east, own_south = bb.joints(lay, own)
-    their_east, their_south = bb.joints(lay, opponent)
-    joined = (bb.union(own_east, their_east), bb.union(own_south, their_south))
-
-    # One plane a side carries the enemy chain there. The own chain and the own chains that
-    # a capture frees ride along in the first two: the colours tell them apart.
-    touched = [bb.intersection(side, opponent) for side in bb.sides(lay, placed)]
-    dying = bb.intersection(bb.union_all(touched), atari)
-    # What a capture frees is known only when the captured chains are: they grow first, in a
-    # flood that is empty, and so costs one check, unless something dies.
-    (captured,) = floods.flood(lay, [dying], (their_east, their_south))
-    freed = bb.intersection(bb.intersection(bb.neighbours(lay, captured), own), atari)
-    seeds = [bb.union(touched[0], placed), bb.union(touched[1], freed), *touched[2:]]
-    chains = floods.flood(lay, seeds, joined)
-
-    opponent = bb.difference(opponent, captured)
-    flags = _chain_flags(rules)(own, opponent, placed, chains)
-    has = lambda flag: (flags & np.uint32(1 << flag)) != 0
-    own_chain, freed_chains = bb.intersection(chains[0], own), bb.intersection(chains[1], own)
-    gone = bb.union_all([captured, own_chain, freed_chains])
-    after = [bb.difference(atari, gone), bb.keep(has(_OWN_IN_ATARI), own_chain)]
-    for side, chain in enumerate(chains):
-        after.append(bb.keep(has(side), bb.intersection(chain, opponent)))
-    atari = bb.union_all(after)
-    if rules.suicide:
-        removed = bb.keep(has(_OWN_DEAD), own_chain)
-        own = bb.difference(own, removed)
-        # Nothing was captured, so each enemy chain beside it had a liberty and has one more now.
-        beside = bb.intersection(bb.neighbours(lay, removed), opponent)
-        atari = bb.difference(atari, floods.flood(lay, [beside], (their_east, their_south))[0])
-    return own, opponent, atari, captured, has(_OWN_IN_ATARI) & has(_ALONE)
-
-
-# Bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari, the last is suicide's.
-_OWN_IN_ATARI, _ALONE, _OWN_DEAD = 4, 5, 6
-
-
-@functools.cache
-def _chain_flags(rules: Rules):
-    """What every word of the new board depends on, as one word behind a fusion wall."""
-    lay = rules.layout
-
-    def flags(own: bb.Board, opponent: bb.Board, placed: bb.Board, chains) -> jax.Array:
-        vacant = bb.complement(lay, bb.union(own, opponent))
-
-        def num_liberties(chain):
-            return bb.count(bb.intersection(bb.neighbours(lay, chain), vacant))
-
-        own_chain = bb.intersection(chains[0], own)
-        bits = [num_liberties(bb.intersection(chain, opponent)) == 1 for chain in chains]
-        bits.append(num_liberties(own_chain) == 1)
-        bits.append(~bb.any_of(bb.difference(own_chain, placed)))
-        if rules.suicide:
-            bits.append(num_liberties(own_chain) == 0)
-        shifted = [bit.astype(jnp.uint32) << np.uint32(i) for i, bit in enumerate(bits)]
-        return functools.reduce(lambda x, y: x | y, shifted)
-
-    return fusion.walled(flags)
 
 
 def legal_actions(rules: Rules, state: GameState) -> jax.Array:

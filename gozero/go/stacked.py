@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from gozero.go import bitboard as bb
 from gozero.go import fusion
 
 
-def over_games(stage: Callable) -> Callable:
+def over_games(stage: Callable, in_cache: bool = False) -> Callable:
     """A stage on arrays with games last -> a function of one game that runs so under ``vmap``.
 
     Loops inside the stage then have one predicate for the batch, so nothing they carry is
@@ -29,7 +30,10 @@ def over_games(stage: Callable) -> Callable:
 
     Args:
       stage: (pytrees of arrays [..., B]) -> a pytree of arrays [..., B].
+      in_cache: whether a CPU runs it as one kernel, and some games after others: for a stage
+        whose planes of a whole batch would leave its cache.
     """
+    run = functools.partial(_in_cache, stage) if in_cache else stage
 
     @custom_vmap
     def one_game(*args):
@@ -43,8 +47,7 @@ def over_games(stage: Callable) -> Callable:
                 return jnp.moveaxis(x, 0, -1)
             return jnp.broadcast_to(x[..., None], (*jnp.shape(x), axis_size))
 
-        args = jax.tree.map(games_last, tuple(batched), args)
-        out = _in_cache(stage, axis_size, args)
+        out = run(*jax.tree.map(games_last, tuple(batched), args))
         out = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out)
         return out, jax.tree.map(lambda _: True, out)
 
@@ -58,8 +61,9 @@ twice as long (AVX-512, jaxlib 0.10.1): a batch of 33 to 79 is better padded."""
 _TOO_FEW_TO_PAD = 32
 
 
-def _in_cache(stage: Callable, games: int, args):
+def _in_cache(stage: Callable, *args):
     """The stage on a batch; on the CPU as one kernel, and some games after others."""
+    games = jax.tree.leaves(args)[0].shape[-1]
 
     def some_after_others(*args):
         num_chunks = math.ceil(games / _MOST_GAMES)
@@ -118,6 +122,21 @@ def line_masks(lay: bb.Layout, line: Callable[[int, int], int], count: int) -> n
     return masks
 
 
+def at(lay: bb.Layout, point: jax.Array) -> jax.Array:
+    """i32[B] -> u32[W, B]: the boards with one point set; none for what is no point."""
+    row, col = point // lay.size, point % lay.size
+    shift = (row % lay.rows_per_word) * lay.stride + col
+    on_board = (point >= 0) & (point < lay.num_points)
+    bit = jnp.where(on_board, np.uint32(1) << shift.astype(jnp.uint32), np.uint32(0))
+    words = np.arange(lay.num_words, dtype=np.int32)[:, None]
+    return jnp.where((row // lay.rows_per_word)[None] == words, bit[None], np.uint32(0))
+
+
+def count(a: jax.Array) -> jax.Array:
+    """u32[..., W, B] -> u32[..., B]: the number of points."""
+    return functools.reduce(lambda x, y: x + y, words(lax.population_count(a)))
+
+
 def any_of(a: jax.Array) -> jax.Array:
     """u32[..., W, B] -> bool[..., B]: is there a point?"""
     return _or_words(a) != 0
@@ -133,7 +152,12 @@ def any_at_all(a: jax.Array) -> jax.Array:
 
 def _or_words(a: jax.Array) -> jax.Array:
     """u32[..., W, B] -> u32[..., B]."""
-    return functools.reduce(lambda x, y: x | y, (a[..., w, :] for w in range(a.shape[-2])))
+    return functools.reduce(lambda x, y: x | y, words(a))
+
+
+def words(a: jax.Array) -> bb.Board:
+    """u32[..., W, B] -> W times u32[..., B]."""
+    return tuple(a[..., w, :] for w in range(a.shape[-2]))
 
 
 def beside(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -189,13 +213,20 @@ def _lowest_bit(x: jax.Array) -> jax.Array:
     return x & (~x + np.uint32(1))
 
 
+def once(stage: Callable, *args: Any) -> Any:
+    """``stage(*args)``, on a CPU computed apart from all that needs it; see `fusion.wall`.
+
+    Pytrees of integers [..., B], as many as there are.
+    """
+    return fusion.wall(stage, fusion.always(jax.tree.leaves(args)[0]), *args)
+
+
 def in_at_least(count: int, planes: jax.Array) -> jax.Array:
     """u32[P, ...] -> u32[...]: the points in at least `count` of the planes; on a CPU found once.
 
     (Else it would be computed anew in all that needs it, for each of its neighbours.)
     """
-    always = fusion.always(planes.reshape(-1)[0])
-    return fusion.wall(lambda planes: at_least(planes, count)[count - 1], always, planes)
+    return once(lambda planes: at_least(planes, count)[count - 1], planes)
 
 
 def at_least(planes: jax.Array, most: int) -> list[jax.Array]:

@@ -34,10 +34,11 @@ from typing import NamedTuple
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
-from gozero.go import fingerprints, fusion
+from gozero.go import fingerprints, stacked
 from gozero.go.fingerprints import Hits, Sought, fingerprint, with_turn
 
 
@@ -108,9 +109,7 @@ def banned_by_past(
 
     def fetch(j):
         board = lax.dynamic_index_in_dim(past.boards, j, keepdims=False)
-        own_words = jnp.where(white_moves, board[1], board[0])
-        opponent_words = jnp.where(white_moves, board[0], board[1])
-        return tuple(own_words), tuple(opponent_words)
+        return jnp.where(white_moves, board[::-1], board)
 
     hits = fingerprints.search(lay, past.fingerprints, length, to_play, sought)
     return _banned(lay, now, hits, fetch)
@@ -140,7 +139,7 @@ def banned_by_boards(
 
     def fetch(j):
         pick = lambda word: lax.dynamic_index_in_dim(word, j, keepdims=False)
-        return tuple(map(pick, past_own)), tuple(map(pick, past_opponent))
+        return jnp.stack([jnp.stack([*map(pick, past)]) for past in (past_own, past_opponent)])
 
     sought = _sought(lay, now, None if past_to_play is None else 1 - to_play)
     opponent_sums = None if suicides is None else sums(past_opponent)
@@ -174,70 +173,72 @@ def _sought(lay: bb.Layout, now: _Now, next_to_play: jax.Array | None) -> Sought
 
 
 def _banned(lay: bb.Layout, now: _Now, hits: Hits, fetch: Callable) -> bb.Board:
-    """Union of the points that recreate one of some boards; fetch(j) -> (own, opponent).
+    """Union of the points that recreate one of some boards; fetch(j) -> u32[2, W] by mover.
 
     The loop runs once per board whose fingerprint fits, most often not at all. Trip bound: T.
     Under ``vmap`` it carries some bits and one small board a game; the past is only read.
     """
+    recreated = _recreated(lay)
+    boards = jnp.stack([stacked.stack(now.own), stacked.stack(now.opponent)])
+    suicides = None if now.suicides is None else stacked.stack(now.suicides)
 
     def body(carry):
         hits, banned = carry
         j = hits.first()
         # Where there is none left any board will do: what it bans is dropped.
-        past_own, past_opponent = fetch(jnp.where(hits.any(), j, 0))
-        recreated = _recreating_point(lay, now.own, now.opponent, past_own, past_opponent)
-        if now.suicides is not None:
-            suicide = _recreating_suicide(lay, now, now.suicides, past_own, past_opponent)
-            recreated = bb.union(recreated, suicide)
-        return hits.without(j), bb.union(banned, recreated)
+        past = fetch(jnp.where(hits.any(), j, 0))
+        return hits.without(j), banned | recreated(boards, past, suicides)
 
-    return lax.while_loop(lambda carry: carry[0].any(), body, (hits, bb.empty(lay)))[1]
-
-
-def _recreating_point(
-    lay: bb.Layout, own: bb.Board, opponent: bb.Board, past_own: bb.Board, past_opponent: bb.Board
-) -> bb.Board:
-    """The point that recreates the past board from the present one, or the empty board."""
-    recreates = _recreates(lay)(own, opponent, past_own, past_opponent)
-    return bb.keep(recreates, bb.difference(past_own, own))
+    none = jnp.zeros(lay.num_words, jnp.uint32)
+    return stacked.unstack(lax.while_loop(lambda carry: carry[0].any(), body, (hits, none))[1])
 
 
 @functools.cache
-def _recreates(lay: bb.Layout) -> Callable:
-    """Does the one stone that the past board has more recreate it? One bool behind a wall."""
+def _recreated(lay: bb.Layout) -> Callable:
+    """The point that recreates a past board from the present one, or no point.
 
-    def recreates(
-        own: bb.Board, opponent: bb.Board, past_own: bb.Board, past_opponent: bb.Board
-    ) -> jax.Array:
-        point = bb.difference(past_own, own)
-        removed = bb.difference(opponent, past_opponent)
-        vacant = bb.complement(lay, bb.union(own, opponent))
-        touched = bb.neighbours(lay, removed)
-        wrong = (
-            bb.difference(own, past_own),
-            bb.intersection(point, opponent),
-            bb.difference(past_opponent, opponent),
-            bb.difference(bb.intersection(touched, opponent), removed),
-            bb.difference(bb.intersection(touched, vacant), point),
-        )
-        return ~bb.any_of(bb.union_all(wrong)) & (bb.count(point) == 1)
+    (now u32[2, W], past u32[2, W], suicides u32[W] or None) -> u32[W]; boards by mover.
+    """
 
-    return fusion.walled(recreates)
+    def recreated(now: jax.Array, past: jax.Array, suicides: jax.Array | None) -> jax.Array:
+        does = stacked.once(functools.partial(_does_recreate, lay), *now, *past)
+        point = jnp.where(does[None], past[0] & ~now[0], np.uint32(0))
+        return point if suicides is None else point | _recreating_suicide(lay, now, past, suicides)
+
+    return stacked.over_games(recreated)
 
 
-def _recreating_suicide(
-    lay: bb.Layout, now: _Now, suicides: bb.Board, past_own: bb.Board, past_opponent: bb.Board
-) -> bb.Board:
-    """The point where suicide recreates the past board, or the empty board."""
-    removed = bb.difference(now.own, past_own)
-    vacant = bb.complement(lay, bb.union(now.own, now.opponent))
-    point = bb.intersection(bb.neighbours(lay, removed), vacant)
-    touched = bb.neighbours(lay, bb.union(removed, point))
+def _does_recreate(lay: bb.Layout, *boards: jax.Array) -> jax.Array:
+    """bool[B]: does the one stone that the past board has more recreate it?
+
+    Boards u32[W, B]: own, opponent, past own and past opponent; taken word by word, which is
+    the faster where one bool comes of it.
+    """
+    own, opponent, past_own, past_opponent = map(stacked.unstack, boards)
+    point = bb.difference(past_own, own)
+    removed = bb.difference(opponent, past_opponent)
+    vacant = bb.complement(lay, bb.union(own, opponent))
+    touched = bb.neighbours(lay, removed)
     wrong = (
-        bb.difference(past_own, now.own),
-        bb.difference(past_opponent, now.opponent),
-        bb.difference(now.opponent, past_opponent),
-        bb.difference(bb.intersection(touched, now.own), removed),
-        bb.difference(point, suicides),
+        bb.difference(own, past_own),
+        bb.intersection(point, opponent),
+        bb.difference(past_opponent, opponent),
+        bb.difference(bb.intersection(touched, opponent), removed),
+        bb.difference(bb.intersection(touched, vacant), point),
     )
-    return bb.keep(~bb.any_of(bb.union_all(wrong)) & (bb.count(point) == 1), point)
+    return ~bb.any_of(bb.union_all(wrong)) & (bb.count(point) == 1)
+
+
+def _recreating_suicide(lay: bb.Layout, now, past, suicides) -> jax.Array:
+    """u32[W, B]: the point where suicide recreates the past board, or no point."""
+    (own, opponent), (past_own, past_opponent) = now, past
+    removed = own & ~past_own
+    vacant = stacked.full(lay) & ~(own | opponent)
+    point = stacked.neighbours(lay, removed) & vacant
+    touched = stacked.neighbours(lay, removed | point)
+    wrong = past_own & ~own
+    wrong |= past_opponent ^ opponent
+    wrong |= touched & own & ~removed
+    wrong |= point & ~suicides
+    does = ~stacked.any_of(wrong) & (stacked.count(point) == 1)
+    return jnp.where(does[None], point, np.uint32(0))

@@ -207,7 +207,7 @@ def _full_boards(lay: bb.Layout) -> Callable:
         stones = [everywhere, *by_mover(now), *counts, none, none, *moves]
         return jnp.stack(stones), jnp.stack(alive)
 
-    return stacked.over_games(boards)
+    return stacked.over_games(boards, in_cache=True)
 
 
 def _last_moves(now: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.Array]:

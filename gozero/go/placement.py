@@ -1,0 +1,135 @@
+"""What a stone does to the board: captures, suicide, and the chains in atari afterwards.
+
+The work is done on boards as arrays (see `stacked`): a kernel for each word of its many boards
+would take seconds to compile on 19x19.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go import floods, stacked
+
+
+class Placed(NamedTuple):
+    """The board after a stone, from the side of the player who placed it."""
+
+    own: bb.Board
+    opponent: bb.Board
+    atari: bb.Board  # stones of either colour whose chain has exactly one liberty
+    captured: bb.Board  # the opponent's stones that it took
+    lone: jax.Array  # bool[]: joins no other and has one liberty; taking one stone is then a ko
+
+
+def place(
+    lay: bb.Layout,
+    point: jax.Array,
+    own: bb.Board,
+    opponent: bb.Board,
+    atari: bb.Board,
+    suicide: bool = False,
+) -> Placed:
+    """The board after a stone.
+
+    Args:
+      lay: the layout.
+      point: i32[]; a pass or any other non-point places none, and nothing changes.
+      own, opponent: the stones of the player who places it, and those of the other.
+      atari: the stones of either colour whose chain has exactly one liberty.
+      suicide: whether a stone may be placed that leaves its own chain without liberties.
+    """
+    return _place(lay, suicide)(point, own, opponent, atari)
+
+
+@functools.cache
+def _place(lay: bb.Layout, suicide: bool) -> Callable:
+    flags_of = functools.partial(_chain_flags, lay, suicide)
+
+    def place(point: jax.Array, *boards: bb.Board) -> Placed:
+        own, opponent, atari = (stacked.stack(board) for board in boards)
+        stone = stacked.once(functools.partial(stacked.at, lay), point)
+        own = own | stone
+        own_east, own_south = stacked.joints(lay, own)
+        their_east, their_south = stacked.joints(lay, opponent)
+        theirs = (their_east[None], their_south[None])
+        everyones = ((own_east | their_east)[None], (own_south | their_south)[None])
+
+        # One plane a side carries the enemy chain there. The own chain and the own chains that
+        # a capture frees ride along in the first two: the colours tell them apart.
+        on_board = stacked.full(lay)
+        touched = [on_board & side & opponent for side in stacked.beside(lay, stone)]
+        dying = _union(touched) & atari
+        # What a capture frees is known only when the captured chains are: they grow first, in a
+        # flood that is empty, and so costs one check, unless something dies.
+        captured = floods.grow_stacked(lay, dying[None], *theirs)[0]
+        freed = stacked.neighbours(lay, captured) & own & atari
+        seeds = jnp.stack([touched[0] | stone, touched[1] | freed, *touched[2:]])
+        chains = floods.grow_stacked(lay, seeds, *everyones)
+
+        opponent = opponent & ~captured
+        # Every word of the new board depends on these: they are found once.
+        flags = stacked.once(flags_of, own, opponent, stone, chains)
+        has = lambda flag: (flags & np.uint32(1 << flag)) != 0
+        own_chain = chains[0] & own
+        after = [atari & ~(captured | own_chain | (chains[1] & own))]
+        after.append(_keep(has(_OWN_IN_ATARI), own_chain))
+        for side, chain in enumerate(chains):
+            after.append(_keep(has(side), chain & opponent))
+        atari = _union(after)
+        if suicide:
+            removed = _keep(has(_OWN_DEAD), own_chain)
+            own = own & ~removed
+            # Nothing was captured, so each enemy chain beside it had a liberty and has one more.
+            beside = stacked.neighbours(lay, removed) & opponent
+            atari = atari & ~floods.grow_stacked(lay, beside[None], *theirs)[0]
+        return Placed(
+            own=stacked.unstack(own),
+            opponent=stacked.unstack(opponent),
+            atari=stacked.unstack(atari),
+            captured=stacked.unstack(captured),
+            lone=has(_OWN_IN_ATARI) & has(_ALONE),
+        )
+
+    return stacked.over_games(place)
+
+
+# Bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari, the last is suicide's.
+_OWN_IN_ATARI, _ALONE, _OWN_DEAD = 4, 5, 6
+
+
+def _chain_flags(lay: bb.Layout, suicide: bool, own, opponent, stone, chains) -> jax.Array:
+    """u32[B]: what is so of the chains that a stone has touched, a bit each.
+
+    Boards u32[W, B] and chains u32[4, W, B]; taken word by word, which is the faster where
+    one word comes of it.
+    """
+    own, opponent, stone = map(stacked.unstack, (own, opponent, stone))
+    chains = [stacked.unstack(chain) for chain in chains]
+    own_chain = bb.intersection(chains[0], own)
+    vacant = bb.complement(lay, bb.union(own, opponent))
+
+    def num_liberties(chain):
+        return bb.count(bb.intersection(bb.neighbours(lay, chain), vacant))
+
+    bits = [num_liberties(bb.intersection(chain, opponent)) == 1 for chain in chains]
+    bits.append(num_liberties(own_chain) == 1)
+    bits.append(~bb.any_of(bb.difference(own_chain, stone)))
+    if suicide:
+        bits.append(num_liberties(own_chain) == 0)
+    return _union([bit.astype(jnp.uint32) << np.uint32(i) for i, bit in enumerate(bits)])
+
+
+def _union(arrays) -> jax.Array:
+    return functools.reduce(lambda x, y: x | y, arrays)
+
+
+def _keep(condition: jax.Array, a: jax.Array) -> jax.Array:
+    """u32[W, B]: the boards of the games where the condition holds, bool[B]; else none."""
+    return jnp.where(condition[None], a, np.uint32(0))
