@@ -136,7 +136,7 @@ def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]
     key, search_key, choice_key = jax.random.split(lanes.key, 3)
     before = lanes.states
     found = search(game, evaluate, params, search_key, before, before.position, config.search)
-    prior = found.tree.prior[found.tree.row(trees.ROOT)]
+    prior = trees.all_edges(found.tree, trees.ROOT).prior
     temperature = jnp.where(before.position.ply < config.temperature_moves, 1.0, 0.0)
     keys = jax.random.split(choice_key, config.batch)
     action = jax.vmap(move_choice.by_visits)(keys, found.visits, prior, temperature)

@@ -15,13 +15,14 @@ import numpy as np
 
 
 def read(array: jax.Array, rows: jax.Array) -> jax.Array:
-    """array [R, ...] at rows i32[...], all inside the array."""
+    """array [R, ...] at rows i32[...], all inside the array.
+
+    A read of one row XLA makes a slice, and fuses that into what comes after, be it beyond the
+    next write; then it has to keep the old array. So one row is read twice.
+    """
+    if rows.shape == (1,):
+        return array.at[jnp.tile(rows, 2)].get(mode="promise_in_bounds")[:1]
     return array.at[rows].get(mode="promise_in_bounds")
-
-
-def read_edges(array: jax.Array, rows: jax.Array, actions: jax.Array) -> jax.Array:
-    """array [R, A] at (rows, actions), each i32[...], all inside the array."""
-    return array.at[rows, actions].get(mode="promise_in_bounds")
 
 
 def write(array: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
@@ -30,15 +31,15 @@ def write(array: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
     return array.at[rows].set(values, mode="drop", unique_indices=True)
 
 
-def write_edges(array: jax.Array, rows: jax.Array, actions: jax.Array, values: jax.Array):
-    """array [R, A] with values written at (rows, actions), i32[B], no row twice."""
+def write_entry(array: jax.Array, rows: jax.Array, columns: jax.Array, values: jax.Array):
+    """array [R, K] with values written at (rows, columns), i32[B], no row twice."""
     values = values.astype(array.dtype)
-    return array.at[rows, actions].set(values, mode="drop", unique_indices=True)
+    return array.at[rows, columns].set(values, mode="drop", unique_indices=True)
 
 
-def add_edges(array: jax.Array, rows: jax.Array, actions: jax.Array, amounts: jax.Array):
-    """array [R, A] with amounts added at (rows, actions), i32[...]; rows >= R are dropped."""
-    return array.at[rows, actions].add(amounts, mode="drop")
+def add(array: jax.Array, rows: jax.Array, amounts: jax.Array) -> jax.Array:
+    """array [R] with amounts added at rows i32[B], no row twice; rows >= R are dropped."""
+    return array.at[rows].add(amounts, mode="drop", unique_indices=True)
 
 
 class Codec(NamedTuple):

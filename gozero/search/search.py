@@ -3,6 +3,9 @@
 This file is the batch boundary: the game and the rules of selection know one game, the
 functions here have a leading axis B and are never vmapped.
 
+What a rule chooses at a node changes only when a value goes up through it. So the choice is made
+there, and kept in the tree; a descent just follows it, one number a level.
+
 How the loop keeps the trees in place (law 2 of the design): no loop carries a tree under a
 batched predicate. A descent reads the tree and carries node indices and the path; a step
 then writes each array once, at rows that depend on what was read, so that XLA has no reason
@@ -134,13 +137,13 @@ def search(
 
     blank = trees.allocate(roots, game.num_actions, config.num_nodes)
     root_key = jax.random.fold_in(evaluation_key, 0)
-    planted = _plant(game, evaluate, params, root_key, noise_key, contexts, roots, config, blank)
+    planted = _plant(
+        game, evaluate, params, root_key, noise_key, contexts, roots, config, salts, blank
+    )
 
     def simulate(i, carry):
-        tree, ok = carry
         step_key = jax.random.fold_in(evaluation_key, i + 1)
-        path, leaf = _descend(tree, salts, config)
-        return _grow(game, evaluate, params, step_key, contexts, config, tree, path, leaf, ok)
+        return _grow(game, evaluate, params, step_key, contexts, config, salts, *carry)
 
     searched, ok = lax.fori_loop(0, config.num_simulations, simulate, planted)
     return _summary(searched, ok, choice_key, config)
@@ -155,16 +158,8 @@ def _check_batch(contexts: Any, roots: Any) -> None:
         )
 
 
-class _Leaf(NamedTuple):
-    """Where each tree's descent ended."""
-
-    node: jax.Array  # i32[B]: the last node on the way
-    action: jax.Array  # i32[B]: the untried action there; of no meaning if the node is closed
-    closed: jax.Array  # bool[B]: the node itself is the leaf
-
-
 def _plant(
-    game, evaluate, params, key, noise_key, contexts, roots, config, tree: Tree
+    game, evaluate, params, key, noise_key, contexts, roots, config, salts, tree: Tree
 ) -> tuple[Tree, jax.Array]:
     """Evaluate the roots and write them as node 0 of each tree."""
     num_trees = tree.num_trees
@@ -180,8 +175,13 @@ def _plant(
             keys, prior, config.dirichlet_alpha, config.dirichlet_fraction
         )
     row = tree.row(ROOT)
+    untried = _best_prior(prior, salts, jnp.full(num_trees, ROOT))
     tree = tree.replace(
         prior=rows.write(tree.prior, row, prior),
+        untried=rows.write(tree.untried, row, untried.action),
+        untried_prior=rows.write(tree.untried_prior, row, untried.prior),
+        visits=rows.write(tree.visits, row, jnp.ones_like(row)),
+        value_sum=rows.write(tree.value_sum, row, judged.value),
         value=rows.write(tree.value, row, judged.value),
         closed=rows.write(tree.closed, row, judged.over),
         positions=trees.write_positions(tree, row, roots),
@@ -190,91 +190,99 @@ def _plant(
     return tree, judged.ok
 
 
-def _descend(tree: Tree, salts: jax.Array, config: SearchConfig) -> tuple[backup.Path, _Leaf]:
-    """Follow the selection rule from each root to an untried action or a closed node.
+class _Untried(NamedTuple):
+    action: jax.Array  # i32[B]
+    prior: jax.Array  # f32[B]
 
-    Carries indices and the path only; the tree is read. Trip bound: max_depth + 1, for
-    nodes at the depth limit are closed.
+
+def _best_prior(prior: jax.Array, salts: jax.Array, nodes: jax.Array) -> _Untried:
+    """The action with the highest prior f32[B, A], at random among equals."""
+    actions = jnp.arange(prior.shape[1])
+    priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salts, nodes, actions)
+    return _Untried(jax.vmap(selection.choose)(prior, priority), jnp.max(prior, axis=1))
+
+
+_LEVELS_AT_ONCE = 4
+
+
+def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
+    """Follow each tree's choices from its root to a node that tries an action, or is closed.
+
+    Carries indices and the path only; the tree is read. Trip bound: path_limit + 1 levels, for
+    nodes at the depth limit are closed, and no closed node has a child.
     """
-    num_levels = config.path_limit + 1
-    num_trees = tree.num_trees
+    num_levels = -(-(config.path_limit + 1) // _LEVELS_AT_ONCE) * _LEVELS_AT_ONCE
 
-    def pick(node, row):
-        scores = jax.vmap(config.select)(_read_edges(tree, row))
-        priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(
-            salts, node, tree.num_actions
-        )
-        return jax.vmap(selection.choose)(scores, priority)
+    def levels_down(carry):
+        live, level, node, nodes = carry
+        visited = []
+        for _ in range(_LEVELS_AT_ONCE):
+            visited.append(jnp.where(live, node, NO_NODE))
+            following = rows.read(tree.next, tree.row(node)).astype(jnp.int32)
+            live = live & (following != NO_NODE)
+            node = jnp.where(live, following, node)
+        nodes = lax.dynamic_update_slice(nodes, jnp.stack(visited), (level, jnp.int32(0)))
+        return live, level + _LEVELS_AT_ONCE, node, nodes
 
-    def level_down(carry):
-        live, level, node, action, nodes, actions = carry
-        row = tree.row(node)
-        open_node = live & ~rows.read(tree.closed, row)
-        chosen = pick(node, row)
-        child = rows.read_edges(tree.children, row, chosen).astype(jnp.int32)
-        nodes = nodes.at[level].set(jnp.where(open_node, node, NO_NODE))
-        actions = actions.at[level].set(chosen)
-        action = jnp.where(open_node, chosen, action)
-        live = open_node & (child != NO_NODE)
-        return live, level + 1, jnp.where(live, child, node), action, nodes, actions
-
-    zeros = jnp.zeros(num_trees, jnp.int32)
     start = (
-        jnp.ones(num_trees, bool),
+        jnp.ones(tree.num_trees, bool),
         jnp.int32(0),
-        zeros,
-        zeros,
-        jnp.full((num_levels, num_trees), NO_NODE, jnp.int32),
-        jnp.zeros((num_levels, num_trees), jnp.int32),
+        jnp.full(tree.num_trees, ROOT, jnp.int32),
+        jnp.full((num_levels, tree.num_trees), NO_NODE, jnp.int32),
     )
-    _, _, node, action, nodes, actions = lax.while_loop(
-        lambda carry: jnp.any(carry[0]), level_down, start
-    )
-    length = jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32)
-    closed = rows.read(tree.closed, tree.row(node))
-    return backup.Path(nodes, actions, length), _Leaf(node, action, closed)
-
-
-def _read_edges(tree: Tree, row: jax.Array) -> selection.Edges:
-    """What is known at one node of each tree, rows i32[B]."""
-    visits, sums = rows.read(tree.visits, row), rows.read(tree.value_sum, row)
-    own = rows.read(tree.value, row)
-    count = 1 + jnp.sum(visits, axis=1)
-    return selection.Edges(
-        prior=rows.read(tree.prior, row),
-        visits=visits,
-        q=trees.to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32),
-        value=trees.to_float(own + jnp.sum(sums, axis=1)) / count.astype(jnp.float32),
-    )
+    nodes = lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)[-1]
+    return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
 
 def _grow(
-    game, evaluate, params, key, contexts, config, tree: Tree, path: backup.Path, leaf: _Leaf, ok
+    game, evaluate, params, key, contexts, config, salts, tree: Tree, ok
 ) -> tuple[Tree, jax.Array]:
     """Add each tree's new node, and back its value up; a closed leaf's own value goes up again."""
+    path = _descend(tree, config)
+    leaf = path.end
+    leaf_row = tree.row(leaf)
+    closed = rows.read(tree.closed, leaf_row)
+    action = rows.read(tree.untried, leaf_row).astype(jnp.int32)
     trail = _read_trail(tree, path, config)
     parents = jax.vmap(_last)(trail)
-    positions = jax.vmap(game.play)(parents, leaf.action)
+    positions = jax.vmap(game.play)(parents, action)
     judged = _judge(game, evaluate, params, key, contexts, positions, trail)
 
-    # A closed leaf adds nothing: its writes go to rows outside the tree, each its own.
+    prior_there = rows.read(tree.prior, leaf_row)
+    is_tried = (jnp.arange(tree.num_actions)[None] == action[:, None]) & ~closed[:, None]
+    edge_prior = jnp.max(jnp.where(is_tried, prior_there, -jnp.inf), axis=1)
+    # A leaf that is closed, or has no legal action, adds nothing: its writes go to rows outside
+    # the tree, each its own. (Said by what was read of `prior`: else one tree would be copied.)
+    grows = edge_prior >= 0
     outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32)
-    row = jnp.where(leaf.closed, outside, tree.row(tree.size))
-    leaf_row = tree.row(leaf.node)
-    edge_row = jnp.where(leaf.closed, outside, leaf_row)
-    value = jnp.where(leaf.closed, rows.read(tree.value, leaf_row), judged.value)
-    visits, value_sum = backup.backup_mean(tree, path, value)
-    tree = tree.replace(
-        prior=rows.write(tree.prior, row, judged.prior),
-        visits=visits,
-        value_sum=value_sum,
-        children=rows.write_edges(tree.children, edge_row, leaf.action, tree.size),
+    node = tree.size
+    row = jnp.where(grows, tree.row(node), outside)
+    parent_row = jnp.where(grows, leaf_row, outside + tree.num_trees)
+    left = jnp.where(is_tried, -jnp.inf, prior_there)
+    both = jnp.concatenate([left, judged.prior])
+    both_rows = jnp.concatenate([parent_row, row])
+    untried = _best_prior(both, jnp.tile(salts, 2), jnp.concatenate([leaf, node]))
+    value = jnp.where(grows, judged.value, rows.read(tree.value, leaf_row))
+    num_children = rows.read(tree.num_children, leaf_row).astype(jnp.int32)
+    depth = path.length + 1
+    grown = tree.replace(
+        prior=rows.write(tree.prior, both_rows, both),
+        untried=rows.write(tree.untried, both_rows, untried.action),
+        untried_prior=rows.write(tree.untried_prior, both_rows, untried.prior),
+        children=rows.write_entry(tree.children, parent_row, num_children, node),
+        num_children=rows.write(tree.num_children, parent_row, num_children + 1),
+        action=rows.write(tree.action, row, action),
+        edge_prior=rows.write(tree.edge_prior, row, edge_prior),
         value=rows.write(tree.value, row, value),
-        closed=rows.write(tree.closed, row, judged.over | (path.length >= config.path_limit)),
+        closed=rows.write(tree.closed, row, judged.over | (depth >= config.path_limit)),
         positions=trees.write_positions(tree, row, positions),
-        size=tree.size + ~leaf.closed,
+        size=node + grows,
     )
-    return tree, ok & (judged.ok | leaf.closed)
+    below = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None] == depth[None]
+    nodes = jnp.where(below & grows[None], node[None], path.nodes)
+    path = backup.Path(nodes, path.length + grows)
+    grown = backup.back_up(grown, path, value, config.select, salts)
+    return grown, ok & (judged.ok | closed)
 
 
 def _read_trail(tree: Tree, path: backup.Path, config: SearchConfig) -> Trail:
@@ -284,13 +292,12 @@ def _read_trail(tree: Tree, path: backup.Path, config: SearchConfig) -> Trail:
     tree, so that what is written depends on all that was read and the write stays in place.
     """
     nodes = jnp.maximum(path.nodes[: config.path_limit], ROOT).T
-    return Trail(trees.read_positions(tree, tree.row(0)[:, None] + nodes), path.length)
+    return Trail(trees.read_positions(tree, tree.row(0)[:, None] + nodes), path.length + 1)
 
 
 def _last(trail: Trail) -> Any:
-    """The last ancestor of one trail; the root's row if it is empty."""
-    last = jnp.maximum(trail.length - 1, 0)
-    return jax.tree.map(lambda x: x[last], trail.positions)
+    """The last ancestor of one trail."""
+    return jax.tree.map(lambda x: x[trail.length - 1], trail.positions)
 
 
 class _Judged(NamedTuple):
@@ -326,7 +333,7 @@ def _checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.A
 
 
 def _summary(tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig) -> SearchResult:
-    root = _read_edges(tree, tree.row(ROOT))
+    root = trees.all_edges(tree, ROOT)
     keys = jax.random.split(key, tree.num_trees)
     temperature = jnp.full(tree.num_trees, config.temperature, jnp.float32)
     return SearchResult(

@@ -18,11 +18,14 @@ from gozero.hashing import mix
 
 
 class Edges(NamedTuple):
-    """What is known of the actions of one node, seen from the player to move there."""
+    """What is known of K actions of one node, seen from the player to move there.
 
-    prior: jax.Array  # P, f32[A]: -inf where illegal
-    visits: jax.Array  # N, i32[A]
-    q: jax.Array  # Q, f32[A] in [-1, 1]: the mean value, 0 where not visited
+    While the search descends, they are the visited actions and the best of the others.
+    """
+
+    prior: jax.Array  # P, f32[K]: -inf where illegal
+    visits: jax.Array  # N, i32[K]
+    q: jax.Array  # Q, f32[K] in [-1, 1]: the mean value, 0 where not visited
     value: jax.Array  # V, f32[]: the mean of the node's own evaluation and all its visits
 
     @property
@@ -86,14 +89,13 @@ def choose(scores: jax.Array, priority: jax.Array) -> jax.Array:
     return jnp.minimum(jnp.min(first), scores.shape[0] - 1)
 
 
-def tie_break(salt: jax.Array, node: jax.Array, num_actions: int) -> jax.Array:
-    """u32[A]: a random order of a node's actions, the same at every visit.
+def tie_break(salt: jax.Array, node: jax.Array, choices: jax.Array) -> jax.Array:
+    """u32[K]: a random order of what may be chosen at a node, the same at every visit.
 
     Args:
       salt: u32[]; one a tree and search.
       node: i32[].
-      num_actions: A.
+      choices: i32[K], a number for each: actions, or child nodes.
     """
-    action = jnp.arange(num_actions, dtype=jnp.uint32)
     seed = mix(salt + node.astype(jnp.uint32) * np.uint32(0x9E3779B9))
-    return mix(seed ^ (action * np.uint32(0x85EBCA6B)))
+    return mix(seed ^ (choices.astype(jnp.uint32) * np.uint32(0x85EBCA6B)))

@@ -1,12 +1,19 @@
 """The arrays of B search trees.
 
-An edge is (node, action). Its statistics are seen from the player to move at the node.
-Rows are flat (see `rows`): node n of tree b is row b * N + n, and the root is node 0.
+An edge has statistics only once it has been visited, and then it *is* the node it leads to: what
+a node knows of an edge is a row of numbers at the child. A node keeps a prior for each action
+that has no child yet, and its children in the order of their first visits. To choose among the
+actions of a node it takes its children and the best of the rest, for a rule that ranks actions
+without visits by their priors: some entries and not A of them.
+
+Rows are flat (see `rows`): node n of tree b is row b * N + n, and the root is node 0. Values at a
+node are for the player to move there.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
@@ -14,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.search import rows
+from gozero.search.selection import Edges
 
 NO_NODE = -1
 ROOT = 0
@@ -30,10 +38,16 @@ MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
 class Tree(flax.struct.PyTreeNode):
     """B trees with room for N nodes each; R = B * N rows."""
 
-    prior: jax.Array  # f32[R, A]: prior probability of each action, -inf where illegal
-    visits: jax.Array  # i32[R, A]: simulations through each edge
-    value_sum: jax.Array  # i32[R, A]: sum of their values, fixed point
-    children: jax.Array  # i16 or i32[R, A]: the node below each edge, NO_NODE if none
+    prior: jax.Array  # f32[R, A]: of the actions without a child; -inf where illegal or with one
+    children: jax.Array  # i16 or i32[R, A]: nodes by first visit; meaningless past num_children
+    num_children: jax.Array  # i16 or i32[R]
+    untried: jax.Array  # i16 or i32[R]: the best action without a child
+    untried_prior: jax.Array  # f32[R]: its prior; -inf if there is none
+    next: jax.Array  # i16 or i32[R]: the child a descent goes to; NO_NODE: it tries `untried`
+    action: jax.Array  # i16 or i32[R]: what led to the node
+    edge_prior: jax.Array  # f32[R]: the prior it had
+    visits: jax.Array  # i32[R]: evaluations at the node and below, its own included
+    value_sum: jax.Array  # i32[R]: sum of their values, fixed point
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
     closed: jax.Array  # bool[R]: over, or at the depth limit: a descent ends here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
@@ -55,7 +69,7 @@ class Tree(flax.struct.PyTreeNode):
 
     @property
     def num_actions(self) -> int:
-        return self.visits.shape[1]
+        return self.prior.shape[1]
 
     def row(self, node: jax.Array | int) -> jax.Array:
         """i32[B]: the row of one node (i32[B] or a number) in each tree."""
@@ -72,15 +86,21 @@ def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
     num_rows = num_trees * capacity
     if num_rows > MAX_ROWS:
         raise ValueError(f"{num_trees} trees of {capacity} nodes: {num_rows} rows, more than 2^30")
-    edges = (num_rows, num_actions)
     codec = rows.codec_of(roots)
-    child_dtype = jnp.int16 if capacity < 2**15 else jnp.int32
+    node = functools.partial(jnp.full, dtype=_index_dtype(capacity))
+    action = functools.partial(jnp.full, dtype=_index_dtype(num_actions))
     blank = jax.eval_shape(lambda x: rows.encode(codec, x), roots)
     return Tree(
-        prior=jnp.full(edges, -jnp.inf, jnp.float32),
-        visits=jnp.zeros(edges, jnp.int32),
-        value_sum=jnp.zeros(edges, jnp.int32),
-        children=jnp.full(edges, NO_NODE, child_dtype),
+        prior=jnp.full((num_rows, num_actions), -jnp.inf, jnp.float32),
+        children=node((num_rows, num_actions), NO_NODE),
+        num_children=action(num_rows, 0),
+        untried=action(num_rows, 0),
+        untried_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
+        next=node(num_rows, NO_NODE),
+        action=action(num_rows, 0),
+        edge_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
+        visits=jnp.zeros(num_rows, jnp.int32),
+        value_sum=jnp.zeros(num_rows, jnp.int32),
         value=jnp.zeros(num_rows, jnp.int32),
         closed=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
@@ -89,10 +109,79 @@ def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
     )
 
 
+def _index_dtype(count: int) -> Any:
+    return jnp.int16 if count < 2**15 else jnp.int32
+
+
 def memory_bytes(roots: Any, num_actions: int, capacity: int) -> int:
     """Bytes that `allocate` will take, known before it does. Roots may be shapes."""
     arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity), roots)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
+
+
+class Entries(NamedTuple):
+    """Some actions of one node of each tree: its first K children, and the best of the rest."""
+
+    edges: Edges  # fields [B, K + 1], value [B]
+    nodes: jax.Array  # i32[B, K + 1]: the child; NO_NODE where there is none, and last
+
+
+def entries(tree: Tree, node: jax.Array, width: int) -> Entries:
+    """What a rule chooses from at nodes i32[B] that have `width` children or fewer.
+
+    An action that has no child and is not the best of those is not among the entries; nor, with
+    a prior of -inf, is an entry that stands for no child.
+    """
+    row = tree.row(node)
+    child = rows.read(tree.children, row)[:, :width].astype(jnp.int32)
+    # By count, not by what is written there: rows are used again.
+    is_child = jnp.arange(width)[None] < rows.read(tree.num_children, row)[:, None]
+    child = jnp.where(is_child, child, NO_NODE)
+    child_row = tree.row(0)[:, None] + jnp.maximum(child, ROOT)
+
+    def with_rest(of_children, of_rest):
+        return jnp.concatenate([of_children, of_rest[:, None]], axis=1)
+
+    none = jnp.zeros_like(row)
+    visits = jnp.where(is_child, rows.read(tree.visits, child_row), 0)
+    # The mover of a child is the opponent.
+    sums = jnp.where(is_child, -rows.read(tree.value_sum, child_row), 0)
+    prior = jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf)
+    edges = _edges(
+        prior=with_rest(prior, rows.read(tree.untried_prior, row)),
+        visits=with_rest(visits, none),
+        sums=with_rest(sums, none),
+        node_visits=rows.read(tree.visits, row),
+        node_sum=rows.read(tree.value_sum, row),
+    )
+    return Entries(edges, with_rest(child, none + NO_NODE))
+
+
+def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
+    """What is known of every action of one node of each tree (i32[B] or a number): [B, A]."""
+    row = tree.row(node)
+    found = entries(tree, row - tree.row(0), tree.num_actions)
+    child_row = tree.row(0)[:, None] + jnp.maximum(found.nodes[:, :-1], ROOT)
+    action = rows.read(tree.action, child_row).astype(jnp.int32)
+    action = jnp.where(found.nodes[:, :-1] >= 0, action, tree.num_actions)
+    lanes = jnp.arange(tree.num_trees)[:, None]
+    put = lambda blank, x: blank.at[lanes, action].set(x[:, :-1], mode="drop")
+    blank = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
+    return Edges(
+        prior=put(rows.read(tree.prior, row), found.edges.prior),
+        visits=put(blank, found.edges.visits),
+        q=put(blank.astype(jnp.float32), found.edges.q),
+        value=found.edges.value,
+    )
+
+
+def _edges(prior, visits, sums, node_visits, node_sum) -> Edges:
+    return Edges(
+        prior=prior,
+        visits=visits,
+        q=to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32),
+        value=to_float(node_sum) / jnp.maximum(node_visits, 1).astype(jnp.float32),
+    )
 
 
 def read_positions(tree: Tree, node_rows: jax.Array) -> Any:

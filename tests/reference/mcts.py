@@ -1,7 +1,8 @@
 """Plain MCTS, one tree of Python objects: the oracle of the batched search.
 
 Follows the formulas, not the arrays: PUCT with c sqrt(1 + sum N) P / (1 + N), values in
-fixed point 2^-14 as the library promises, ties by the library's hash of (salt, node, action).
+fixed point 2^-14 as the library promises, ties by the library's hash: among untried actions of
+equal priors that of (salt, node, action), among equal scores that of (salt, node, child).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ def mix(x: int) -> int:
     return x ^ (x >> 16)
 
 
-def tie_break(salt: int, node: int, action: int) -> int:
+def tie_break(salt: int, node: int, choice: int) -> int:
     seed = mix((salt + node * 0x9E3779B9) & 0xFFFFFFFF)
-    return mix(seed ^ (action * 0x85EBCA6B & 0xFFFFFFFF))
+    return mix(seed ^ (choice * 0x85EBCA6B & 0xFFFFFFFF))
 
 
 class Node:
@@ -42,8 +43,16 @@ class Node:
         with np.errstate(invalid="ignore"):
             score = q + explore * self.prior / (F32(1) + self.visits.astype(F32))
         score[~(self.prior >= 0)] = -np.inf
-        ties = np.flatnonzero(score == score.max())
-        return int(max(ties, key=lambda a: (tie_break(salt, self.index, int(a)), -a)))
+        # A rule that ranks actions without visits by their priors needs the best of those only.
+        prior = np.where(self.visits > 0, -np.inf, self.prior)
+        ties = np.flatnonzero(prior == prior.max())
+        untried = int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
+        choices = {action: child.index for action, child in self.children.items()}
+        if prior[untried] >= 0:
+            choices[untried] = -1
+        best = max(score[action] for action in choices)
+        ties = [action for action in choices if score[action] == best]
+        return max(ties, key=lambda a: tie_break(salt, self.index, choices[a]))
 
 
 def search(root_state, play, judge, num_simulations, max_depth, c_puct, salt, parent_fpu=False):

@@ -143,12 +143,24 @@ def test_priors_are_the_softmax_over_the_legal_actions():
 def _compare(tree, b, nodes):
     rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
     assert int(tree.size[b]) == len(nodes)
-    np.testing.assert_array_equal(tree.visits[rows], [n.visits for n in nodes])
-    np.testing.assert_array_equal(tree.value_sum[rows], [n.value_sum for n in nodes])
+    value_sums = [n.value + n.value_sum.sum() for n in nodes]
+    visits = [1 + n.visits.sum() for n in nodes]
+    for node in nodes:
+        for action, child in node.children.items():
+            # A closed node goes up as often as it is visited.
+            visits[child.index] = node.visits[action]
+            value_sums[child.index] = -node.value_sum[action]
+    np.testing.assert_array_equal(tree.visits[rows], visits)
+    np.testing.assert_array_equal(tree.value_sum[rows], value_sums)
     np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])
     np.testing.assert_array_equal(tree.closed[rows], [n.closed for n in nodes])
+    children, action = np.asarray(tree.children[rows]), np.asarray(tree.action[rows])
+    num_children = np.asarray(tree.num_children[rows])
     for i, node in enumerate(nodes):
-        children = np.asarray(tree.children[b * tree.capacity + i])
-        assert {a: int(c) for a, c in enumerate(children) if c >= 0} == {
-            a: child.index for a, child in node.children.items()
-        }
+        found = children[i, : num_children[i]]
+        assert {action[c]: c for c in found} == {a: n.index for a, n in node.children.items()}
+        left = np.where(node.visits > 0, -np.inf, node.prior)
+        np.testing.assert_array_equal(tree.prior[rows][i], left)
+        np.testing.assert_array_equal(
+            tree.edge_prior[rows][found], node.prior[list(node.children)].astype(np.float32)
+        )

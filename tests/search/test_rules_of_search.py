@@ -51,10 +51,13 @@ def test_choice_among_equals_goes_by_priority():
 
 
 def test_tie_break_is_the_published_hash_and_fair():
-    order = selection.tie_break(jnp.uint32(123), jnp.int32(4), 6)
-    assert order.tolist() == [mcts.tie_break(123, 4, a) for a in range(6)]
+    choices = jnp.array([0, 5, 3, -1])
+    order = selection.tie_break(jnp.uint32(123), jnp.int32(4), choices)
+    assert order.tolist() == [mcts.tie_break(123, 4, a) for a in (0, 5, 3, -1)]
     salts = jnp.arange(4000, dtype=jnp.uint32) * np.uint32(7919)
-    first = jax.vmap(lambda s: jnp.argmax(selection.tie_break(s, jnp.int32(0), 5)))(salts)
+    first = jax.vmap(lambda s: jnp.argmax(selection.tie_break(s, jnp.int32(0), jnp.arange(5))))(
+        salts
+    )
     counts = np.bincount(first, minlength=5)
     assert ((counts - 800) ** 2 / 800).sum() < 18.5  # chi-square, 4 degrees, p = 0.001
 
@@ -65,17 +68,58 @@ def test_the_sign_flips_at_odd_distances():
 
 
 def test_backup_by_hand():
-    """Two trees of three nodes: 0 -a1-> 1 -a0-> 2, and a root that is its own leaf."""
-    positions = jnp.zeros((2, 1), jnp.int32)
-    tree = trees.allocate(positions, num_actions=2, capacity=3)
-    path = backup.Path(
-        nodes=jnp.array([[0, -1], [1, -1], [-1, -1]]),
-        actions=jnp.array([[1, 0], [0, 0], [0, 0]]),
-        length=jnp.array([2, 0]),
+    """Two trees of four nodes: 0 - 1 - 2 where 0 has another child 3; and a root that is alone."""
+    tree = trees.allocate(jnp.zeros((2, 1), jnp.int32), num_actions=3, capacity=4)
+    tree = tree.replace(
+        children=tree.children.at[0, :2].set(jnp.array([1, 3], jnp.int16)).at[1, 0].set(2),
+        num_children=tree.num_children.at[:2].set(jnp.array([2, 1], jnp.int16)),
+        edge_prior=tree.edge_prior.at[:4].set(jnp.array([1, 0.6, 1.0, 0.3])),
+        untried_prior=tree.untried_prior.at[0].set(0.1),
+        visits=tree.visits.at[:5].set(jnp.array([3, 1, 0, 1, 1])),
+        value_sum=tree.value_sum.at[:5].set(jnp.array([50, -70, 0, 20, 5])),
+        size=jnp.array([4, 1]),
     )
-    visits, sums = backup.backup_mean(tree, path, jnp.array([100, 7]))
-    assert visits.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 0], [0, 0]]
-    assert sums.tolist() == [[0, 100], [-100, 0], [0, 0], [0, 0], [0, 0], [0, 0]]
+    path = backup.Path(
+        nodes=jnp.array([[0, 0], [1, -1], [2, -1], [-1, -1]]), length=jnp.array([2, 0])
+    )
+    rule = lambda edges: edges.q + edges.prior * 1e-4
+    salts = jnp.zeros(2, jnp.uint32)
+    done = backup.back_up(tree, path, jnp.array([100, 7]), rule, salts)
+    assert done.visits.tolist() == [4, 2, 1, 1, 2, 0, 0, 0]
+    assert done.value_sum.tolist() == [150, -170, 100, 20, 12, 0, 0, 0]
+    # To the root node 1 is worth 170 / 2, node 3 -20, what it has not tried 0.
+    assert done.next.tolist()[:2] == [1, 2]
+    against = backup.back_up(tree, path, jnp.array([-100, 7]), rule, salts)
+    # Now node 1 is worth -15 and node 3 still -20: the root tries another action.
+    assert against.next.tolist()[:2] == [trees.NO_NODE, 2]
+
+
+def test_entries_by_hand():
+    """One node that has tried actions 2 and 0 of four; action 3 is illegal."""
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), num_actions=4, capacity=5)
+    tree = tree.replace(
+        prior=tree.prior.at[0, 1].set(0.2),
+        children=tree.children.at[0].set(
+            jnp.array([1, 2, 4, 4], jnp.int16)
+        ),  # old rubbish behind the two
+        num_children=tree.num_children.at[0].set(2),
+        untried=tree.untried.at[0].set(1),
+        untried_prior=tree.untried_prior.at[0].set(0.2),
+        action=tree.action.at[:3].set(jnp.array([0, 2, 0], jnp.int16)),
+        edge_prior=tree.edge_prior.at[1:3].set(jnp.array([0.5, 0.3])),
+        visits=tree.visits.at[:3].set(jnp.array([7, 4, 2])),
+        value_sum=tree.value_sum.at[:3].set(trees.VALUE_ONE * jnp.array([1, -2, 1])),
+    )
+    found = trees.entries(tree, jnp.array([0]), 3)
+    assert found.nodes.tolist() == [[1, 2, -1, -1]]
+    assert found.edges.visits.tolist() == [[4, 2, 0, 0]]
+    assert found.edges.q.tolist() == [[0.5, -0.5, 0, 0]]
+    np.testing.assert_allclose(found.edges.prior, [[0.5, 0.3, -INF, 0.2]])
+    np.testing.assert_allclose(found.edges.value, [1 / 7])
+    every = trees.all_edges(tree, 0)
+    assert every.visits.tolist() == [[2, 0, 4, 0]]
+    assert every.q.tolist() == [[-0.5, 0, 0.5, 0]]
+    np.testing.assert_allclose(every.prior, [[0.3, 0.2, 0.5, -INF]])
 
 
 def test_fixed_point():
@@ -145,8 +189,8 @@ def test_rows_outside_are_dropped():
     array = jnp.zeros((4, 2), jnp.int32)
     written = rows.write(array, jnp.array([1, 4]), jnp.ones((2, 2)))
     assert written.tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
-    added = rows.add_edges(array, jnp.array([2, 2, 9]), jnp.array([0, 0, 1]), jnp.array([1, 1, 1]))
-    assert added.tolist() == [[0, 0], [0, 0], [2, 0], [0, 0]]
+    added = rows.add(jnp.zeros(4, jnp.int32), jnp.array([2, 9]), jnp.array([3, 1]))
+    assert added.tolist() == [0, 0, 3, 0]
 
 
 def test_positions_survive_their_rows():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gozero
+from gozero.search import tree as trees
 from gozero.search.game import Evaluation
 from gozero.search.search import SearchConfig, search
 from tests.search import tictactoe
@@ -75,16 +76,18 @@ def test_same_key_same_search_and_ties_differ_by_key():
 def test_root_noise_changes_root_priors_only():
     plain = searched(SearchConfig(num_simulations=20))
     noisy = searched(SearchConfig(num_simulations=20, dirichlet_fraction=0.5, dirichlet_alpha=1.0))
-    roots = np.arange(5) * plain.tree.capacity
-    prior = np.asarray(noisy.tree.prior[roots[2]])
-    assert prior.sum() == pytest.approx(1.0, abs=1e-5)
-    assert len(set(prior.tolist())) == 9
-    assert (prior >= 0.5 / 9 - 1e-6).all()
-    below = np.asarray(noisy.tree.prior[roots[2] + 1])
+    edges = lambda result, node: trees.all_edges(result.tree, node)
+    np.testing.assert_array_equal(edges(noisy, 0).visits, noisy.visits)
+    prior = np.asarray(edges(noisy, 0).prior)
+    assert prior[2].sum() == pytest.approx(1.0, abs=1e-5)
+    assert len(set(prior[2].tolist())) == 9
+    assert (prior[2] >= 0.5 / 9 - 1e-6).all()
+    below = np.asarray(edges(noisy, 1).prior[2])
     below = below[below >= 0]
     np.testing.assert_allclose(below, 1 / len(below), rtol=1e-6)
     illegal = np.asarray(POSITIONS.own | POSITIONS.other)[0]
-    assert np.isneginf(np.asarray(noisy.tree.prior[roots[0]])[illegal]).all()
+    assert np.isneginf(prior[0][illegal]).all()
+    assert set(np.asarray(edges(plain, 0).prior)[2].tolist()) == {np.float32(1 / 9)}
 
 
 def test_temperature_draws_in_proportion_to_visits():
