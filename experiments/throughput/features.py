@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from experiments.throughput import games
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result
-from gozero.go import fusion
+from gozero import fusion
 from gozero.go import rules as go
 from gozero.go.ladders import ladders
 from gozero.nets import network

@@ -19,7 +19,7 @@ from experiments.throughput import yardstick
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, median_ratio
 from experiments.throughput.worker import Worker, num_cores
-from gozero.go import fusion
+from gozero import fusion
 from gozero.go import rules as go
 from gozero.montecarlo.playout import uniform_playouts
 

@@ -14,7 +14,7 @@ from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
 from experiments.throughput.worker import Worker, num_cores, pin
-from gozero.go import fusion
+from gozero import fusion
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 

@@ -24,7 +24,7 @@ STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
 
 VECTOR_WIDTH = "--xla_cpu_prefer_vector_width=512"
-"""XLA's flag for what `gozero.go.fusion.cpu_compiler_options` asks for, and why, is said there."""
+"""XLA's flag for what `gozero.fusion.cpu_compiler_options` asks for, and why, is said there."""
 
 CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
 """Environment variable: ``off`` turns the compile cache off, a path puts it there."""

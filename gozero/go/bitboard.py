@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.go import fusion
+from gozero import fusion
 
 Board = tuple[jax.Array, ...]
 """W uint32 words, scalars for one game."""

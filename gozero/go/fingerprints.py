@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero import fusion
 from gozero.go import bitboard as bb
-from gozero.go import fusion
 
 _TO_PLAY_BIT = np.uint32(31)  # of an index sum, which is below 2^19 even at 25x25
 

@@ -28,8 +28,9 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
+from gozero import fusion
 from gozero.go import bitboard as bb
-from gozero.go import floods, fusion, liberties
+from gozero.go import floods, liberties
 from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
 
 MOVES_PER_CHAIN = 128

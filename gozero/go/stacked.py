@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +17,8 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
+from gozero import fusion
 from gozero.go import bitboard as bb
-from gozero.go import fusion
 
 
 def over_games(stage: Callable, in_cache: bool = False) -> Callable:
@@ -213,20 +212,12 @@ def _lowest_bit(x: jax.Array) -> jax.Array:
     return x & (~x + np.uint32(1))
 
 
-def once(stage: Callable, *args: Any) -> Any:
-    """``stage(*args)``, on a CPU computed apart from all that needs it; see `fusion.wall`.
-
-    Pytrees of integers [..., B], as many as there are.
-    """
-    return fusion.wall(stage, fusion.always(jax.tree.leaves(args)[0]), *args)
-
-
 def in_at_least(count: int, planes: jax.Array) -> jax.Array:
     """u32[P, ...] -> u32[...]: the points in at least `count` of the planes; on a CPU found once.
 
     (Else it would be computed anew in all that needs it, for each of its neighbours.)
     """
-    return once(lambda planes: at_least(planes, count)[count - 1], planes)
+    return fusion.once(lambda planes: at_least(planes, count)[count - 1], planes)
 
 
 def at_least(planes: jax.Array, most: int) -> list[jax.Array]:

@@ -22,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero import fusion
 from gozero.go import bitboard as bb
-from gozero.go import fusion, scoring
 from gozero.go import rules as go
+from gozero.go import scoring
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies, whole_board, window
 

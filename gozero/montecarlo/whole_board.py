@@ -26,8 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero import fusion
 from gozero.go import bitboard as bb
-from gozero.go import floods, fusion
+from gozero.go import floods
 from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies

@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, move_choice, noise, rows, selection, targets
+from gozero import fusion
+from gozero.search import backup, choices, move_choice, noise, rows, selection, targets
 from gozero.search import tree as trees
 from gozero.search.game import Evaluate, Evaluation, Game, Trail
 from gozero.search.tree import NO_NODE, ROOT, Tree
@@ -213,24 +214,27 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
     """
     num_levels = -(-(config.path_limit + 1) // _LEVELS_AT_ONCE) * _LEVELS_AT_ONCE
 
-    def levels_down(carry):
-        live, level, node, nodes = carry
-        visited = []
-        for _ in range(_LEVELS_AT_ONCE):
-            visited.append(jnp.where(live, node, NO_NODE))
-            following = rows.read(tree.next, tree.row(node)).astype(jnp.int32)
-            live = live & (following != NO_NODE)
-            node = jnp.where(live, following, node)
-        nodes = lax.dynamic_update_slice(nodes, jnp.stack(visited), (level, jnp.int32(0)))
-        return live, level + _LEVELS_AT_ONCE, node, nodes
+    def descend(following):
+        def levels_down(carry):
+            live, level, node, nodes = carry
+            visited = []
+            for _ in range(_LEVELS_AT_ONCE):
+                visited.append(jnp.where(live, node, NO_NODE))
+                child = rows.read(following, tree.row(node)).astype(jnp.int32)
+                live = live & (child != NO_NODE)
+                node = jnp.where(live, child, node)
+            nodes = lax.dynamic_update_slice(nodes, jnp.stack(visited), (level, jnp.int32(0)))
+            return live, level + _LEVELS_AT_ONCE, node, nodes
 
-    start = (
-        jnp.ones(tree.num_trees, bool),
-        jnp.int32(0),
-        jnp.full(tree.num_trees, ROOT, jnp.int32),
-        jnp.full((num_levels, tree.num_trees), NO_NODE, jnp.int32),
-    )
-    nodes = lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)[-1]
+        start = (
+            jnp.ones(tree.num_trees, bool),
+            jnp.int32(0),
+            jnp.full(tree.num_trees, ROOT, jnp.int32),
+            jnp.full((num_levels, tree.num_trees), NO_NODE, jnp.int32),
+        )
+        return lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)
+
+    nodes = fusion.one_kernel(descend, tree.next)[-1]
     return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
 
@@ -281,7 +285,8 @@ def _grow(
     below = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None] == depth[None]
     nodes = jnp.where(below & grows[None], node[None], path.nodes)
     path = backup.Path(nodes, path.length + grows)
-    grown = backup.back_up(grown, path, value, config.select, salts)
+    grown = backup.back_up(grown, path, value)
+    grown = choices.choose_again(grown, path, config.select, salts)
     return grown, ok & (judged.ok | closed)
 
 

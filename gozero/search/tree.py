@@ -12,6 +12,7 @@ node are for the player to move there.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -52,24 +53,20 @@ class Tree(flax.struct.PyTreeNode):
     closed: jax.Array  # bool[R]: over, or at the depth limit: a descent ends here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
     size: jax.Array  # i32[B]: nodes in use
+    capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
     @property
     def num_trees(self) -> int:
-        return self.size.shape[0]
+        return self.num_rows // self.capacity
 
     @property
     def num_rows(self) -> int:
-        return self.value.shape[0]
-
-    @property
-    def capacity(self) -> int:
-        """N."""
-        return self.num_rows // self.num_trees
+        return self.visits.shape[0]
 
     @property
     def num_actions(self) -> int:
-        return self.prior.shape[1]
+        return self.children.shape[1]
 
     def row(self, node: jax.Array | int) -> jax.Array:
         """i32[B]: the row of one node (i32[B] or a number) in each tree."""
@@ -105,6 +102,7 @@ def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
         closed=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
+        capacity=capacity,
         codec=codec,
     )
 
@@ -120,24 +118,30 @@ def memory_bytes(roots: Any, num_actions: int, capacity: int) -> int:
 
 
 class Entries(NamedTuple):
-    """Some actions of one node of each tree: its first K children, and the best of the rest."""
+    """Some actions of each of M nodes: its first K children, and the best of the rest."""
 
-    edges: Edges  # fields [B, K + 1], value [B]
-    nodes: jax.Array  # i32[B, K + 1]: the child; NO_NODE where there is none, and last
+    edges: Edges  # fields [M, K + 1], value [M]
+    nodes: jax.Array  # i32[M, K + 1]: the child; NO_NODE where there is none, and last
 
 
-def entries(tree: Tree, node: jax.Array, width: int) -> Entries:
-    """What a rule chooses from at nodes i32[B] that have `width` children or fewer.
+def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
+    """What a rule chooses from at some nodes that have `width` children or fewer.
 
     An action that has no child and is not the best of those is not among the entries; nor, with
     a prior of -inf, is an entry that stands for no child.
+
+    Args:
+      tree: the trees.
+      index, node: i32[M]: node `node` of tree `index`.
+      width: K.
     """
-    row = tree.row(node)
+    base = index * tree.capacity
+    row = base + node
     child = rows.read(tree.children, row)[:, :width].astype(jnp.int32)
     # By count, not by what is written there: rows are used again.
     is_child = jnp.arange(width)[None] < rows.read(tree.num_children, row)[:, None]
     child = jnp.where(is_child, child, NO_NODE)
-    child_row = tree.row(0)[:, None] + jnp.maximum(child, ROOT)
+    child_row = base[:, None] + jnp.maximum(child, ROOT)
 
     def with_rest(of_children, of_rest):
         return jnp.concatenate([of_children, of_rest[:, None]], axis=1)
@@ -157,15 +161,22 @@ def entries(tree: Tree, node: jax.Array, width: int) -> Entries:
     return Entries(edges, with_rest(child, none + NO_NODE))
 
 
+def for_entries(tree: Tree) -> Tree:
+    """The trees with nothing but what `entries` reads: a kernel takes no more than it needs."""
+    kept = ("children", "num_children", "untried_prior", "edge_prior", "visits", "value_sum")
+    others = {field.name for field in dataclasses.fields(tree)} - {*kept, "capacity", "codec"}
+    return tree.replace(**dict.fromkeys(others))
+
+
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
     """What is known of every action of one node of each tree (i32[B] or a number): [B, A]."""
     row = tree.row(node)
-    found = entries(tree, row - tree.row(0), tree.num_actions)
+    lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
+    found = entries(tree, lanes, row - tree.row(0), tree.num_actions)
     child_row = tree.row(0)[:, None] + jnp.maximum(found.nodes[:, :-1], ROOT)
     action = rows.read(tree.action, child_row).astype(jnp.int32)
     action = jnp.where(found.nodes[:, :-1] >= 0, action, tree.num_actions)
-    lanes = jnp.arange(tree.num_trees)[:, None]
-    put = lambda blank, x: blank.at[lanes, action].set(x[:, :-1], mode="drop")
+    put = lambda blank, x: blank.at[lanes[:, None], action].set(x[:, :-1], mode="drop")
     blank = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
     return Edges(
         prior=put(rows.read(tree.prior, row), found.edges.prior),

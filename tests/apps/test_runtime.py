@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from gozero import fusion
 from gozero.apps import runtime
-from gozero.go import fusion
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gozero
-from gozero.go import coords, fusion
+from gozero import fusion
+from gozero.go import coords
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 from tests.go.stepping import NO_LIMIT, in_chunks, new_games, stepper
@@ -255,11 +256,6 @@ def test_jit_and_vmap_change_nothing(ko, suicide):
         one = jax.tree.map(lambda x, lane=lane: x[lane], batch)
         jax.tree.map(np.testing.assert_array_equal, one, alone[-1])
         np.testing.assert_array_equal(view["legal"][lane], go.legal_actions(rules, alone[-1]))
-
-
-def test_one_kernel_refuses_a_single_array():
-    with pytest.raises(ValueError, match="single array"):
-        jax.jit(lambda x: fusion.one_kernel(lambda x: x + 1, x))(jnp.zeros(3))
 
 
 def test_a_step_as_one_kernel_is_the_step():

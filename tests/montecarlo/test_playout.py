@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero import fusion
 from gozero.go import bitboard as bb
-from gozero.go import fusion
 from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import playout, policies, whole_board, window

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import backup, move_choice, noise, rows, selection, targets
+from gozero.search import backup, choices, move_choice, noise, rows, selection, targets
 from gozero.search import tree as trees
 from tests.reference import mcts
 
@@ -84,12 +84,17 @@ def test_backup_by_hand():
     )
     rule = lambda edges: edges.q + edges.prior * 1e-4
     salts = jnp.zeros(2, jnp.uint32)
-    done = backup.back_up(tree, path, jnp.array([100, 7]), rule, salts)
+
+    def back_up(value):
+        done = backup.back_up(tree, path, jnp.array([value, 7]))
+        return jax.jit(lambda tree: choices.choose_again(tree, path, rule, salts))(done)
+
+    done = back_up(100)
     assert done.visits.tolist() == [4, 2, 1, 1, 2, 0, 0, 0]
     assert done.value_sum.tolist() == [150, -170, 100, 20, 12, 0, 0, 0]
     # To the root node 1 is worth 170 / 2, node 3 -20, what it has not tried 0.
     assert done.next.tolist()[:2] == [1, 2]
-    against = backup.back_up(tree, path, jnp.array([-100, 7]), rule, salts)
+    against = back_up(-100)
     # Now node 1 is worth -15 and node 3 still -20: the root tries another action.
     assert against.next.tolist()[:2] == [trees.NO_NODE, 2]
 
@@ -110,7 +115,7 @@ def test_entries_by_hand():
         visits=tree.visits.at[:3].set(jnp.array([7, 4, 2])),
         value_sum=tree.value_sum.at[:3].set(trees.VALUE_ONE * jnp.array([1, -2, 1])),
     )
-    found = trees.entries(tree, jnp.array([0]), 3)
+    found = trees.entries(tree, jnp.array([0]), jnp.array([0]), 3)
     assert found.nodes.tolist() == [[1, 2, -1, -1]]
     assert found.edges.visits.tolist() == [[4, 2, 0, 0]]
     assert found.edges.q.tolist() == [[0.5, -0.5, 0, 0]]

@@ -60,6 +60,16 @@ def wall(stage: Callable, always: jax.Array, *args: Any) -> Any:
     return lax.platform_dependent(*args, cpu=walled, default=stage)
 
 
+def once(stage: Callable, *args: Any) -> Any:
+    """``stage(*args)``, on a CPU computed apart from all that needs it: `wall` for a batch.
+
+    Args:
+      stage: any function.
+      args: pytrees of arrays, the batch and all; the first of them decides nothing but `always`.
+    """
+    return wall(stage, always(jax.tree.leaves(args)[0]), *args)
+
+
 def walled(stage: Callable) -> Callable:
     """A stage of one game behind a wall; under ``vmap`` the wall is one for the batch.
 
@@ -96,19 +106,34 @@ def one_kernel(function: Callable, *args: Any) -> Any:
     Args:
       function: any function without sorts that returns two arrays or more. (A lone one XLA
         would split over threads if it is large, and call the kernel wrongly.)
-      args: its arguments.
+      args: its arguments, and none that it does not use. (For such a one XLA may have no buffer
+        when it emits the kernel, and would stop the process.)
 
     Raises:
-      ValueError: it returns a single array.
+      ValueError: it returns a single array, or does not use an argument.
     """
+    function = jax.jit(function)
 
     def whole(*args):
-        out = jax.jit(function)(*args)
+        out = function(*args)
         if len(jax.tree.leaves(out)) < 2:
             raise ValueError("one_kernel: the function returns a single array; return two or more")
+        unused = _unused(function, *args)
+        if unused:
+            raise ValueError(f"one_kernel: the function does not use {', '.join(unused)}")
         return set_xla_metadata(out, **_ONE_KERNEL)  # marks the call
 
     return lax.platform_dependent(*args, cpu=whole, default=function)
+
+
+def _unused(function: Callable, *args: Any) -> list[str]:
+    """The arrays among its arguments that a jitted function does not use, by their places."""
+    traced = function.trace(*args).jaxpr.jaxpr
+    used = {id(x) for equation in traced.eqns for x in equation.invars}
+    used |= {id(x) for x in traced.outvars}
+    places = [f"args{jax.tree_util.keystr(path)}" for path, _ in jax.tree.leaves_with_path(args)]
+    inputs = traced.invars[-len(places) :] if places else []
+    return [place for place, x in zip(places, inputs, strict=True) if id(x) not in used]
 
 
 def cpu_compiler_options() -> dict[str, Any]:

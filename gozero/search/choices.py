@@ -1,0 +1,140 @@
+"""The choice at each node that a value has gone up through.
+
+What a rule chooses at a node changes only then, so the choice is made then and kept; a descent
+follows it. The nodes of all paths are chosen at one by one, as it were: each from its own
+children, of which most nodes have few.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero import fusion
+from gozero.search import rows, selection
+from gozero.search import tree as trees
+from gozero.search.backup import Path
+from gozero.search.tree import NO_NODE, ROOT, Tree
+
+Select = Callable[[selection.Edges], jax.Array]
+
+_FEW, _SOME = 8, 32
+"""Children: a node with more than a few is looked at on its own level, all trees at once."""
+
+
+def choose_again(tree: Tree, path: Path, select: Select, salts: jax.Array) -> Tree:
+    """Choose at every node of the paths but the last, where there is nothing new to choose.
+
+    Args:
+      tree: the trees, with the values backed up.
+      path: the paths.
+      select: the rule.
+      salts: u32[B], one a tree, for ties.
+
+    Returns:
+      The trees with a new `next`.
+    """
+    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
+    leads_on = level < path.length[None]
+    chosen = _choose_among_few(tree, path, select, salts)
+    if tree.num_actions > _FEW:
+        node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
+        num_children = rows.read(tree.num_children, node_rows).astype(jnp.int32)
+        most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
+        chosen = _choose_among_many(tree, path, most, select, salts, chosen)
+    return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
+
+
+def _choose_among_few(tree: Tree, path: Path, select: Select, salts: jax.Array) -> jax.Array:
+    """i32[D + 1, B]: right where a node has a few children at most."""
+    num_slots = path.nodes.size
+    in_chunks = functools.partial(_choose_in_chunks, select)
+
+    def on_cpu(*args):
+        return fusion.one_kernel(functools.partial(in_chunks, tree.num_trees), *args)
+
+    slots, chosen = lax.platform_dependent(
+        trees.for_entries(tree),
+        path,
+        salts,
+        cpu=on_cpu,
+        default=functools.partial(in_chunks, num_slots),
+    )
+    blank = jnp.full(num_slots, NO_NODE, jnp.int32)
+    return blank.at[slots].set(chosen, mode="drop").reshape(path.nodes.shape)
+
+
+def _choose_in_chunks(
+    select: Select, chunk: int, tree: Tree, path: Path, salts: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(slots, chosen), i32[D B] each: the nodes of one path after those of another, no gaps.
+
+    A slot is a place in the flat path; beyond it where there was nothing to choose.
+    """
+    num_levels, num_trees = path.nodes.shape
+    ends = jnp.cumsum(path.length)
+    width = min(_FEW, tree.num_actions)
+
+    def choose_some(i, carry):
+        slots, chosen = carry
+        number = i * chunk + jnp.arange(chunk, dtype=jnp.int32)
+        index = jnp.sum(number[:, None] >= ends[None], axis=1, dtype=jnp.int32)
+        counts = index < num_trees
+        index = jnp.minimum(index, num_trees - 1)
+        level = jnp.where(counts, number - (ends - path.length)[index], 0)
+        node = jnp.maximum(path.nodes[level, index], ROOT)
+        slot = jnp.where(counts, level * num_trees + index, num_levels * num_trees)
+        put = lambda x, some: lax.dynamic_update_slice(x, some, (i * chunk,))
+        return put(slots, slot), put(chosen, _choose(tree, index, node, width, select, salts))
+
+    blank = jnp.full(num_levels * num_trees, num_levels * num_trees, jnp.int32)
+    num_chunks = (ends[-1] + chunk - 1) // chunk
+    return lax.fori_loop(0, num_chunks, choose_some, (blank, blank))
+
+
+def _choose_among_many(
+    tree: Tree, path: Path, most: jax.Array, select: Select, salts: jax.Array, chosen: jax.Array
+) -> jax.Array:
+    """`chosen` put right on the levels, down to the last, whose widest node has more than a few.
+
+    `most`, i32[D + 1], is the number of its children.
+    """
+    everyone = jnp.arange(tree.num_trees, dtype=jnp.int32)
+    widths = [*([_SOME] if tree.num_actions > _SOME else []), tree.num_actions]
+
+    def choose_level(level, chosen):
+        node = jnp.maximum(path.nodes[level], ROOT)
+
+        def choose(width):
+            def twice(tree, node, salts):  # a kernel has two results or more
+                chosen = _choose(tree, everyone, node, width, select, salts)
+                return chosen, chosen + 1
+
+            return fusion.one_kernel(twice, trees.for_entries(tree), node, salts)[0]
+
+        branches = [functools.partial(choose, width) for width in widths]
+        return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))
+
+    level = jnp.arange(most.shape[0], dtype=jnp.int32)
+    num_levels = jnp.max(jnp.where(most > _FEW, level + 1, 0))
+    return lax.fori_loop(0, num_levels, choose_level, chosen)
+
+
+def _choose(
+    tree: Tree,
+    index: jax.Array,
+    node: jax.Array,
+    width: int,
+    select: Select,
+    salts: jax.Array,
+) -> jax.Array:
+    """i32[M]: the child that the rule chooses, or NO_NODE for the best untried action."""
+    found = trees.entries(tree, index, node, width)
+    scores = jax.vmap(select)(found.edges)
+    priority = jax.vmap(selection.tie_break)(rows.read(salts, index), node, found.nodes)
+    entry = jax.vmap(selection.choose)(scores, priority)
+    return jnp.take_along_axis(found.nodes, entry[:, None], axis=1)[:, 0]
