@@ -19,7 +19,7 @@ from gozero.search.selection import Edges, Puct
 
 NAMES = ("network", "playout")
 
-PLAYOUT_RULE = Puct(c_puct=3.0, fpu_reduction=0.0)
+PLAYOUT_RULE = Puct(c_puct=3.0, first_play="parent")
 """With a uniform prior over 82 actions the paper's 1.5 hardly looks beyond the first good one,
 and a player ahead would never try a second if the untried counted as even."""
 

@@ -26,7 +26,9 @@ _FEW, _SOME = 8, 32
 """Children: a node with more than a few is looked at on its own level, all trees at once."""
 
 
-def choose_again(tree: Tree, path: Path, select: Select, salts: jax.Array) -> Tree:
+def choose_again(
+    tree: Tree, path: Path, select: Select, salts: jax.Array, root_select: Select | None = None
+) -> Tree:
     """Choose at every node of the paths but the last, where there is nothing new to choose.
 
     Args:
@@ -34,6 +36,7 @@ def choose_again(tree: Tree, path: Path, select: Select, salts: jax.Array) -> Tr
       path: the paths.
       select: the rule.
       salts: u32[B], one a tree, for ties.
+      root_select: the root's rule; None if it is the same.
 
     Returns:
       The trees with a new `next`.
@@ -45,7 +48,11 @@ def choose_again(tree: Tree, path: Path, select: Select, salts: jax.Array) -> Tr
         node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
         num_children = rows.read(tree.num_children, node_rows).astype(jnp.int32)
         most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
-        chosen = _choose_among_many(tree, path, most, select, salts, chosen)
+        levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
+        chosen = _choose_by_level(tree, path, levels, most, select, salts, chosen)
+    if root_select is not None:
+        one, most = jnp.int32(1), jnp.full(path.nodes.shape[0], tree.num_actions)
+        chosen = _choose_by_level(tree, path, one, most, root_select, salts, chosen)
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 
@@ -96,12 +103,18 @@ def _choose_in_chunks(
     return lax.fori_loop(0, num_chunks, choose_some, (blank, blank))
 
 
-def _choose_among_many(
-    tree: Tree, path: Path, most: jax.Array, select: Select, salts: jax.Array, chosen: jax.Array
+def _choose_by_level(
+    tree: Tree,
+    path: Path,
+    num_levels: jax.Array,
+    most: jax.Array,
+    select: Select,
+    salts: jax.Array,
+    chosen: jax.Array,
 ) -> jax.Array:
-    """`chosen` put right on the levels, down to the last, whose widest node has more than a few.
+    """`chosen` put right on the first i32[] levels, whose widest nodes have `most` children.
 
-    `most`, i32[D + 1], is the number of its children.
+    `most` is i32[D + 1]. Trip bound: D.
     """
     everyone = jnp.arange(tree.num_trees, dtype=jnp.int32)
     widths = [*([_SOME] if tree.num_actions > _SOME else []), tree.num_actions]
@@ -119,8 +132,6 @@ def _choose_among_many(
         branches = [functools.partial(choose, width) for width in widths]
         return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))
 
-    level = jnp.arange(most.shape[0], dtype=jnp.int32)
-    num_levels = jnp.max(jnp.where(most > _FEW, level + 1, 0))
     return lax.fori_loop(0, num_levels, choose_level, chosen)
 
 

@@ -25,6 +25,22 @@ def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:
     return jax.nn.softmax(jnp.where(legal, log_gamma, -jnp.inf))
 
 
+def soften(prior: jax.Array, temperature: float) -> jax.Array:
+    """P^(1 / temperature), made to sum to 1: above 1 the priors come closer to each other.
+
+    Wu (2019) softens the root's priors by 1.03 or more before the noise is added.
+
+    Args:
+      prior: f32[A]; -inf where illegal, and so it stays.
+      temperature: above 0.
+    """
+    chex.assert_rank(prior, 1)
+    legal = prior >= 0
+    logits = jnp.where(prior > 0, jnp.log(jnp.maximum(prior, 1e-38)), -jnp.inf)
+    softened = jax.nn.softmax(logits / temperature)
+    return jnp.where(legal, jnp.where(jnp.any(prior > 0), softened, prior), -jnp.inf)
+
+
 def add_dirichlet(key: jax.Array, prior: jax.Array, alpha: float, fraction: float) -> jax.Array:
     """P <- (1 - fraction) P + fraction noise, Silver et al. (2017), Methods.
 

@@ -38,7 +38,9 @@ class SearchConfig:
       num_simulations: leaves visited by each tree, the root's evaluation not counted.
       capacity: nodes a tree has room for; None for num_simulations + 1, the least it needs.
       max_depth: a node this deep is evaluated, not expanded.
-      select: the selection rule, ``selection.Edges -> f32[A]``.
+      select: the selection rule, ``selection.Edges -> f32[K]``.
+      root_select: the root's, if it is another; it tries actions in the order of `select`.
+      root_temperature: softens the root's priors, before the noise; see `noise.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration.
       temperature: of the action drawn from the visits; 0 for the most visited.
@@ -51,6 +53,8 @@ class SearchConfig:
     capacity: int | None = None
     max_depth: int = 64
     select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
+    root_select: Callable[[selection.Edges], jax.Array] | None = None
+    root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
     dirichlet_alpha: float = 0.03
     temperature: float = 0.0
@@ -71,6 +75,8 @@ class SearchConfig:
             )
         if self.max_depth < 1:
             raise ValueError(f"max_depth: {self.max_depth} is not at least 1")
+        if not self.root_temperature > 0:
+            raise ValueError(f"root_temperature: {self.root_temperature} is not above 0")
         if not 0 <= self.dirichlet_fraction <= 1:
             raise ValueError(f"dirichlet_fraction: {self.dirichlet_fraction} is not from 0 to 1")
         if not self.dirichlet_alpha > 0:
@@ -170,13 +176,15 @@ def _plant(
     trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
     judged = _judge(game, evaluate, params, key, contexts, roots, trail)
     prior = judged.prior
+    if config.root_temperature != 1:
+        prior = jax.vmap(noise.soften, in_axes=(0, None))(prior, config.root_temperature)
     if config.dirichlet_fraction > 0:
         keys = jax.random.split(noise_key, num_trees)
         prior = jax.vmap(noise.add_dirichlet, in_axes=(0, 0, None, None))(
             keys, prior, config.dirichlet_alpha, config.dirichlet_fraction
         )
     row = tree.row(ROOT)
-    untried = _best_prior(prior, salts, jnp.full(num_trees, ROOT))
+    untried = _best_untried(config, prior, salts, jnp.full(num_trees, ROOT))
     tree = tree.replace(
         prior=rows.write(tree.prior, row, prior),
         untried=rows.write(tree.untried, row, untried.action),
@@ -196,11 +204,16 @@ class _Untried(NamedTuple):
     prior: jax.Array  # f32[B]
 
 
-def _best_prior(prior: jax.Array, salts: jax.Array, nodes: jax.Array) -> _Untried:
-    """The action with the highest prior f32[B, A], at random among equals."""
+def _best_untried(
+    config: SearchConfig, prior: jax.Array, salts: jax.Array, nodes: jax.Array
+) -> _Untried:
+    """Of actions with the priors f32[B, A] the rule's first, at random among equals."""
+    rank = jax.vmap(lambda prior: selection.rank_untried(config.select, prior))(prior)
     actions = jnp.arange(prior.shape[1])
     priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salts, nodes, actions)
-    return _Untried(jax.vmap(selection.choose)(prior, priority), jnp.max(prior, axis=1))
+    action = jax.vmap(selection.choose)(rank, priority)
+    is_it = actions[None] == action[:, None]
+    return _Untried(action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1))
 
 
 _LEVELS_AT_ONCE = 4
@@ -265,7 +278,7 @@ def _grow(
     left = jnp.where(is_tried, -jnp.inf, prior_there)
     both = jnp.concatenate([left, judged.prior])
     both_rows = jnp.concatenate([parent_row, row])
-    untried = _best_prior(both, jnp.tile(salts, 2), jnp.concatenate([leaf, node]))
+    untried = _best_untried(config, both, jnp.tile(salts, 2), jnp.concatenate([leaf, node]))
     value = jnp.where(grows, judged.value, rows.read(tree.value, leaf_row))
     num_children = rows.read(tree.num_children, leaf_row).astype(jnp.int32)
     depth = path.length + 1
@@ -286,7 +299,7 @@ def _grow(
     nodes = jnp.where(below & grows[None], node[None], path.nodes)
     path = backup.Path(nodes, path.length + grows)
     grown = backup.back_up(grown, path, value)
-    grown = choices.choose_again(grown, path, config.select, salts)
+    grown = choices.choose_again(grown, path, config.select, salts, config.root_select)
     return grown, ok & (judged.ok | closed)
 
 

@@ -1,13 +1,16 @@
 """Scores of one node's actions, and the choice among them.
 
-A selection rule is a hashable callable ``Edges -> f32[A]``; a higher score is better. Rules
+A selection rule is a hashable callable ``Edges -> f32[K]``; a higher score is better. Rules
 are passed in the search's configuration, and a frozen dataclass makes one with parameters.
+Of the actions of a node that have not been visited the rule sees the best one only: the one with
+the highest prior, unless the rule has a method ``rank_untried(prior f32[A]) -> f32[A]``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
 
 import chex
 import jax
@@ -34,43 +37,159 @@ class Edges(NamedTuple):
         return self.prior >= 0
 
 
-def puct(edges: Edges, c_puct: float, fpu_reduction: float | None = None) -> jax.Array:
+FirstPlay = Literal["zero", "parent", "loss"]
+
+
+def puct(
+    edges: Edges,
+    c_puct: float,
+    c_base: float | None = None,
+    first_play: FirstPlay = "zero",
+    reduction: float = 0.0,
+) -> jax.Array:
     """Q + U, the rule of AlphaGo Zero.
 
-    Silver et al. (2017), Methods: U = c_puct P sqrt(1 + sum N) / (1 + N). The 1 under the
-    root lets the priors decide the first visit. Illegal actions get -inf.
+    Silver et al. (2017), Methods: U = c P sqrt(1 + sum N) / (1 + N). The 1 under the root lets
+    the priors decide the first visit. Illegal actions get -inf.
 
     Args:
       edges: the node's actions.
-      c_puct: the weight of the prior.
-      fpu_reduction: first-play urgency. None: an action not visited has Q = 0, as in the
-        paper. A number r: it has V - r sqrt(sum of P over the visited), as in KataGo (Wu
-        2019), so that a player ahead or behind still compares like with like.
+      c_puct: c, the weight of the prior.
+      c_base: lets c grow: c = c_puct + log((1 + sum N + c_base) / c_base). AlphaZero (Silver et
+        al. 2018, supplement) has 1.25 and 19,652. None: c is constant.
+      first_play: Q of an action not visited. "zero", as in the paper; "parent": V - reduction
+        sqrt(sum of P over the visited), as in KataGo (Wu 2019), so that a player ahead or behind
+        still compares like with like; "loss": -1.
+      reduction: of "parent".
 
     Returns:
-      f32[A].
+      f32[K].
     """
     chex.assert_equal_shape([edges.prior, edges.visits, edges.q])
     visited = edges.visits > 0
-    q = edges.q
-    if fpu_reduction is not None:
+    q = jnp.where(visited, edges.q, 0.0)
+    if first_play == "parent":
         visited_prior = jnp.sum(jnp.where(visited, edges.prior, 0.0))
-        q = jnp.where(visited, q, edges.value - fpu_reduction * jnp.sqrt(visited_prior))
+        q = jnp.where(visited, q, edges.value - reduction * jnp.sqrt(visited_prior))
+    elif first_play == "loss":
+        q = jnp.where(visited, q, -1.0)
     total = jnp.sum(edges.visits).astype(jnp.float32)
-    exploration = c_puct * jnp.sqrt(1.0 + total)
+    growth = 0.0 if c_base is None else jnp.log((1.0 + total + c_base) / c_base)
+    exploration = (c_puct + growth) * jnp.sqrt(1.0 + total)
     score = q + exploration * edges.prior / (1.0 + edges.visits.astype(jnp.float32))
     return jnp.where(edges.legal, score, -jnp.inf)
 
 
 @dataclasses.dataclass(frozen=True)
 class Puct:
-    """`puct` as a selection rule."""
+    """`puct` as a selection rule.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
 
     c_puct: float = 1.5
-    fpu_reduction: float | None = None
+    c_base: float | None = None
+    first_play: FirstPlay = "zero"
+    reduction: float = 0.0
+
+    def __post_init__(self):
+        if not self.c_puct >= 0:
+            raise ValueError(f"c_puct: {self.c_puct} is not at least 0")
+        if self.c_base is not None and not self.c_base > 0:
+            raise ValueError(f"c_base: {self.c_base} is not above 0; None keeps c constant")
+        if self.first_play not in get_args(FirstPlay):
+            allowed = ", ".join(get_args(FirstPlay))
+            raise ValueError(f"first_play: {self.first_play!r} is not one of {allowed}")
+        if self.reduction and self.first_play != "parent":
+            raise ValueError('reduction: of no meaning without first_play="parent"')
 
     def __call__(self, edges: Edges) -> jax.Array:
-        return puct(edges, self.c_puct, self.fpu_reduction)
+        return puct(edges, self.c_puct, self.c_base, self.first_play, self.reduction)
+
+
+def ucb1(edges: Edges, c: float) -> jax.Array:
+    """The mean and a bonus for what has been tried little; what has not been tried comes first.
+
+    Gelly & Silver (2011), Eq. 7-8, after Auer et al. (2002): Q + c sqrt(log sum N / N), where Q
+    is a probability of winning, (1 + q) / 2. With c = 0 the search is greedy.
+
+    Args:
+      edges: the node's actions; priors say no more than what is legal.
+      c: the weight of the bonus.
+
+    Returns:
+      f32[K]: +inf for actions without visits, -inf for illegal ones.
+    """
+    chex.assert_equal_shape([edges.prior, edges.visits, edges.q])
+    total = jnp.sum(edges.visits).astype(jnp.float32)
+    visits = jnp.maximum(edges.visits, 1).astype(jnp.float32)
+    bonus = c * jnp.sqrt(jnp.log(jnp.maximum(total, 1.0)) / visits)
+    score = jnp.where(edges.visits > 0, (1.0 + edges.q) / 2 + bonus, jnp.inf)
+    return jnp.where(edges.legal, score, -jnp.inf)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ucb1:
+    """`ucb1` as a selection rule; untried actions come in random order.
+
+    Raises:
+      ValueError: a c that is negative.
+    """
+
+    c: float
+
+    def __post_init__(self):
+        if not self.c >= 0:
+            raise ValueError(f"c: {self.c} is not at least 0")
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        return ucb1(edges, self.c)
+
+    def rank_untried(self, prior: jax.Array) -> jax.Array:
+        """f32[A]: all legal actions alike."""
+        return jnp.where(prior >= 0, 0.0, -jnp.inf)
+
+
+def num_forced(edges: Edges, k: float) -> jax.Array:
+    """f32[K]: the visits that a root's visited actions are to have, sqrt(k P sum N).
+
+    Wu (2019), section 3.2, with k = 2.
+    """
+    total = jnp.sum(edges.visits).astype(jnp.float32)
+    wanted = jnp.sqrt(k * jnp.maximum(edges.prior, 0.0) * total)
+    return jnp.where(edges.visits > 0, wanted, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ForcedPlayouts:
+    """A root's rule: actions that have been visited are visited `num_forced` times, then `rule`.
+
+    Noise then shows what an action is worth, and `targets.pruned_visits` takes the forced visits
+    out of the policy target again. Wu (2019), section 3.2.
+
+    Raises:
+      ValueError: a k that is not above 0.
+    """
+
+    rule: Puct = Puct()
+    k: float = 2.0
+
+    def __post_init__(self):
+        if not self.k > 0:
+            raise ValueError(f"k: {self.k} is not above 0")
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        forced = edges.visits.astype(jnp.float32) < num_forced(edges, self.k)
+        return jnp.where(forced, jnp.inf, self.rule(edges))
+
+
+def rank_untried(rule: Callable, prior: jax.Array) -> jax.Array:
+    """f32[A]: the order in which a rule tries actions, best first; -inf where illegal.
+
+    By their priors f32[A], or as the rule's own `rank_untried` says.
+    """
+    return rule.rank_untried(prior) if hasattr(rule, "rank_untried") else prior
 
 
 def choose(scores: jax.Array, priority: jax.Array) -> jax.Array:

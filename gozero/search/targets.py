@@ -6,6 +6,38 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from gozero.search.selection import Edges, ForcedPlayouts, num_forced
+
+
+def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
+    """A root's visits without those that were only forced.
+
+    Wu (2019), section 3.2: of each action but the most visited one, up to `num_forced` visits go
+    as long as the rule would still not prefer it to that one; a single visit left goes too.
+
+    Args:
+      edges: the root's actions, with the statistics of the finished search; its values of the
+        actions without visits do not matter.
+      rule: the root's rule.
+
+    Returns:
+      i32[A].
+    """
+    visits, puct = edges.visits, rule.rule
+    best = jnp.argmax(visits)
+    total = jnp.sum(visits).astype(jnp.float32)
+    bar = puct(edges)[best]
+    growth = 0.0 if puct.c_base is None else jnp.log((1.0 + total + puct.c_base) / puct.c_base)
+    weight = (puct.c_puct + growth) * jnp.sqrt(1.0 + total) * jnp.maximum(edges.prior, 0.0)
+    # Q + weight / (1 + n) < bar from the first n above this on; never, if Q alone reaches it.
+    margin = bar - edges.q
+    needed = jnp.floor(weight / jnp.where(margin > 0, margin, 1.0) - 1.0) + 1.0
+    needed = jnp.where(margin > 0, jnp.maximum(needed, 0.0), jnp.inf)
+    unforced = visits.astype(jnp.float32) - jnp.floor(num_forced(edges, rule.k))
+    left = jnp.minimum(visits.astype(jnp.float32), jnp.maximum(unforced, needed))
+    left = jnp.where(left <= 1, 0.0, left).astype(jnp.int32)
+    return jnp.where(jnp.arange(visits.shape[0]) == best, visits, left)
+
 
 def visit_policy(visits: jax.Array, prior: jax.Array) -> jax.Array:
     """The share of each action in the root's visits: pi = N / sum N.

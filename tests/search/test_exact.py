@@ -18,6 +18,7 @@ from gozero.search.selection import Puct
 from tests.go.stepping import new_games, stepper
 from tests.reference import mcts
 from tests.reference.go import BLACK, ReferenceGame
+from tests.search.comparing import compare_trees
 from tests.search.judges import hash_evaluate, observe_position
 
 C_PUCT = 1.5
@@ -44,7 +45,7 @@ class PlainGo:
         over = game.passes >= 2 or game.moves >= self.rules.move_limit
         legal = np.array(game.legal())
         legal[:-1] &= not over
-        evaluation = self.evaluate(jnp.array([self._observe(state)], jnp.uint32))
+        evaluation = self.evaluate(np.array([self._observe(state)], np.uint32))
         prior = np.asarray(self.prior(legal[None], evaluation))[0]
         exact = float(np.sign(game.area() - self.komi)) * game.to_play
         return prior, exact if over else float(evaluation.value[0]), over
@@ -80,7 +81,6 @@ def random_start(rules, komi, num_games, num_moves, seed):
 
 CASES = {
     # size, ko, games, simulations, max depth, move limit, first moves, prior spread, value scale
-    "first-play urgency of the parent": (3, "positional", 6, 150, 64, None, 4, 1.0, 0.8),
     "terminals and superko on 2x2": (2, "positional", 12, 200, 30, None, 1, 1.0, 0.1),
     "superko on 3x3": (3, "positional", 12, 200, 64, None, 3, 1.0, 0.3),
     "simple ko on 3x3": (3, "simple", 12, 200, 64, None, 3, 1.0, 1.0),
@@ -97,8 +97,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
     komi, seed = 0.5 if size < 5 else 7.0, len(case)
     evaluate = hash_evaluate(rules.num_actions, spread, scale)
     states, games = random_start(rules, komi, num_games, first_moves, seed)
-    parent_fpu = case.startswith("first-play")
-    rule = Puct(C_PUCT, fpu_reduction=0.0 if parent_fpu else None)
+    rule = Puct(C_PUCT)
     config = SearchConfig(num_simulations=sims, max_depth=max_depth, select=rule)
     game = go_game(rules, observe_position)
     key = jax.random.key(seed)
@@ -115,11 +114,10 @@ def test_equal_to_the_plain_search_at_every_node(case):
             plain.judge,
             sims,
             max_depth,
-            C_PUCT,
+            mcts.Puct(C_PUCT),
             int(salts[b]),
-            parent_fpu,
         )
-        _compare(result.tree, b, nodes)
+        compare_trees(result.tree, b, nodes, sims)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
         mean = (nodes[0].value + nodes[0].value_sum.sum()) / mcts.ONE / (1 + sims)
         assert float(result.value[b]) == pytest.approx(mean, abs=1e-5)
@@ -138,29 +136,3 @@ def test_priors_are_the_softmax_over_the_legal_actions():
     expected = np.where(legal, weights / weights.sum(axis=1, keepdims=True), -np.inf)
     np.testing.assert_allclose(prior, expected, rtol=1e-5)
     assert bool(ok.all())
-
-
-def _compare(tree, b, nodes):
-    rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
-    assert int(tree.size[b]) == len(nodes)
-    value_sums = [n.value + n.value_sum.sum() for n in nodes]
-    visits = [1 + n.visits.sum() for n in nodes]
-    for node in nodes:
-        for action, child in node.children.items():
-            # A closed node goes up as often as it is visited.
-            visits[child.index] = node.visits[action]
-            value_sums[child.index] = -node.value_sum[action]
-    np.testing.assert_array_equal(tree.visits[rows], visits)
-    np.testing.assert_array_equal(tree.value_sum[rows], value_sums)
-    np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])
-    np.testing.assert_array_equal(tree.closed[rows], [n.closed for n in nodes])
-    children, action = np.asarray(tree.children[rows]), np.asarray(tree.action[rows])
-    num_children = np.asarray(tree.num_children[rows])
-    for i, node in enumerate(nodes):
-        found = children[i, : num_children[i]]
-        assert {action[c]: c for c in found} == {a: n.index for a, n in node.children.items()}
-        left = np.where(node.visits > 0, -np.inf, node.prior)
-        np.testing.assert_array_equal(tree.prior[rows][i], left)
-        np.testing.assert_array_equal(
-            tree.edge_prior[rows][found], node.prior[list(node.children)].astype(np.float32)
-        )

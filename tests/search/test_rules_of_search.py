@@ -26,9 +26,83 @@ def test_puct_by_hand():
     np.testing.assert_allclose(scores, [0.95, 1.8, -0.2, -INF], rtol=1e-6)
     np.testing.assert_array_equal(selection.Puct(2.0)(edges), scores)
     assert selection.puct(edges, 0.0)[3] == -INF
-    # Not visited: V - r sqrt(.5 + .2) instead of 0.
-    reduced = selection.puct(edges, 2.0, fpu_reduction=0.25)
+    # Not visited: V - r sqrt(.5 + .2) instead of 0; or a loss.
+    reduced = selection.puct(edges, 2.0, first_play="parent", reduction=0.25)
     np.testing.assert_allclose(reduced, [0.95, 1.7 - 0.25 * 0.7**0.5, -0.2, -INF], rtol=1e-6)
+    lost = selection.puct(edges, 2.0, first_play="loss")
+    np.testing.assert_allclose(lost, [0.95, 0.8, -0.2, -INF], rtol=1e-6)
+    # c = 1 + log((1 + 8 + 3) / 3) = 1 + 2 log 2
+    growing = selection.puct(edges, 1.0, c_base=3.0)
+    c = 1 + 2 * np.log(2)
+    expected = [0.2 + 3 * c * 0.5 / 4, 3 * c * 0.3, -0.4 + 3 * c * 0.2 / 6, -INF]
+    np.testing.assert_allclose(growing, expected, rtol=1e-6)
+
+
+def test_ucb1_by_hand():
+    edges = selection.Edges(
+        prior=jnp.array([0.5, 0.3, 0.2, -INF]),
+        visits=jnp.array([3, 0, 5, 0]),
+        q=jnp.array([0.2, 0.0, -0.4, 0.0]),
+        value=jnp.float32(-0.1),
+    )
+    bonus = lambda n: 1.5 * np.sqrt(np.log(8) / n)
+    scores = selection.Ucb1(1.5)(edges)
+    np.testing.assert_allclose(scores, [0.6 + bonus(3), INF, 0.3 + bonus(5), -INF], rtol=1e-6)
+    assert selection.rank_untried(selection.Ucb1(1.5), edges.prior).tolist() == [0, 0, 0, -INF]
+    np.testing.assert_array_equal(
+        selection.rank_untried(selection.Puct(), edges.prior), edges.prior
+    )
+    # The first visit of all: log 0 is not asked for.
+    blank = edges._replace(visits=jnp.zeros(4, jnp.int32))
+    assert selection.ucb1(blank, 1.0).tolist() == [INF, INF, INF, -INF]
+
+
+def test_forced_playouts_by_hand():
+    edges = selection.Edges(
+        prior=jnp.array([0.5, 0.36, 0.045, 0.095, -INF]),
+        visits=jnp.array([30, 10, 6, 4, 0]),
+        q=jnp.array([0.3, 0.1, -0.9, 0.29, 0.0]),
+        value=jnp.float32(0.0),
+    )
+    # sqrt(2 P 50): 7.07, 6, 2.12, 3.08.
+    rule = selection.ForcedPlayouts(selection.Puct(1.0), k=2.0)
+    wanted = selection.num_forced(edges, 2.0)
+    np.testing.assert_allclose(wanted, np.sqrt([50, 36, 4.5, 9.5, 0]), rtol=1e-6)
+    assert not np.isposinf(rule(edges)).any()
+    fewer = edges._replace(visits=jnp.array([38, 5, 6, 1, 0]))
+    assert np.isposinf(rule(fewer)).tolist() == [False, True, False, True, False]
+    # The bar is .3 + sqrt(51) / 2 / 31 = .41518. To stay below it with n visits needs
+    #   action 1: .1 + 2.5709 / (1 + n), n > 7.16: 8 of 10 (6 of them forced)
+    #   action 2: -.9 + .32136 / (1 + n), none: 6 - 2 forced = 4
+    #   action 3: .29 + .67843 / (1 + n), n > 4.4: all 4.
+    assert targets.pruned_visits(edges, rule).tolist() == [30, 8, 4, 4, 0]
+    # One visit that is left goes as well; the best action's own visits stay.
+    few = edges._replace(visits=jnp.array([30, 10, 2, 1, 0]))
+    assert targets.pruned_visits(few, rule)[2] == 0
+    assert targets.pruned_visits(few, rule)[0] == 30
+
+
+def test_softened_priors():
+    prior = jnp.array([0.64, 0.36, 0.0, -INF])
+    softened = noise.soften(prior, 2.0)
+    np.testing.assert_allclose(softened, [0.8 / 1.4, 0.6 / 1.4, 0.0, -INF], rtol=1e-6)
+    np.testing.assert_allclose(noise.soften(prior, 1.0), prior, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "value"),
+    [
+        (selection.Puct, "c_puct", -1.0),
+        (selection.Puct, "c_base", 0.0),
+        (selection.Puct, "first_play", "win"),
+        (selection.Puct, "reduction", 0.2),
+        (selection.Ucb1, "c", -0.1),
+        (selection.ForcedPlayouts, "k", 0.0),
+    ],
+)
+def test_bad_rules(rule, field, value):
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        rule(**{field: value})
 
 
 def test_puct_first_visit_follows_the_prior():

@@ -90,6 +90,22 @@ def test_root_noise_changes_root_priors_only():
     assert set(np.asarray(edges(plain, 0).prior)[2].tolist()) == {np.float32(1 / 9)}
 
 
+def test_the_roots_priors_are_softened_and_no_others():
+    def lean(params, rng, observations):
+        evaluation = tictactoe.even(params, rng, observations)
+        return evaluation._replace(prior_logits=evaluation.prior_logits + jnp.arange(9)[None] / 3)
+
+    run = searcher(SearchConfig(num_simulations=4, root_temperature=3.0), lean)
+    tree = run(POSITIONS, jax.random.key(0)).tree
+    prior = trees.all_edges(tree, 0).prior[2]
+    np.testing.assert_allclose(prior, jax.nn.softmax(jnp.arange(9) / 9), rtol=1e-5)
+    below = np.asarray(trees.all_edges(tree, 1).prior[2])
+    expected = np.where(below >= 0, np.exp(np.arange(9) / 3), 0)
+    np.testing.assert_allclose(
+        below[below >= 0], (expected / expected.sum())[below >= 0], rtol=1e-5
+    )
+
+
 def test_temperature_draws_in_proportion_to_visits():
     warm = SearchConfig(num_simulations=30, temperature=1.0)
     drawn = {int(searched(warm, seed).action[2]) for seed in range(10)}
@@ -147,6 +163,7 @@ def test_the_package_runs_a_search():
         ("num_simulations", 0),
         ("capacity", 64),
         ("max_depth", 0),
+        ("root_temperature", 0.0),
         ("dirichlet_fraction", 1.5),
         ("dirichlet_alpha", 0.0),
         ("temperature", -1.0),

@@ -1,0 +1,75 @@
+"""A game made of hashes, for the batched search and for the plain one: cheap, and no game at all.
+
+A position is a number; an action makes another of it. A third of the actions is illegal, one
+position in eight is the end, and values are random.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import gozero.search.search as lockstep
+from gozero.hashing import mix
+from gozero.search.game import Game
+from tests.reference import mcts
+
+NUM_ACTIONS = 12
+_ACTIONS = np.arange(NUM_ACTIONS, dtype=np.uint32)
+
+
+class Position(NamedTuple):
+    code: jax.Array  # u32[]
+
+
+def play(position: Position, action: jax.Array) -> Position:
+    return Position(mix(position.code * np.uint32(31) + action.astype(jnp.uint32)))
+
+
+def legal(context, position: Position, trail) -> jax.Array:
+    del context, trail
+    return (mix(position.code ^ (_ACTIONS + np.uint32(77))) % 3 != 0) | (_ACTIONS == 0)
+
+
+def result(context, position: Position):
+    del context
+    over = (position.code >> np.uint32(5)) % 8 == 0
+    return over, jnp.where((position.code & 1) == 0, 1.0, -1.0)
+
+
+def key(position: Position) -> jax.Array:
+    return jnp.stack([position.code, position.code])
+
+
+def observe(context, position: Position, trail) -> jax.Array:
+    del context, trail
+    return position.code
+
+
+GAME = Game(NUM_ACTIONS, play, key, legal, result, observe)
+
+
+class Plain:
+    """The same game on Python's integers; judged as the library judges, bit for bit."""
+
+    def __init__(self, evaluate):
+        self.judged = jax.jit(lambda codes, legal: self._judged(evaluate, codes, legal))
+
+    @staticmethod
+    def _judged(evaluate, codes, legal):
+        evaluation = evaluate(None, None, codes)
+        return jax.vmap(lockstep._checked)(legal, evaluation)[:2]
+
+    def play(self, code: int, action: int) -> int:
+        return mcts.mix((code * 31 + action) & 0xFFFFFFFF)
+
+    def judge(self, code: int):
+        """(prior f32[A], value, over) of a position."""
+        legal = [a == 0 or mcts.mix(code ^ (a + 77)) % 3 != 0 for a in range(NUM_ACTIONS)]
+        prior, value = self.judged(np.array([code], np.uint32), np.array([legal]))
+        over = (code >> 5) % 8 == 0
+        exact = 1.0 if code % 2 == 0 else -1.0
+        return np.asarray(prior)[0], exact if over else float(value[0]), over
