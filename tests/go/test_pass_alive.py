@@ -72,7 +72,7 @@ def test_golden_boards(name):
     check(5, [parse(drawn)])
 
 
-@pytest.mark.parametrize(("size", "count"), [(2, 30), (5, 300), (9, 150), (13, 45), (19, 30)])
+@pytest.mark.parametrize(("size", "count"), [(2, 30), (5, 300), (9, 150), (13, 45), (19, 10)])
 def test_random_boards(size, count):
     assert check(size, random_boards(size, count, seed=size)) > 0 or size == 2
 

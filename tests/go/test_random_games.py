@@ -28,7 +28,7 @@ QUICK = [
     (9, "positional", False, 10, 220),
     (13, "simple", False, 3, 300),
     (19, "positional", False, 2, 260),
-    (25, "situational", False, 1, 30),
+    pytest.param(25, "situational", False, 1, 30, marks=pytest.mark.slow),
 ]
 
 

@@ -95,7 +95,9 @@ def check_against_reference(games: list[ReferenceGame], seed: int, form=None):
     return result
 
 
-@pytest.mark.parametrize(("size", "count"), [(2, 40), (5, 16), (9, 6), (16, 3)])
+@pytest.mark.parametrize(
+    ("size", "count"), [(2, 40), (5, 16), (9, 6), pytest.param(16, 3, marks=pytest.mark.slow)]
+)
 def test_every_move_of_a_playout_is_the_references(size, count):
     empty = [ReferenceGame(size, ko="simple") for _ in range(count // 2)]
     games = empty + random_games(size, count - len(empty), seed=size)
@@ -205,7 +207,7 @@ def test_both_forms_play_the_same_games_at_all_sizes(size):
     check_forms_agree(size, 400)
 
 
-@pytest.mark.parametrize("size", [5, 16])
+@pytest.mark.parametrize("size", [5, pytest.param(16, marks=pytest.mark.slow)])
 def test_a_truncated_playout_stops_at_its_cap_and_is_scored_as_it_stands(size):
     rules, key = go.Rules(size), jax.random.key(1)
     positions = positions_of([game_of(SETTLED)] * 2 if size == 5 else random_games(size, 4, 1))

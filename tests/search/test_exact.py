@@ -84,7 +84,6 @@ CASES = {
     "terminals and superko on 2x2": (2, "positional", 12, 200, 30, None, 1, 1.0, 0.1),
     "superko on 3x3": (3, "positional", 12, 200, 64, None, 3, 1.0, 0.3),
     "simple ko on 3x3": (3, "simple", 12, 200, 64, None, 3, 1.0, 1.0),
-    "a depth limit that binds": (3, "positional", 6, 150, 3, None, 2, 2.0, 0.1),
     "a move limit that binds": (5, "positional", 6, 120, 10, 16, 12, 2.0, 0.1),
     "deep and narrow on 9x9": (9, "positional", 3, 80, 64, None, 20, 6.0, 0.1),
 }

@@ -26,6 +26,7 @@ RULES = {
     ),
     "first play a loss": (Puct(1.5, first_play="loss"), mcts.Puct(1.5, first_play="loss")),
     "forced playouts": (Puct(1.0), mcts.Puct(1.0)),
+    "a depth limit that binds": (Puct(1.0), mcts.Puct(1.0)),
     "ucb1": (Ucb1(0.7), mcts.Ucb1(0.7)),
     "greedy": (Ucb1(0.0), mcts.Ucb1(0.0)),
 }
@@ -38,8 +39,9 @@ def test_equal_to_the_plain_search_at_every_node(name):
     root_rule = plain_root_rule = None
     if name == "forced playouts":
         root_rule, plain_root_rule = ForcedPlayouts(rule, 3.0), mcts.Forced(plain_rule, 3.0)
+    max_depth = 3 if name.startswith("a depth limit") else MAX_DEPTH
     config = SearchConfig(
-        num_simulations=SIMULATIONS, max_depth=MAX_DEPTH, select=rule, root_select=root_rule
+        num_simulations=SIMULATIONS, max_depth=max_depth, select=rule, root_select=root_rule
     )
     key = jax.random.key(len(name))
 
@@ -59,7 +61,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
             plain.play,
             plain.judge,
             SIMULATIONS,
-            MAX_DEPTH,
+            max_depth,
             plain_rule,
             int(salts[b]),
             plain_root_rule,

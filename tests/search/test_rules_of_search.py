@@ -159,9 +159,11 @@ def test_backup_by_hand():
     rule = lambda edges: edges.q + edges.prior * 1e-4
     salts = jnp.zeros(2, jnp.uint32)
 
+    @jax.jit
     def back_up(value):
-        done = backup.back_up(tree, path, jnp.array([value, 7]))
-        return jax.jit(lambda tree: choices.choose_again(tree, path, rule, salts))(done)
+        return choices.choose_again(
+            backup.back_up(tree, path, jnp.array([value, 7])), path, rule, salts
+        )
 
     done = back_up(100)
     assert done.visits.tolist() == [4, 2, 1, 1, 2, 0, 0, 0]
@@ -189,13 +191,14 @@ def test_entries_by_hand():
         visits=tree.visits.at[:3].set(jnp.array([7, 4, 2])),
         value_sum=tree.value_sum.at[:3].set(trees.VALUE_ONE * jnp.array([1, -2, 1])),
     )
-    found = trees.entries(tree, jnp.array([0]), jnp.array([0]), 3)
+    entries = jax.jit(trees.entries, static_argnums=3)
+    found = entries(tree, jnp.array([0]), jnp.array([0]), 3)
     assert found.nodes.tolist() == [[1, 2, -1, -1]]
     assert found.edges.visits.tolist() == [[4, 2, 0, 0]]
     assert found.edges.q.tolist() == [[0.5, -0.5, 0, 0]]
     np.testing.assert_allclose(found.edges.prior, [[0.5, 0.3, -INF, 0.2]])
     np.testing.assert_allclose(found.edges.value, [1 / 7])
-    every = trees.all_edges(tree, 0)
+    every = jax.jit(trees.all_edges)(tree, 0)
     assert every.visits.tolist() == [[2, 0, 4, 0]]
     assert every.q.tolist() == [[-0.5, 0, 0.5, 0]]
     np.testing.assert_allclose(every.prior, [[0.3, 0.2, 0.5, -INF]])

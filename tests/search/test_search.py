@@ -76,7 +76,8 @@ def test_same_key_same_search_and_ties_differ_by_key():
 def test_root_noise_changes_root_priors_only():
     plain = searched(SearchConfig(num_simulations=20))
     noisy = searched(SearchConfig(num_simulations=20, dirichlet_fraction=0.5, dirichlet_alpha=1.0))
-    edges = lambda result, node: trees.all_edges(result.tree, node)
+    find = jax.jit(trees.all_edges)
+    edges = lambda result, node: find(result.tree, node)
     np.testing.assert_array_equal(edges(noisy, 0).visits, noisy.visits)
     prior = np.asarray(edges(noisy, 0).prior)
     assert prior[2].sum() == pytest.approx(1.0, abs=1e-5)
@@ -97,9 +98,10 @@ def test_the_roots_priors_are_softened_and_no_others():
 
     run = searcher(SearchConfig(num_simulations=4, root_temperature=3.0), lean)
     tree = run(POSITIONS, jax.random.key(0)).tree
-    prior = trees.all_edges(tree, 0).prior[2]
+    edges = jax.jit(trees.all_edges)
+    prior = edges(tree, 0).prior[2]
     np.testing.assert_allclose(prior, jax.nn.softmax(jnp.arange(9) / 9), rtol=1e-5)
-    below = np.asarray(trees.all_edges(tree, 1).prior[2])
+    below = np.asarray(edges(tree, 1).prior[2])
     expected = np.where(below >= 0, np.exp(np.arange(9) / 3), 0)
     np.testing.assert_allclose(
         below[below >= 0], (expected / expected.sum())[below >= 0], rtol=1e-5

@@ -1,0 +1,32 @@
+"""The page for those who come from mctx: its example runs as it stands."""
+
+import pathlib
+import re
+
+import jax
+import jax.numpy as jnp
+
+from gozero.search import search as package
+from tests.search import tictactoe
+
+PAGE = pathlib.Path(package.__file__).parent / "MCTX.md"
+
+
+def test_the_example_runs():
+    example = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL).group(1)
+    names = {
+        "env_play": tictactoe.play,
+        "env_key": tictactoe.key,
+        "env_legal": lambda board: tictactoe.legal(None, board, None),
+        "env_over": lambda board: tictactoe.result(None, board)[0],
+        "env_value": lambda board: tictactoe.result(None, board)[1],
+        "network": lambda params, boards: (jnp.zeros(boards.own.shape), jnp.zeros(len(boards.own))),
+        "params": None,
+        "key": jax.random.key(0),
+        "roots": tictactoe.boards("XX. OO. ...", "... ... ..."),
+        "B": 2,
+    }
+    exec(example, names)
+    result = names["result"]
+    assert int(result.action[0]) == 2  # it wins
+    assert result.visits.sum(axis=1).tolist() == [64, 64]
