@@ -106,8 +106,8 @@ def one_kernel(function: Callable, *args: Any) -> Any:
     Args:
       function: any function without sorts that returns two arrays or more. (A lone one XLA
         would split over threads if it is large, and call the kernel wrongly.)
-      args: its arguments, and none that it does not use. (For such a one XLA may have no buffer
-        when it emits the kernel, and would stop the process.)
+      args: its arguments, and none that it does not use. (Some of those make XLA stop the
+        process when it emits the kernel; seen with jaxlib 0.10.1.)
 
     Raises:
       ValueError: it returns a single array, or does not use an argument.

@@ -133,7 +133,7 @@ def at(lay: bb.Layout, point: jax.Array) -> jax.Array:
 
 def count(a: jax.Array) -> jax.Array:
     """u32[..., W, B] -> u32[..., B]: the number of points."""
-    return functools.reduce(lambda x, y: x + y, words(lax.population_count(a)))
+    return functools.reduce(lambda x, y: x + y, _words(lax.population_count(a)))
 
 
 def any_of(a: jax.Array) -> jax.Array:
@@ -151,10 +151,10 @@ def any_at_all(a: jax.Array) -> jax.Array:
 
 def _or_words(a: jax.Array) -> jax.Array:
     """u32[..., W, B] -> u32[..., B]."""
-    return functools.reduce(lambda x, y: x | y, words(a))
+    return functools.reduce(lambda x, y: x | y, _words(a))
 
 
-def words(a: jax.Array) -> bb.Board:
+def _words(a: jax.Array) -> bb.Board:
     """u32[..., W, B] -> W times u32[..., B]."""
     return tuple(a[..., w, :] for w in range(a.shape[-2]))
 

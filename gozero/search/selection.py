@@ -73,11 +73,17 @@ def puct(
         q = jnp.where(visited, q, edges.value - reduction * jnp.sqrt(visited_prior))
     elif first_play == "loss":
         q = jnp.where(visited, q, -1.0)
+    score = q + exploration(edges, c_puct, c_base) * edges.prior / (
+        1.0 + edges.visits.astype(jnp.float32)
+    )
+    return jnp.where(edges.legal, score, -jnp.inf)
+
+
+def exploration(edges: Edges, c_puct: float, c_base: float | None) -> jax.Array:
+    """f32[]: c sqrt(1 + sum N), what `puct` gives a prior of 1 before its first visit."""
     total = jnp.sum(edges.visits).astype(jnp.float32)
     growth = 0.0 if c_base is None else jnp.log((1.0 + total + c_base) / c_base)
-    exploration = (c_puct + growth) * jnp.sqrt(1.0 + total)
-    score = q + exploration * edges.prior / (1.0 + edges.visits.astype(jnp.float32))
-    return jnp.where(edges.legal, score, -jnp.inf)
+    return (c_puct + growth) * jnp.sqrt(1.0 + total)
 
 
 @dataclasses.dataclass(frozen=True)

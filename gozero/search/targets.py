@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.selection import Edges, ForcedPlayouts, num_forced
+from gozero.search.selection import Edges, ForcedPlayouts, exploration, num_forced
 
 
 def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
@@ -25,10 +25,8 @@ def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
     """
     visits, puct = edges.visits, rule.rule
     best = jnp.argmax(visits)
-    total = jnp.sum(visits).astype(jnp.float32)
     bar = puct(edges)[best]
-    growth = 0.0 if puct.c_base is None else jnp.log((1.0 + total + puct.c_base) / puct.c_base)
-    weight = (puct.c_puct + growth) * jnp.sqrt(1.0 + total) * jnp.maximum(edges.prior, 0.0)
+    weight = exploration(edges, puct.c_puct, puct.c_base) * jnp.maximum(edges.prior, 0.0)
     # Q + weight / (1 + n) < bar from the first n above this on; never, if Q alone reaches it.
     margin = bar - edges.q
     needed = jnp.floor(weight / jnp.where(margin > 0, margin, 1.0) - 1.0) + 1.0

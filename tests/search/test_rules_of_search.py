@@ -14,13 +14,18 @@ from tests.reference import mcts
 INF = float("inf")
 
 
-def test_puct_by_hand():
-    edges = selection.Edges(
+def one_node() -> selection.Edges:
+    """Two actions visited, one not, one illegal."""
+    return selection.Edges(
         prior=jnp.array([0.5, 0.3, 0.2, -INF]),
         visits=jnp.array([3, 0, 5, 0]),
         q=jnp.array([0.2, 0.0, -0.4, 0.0]),
         value=jnp.float32(-0.1),
     )
+
+
+def test_puct_by_hand():
+    edges = one_node()
     # c sqrt(1 + 8) = 6: 0.2 + 6 * .5 / 4, 6 * .3 / 1, -0.4 + 6 * .2 / 6
     scores = selection.puct(edges, 2.0)
     np.testing.assert_allclose(scores, [0.95, 1.8, -0.2, -INF], rtol=1e-6)
@@ -39,12 +44,7 @@ def test_puct_by_hand():
 
 
 def test_ucb1_by_hand():
-    edges = selection.Edges(
-        prior=jnp.array([0.5, 0.3, 0.2, -INF]),
-        visits=jnp.array([3, 0, 5, 0]),
-        q=jnp.array([0.2, 0.0, -0.4, 0.0]),
-        value=jnp.float32(-0.1),
-    )
+    edges = one_node()
     bonus = lambda n: 1.5 * np.sqrt(np.log(8) / n)
     scores = selection.Ucb1(1.5)(edges)
     np.testing.assert_allclose(scores, [0.6 + bonus(3), INF, 0.3 + bonus(5), -INF], rtol=1e-6)
