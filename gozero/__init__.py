@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from gozero.montecarlo.playout import uniform_playouts
     from gozero.players.evaluators import Evaluator, network_evaluator, playout_evaluator
     from gozero.players.go_game import go_game
+    from gozero.search.config import SearchConfig
     from gozero.search.game import Evaluation, Game
-    from gozero.search.search import SearchConfig, SearchResult, search
+    from gozero.search.search import SearchResult, search
 
 __version__ = "0.1.0"
 
@@ -43,7 +44,7 @@ _HOME = {
     "with_handicap": "gozero.go.setup",
     "Evaluation": "gozero.search.game",
     "Game": "gozero.search.game",
-    "SearchConfig": "gozero.search.search",
+    "SearchConfig": "gozero.search.config",
     "SearchResult": "gozero.search.search",
     "Evaluator": "gozero.players.evaluators",
     "network_evaluator": "gozero.players.evaluators",

@@ -17,7 +17,8 @@ from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
 from gozero.search import tree as trees
-from gozero.search.search import SearchConfig, search
+from gozero.search.config import SearchConfig
+from gozero.search.search import search
 from tests.go.stepping import new_games
 from tests.hlo import moves_in_loops
 from tests.search.judges import hash_evaluate, observe_position

@@ -11,7 +11,8 @@ from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, best_seconds
 from gozero.go import rules as go
 from gozero.players.go_game import go_game
-from gozero.search.search import SearchConfig, search
+from gozero.search.config import SearchConfig
+from gozero.search.search import search
 
 MAX_DEPTH = 64
 

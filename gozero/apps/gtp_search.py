@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from gozero.go.rules import GameState, Rules, with_to_play
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
-from gozero.search.search import SearchConfig, search
+from gozero.search.config import SearchConfig
+from gozero.search.search import search
 
 if TYPE_CHECKING:
     from gozero.apps.gtp_config import GtpConfig

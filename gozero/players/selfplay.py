@@ -21,7 +21,8 @@ from gozero.players.evaluators import Evaluator
 from gozero.players.go_game import go_game
 from gozero.search import move_choice, noise
 from gozero.search import tree as trees
-from gozero.search.search import SearchConfig, search
+from gozero.search.config import SearchConfig
+from gozero.search.search import search
 
 NO_GAME = -1
 """The number of a lane's game once no games are left to start."""

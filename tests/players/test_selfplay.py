@@ -13,7 +13,7 @@ from gozero.go import bitboard as bb
 from gozero.go.rules import Rules
 from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
-from gozero.search.search import SearchConfig
+from gozero.search.config import SearchConfig
 from tests.reference.go import ReferenceGame
 
 RULES = Rules(size=4, max_moves=20)

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import gozero.search.search as lockstep
 from gozero.hashing import mix
+from gozero.search import judging
 from gozero.search.game import Game
 from tests.reference import mcts
 
@@ -61,7 +61,7 @@ class Plain:
     @staticmethod
     def _judged(evaluate, codes, legal):
         evaluation = evaluate(None, None, codes)
-        return jax.vmap(lockstep._checked)(legal, evaluation)[:2]
+        return jax.vmap(judging.checked)(legal, evaluation)[:2]
 
     def play(self, code: int, action: int) -> int:
         return mcts.mix((code * 31 + action) & 0xFFFFFFFF)

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import gozero.search.search as lockstep
 from gozero.go import rules as go
 from gozero.players.go_game import go_game
+from gozero.search import judging
+from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
-from gozero.search.search import SearchConfig
+from gozero.search.search import search
 from gozero.search.selection import Puct
 from tests.go.stepping import new_games, stepper
 from tests.reference import mcts
@@ -30,7 +31,7 @@ class PlainGo:
     def __init__(self, rules, komi, evaluate):
         self.rules, self.komi = rules, komi
         self.evaluate = jax.jit(lambda seen: evaluate(None, None, seen))
-        self.prior = jax.jit(jax.vmap(lambda legal, e: lockstep._checked(legal, e)[0]))
+        self.prior = jax.jit(jax.vmap(lambda legal, e: judging.checked(legal, e)[0]))
 
     def play(self, state, action):
         game, depth = state
@@ -100,7 +101,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
     config = SearchConfig(num_simulations=sims, max_depth=max_depth, select=rule)
     game = go_game(rules, observe_position)
     key = jax.random.key(seed)
-    result = jax.jit(lambda s, k: lockstep.search(game, evaluate, None, k, s, s.position, config))(
+    result = jax.jit(lambda s, k: search(game, evaluate, None, k, s, s.position, config))(
         states, key
     )
     salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_games,), jnp.uint32))
@@ -130,7 +131,7 @@ def test_priors_are_the_softmax_over_the_legal_actions():
     legal = rng.rand(20, 10) < 0.6
     legal[:, -1] = True
     evaluation = Evaluation(jnp.array(logits), jnp.zeros(20))
-    prior, _, ok = jax.vmap(lockstep._checked)(jnp.array(legal), evaluation)
+    prior, _, ok = jax.vmap(judging.checked)(jnp.array(legal), evaluation)
     weights = np.where(legal, np.exp(logits.astype(np.float64)), 0)
     expected = np.where(legal, weights / weights.sum(axis=1, keepdims=True), -np.inf)
     np.testing.assert_allclose(prior, expected, rtol=1e-5)

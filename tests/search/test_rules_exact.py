@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search.search import SearchConfig, search
+from gozero.search.config import SearchConfig
+from gozero.search.search import search
 from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
 from tests.reference import mcts
 from tests.search import random_tree

@@ -11,8 +11,9 @@ import pytest
 
 import gozero
 from gozero.search import tree as trees
+from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
-from gozero.search.search import SearchConfig, search
+from gozero.search.search import search
 from tests.search import tictactoe
 
 POSITIONS = tictactoe.boards(
