@@ -129,7 +129,7 @@ def test_law_5_sums_are_integers_and_add_up():
     for b in range(BATCH):
         for node in range(int(result.tree.size[b])):
             children = tree.children[b, node, : tree.num_children[b, node]]
-            if not tree.closed[b, node]:
+            if not tree.over[b, node]:
                 below = tree.value_sum[b, children].sum()
                 assert tree.value_sum[b, node] == tree.value[b, node] - below
                 assert tree.visits[b, node] == 1 + tree.visits[b, children].sum()

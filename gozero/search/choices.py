@@ -8,7 +8,6 @@ children, of which most nodes have few.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +17,19 @@ from gozero import fusion
 from gozero.search import rows, selection
 from gozero.search import tree as trees
 from gozero.search.backup import Path
+from gozero.search.selection import Rule
 from gozero.search.tree import NO_NODE, ROOT, Tree
-
-Select = Callable[[selection.Edges], jax.Array]
 
 _FEW, _SOME = 8, 32
 """Children: a node with more than a few is looked at on its own level, all trees at once."""
 
 
 def choose_again(
-    tree: Tree, path: Path, select: Select, salts: jax.Array, root_select: Select | None = None
+    tree: Tree,
+    path: Path,
+    select: Rule,
+    salts: jax.Array,
+    root_select: Rule | None = None,
 ) -> Tree:
     """Choose at every node of the paths but the last, where there is nothing new to choose.
 
@@ -56,7 +58,7 @@ def choose_again(
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 
-def _choose_among_few(tree: Tree, path: Path, select: Select, salts: jax.Array) -> jax.Array:
+def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) -> jax.Array:
     """i32[D + 1, B]: right where a node has a few children at most."""
     num_slots = path.nodes.size
     in_chunks = functools.partial(_choose_in_chunks, select)
@@ -76,7 +78,7 @@ def _choose_among_few(tree: Tree, path: Path, select: Select, salts: jax.Array) 
 
 
 def _choose_in_chunks(
-    select: Select, chunk: int, tree: Tree, path: Path, salts: jax.Array
+    select: Rule, chunk: int, tree: Tree, path: Path, salts: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """(slots, chosen), i32[D B] each: the nodes of one path after those of another, no gaps.
 
@@ -108,7 +110,7 @@ def _choose_by_level(
     path: Path,
     num_levels: jax.Array,
     most: jax.Array,
-    select: Select,
+    select: Rule,
     salts: jax.Array,
     chosen: jax.Array,
 ) -> jax.Array:
@@ -140,7 +142,7 @@ def _choose(
     index: jax.Array,
     node: jax.Array,
     width: int,
-    select: Select,
+    select: Rule,
     salts: jax.Array,
 ) -> jax.Array:
     """i32[M]: the child that the rule chooses, or NO_NODE for the best untried action."""

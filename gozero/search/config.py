@@ -9,6 +9,7 @@ import jax
 
 from gozero.search import selection
 from gozero.search import tree as trees
+from gozero.search.amaf import Amaf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +21,9 @@ class SearchConfig:
       capacity: nodes a tree has room for; None for num_simulations + 1, the least it needs.
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``selection.Edges -> f32[K]``.
+      amaf: which later plays count as first ones, for a rule that asks; None: none are kept.
+      expand_after: visits that a node needs before it gets its first child, the root apart; until
+        then it is judged again.
       root_select: the root's, if it is another; it tries actions in the order of `select`.
       root_temperature: softens the root's priors, before the noise; see `noise.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
@@ -34,6 +38,8 @@ class SearchConfig:
     capacity: int | None = None
     max_depth: int = 64
     select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
+    amaf: Amaf | None = None
+    expand_after: int = 1
     root_select: Callable[[selection.Edges], jax.Array] | None = None
     root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
@@ -41,7 +47,7 @@ class SearchConfig:
     temperature: float = 0.0
 
     def __post_init__(self):
-        for name in ("num_simulations", "max_depth"):
+        for name in ("num_simulations", "max_depth", "expand_after"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name}: {getattr(self, name)!r} is not a whole number")
         if not 1 <= self.num_simulations <= trees.MAX_VISITS:
@@ -54,8 +60,11 @@ class SearchConfig:
                 f"capacity: {self.capacity} nodes do not hold the root and "
                 f"{self.num_simulations} simulations; use at least {self.num_simulations + 1}"
             )
-        if self.max_depth < 1:
-            raise ValueError(f"max_depth: {self.max_depth} is not at least 1")
+        for name in ("max_depth", "expand_after"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        if getattr(self.select, "needs_amaf", False) and self.amaf is None:
+            raise ValueError(f"amaf: {self.select} needs such statistics; give amaf=Amaf()")
         if not self.root_temperature > 0:
             raise ValueError(f"root_temperature: {self.root_temperature} is not above 0")
         if not 0 <= self.dirichlet_fraction <= 1:

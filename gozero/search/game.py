@@ -40,11 +40,29 @@ class Game(NamedTuple):
     observe: Callable[[Any, Any, Trail], Any]
 
 
+class Heuristic(NamedTuple):
+    """What is believed of the actions of M positions before any is tried.
+
+    Gelly & Silver (2011), Eq. 48-52: a node begins with these values, counted as so many
+    simulations. Confidences are whole numbers, 0 where nothing is believed. A pair may be None.
+    """
+
+    value: jax.Array | None = None  # Q_prior, f32[M, A] in [-1, 1], for the player to move
+    visits: jax.Array | None = None  # C, i32[M, A]: what the value counts for
+    amaf_value: jax.Array | None = None  # f32[M, A] in [-1, 1]: as the all-moves-as-first value
+    amaf_visits: jax.Array | None = None  # M, i32[M, A]: what that counts for
+
+
 class Evaluation(NamedTuple):
     """What an evaluator says of M positions: ``evaluate(params, key, observations[M])``."""
 
     prior_logits: jax.Array  # f32[M, A]; illegal actions may have any value
     value: jax.Array  # f32[M] in [-1, 1], for the player to move
+    first_play: jax.Array | None = None
+    """bool[M, 2, A]: [:, 0] the actions that the player to move was the first of the two to play
+    in the playout, [:, 1] those of the opponent; what `amaf.Amaf` credits. (For "same" colour: what
+    each has played.) None: there was no playout, or no one asked."""
+    heuristic: Heuristic | None = None
 
 
 Evaluate = Callable[[Any, jax.Array, Any], Evaluation]

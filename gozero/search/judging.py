@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.search import tree as trees
-from gozero.search.game import Evaluation, Trail
+from gozero.search.game import Evaluation, Heuristic, Trail
 
 
 class Judged(NamedTuple):
@@ -17,6 +17,8 @@ class Judged(NamedTuple):
     value: jax.Array  # i32[B], fixed point: exact where the game is over
     over: jax.Array  # bool[B]
     ok: jax.Array  # bool[B]
+    first_play: jax.Array | None  # bool[B, 2, A], see `Evaluation`
+    heuristic: Heuristic | None
 
 
 def judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> Judged:
@@ -28,7 +30,8 @@ def judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> Jud
     chex.assert_shape(evaluation.value, over.shape)
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     value = trees.to_fixed(jnp.where(over, exact, value))
-    return Judged(prior, value, over, ok=over | (ok & legal.any(axis=1)))
+    ok = over | (ok & legal.any(axis=1))
+    return Judged(prior, value, over, ok, evaluation.first_play, evaluation.heuristic)
 
 
 def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Array, jax.Array]:

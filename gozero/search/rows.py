@@ -25,6 +25,11 @@ def read(array: jax.Array, rows: jax.Array) -> jax.Array:
     return array.at[rows].get(mode="promise_in_bounds")
 
 
+def read_entries(array: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """array [R, K] at row rows[i] and each of columns[i], i32[M] and i32[M, L]: [M, L]."""
+    return array.at[rows[:, None], columns].get(mode="promise_in_bounds")
+
+
 def write(array: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
     """array [R, ...] with values written at rows i32[B], no row twice; rows >= R are dropped."""
     values = values.astype(array.dtype)

@@ -74,10 +74,9 @@ def search(
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     salts = jax.random.bits(salt_key, (num_trees,), jnp.uint32)
 
-    blank = trees.allocate(roots, game.num_actions, config.num_nodes)
     root_key = jax.random.fold_in(evaluation_key, 0)
     planted = growth.plant(
-        game, evaluate, params, root_key, noise_key, contexts, roots, config, salts, blank
+        game, evaluate, params, root_key, noise_key, contexts, roots, config, salts
     )
 
     def simulate(i, carry):

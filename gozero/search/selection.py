@@ -27,15 +27,20 @@ class Edges(NamedTuple):
     """
 
     prior: jax.Array  # P, f32[K]: -inf where illegal
-    visits: jax.Array  # N, i32[K]
+    visits: jax.Array  # N, i32[K]; with what a heuristic's guess counts for
     q: jax.Array  # Q, f32[K] in [-1, 1]: the mean value, 0 where not visited
     value: jax.Array  # V, f32[]: the mean of the node's own evaluation and all its visits
+    total: jax.Array  # sum N, i32[]: over all actions of the node, be they among the K or not
+    amaf_visits: jax.Array | None = None  # N~, i32[K], if the search keeps them
+    amaf_q: jax.Array | None = None  # Q~, f32[K] in [-1, 1], 0 where N~ is
 
     @property
     def legal(self) -> jax.Array:
         """bool[A]."""
         return self.prior >= 0
 
+
+Rule = Callable[[Edges], jax.Array]
 
 FirstPlay = Literal["zero", "parent", "loss"]
 
@@ -81,7 +86,7 @@ def puct(
 
 def exploration(edges: Edges, c_puct: float, c_base: float | None) -> jax.Array:
     """f32[]: c sqrt(1 + sum N), what `puct` gives a prior of 1 before its first visit."""
-    total = jnp.sum(edges.visits).astype(jnp.float32)
+    total = edges.total.astype(jnp.float32)
     growth = 0.0 if c_base is None else jnp.log((1.0 + total + c_base) / c_base)
     return (c_puct + growth) * jnp.sqrt(1.0 + total)
 
@@ -128,7 +133,7 @@ def ucb1(edges: Edges, c: float) -> jax.Array:
       f32[K]: +inf for actions without visits, -inf for illegal ones.
     """
     chex.assert_equal_shape([edges.prior, edges.visits, edges.q])
-    total = jnp.sum(edges.visits).astype(jnp.float32)
+    total = edges.total.astype(jnp.float32)
     visits = jnp.maximum(edges.visits, 1).astype(jnp.float32)
     bonus = c * jnp.sqrt(jnp.log(jnp.maximum(total, 1.0)) / visits)
     score = jnp.where(edges.visits > 0, (1.0 + edges.q) / 2 + bonus, jnp.inf)
@@ -162,7 +167,7 @@ def num_forced(edges: Edges, k: float) -> jax.Array:
 
     Wu (2019), section 3.2, with k = 2.
     """
-    total = jnp.sum(edges.visits).astype(jnp.float32)
+    total = edges.total.astype(jnp.float32)
     wanted = jnp.sqrt(k * jnp.maximum(edges.prior, 0.0) * total)
     return jnp.where(edges.visits > 0, wanted, 0.0)
 

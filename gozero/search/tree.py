@@ -50,9 +50,13 @@ class Tree(flax.struct.PyTreeNode):
     visits: jax.Array  # i32[R]: evaluations at the node and below, its own included
     value_sum: jax.Array  # i32[R]: sum of their values, fixed point
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
-    closed: jax.Array  # bool[R]: over, or at the depth limit: a descent ends here
+    over: jax.Array  # bool[R]: the game has ended here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
     size: jax.Array  # i32[B]: nodes in use
+    amaf_visits: jax.Array | None  # i32[R, A]: N~, simulations that played the action here or later
+    amaf_sum: jax.Array | None  # i32[R, A]: sum of their values for the mover here, fixed point
+    guess_visits: jax.Array | None  # i32[R, A]: what a heuristic's value counts for
+    guess_sum: jax.Array | None  # i32[R, A]: that many times the value, fixed point
     capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
@@ -68,13 +72,27 @@ class Tree(flax.struct.PyTreeNode):
     def num_actions(self) -> int:
         return self.children.shape[1]
 
+    @property
+    def in_full_rows(self) -> bool:
+        """Actions without visits differ in more than their priors."""
+        return self.amaf_visits is not None or self.guess_visits is not None
+
     def row(self, node: jax.Array | int) -> jax.Array:
         """i32[B]: the row of one node (i32[B] or a number) in each tree."""
         return jnp.arange(self.num_trees, dtype=jnp.int32) * self.capacity + node
 
 
-def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
+def allocate(
+    roots: Any, num_actions: int, capacity: int, amaf: bool = False, guesses: bool = False
+) -> Tree:
     """Empty trees for roots with a leading axis [B]; the roots are not written yet.
+
+    Args:
+      roots: positions.
+      num_actions: A.
+      capacity: N, nodes of each tree.
+      amaf: with room for all-moves-as-first statistics.
+      guesses: with room for what a heuristic says of the actions.
 
     Raises:
       ValueError: more rows than an i32 can number.
@@ -87,6 +105,7 @@ def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
     node = functools.partial(jnp.full, dtype=_index_dtype(capacity))
     action = functools.partial(jnp.full, dtype=_index_dtype(num_actions))
     blank = jax.eval_shape(lambda x: rows.encode(codec, x), roots)
+    edges = lambda wanted: jnp.zeros((num_rows, num_actions), jnp.int32) if wanted else None
     return Tree(
         prior=jnp.full((num_rows, num_actions), -jnp.inf, jnp.float32),
         children=node((num_rows, num_actions), NO_NODE),
@@ -99,9 +118,13 @@ def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
         visits=jnp.zeros(num_rows, jnp.int32),
         value_sum=jnp.zeros(num_rows, jnp.int32),
         value=jnp.zeros(num_rows, jnp.int32),
-        closed=jnp.zeros(num_rows, bool),
+        over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
+        amaf_visits=edges(amaf),
+        amaf_sum=edges(amaf),
+        guess_visits=edges(guesses),
+        guess_sum=edges(guesses),
         capacity=capacity,
         codec=codec,
     )
@@ -111,24 +134,26 @@ def _index_dtype(count: int) -> Any:
     return jnp.int16 if count < 2**15 else jnp.int32
 
 
-def memory_bytes(roots: Any, num_actions: int, capacity: int) -> int:
+def memory_bytes(
+    roots: Any, num_actions: int, capacity: int, amaf: bool = False, guesses: bool = False
+) -> int:
     """Bytes that `allocate` will take, known before it does. Roots may be shapes."""
-    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity), roots)
+    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, amaf, guesses), roots)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
 
 
 class Entries(NamedTuple):
-    """Some actions of each of M nodes: its first K children, and the best of the rest."""
+    """Some actions of each of M nodes."""
 
-    edges: Edges  # fields [M, K + 1], value [M]
-    nodes: jax.Array  # i32[M, K + 1]: the child; NO_NODE where there is none, and last
+    edges: Edges  # fields [M, K], value and total [M]
+    nodes: jax.Array  # i32[M, K]: the child; NO_NODE where there is none
+    actions: jax.Array | None  # i32[M, K]; of no meaning where no child stands
 
 
-def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
-    """What a rule chooses from at some nodes that have `width` children or fewer.
+def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
+    """The visited actions of some nodes that have `width` children or fewer.
 
-    An action that has no child and is not the best of those is not among the entries; nor, with
-    a prior of -inf, is an entry that stands for no child.
+    An entry that stands for no child has a prior of -inf. `total` is theirs alone.
 
     Args:
       tree: the trees.
@@ -142,57 +167,102 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
     is_child = jnp.arange(width)[None] < rows.read(tree.num_children, row)[:, None]
     child = jnp.where(is_child, child, NO_NODE)
     child_row = base[:, None] + jnp.maximum(child, ROOT)
+    # A kernel that needs no actions leaves them out.
+    action = None if tree.action is None else rows.read(tree.action, child_row).astype(jnp.int32)
+    visits = rows.read(tree.visits, child_row)
+    sums = -rows.read(tree.value_sum, child_row)  # the mover of a child is the opponent
+    if tree.guess_visits is not None:
+        visits += rows.read_entries(tree.guess_visits, row, action)
+        sums += rows.read_entries(tree.guess_sum, row, action)
+    visits = jnp.where(is_child, visits, 0)
+    edges = Edges(
+        prior=jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf),
+        visits=visits,
+        q=mean(jnp.where(is_child, sums, 0), visits),
+        value=mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row)),
+        total=jnp.sum(visits, axis=1),
+    )
+    if tree.amaf_visits is not None:
+        count = rows.read_entries(tree.amaf_visits, row, action)
+        total = rows.read_entries(tree.amaf_sum, row, action)
+        edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))
+    return Entries(edges, child, action)
+
+
+def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
+    """What a rule chooses from at some nodes: their children, and last the best of the rest.
+
+    For a rule that ranks actions without visits by their priors alone. An action that has no
+    child and is not the best of those is not among the entries.
+
+    Args: as those of `children`; the entries are K + 1.
+    """
+    found = children(tree, index, node, width)
+    row = index * tree.capacity + node
 
     def with_rest(of_children, of_rest):
         return jnp.concatenate([of_children, of_rest[:, None]], axis=1)
 
     none = jnp.zeros_like(row)
-    visits = jnp.where(is_child, rows.read(tree.visits, child_row), 0)
-    # The mover of a child is the opponent.
-    sums = jnp.where(is_child, -rows.read(tree.value_sum, child_row), 0)
-    prior = jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf)
-    edges = _edges(
-        prior=with_rest(prior, rows.read(tree.untried_prior, row)),
-        visits=with_rest(visits, none),
-        sums=with_rest(sums, none),
-        node_visits=rows.read(tree.visits, row),
-        node_sum=rows.read(tree.value_sum, row),
+    edges = found.edges._replace(
+        prior=with_rest(found.edges.prior, rows.read(tree.untried_prior, row)),
+        visits=with_rest(found.edges.visits, none),
+        q=with_rest(found.edges.q, none.astype(jnp.float32)),
     )
-    return Entries(edges, with_rest(child, none + NO_NODE))
+    return Entries(edges, with_rest(found.nodes, none + NO_NODE), found.actions)
 
 
-def for_entries(tree: Tree) -> Tree:
-    """The trees with nothing but what `entries` reads: a kernel takes no more than it needs."""
-    kept = ("children", "num_children", "untried_prior", "edge_prior", "visits", "value_sum")
-    others = {field.name for field in dataclasses.fields(tree)} - {*kept, "capacity", "codec"}
+_READ_OF_CHILDREN = (
+    *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
+    *("amaf_visits", "amaf_sum", "guess_visits", "guess_sum"),
+)
+
+
+def with_only(tree: Tree, *names: str) -> Tree:
+    """The trees with nothing but these arrays: a kernel takes no more than it needs."""
+    others = {field.name for field in dataclasses.fields(tree)} - {*names, "capacity", "codec"}
     return tree.replace(**dict.fromkeys(others))
 
 
+def for_entries(tree: Tree) -> Tree:
+    """The trees with nothing but what `entries` reads."""
+    read = set(_READ_OF_CHILDREN) - {"action"}
+    return with_only(tree, "untried_prior", *read)
+
+
+def for_children(tree: Tree) -> Tree:
+    """The trees with nothing but what `children` reads."""
+    return with_only(tree, *_READ_OF_CHILDREN)
+
+
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
-    """What is known of every action of one node of each tree (i32[B] or a number): [B, A]."""
+    """What is known of every action of one node of each tree (i32[B] or a number): [B, A].
+
+    Visits and values are those of simulations; what a heuristic guessed is left out.
+    """
     row = tree.row(node)
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
-    found = entries(tree, lanes, row - tree.row(0), tree.num_actions)
-    child_row = tree.row(0)[:, None] + jnp.maximum(found.nodes[:, :-1], ROOT)
-    action = rows.read(tree.action, child_row).astype(jnp.int32)
-    action = jnp.where(found.nodes[:, :-1] >= 0, action, tree.num_actions)
-    put = lambda blank, x: blank.at[lanes[:, None], action].set(x[:, :-1], mode="drop")
+    counted = tree.replace(guess_visits=None, guess_sum=None)
+    found = children(counted, lanes, row - tree.row(0), tree.num_actions)
+    action = jnp.where(found.nodes >= 0, found.actions, tree.num_actions)
+    put = lambda blank, x: blank.at[lanes[:, None], action].set(x, mode="drop")
     blank = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
-    return Edges(
+    edges = Edges(
         prior=put(rows.read(tree.prior, row), found.edges.prior),
         visits=put(blank, found.edges.visits),
         q=put(blank.astype(jnp.float32), found.edges.q),
         value=found.edges.value,
+        total=found.edges.total,
     )
+    if tree.amaf_visits is not None:
+        count = rows.read(tree.amaf_visits, row)
+        edges = edges._replace(amaf_visits=count, amaf_q=mean(rows.read(tree.amaf_sum, row), count))
+    return edges
 
 
-def _edges(prior, visits, sums, node_visits, node_sum) -> Edges:
-    return Edges(
-        prior=prior,
-        visits=visits,
-        q=to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32),
-        value=to_float(node_sum) / jnp.maximum(node_visits, 1).astype(jnp.float32),
-    )
+def mean(sums: jax.Array, visits: jax.Array) -> jax.Array:
+    """f32: fixed-point sums over visits; 0 where there are none."""
+    return to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
 
 
 def read_positions(tree: Tree, node_rows: jax.Array) -> Any:

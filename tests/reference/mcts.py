@@ -25,24 +25,44 @@ def tie_break(salt: int, node: int, choice: int) -> int:
 
 
 class Node:
-    def __init__(self, index, state, depth, judgement, max_depth):
+    def __init__(self, index, state, depth, judgement):
         self.index, self.state, self.depth = index, state, depth
-        self.prior, value, over = judgement  # f32[A] with -inf where illegal, float, bool
-        self.value = int(np.round(np.clip(F32(value), -1, 1) * F32(ONE)))
-        self.closed = over or depth >= max_depth
-        self.visits = np.zeros(len(self.prior), np.int64)
-        self.value_sum = np.zeros(len(self.prior), np.int64)
+        # prior f32[A] with -inf where illegal, value, over; and what not every judge says:
+        # first_play bool[2, A], and a heuristic's (value, visits, amaf_value, amaf_visits) [A].
+        self.prior, value, self.over, *more = judgement
+        self.first_play, heuristic = [*more, None, None][:2]
+        self.value = fixed(value)
+        self.judged = 1  # times; all but the first because no node could be added
+        num_actions = len(self.prior)
+        self.visits = np.zeros(num_actions, np.int64)
+        self.value_sum = np.zeros(num_actions, np.int64)
+        self.guess_visits, self.guess_sum, self.amaf_visits, self.amaf_sum = (
+            np.zeros(num_actions, np.int64) for _ in range(4)
+        )
+        if heuristic is not None:
+            value, visits, amaf_value, amaf_visits = heuristic
+            self.guess_visits += visits
+            self.guess_sum += visits * fixed(value)
+            self.amaf_visits += amaf_visits
+            self.amaf_sum += amaf_visits * fixed(amaf_value)
         self.children = {}
 
     def best_action(self, rule, salt):
-        q = (self.value_sum.astype(F32) / F32(ONE)) / np.maximum(self.visits, 1).astype(F32)
-        mean = F32(self.value + self.value_sum.sum()) / F32(ONE) / F32(1 + self.visits.sum())
+        visits = self.visits + self.guess_visits
+        q = mean(self.value_sum + self.guess_sum, visits)
+        value = self.judged * self.value + self.value_sum.sum()
+        value = F32(value) / F32(ONE) / F32(self.judged + self.visits.sum())
+        amaf = (self.amaf_visits, mean(self.amaf_sum, self.amaf_visits))
+        # What is illegal has no statistics.
+        legal = self.prior >= 0
+        visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
         with np.errstate(invalid="ignore", divide="ignore"):
-            score = rule(self.prior, self.visits, q, mean)
-        score[~(self.prior >= 0)] = -np.inf
+            score = rule(self.prior, visits, q, value, *(amaf if rule.full_rows else ()))
+        score[~legal] = -np.inf
         # Of the actions without visits only the first in order is thought of.
         prior = np.where(self.visits > 0, -np.inf, self.prior)
-        rank = np.where(prior >= 0, 0.0, -np.inf) if rule.random_order else prior
+        rank = score if rule.full_rows else np.zeros_like(prior) if rule.random_order else prior
+        rank = np.where(prior >= 0, rank, -np.inf)
         ties = np.flatnonzero(rank == rank.max())
         untried = int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
         choices = {action: child.index for action, child in self.children.items()}
@@ -53,10 +73,21 @@ class Node:
         return max(ties, key=lambda a: tie_break(salt, self.index, choices[a]))
 
 
-class Puct:
-    """Q + c P sqrt(1 + sum N) / (1 + N)."""
+def fixed(value):
+    return np.round(np.clip(np.asarray(value, F32), -1, 1) * F32(ONE)).astype(np.int64)
 
-    random_order = False
+
+def mean(sums, visits):
+    return (sums.astype(F32) / F32(ONE)) / np.maximum(visits, 1).astype(F32)
+
+
+class Rule:
+    full_rows = False  # actions without visits differ in more than their priors
+    random_order = False  # ... or do not differ at all
+
+
+class Puct(Rule):
+    """Q + c P sqrt(1 + sum N) / (1 + N)."""
 
     def __init__(self, c, c_base=None, first_play="zero", reduction=0.0):
         self.c, self.c_base, self.first_play, self.reduction = c, c_base, first_play, reduction
@@ -76,10 +107,8 @@ class Puct:
         return q + c * np.sqrt(F32(1) + total) * prior / (F32(1) + visits.astype(F32))
 
 
-class Forced:
+class Forced(Rule):
     """What has a visit has sqrt(k P sum N) of them, before `rule` is asked."""
-
-    random_order = False
 
     def __init__(self, rule, k):
         self.rule, self.k = rule, k
@@ -90,7 +119,7 @@ class Forced:
         return np.where(forced, F32(np.inf), self.rule(prior, visits, q, mean))
 
 
-class Ucb1:
+class Ucb1(Rule):
     """(1 + Q) / 2 + c sqrt(log sum N / N); what has no visit first, in random order."""
 
     random_order = True
@@ -104,21 +133,76 @@ class Ucb1:
         return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(np.inf))
 
 
-def search(root_state, play, judge, num_simulations, max_depth, rule, salt, root_rule=None):
-    """Run one search; `judge(state)` gives (prior, value, over), `play` returns a new state."""
-    nodes = [Node(0, root_state, 0, judge(root_state), max_depth)]
+class Rave(Rule):
+    """(1 - beta) Q + beta Q~ + c sqrt(log N(s) / (1 + N)), in probabilities of winning."""
+
+    full_rows = True
+
+    def __init__(self, beta, c=0.0, first_play=2.0):
+        self.beta, self.c, self.first_play = beta, c, first_play
+
+    def __call__(self, prior, visits, q, mean, amaf_visits, amaf_q):
+        total = F32(visits.sum())
+        score = np.full(len(prior), F32(self.first_play))
+        for a in np.flatnonzero((visits > 0) | (amaf_visits > 0)):
+            n, n_amaf = F32(visits[a]), F32(amaf_visits[a])
+            beta = F32(self.beta(n, n_amaf, total, (F32(1) + amaf_q[a]) / F32(2)))
+            mixed = q[a] + beta * (amaf_q[a] - q[a])
+            mixed = mixed if n > 0 else amaf_q[a]
+            score[a] = (F32(1) + (mixed if n_amaf > 0 else q[a])) / F32(2)
+        if self.c:
+            bonus = np.sqrt(np.log(np.maximum(total, F32(1))) / (F32(1) + visits.astype(F32)))
+            score = score + F32(self.c) * bonus
+        return score
+
+
+class HeuristicUcb1(Ucb1):
+    """UCB1 on visits and values that begin with a heuristic's."""
+
+    full_rows = True
+
+    def __call__(self, prior, visits, q, mean, *amaf):
+        return super().__call__(prior, visits, q, mean)
+
+
+def search(
+    root_state,
+    play,
+    judge,
+    num_simulations,
+    max_depth,
+    rule,
+    salt,
+    root_rule=None,
+    amaf=None,
+    expand_after=1,
+    capacity=None,
+):
+    """Run one search; `judge(state)` says what a `Node` is made of, `play` returns a new state.
+
+    `amaf` is "either", "same" or None.
+    """
+    nodes = [Node(0, root_state, 0, judge(root_state))]
+    if amaf:
+        credit([], nodes[0], amaf)
     for _ in range(num_simulations):
         node, path = nodes[0], []
-        while not node.closed:
+        while True:
+            full = capacity is not None and len(nodes) >= capacity
+            grows = node.depth < max_depth and not full and not node.over
+            if node is not nodes[0]:
+                grows &= node.judged + node.visits.sum() >= expand_after
             here = root_rule if root_rule and not path else rule
-            action = node.best_action(here, salt)
+            action = node.best_action(here, salt) if node.children or grows else None
+            if action is None or (action not in node.children and not grows):
+                node.judged += 1
+                break
             path.append((node, action))
             if action not in node.children:
                 child = play(node.state, action)
-                new = Node(len(nodes), child, node.depth + 1, judge(child), max_depth)
-                node.children[action] = new
-                nodes.append(new)
-                node = new
+                node.children[action] = Node(len(nodes), child, node.depth + 1, judge(child))
+                node = node.children[action]
+                nodes.append(node)
                 break
             node = node.children[action]
         value = node.value
@@ -126,4 +210,27 @@ def search(root_state, play, judge, num_simulations, max_depth, rule, salt, root
             value = -value
             parent.visits[action] += 1
             parent.value_sum[action] += value
+        if amaf:
+            credit(path, node, amaf)
     return nodes
+
+
+def credit(path, end, amaf):
+    """Gelly & Silver (2011), 4.3: at each node the actions its mover plays first from there on."""
+    num_actions = len(end.prior)
+    played = [] if end.first_play is None else end.first_play
+    for i in range(len(path) + 1):
+        node = path[i][0] if i < len(path) else end
+        mover = (len(path) - i) % 2  # 0: the player to move at the end
+        value = -end.value if mover else end.value
+        for action in range(num_actions):
+            later = [(len(path) - j) % 2 for j in range(i, len(path)) if path[j][1] == action]
+            if amaf == "same":
+                counts = mover in later or (len(played) and played[mover][action])
+            elif later:
+                counts = later[0] == mover
+            else:
+                counts = len(played) and played[mover][action]
+            if counts:
+                node.amaf_visits[action] += 1
+                node.amaf_sum[action] += value

@@ -6,25 +6,18 @@ import jax
 import numpy as np
 
 
-def compare_trees(tree, b, nodes, num_simulations):
+def compare_trees(tree, b, nodes):
     """Tree b of some searched, against the plain search's nodes: every number of every node."""
     tree = jax.tree.map(np.asarray, tree)  # or every slice would be compiled
     rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
     assert int(tree.size[b]) == len(nodes)
-    value_sums = [n.value + n.value_sum.sum() for n in nodes]
-    visits = [1 + n.visits.sum() for n in nodes]
-    for node in nodes:
-        for action, child in node.children.items():
-            # A closed node goes up as often as it is visited.
-            visits[child.index] = node.visits[action]
-            value_sums[child.index] = -node.value_sum[action]
-    if nodes[0].closed:
-        visits[0] += num_simulations
-        value_sums[0] *= 1 + num_simulations
+    # What was judged more than once could not grow.
+    value_sums = [n.judged * n.value + n.value_sum.sum() for n in nodes]
+    visits = [n.judged + n.visits.sum() for n in nodes]
     np.testing.assert_array_equal(tree.visits[rows], visits)
     np.testing.assert_array_equal(tree.value_sum[rows], value_sums)
     np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])
-    np.testing.assert_array_equal(tree.closed[rows], [n.closed for n in nodes])
+    np.testing.assert_array_equal(tree.over[rows], [n.over for n in nodes])
     children, action = tree.children[rows], tree.action[rows]
     num_children = tree.num_children[rows]
     for i, node in enumerate(nodes):
@@ -35,3 +28,7 @@ def compare_trees(tree, b, nodes, num_simulations):
         np.testing.assert_array_equal(
             tree.edge_prior[rows][found], node.prior[list(node.children)].astype(np.float32)
         )
+    if tree.amaf_visits is not None:
+        for name in ("amaf_visits", "amaf_sum"):
+            expected = [getattr(n, name) for n in nodes]
+            np.testing.assert_array_equal(getattr(tree, name)[rows], expected)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gozero.hashing import mix
 from gozero.search import judging
-from gozero.search.game import Game
+from gozero.search.game import Game, Heuristic
 from tests.reference import mcts
 
 NUM_ACTIONS = 12
@@ -52,6 +52,28 @@ def observe(context, position: Position, trail) -> jax.Array:
 GAME = Game(NUM_ACTIONS, play, key, legal, result, observe)
 
 
+def with_more(evaluate, playouts: bool, heuristic: bool):
+    """An evaluator that also says who was first to play what, and what it believes of actions."""
+
+    def bits(codes, salt):
+        return mix(codes[:, None] * np.uint32(17) ^ (_ACTIONS * np.uint32(salt))[None])
+
+    def evaluation(params, key, codes):
+        judged = evaluate(params, key, codes)
+        if playouts:
+            by = bits(codes, 99991) % 3  # 2: by no one
+            judged = judged._replace(first_play=jnp.stack([by == 0, by == 1], axis=1))
+        if heuristic:
+            value = lambda salt: (bits(codes, salt) % 2049).astype(jnp.float32) / 1024 - 1
+            count = lambda salt: (bits(codes, salt) % 5).astype(jnp.int32)
+            judged = judged._replace(
+                heuristic=Heuristic(value(3), count(5), value(7), count(11) * 2)
+            )
+        return judged
+
+    return evaluation
+
+
 class Plain:
     """The same game on Python's integers; judged as the library judges, bit for bit."""
 
@@ -61,15 +83,19 @@ class Plain:
     @staticmethod
     def _judged(evaluate, codes, legal):
         evaluation = evaluate(None, None, codes)
-        return jax.vmap(judging.checked)(legal, evaluation)[:2]
+        prior, value, _ = jax.vmap(judging.checked)(
+            legal, evaluation._replace(first_play=None, heuristic=None)
+        )
+        return prior, value, evaluation.first_play, evaluation.heuristic
 
     def play(self, code: int, action: int) -> int:
         return mcts.mix((code * 31 + action) & 0xFFFFFFFF)
 
     def judge(self, code: int):
-        """(prior f32[A], value, over) of a position."""
+        """What a node of the plain search is made of."""
         legal = [a == 0 or mcts.mix(code ^ (a + 77)) % 3 != 0 for a in range(NUM_ACTIONS)]
-        prior, value = self.judged(np.array([code], np.uint32), np.array([legal]))
+        judged = self.judged(np.array([code], np.uint32), np.array([legal]))
+        prior, value, first_play, heuristic = jax.tree.map(lambda x: np.asarray(x)[0], judged)
         over = (code >> 5) % 8 == 0
         exact = 1.0 if code % 2 == 0 else -1.0
-        return np.asarray(prior)[0], exact if over else float(value[0]), over
+        return prior, exact if over else float(value), over, first_play, heuristic

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
 from tests.reference import mcts
@@ -67,8 +69,67 @@ def test_equal_to_the_plain_search_at_every_node(name):
             int(salts[b]),
             plain_root_rule,
         )
-        compare_trees(result.tree, b, nodes, SIMULATIONS)
+        compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
         sizes.append(len(nodes))
     assert max(sizes) > SIMULATIONS / 2  # not all of them end at once
+    assert bool(result.ok.all())
+
+
+HAND, EVEN, UNEVEN, ALL = HandSelected(20.0), MinimumMse(0.25), MinimumMse(0.25, False), AmafOnly()
+PLAIN_BETA = {
+    HAND: lambda n, amaf, total, mu: np.sqrt(20 / (3 * total + 20)),
+    EVEN: lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1),
+    UNEVEN: lambda n, amaf, total, mu: (
+        amaf / max(n + amaf + n * amaf * 0.0625 / np.clip(mu * (1 - mu), 0.0099, 1), 1)
+    ),
+    ALL: lambda n, amaf, total, mu: 1,
+}
+FULL_ROWS = {
+    # rule, colours that count, playouts, heuristic, config
+    "rave": (Rave(EVEN), "either", True, False, {}),
+    "uct-rave, same colour": (Rave(UNEVEN, c=0.3), "same", True, False, {}),
+    "hand-selected, heuristic": (Rave(HAND, first_play=0.4), "either", True, True, {}),
+    "all later moves, no playouts": (Rave(ALL), "either", False, False, {}),
+    "ucb1 with a heuristic": (Ucb1(0.5), None, False, True, {}),
+    "several visits before a node": (Rave(EVEN), "either", True, False, {"expand_after": 3}),
+}
+
+
+@pytest.mark.parametrize("name", FULL_ROWS)
+def test_rules_that_know_more_of_an_untried_action(name):
+    rule, first, playouts, heuristic, options = FULL_ROWS[name]
+    evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
+    codes = np.random.RandomState(len(name)).randint(1, 2**31, NUM_TREES).astype(np.uint32)
+    amaf = Amaf(first) if first else None
+    config = SearchConfig(SIMULATIONS, max_depth=MAX_DEPTH, select=rule, amaf=amaf, **options)
+    key = jax.random.key(len(name))
+
+    @jax.jit
+    def run(codes, key):
+        roots = random_tree.Position(codes)
+        contexts = jnp.zeros(len(codes))
+        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+
+    result = run(codes, key)
+    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (NUM_TREES,), jnp.uint32))
+    plain = random_tree.Plain(evaluate)
+    if isinstance(rule, Rave):
+        plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play)
+    else:
+        plain_rule = mcts.HeuristicUcb1(rule.c)
+    for b in range(NUM_TREES):
+        nodes = mcts.search(
+            int(codes[b]),
+            plain.play,
+            plain.judge,
+            SIMULATIONS,
+            MAX_DEPTH,
+            plain_rule,
+            int(salts[b]),
+            amaf=first,
+            **options,
+        )
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
     assert bool(result.ok.all())

@@ -21,6 +21,7 @@ def one_node() -> selection.Edges:
         visits=jnp.array([3, 0, 5, 0]),
         q=jnp.array([0.2, 0.0, -0.4, 0.0]),
         value=jnp.float32(-0.1),
+        total=jnp.int32(8),
     )
 
 
@@ -53,7 +54,7 @@ def test_ucb1_by_hand():
         selection.rank_untried(selection.Puct(), edges.prior), edges.prior
     )
     # The first visit of all: log 0 is not asked for.
-    blank = edges._replace(visits=jnp.zeros(4, jnp.int32))
+    blank = edges._replace(visits=jnp.zeros(4, jnp.int32), total=jnp.int32(0))
     assert selection.ucb1(blank, 1.0).tolist() == [INF, INF, INF, -INF]
 
 
@@ -63,6 +64,7 @@ def test_forced_playouts_by_hand():
         visits=jnp.array([30, 10, 6, 4, 0]),
         q=jnp.array([0.3, 0.1, -0.9, 0.29, 0.0]),
         value=jnp.float32(0.0),
+        total=jnp.int32(50),
     )
     # sqrt(2 P 50): 7.07, 6, 2.12, 3.08.
     rule = selection.ForcedPlayouts(selection.Puct(1.0), k=2.0)
@@ -77,7 +79,7 @@ def test_forced_playouts_by_hand():
     #   action 3: .29 + .67843 / (1 + n), n > 4.4: all 4.
     assert targets.pruned_visits(edges, rule).tolist() == [30, 8, 4, 4, 0]
     # One visit that is left goes as well; the best action's own visits stay.
-    few = edges._replace(visits=jnp.array([30, 10, 2, 1, 0]))
+    few = edges._replace(visits=jnp.array([30, 10, 2, 1, 0]), total=jnp.int32(43))
     assert targets.pruned_visits(few, rule)[2] == 0
     assert targets.pruned_visits(few, rule)[0] == 30
 
@@ -107,7 +109,11 @@ def test_bad_rules(rule, field, value):
 
 def test_puct_first_visit_follows_the_prior():
     edges = selection.Edges(
-        jnp.array([0.1, 0.6, 0.3]), jnp.zeros(3, jnp.int32), jnp.zeros(3), jnp.float32(0)
+        jnp.array([0.1, 0.6, 0.3]),
+        jnp.zeros(3, jnp.int32),
+        jnp.zeros(3),
+        jnp.float32(0),
+        jnp.int32(0),
     )
     assert int(jnp.argmax(selection.puct(edges, 1.5))) == 1
 

@@ -1,0 +1,174 @@
+"""The choice at each node of the paths when actions without visits differ in more than priors.
+
+All-moves-as-first statistics and a heuristic's guesses belong to actions, tried or not. So a node
+is looked at in two parts: the row of its A actions, of which those without a child have no visits,
+and its children. The rule scores both; the best of the row stands for all that are untried.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero import fusion
+from gozero.search import amaf, backup, rows, selection
+from gozero.search import tree as trees
+from gozero.search.backup import Path
+from gozero.search.selection import Edges, Rule
+from gozero.search.tree import NO_NODE, Tree
+
+_FEW, _SOME = 8, 32
+"""Children: how many are looked at depends on the widest node of a chunk."""
+
+
+class Credit(NamedTuple):
+    """What a simulation brings to the actions along its path."""
+
+    counted: jax.Array  # u32[D + 1, B, W]: the actions that count, as `amaf.counted` has them
+    value: jax.Array  # i32[B], fixed point, for the player to move where the path ends
+
+
+class _Slots(NamedTuple):
+    """M nodes of the paths."""
+
+    index: jax.Array  # i32[M]: the tree
+    level: jax.Array  # i32[M]
+    counts: jax.Array  # bool[M]: False: stands for no node
+
+
+def choose_again(
+    tree: Tree, path: Path, select: Rule, salts: jax.Array, credit: Credit | None
+) -> Tree:
+    """Credit the actions at every node of the paths, and choose there again.
+
+    The nodes are taken level by level, without gaps, a chunk at a time. Trip bound: D + 1 chunks.
+
+    Args:
+      tree: the trees, with the values backed up.
+      path: the paths.
+      select: the rule.
+      salts: u32[B], one a tree, for ties.
+      credit: for all-moves-as-first statistics; None if there are none to add.
+
+    Returns:
+      The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
+    """
+    num_trees = tree.num_trees
+    chunk = max(2, num_trees)
+    length, order = lax.sort_key_val(-path.length, jnp.arange(num_trees, dtype=jnp.int32))
+    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)
+    alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)
+    ends = jnp.cumsum(alive)
+
+    def some(i, carry):
+        number = i * chunk + jnp.arange(chunk, dtype=jnp.int32)
+        at = jnp.sum(number[:, None] >= ends[None], axis=1, dtype=jnp.int32)
+        at = jnp.minimum(at, level.size - 1)
+        counts = number < ends[-1]
+        place = jnp.where(counts, number - (ends - alive)[at], 0)
+        slots = _Slots(order[place], jnp.where(counts, at, 0), counts)
+        return _choose_at(tree.replace(**carry), path, select, salts, credit, slots)
+
+    names = ["next", "untried", "untried_prior"]
+    if credit is not None:
+        names += ["amaf_visits", "amaf_sum"]
+    carry = {name: getattr(tree, name) for name in names}
+    return tree.replace(**lax.fori_loop(0, (ends[-1] + chunk - 1) // chunk, some, carry))
+
+
+def _choose_at(
+    tree: Tree, path: Path, select, salts: jax.Array, credit: Credit | None, slots: _Slots
+) -> dict[str, jax.Array]:
+    """The arrays that change, by name."""
+    node = jnp.maximum(path.nodes[slots.level, slots.index], trees.ROOT)
+    row = slots.index * tree.capacity + node
+    place = jnp.arange(row.size, dtype=jnp.int32)
+    target = jnp.where(slots.counts, row, tree.num_rows + place)
+    changed = {}
+    if credit is not None:
+        here = amaf.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
+        plies = path.length[slots.index] - slots.level
+        gained = backup.opponent(credit.value[slots.index], plies)
+        visits = rows.read(tree.amaf_visits, row) + here
+        sums = rows.read(tree.amaf_sum, row) + jnp.where(here, gained[:, None], 0)
+        changed["amaf_visits"] = rows.write(tree.amaf_visits, target, visits)
+        changed["amaf_sum"] = rows.write(tree.amaf_sum, target, sums)
+        tree = tree.replace(**changed)
+
+    most = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
+    widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
+    which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
+    seen = trees.with_only(tree, *_READ)
+
+    def choose(width):
+        choose_here = functools.partial(_choose, select, width)
+        return fusion.one_kernel(choose_here, seen, slots.index, node, salts)
+
+    branches = [functools.partial(choose, width) for width in widths]
+    chosen = lax.switch(which, branches)
+    changed["next"] = rows.write(tree.next, target, chosen.next)
+    changed["untried"] = rows.write(tree.untried, target, chosen.untried)
+    changed["untried_prior"] = rows.write(tree.untried_prior, target, chosen.untried_prior)
+    return changed
+
+
+_READ = (
+    *("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum"),
+    *("amaf_visits", "amaf_sum", "guess_visits", "guess_sum"),
+)
+
+
+class _Chosen(NamedTuple):
+    next: jax.Array  # i32[M]: the child, or NO_NODE for the best untried action
+    untried: jax.Array  # i32[M]: that action
+    untried_prior: jax.Array  # f32[M]: -inf if there is none
+
+
+def _choose(
+    select, width: int, tree: Tree, index: jax.Array, node: jax.Array, salts: jax.Array
+) -> _Chosen:
+    salt = rows.read(salts, index)
+    tried = trees.children(tree, index, node, width)
+    row = _untried(tree, index * tree.capacity + node, tried.edges)
+    total = tried.edges.total + jnp.sum(row.visits, axis=1)
+    tried_edges, row = tried.edges._replace(total=total), row._replace(total=total)
+
+    scores = jax.vmap(select)(row)
+    scores = jnp.where(row.prior >= 0, scores, -jnp.inf)
+    actions = jnp.arange(tree.num_actions, dtype=jnp.int32)
+    priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salt, node, actions)
+    untried = jax.vmap(selection.choose)(scores, priority)
+    is_it = actions[None] == untried[:, None]
+    best = jnp.max(scores, axis=1)
+
+    tried_scores = jax.vmap(select)(tried_edges)
+    tried_scores = jnp.where(tried.nodes >= 0, tried_scores, -jnp.inf)
+    scores = jnp.concatenate([tried_scores, best[:, None]], axis=1)
+    nodes = jnp.concatenate([tried.nodes, jnp.full_like(tried.nodes[:, :1], NO_NODE)], axis=1)
+    priority = jax.vmap(selection.tie_break)(salt, node, nodes)
+    entry = jax.vmap(selection.choose)(scores, priority)
+    return _Chosen(
+        next=jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0],
+        untried=untried,
+        untried_prior=jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1),
+    )
+
+
+def _untried(tree: Tree, row: jax.Array, tried: Edges) -> Edges:
+    """The actions of nodes (rows i32[M]) that have no child: [M, A], a prior of -inf elsewhere."""
+    prior = rows.read(tree.prior, row)
+    visits = jnp.zeros(prior.shape, jnp.int32)
+    edges = Edges(prior, visits, jnp.zeros_like(prior), tried.value, tried.total)
+    if tree.guess_visits is not None:
+        visits = jnp.where(prior >= 0, rows.read(tree.guess_visits, row), 0)
+        edges = edges._replace(visits=visits, q=trees.mean(rows.read(tree.guess_sum, row), visits))
+    if tree.amaf_visits is not None:
+        count = rows.read(tree.amaf_visits, row)
+        edges = edges._replace(
+            amaf_visits=count, amaf_q=trees.mean(rows.read(tree.amaf_sum, row), count)
+        )
+    return edges
