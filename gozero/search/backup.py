@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from gozero import fusion
 from gozero.search import rows
-from gozero.search.tree import Tree
+from gozero.search.tree import VALUE_ONE, Tree
 
 
 class Path(NamedTuple):
@@ -55,4 +55,19 @@ def back_up(tree: Tree, path: Path, value: jax.Array) -> Tree:
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, jnp.ones_like(gained)),
         value_sum=rows.add(tree.value_sum, node_rows, gained),
+    )
+
+
+def lose(tree: Tree, path: Path, amount: int) -> Tree:
+    """Virtual losses on a path: `amount` more simulations that whoever chose an edge has lost.
+
+    N += amount, W += amount for the player to move below the edge. The root, to which no edge
+    leads, has none. A negative amount takes them away again.
+    """
+    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
+    node_rows = path.rows(tree, (level <= path.length[None]) & (level > 0))
+    amounts = jnp.full(path.nodes.shape, amount, jnp.int32)
+    return tree.replace(
+        visits=rows.add(tree.visits, node_rows, amounts),
+        value_sum=rows.add(tree.value_sum, node_rows, amounts * VALUE_ONE),
     )

@@ -19,6 +19,8 @@ class SearchConfig:
     Attributes:
       num_simulations: leaves visited by each tree, the root's evaluation not counted.
       capacity: nodes a tree has room for; None for num_simulations + 1, the least it needs.
+      leaves: leaves of a tree that are judged together at a step; divides the simulations.
+      virtual_loss: simulations that count as lost on the path to each until then.
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``selection.Edges -> f32[K]``.
       amaf: which later plays count as first ones, for a rule that asks; None: none are kept.
@@ -36,6 +38,8 @@ class SearchConfig:
 
     num_simulations: int = 64
     capacity: int | None = None
+    leaves: int = 1
+    virtual_loss: int = 3
     max_depth: int = 64
     select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
     amaf: Amaf | None = None
@@ -47,7 +51,7 @@ class SearchConfig:
     temperature: float = 0.0
 
     def __post_init__(self):
-        for name in ("num_simulations", "max_depth", "expand_after"):
+        for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name}: {getattr(self, name)!r} is not a whole number")
         if not 1 <= self.num_simulations <= trees.MAX_VISITS:
@@ -60,9 +64,14 @@ class SearchConfig:
                 f"capacity: {self.capacity} nodes do not hold the root and "
                 f"{self.num_simulations} simulations; use at least {self.num_simulations + 1}"
             )
-        for name in ("max_depth", "expand_after"):
+        for name in ("leaves", "virtual_loss", "max_depth", "expand_after"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        if self.num_simulations % self.leaves:
+            raise ValueError(
+                f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
+                f"use {-(-self.num_simulations // self.leaves) * self.leaves} simulations"
+            )
         if getattr(self.select, "needs_amaf", False) and self.amaf is None:
             raise ValueError(f"amaf: {self.select} needs such statistics; give amaf=Amaf()")
         if not self.root_temperature > 0:

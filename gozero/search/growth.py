@@ -48,13 +48,13 @@ def plant(
         over=rows.write(tree.over, row, judged.over),
         positions=trees.write_positions(tree, row, roots),
         size=tree.size + 1,
-        **_beliefs(tree, row, judged),
+        **beliefs(tree, row, judged),
     )
     if tree.in_full_rows:
         root = jnp.full((1, num_trees), ROOT, jnp.int32)
         path = backup.Path(root, jnp.zeros(num_trees, jnp.int32))
-        return _choose_again(tree, path, judged, config, salts), judged.ok
-    untried = _best_untried(config, prior, salts, jnp.full(num_trees, ROOT))
+        return choose_again(tree, path, judged, config, salts), judged.ok
+    untried = best_untried(config, prior, salts, jnp.full(num_trees, ROOT))
     tree = tree.replace(
         untried=rows.write(tree.untried, row, untried.action),
         untried_prior=rows.write(tree.untried_prior, row, untried.prior),
@@ -62,7 +62,7 @@ def plant(
     return tree, judged.ok
 
 
-def _beliefs(tree: Tree, row: jax.Array, judged: Judged) -> dict[str, jax.Array]:
+def beliefs(tree: Tree, row: jax.Array, judged: Judged) -> dict[str, jax.Array]:
     """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
 
     Gelly & Silver (2011), Eq. 48-52. Rows are used again, so they begin with zeros at least.
@@ -86,24 +86,29 @@ def _beliefs(tree: Tree, row: jax.Array, judged: Judged) -> dict[str, jax.Array]
     return new
 
 
-class _Untried(NamedTuple):
+class Untried(NamedTuple):
     action: jax.Array  # i32[B]
     prior: jax.Array  # f32[B]
 
 
-def _best_untried(
+def best_untried(
     config: SearchConfig, prior: jax.Array, salts: jax.Array, nodes: jax.Array
-) -> _Untried:
+) -> Untried:
     """Of actions with the priors f32[B, A] the rule's first, at random among equals."""
     rank = jax.vmap(lambda prior: selection.rank_untried(config.select, prior))(prior)
     actions = jnp.arange(prior.shape[1])
     priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salts, nodes, actions)
     action = jax.vmap(selection.choose)(rank, priority)
     is_it = actions[None] == action[:, None]
-    return _Untried(action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1))
+    return Untried(action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1))
 
 
 _LEVELS_AT_ONCE = 4
+
+
+def num_levels(config: SearchConfig) -> int:
+    """Levels of a path as it is kept: path_limit + 1, and a few that make it even."""
+    return -(-(config.path_limit + 1) // _LEVELS_AT_ONCE) * _LEVELS_AT_ONCE
 
 
 def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
@@ -112,7 +117,7 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
     Carries indices and the path only; the tree is read. Trip bound: path_limit + 1 levels, for
     nodes at the depth limit are closed, and no closed node has a child.
     """
-    num_levels = -(-(config.path_limit + 1) // _LEVELS_AT_ONCE) * _LEVELS_AT_ONCE
+    levels = num_levels(config)
 
     def descend(following):
         def levels_down(carry):
@@ -130,12 +135,54 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
             jnp.ones(tree.num_trees, bool),
             jnp.int32(0),
             jnp.full(tree.num_trees, ROOT, jnp.int32),
-            jnp.full((num_levels, tree.num_trees), NO_NODE, jnp.int32),
+            jnp.full((levels, tree.num_trees), NO_NODE, jnp.int32),
         )
         return lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)
 
     nodes = fusion.one_kernel(descend, tree.next)[-1]
     return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
+
+
+class Leaf(NamedTuple):
+    """Where a descent ended, and the action that it would try there."""
+
+    path: backup.Path
+    row: jax.Array  # i32[B]: of the node where it ended
+    action: jax.Array  # i32[B]
+    edge_prior: jax.Array  # f32[B]: the action's prior; -inf where no node may be added
+    left: jax.Array  # f32[B, A]: the priors of the other actions without a child
+    grows: jax.Array  # bool[B]: a node is added
+
+    def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
+        """i32[B] twice: the rows of the leaf and of the node that is added below it.
+
+        What adds no node writes to rows outside the tree, each its own.
+        """
+        outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32)
+        parent = jnp.where(self.grows, self.row, outside + tree.num_trees)
+        return parent, jnp.where(self.grows, tree.row(tree.size), outside)
+
+    def longer_path(self, node: jax.Array) -> backup.Path:
+        """The path to the node that is added, where one is."""
+        path = self.path
+        level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
+        is_new = (level == path.length[None] + 1) & self.grows[None]
+        nodes = jnp.where(is_new, node[None], path.nodes)
+        return backup.Path(nodes, path.length + self.grows)
+
+
+def find_leaf(tree: Tree, config: SearchConfig) -> Leaf:
+    """Follow each tree's choices to where a node is to be added, or to be judged again."""
+    path = _descend(tree, config)
+    row = tree.row(path.end)
+    action = rows.read(tree.untried, row).astype(jnp.int32)
+    prior = rows.read(tree.prior, row)
+    may_grow = _may_grow(tree, path, row, config)
+    is_tried = (jnp.arange(tree.num_actions)[None] == action[:, None]) & may_grow[:, None]
+    edge_prior = jnp.max(jnp.where(is_tried, prior, -jnp.inf), axis=1)
+    # Whether it grows is said by what was read of `prior`: else one tree would be copied.
+    left = jnp.where(is_tried, -jnp.inf, prior)
+    return Leaf(path, row, action, edge_prior, left, grows=edge_prior >= 0)
 
 
 def grow(
@@ -146,81 +193,75 @@ def grow(
     Where none may be added the path ends at a node that is there: it is judged again, and its
     value goes up once more.
     """
-    path = _descend(tree, config)
-    leaf = path.end
-    leaf_row = tree.row(leaf)
-    action = rows.read(tree.untried, leaf_row).astype(jnp.int32)
-    trail = _read_trail(tree, path, config)
-
-    prior_there = rows.read(tree.prior, leaf_row)
-    may_grow = _may_grow(tree, path, leaf, leaf_row, config)
-    is_tried = (jnp.arange(tree.num_actions)[None] == action[:, None]) & may_grow[:, None]
-    edge_prior = jnp.max(jnp.where(is_tried, prior_there, -jnp.inf), axis=1)
-    # What adds no node writes to rows outside the tree, each its own. (Said by what was read of
-    # `prior`: else one tree would be copied.)
-    grows = edge_prior >= 0
-    parents = jax.vmap(_at)(trail, path.length)
-    positions = jax.tree.map(
-        lambda new, old: jnp.where(grows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-        jax.vmap(game.play)(parents, action),
-        parents,
-    )
-    trail = trail._replace(length=path.length + grows)
+    leaf = find_leaf(tree, config)
+    trail = read_trail(tree, leaf.path, config)
+    parents = jax.vmap(_at)(trail, leaf.path.length)
+    positions = played(game, parents, leaf)
+    trail = trail._replace(length=leaf.path.length + leaf.grows)
     judged = judge(game, evaluate, params, key, contexts, positions, trail)
 
-    outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32)
-    node = tree.size
-    row = jnp.where(grows, tree.row(node), outside)
-    parent_row = jnp.where(grows, leaf_row, outside + tree.num_trees)
-    left = jnp.where(is_tried, -jnp.inf, prior_there)
-    both = jnp.concatenate([left, judged.prior])
-    both_rows = jnp.concatenate([parent_row, row])
-    num_children = rows.read(tree.num_children, leaf_row).astype(jnp.int32)
+    parent_row, row = leaf.new_rows(tree)
+    path = leaf.longer_path(tree.size)
+    both, both_rows = jnp.concatenate([leaf.left, judged.prior]), jnp.concatenate([parent_row, row])
     grown = tree.replace(
         prior=rows.write(tree.prior, both_rows, both),
-        children=rows.write_entry(tree.children, parent_row, num_children, node),
-        num_children=rows.write(tree.num_children, parent_row, num_children + 1),
-        action=rows.write(tree.action, row, action),
-        edge_prior=rows.write(tree.edge_prior, row, edge_prior),
         value=rows.write(tree.value, row, judged.value),
         over=rows.write(tree.over, row, judged.over),
         positions=trees.write_positions(tree, row, positions),
-        size=node + grows,
-        **_beliefs(tree, row, judged),
+        size=tree.size + leaf.grows,
+        **new_edge(tree, leaf, parent_row, row),
+        **beliefs(tree, row, judged),
     )
     if not tree.in_full_rows:
-        untried = _best_untried(config, both, jnp.tile(salts, 2), jnp.concatenate([leaf, node]))
+        nodes = jnp.concatenate([leaf.path.end, tree.size])
+        untried = best_untried(config, both, jnp.tile(salts, 2), nodes)
         grown = grown.replace(
             untried=rows.write(tree.untried, both_rows, untried.action),
             untried_prior=rows.write(tree.untried_prior, both_rows, untried.prior),
         )
-    length = path.length + 1
-    below = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None] == length[None]
-    nodes = jnp.where(below & grows[None], node[None], path.nodes)
-    path = backup.Path(nodes, path.length + grows)
     grown = backup.back_up(grown, path, judged.value)
-    return _choose_again(grown, path, judged, config, salts), ok & judged.ok
+    return choose_again(grown, path, judged, config, salts), ok & judged.ok
 
 
-def _may_grow(tree: Tree, path, leaf, leaf_row, config: SearchConfig) -> jax.Array:
-    """bool[B]: there is room for a node below the leaf, if it has an action left."""
-    may = ~rows.read(tree.over, leaf_row) & (path.length < config.path_limit)
+def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> dict[str, jax.Array]:
+    """The arrays that join a new node to its parent."""
+    num_children = rows.read(tree.num_children, leaf.row).astype(jnp.int32)
+    return {
+        "children": rows.write_entry(tree.children, parent_row, num_children, tree.size),
+        "num_children": rows.write(tree.num_children, parent_row, num_children + 1),
+        "action": rows.write(tree.action, row, leaf.action),
+        "edge_prior": rows.write(tree.edge_prior, row, leaf.edge_prior),
+    }
+
+
+def played(game, parents: Any, leaf: Leaf) -> Any:
+    """The positions to judge: the new nodes', or the leaves' own where none is added."""
+    return jax.tree.map(
+        lambda new, old: jnp.where(leaf.grows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+        jax.vmap(game.play)(parents, leaf.action),
+        parents,
+    )
+
+
+def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
+    """bool[B]: below a path's end, in rows i32[B], a node may be added for an action."""
+    may = ~rows.read(tree.over, row) & (path.length < config.path_limit)
     if config.num_nodes <= config.num_simulations:
         may &= tree.size < tree.capacity
     if config.expand_after > 1:
-        visits = rows.read(tree.visits, leaf_row)
-        may &= (visits >= config.expand_after) | (leaf == ROOT)
+        visits = rows.read(tree.visits, row)
+        may &= (visits >= config.expand_after) | (path.length == 0)
     return may
 
 
-def _choose_again(
-    tree: Tree, path: backup.Path, judged: Judged, config: SearchConfig, salts: jax.Array
+def choose_again(
+    tree: Tree, path: backup.Path, judged: Judged | None, config: SearchConfig, salts: jax.Array
 ) -> Tree:
-    """Credit the actions that the simulations played, and choose again along the paths."""
+    """Choose again along the paths; with a judgement, credit the actions of the simulations."""
     if not tree.in_full_rows:
         return choices.choose_again(tree, path, config.select, salts, config.root_select)
     credit = None
-    if config.amaf is not None:
+    if config.amaf is not None and judged is not None:
         first_play = judged.first_play
         if first_play is None:  # no playout: the moves in the tree count
             first_play = jnp.zeros((tree.num_trees, 2, tree.num_actions), bool)
@@ -229,14 +270,20 @@ def _choose_again(
     return full_rows.choose_again(tree, path, config.select, salts, credit)
 
 
-def _read_trail(tree: Tree, path: backup.Path, config: SearchConfig) -> Trail:
-    """The positions on the paths, their ends among them, as the new nodes' ancestors.
+def read_trail(
+    tree: Tree, path: backup.Path, config: SearchConfig, first_rows: jax.Array | None = None
+) -> Trail:
+    """The positions on paths, their ends among them; as `length` says, the ends' ancestors.
 
-    This is the step's only read of positions. The parent is taken from it and not from the
-    tree, so that what is written depends on all that was read and the write stays in place.
+    The rows of their trees' first nodes are i32[M]; None: one path a tree.
+
+    With one leaf a step this is the step's only read of positions. The parent is taken from it and
+    not from the tree, so that what is written depends on all that was read and the write stays in
+    place.
     """
     nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
-    return Trail(trees.read_positions(tree, tree.row(0)[:, None] + nodes), path.length + 1)
+    first_rows = tree.row(0) if first_rows is None else first_rows
+    return Trail(trees.read_positions(tree, first_rows[:, None] + nodes), path.length)
 
 
 def _at(trail: Trail, level: jax.Array) -> Any:

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, move_choice, targets
+from gozero.search import growth, leaves, move_choice, targets
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -81,9 +81,11 @@ def search(
 
     def simulate(i, carry):
         step_key = jax.random.fold_in(evaluation_key, i + 1)
-        return growth.grow(game, evaluate, params, step_key, contexts, config, salts, *carry)
+        return grow(game, evaluate, params, step_key, contexts, config, salts, *carry)
 
-    searched, ok = lax.fori_loop(0, config.num_simulations, simulate, planted)
+    grow = growth.grow if config.leaves == 1 else leaves.grow
+    num_steps = config.num_simulations // config.leaves
+    searched, ok = lax.fori_loop(0, num_steps, simulate, planted)
     return _summary(searched, ok, choice_key, config)
 
 

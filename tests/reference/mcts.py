@@ -32,10 +32,13 @@ class Node:
         self.prior, value, self.over, *more = judgement
         self.first_play, heuristic = [*more, None, None][:2]
         self.value = fixed(value)
-        self.judged = 1  # times; all but the first because no node could be added
+        self.judged = 0  # times; all but the first because no node could be added
+        self.fresh = True  # of this step
         num_actions = len(self.prior)
         self.visits = np.zeros(num_actions, np.int64)
         self.value_sum = np.zeros(num_actions, np.int64)
+        self.lost = np.zeros(num_actions, np.int64)  # virtually, for now
+        self.lost_above = 0  # ... on the edge to this node
         self.guess_visits, self.guess_sum, self.amaf_visits, self.amaf_sum = (
             np.zeros(num_actions, np.int64) for _ in range(4)
         )
@@ -48,19 +51,20 @@ class Node:
         self.children = {}
 
     def best_action(self, rule, salt):
-        visits = self.visits + self.guess_visits
-        q = mean(self.value_sum + self.guess_sum, visits)
-        value = self.judged * self.value + self.value_sum.sum()
-        value = F32(value) / F32(ONE) / F32(self.judged + self.visits.sum())
+        visits = self.visits + self.guess_visits + self.lost
+        q = mean(self.value_sum + self.guess_sum - self.lost * ONE, visits)
+        value = self.judged * self.value + self.value_sum.sum() + self.lost_above * ONE
+        value = F32(value) / F32(ONE) / F32(self.num_visits())
         amaf = (self.amaf_visits, mean(self.amaf_sum, self.amaf_visits))
         # What is illegal has no statistics.
         legal = self.prior >= 0
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
         with np.errstate(invalid="ignore", divide="ignore"):
             score = rule(self.prior, visits, q, value, *(amaf if rule.full_rows else ()))
-        score[~legal] = -np.inf
+        score = np.where(legal, score, -np.inf)
         # Of the actions without visits only the first in order is thought of.
-        prior = np.where(self.visits > 0, -np.inf, self.prior)
+        prior = self.prior.copy()
+        prior[list(self.children)] = -np.inf
         rank = score if rule.full_rows else np.zeros_like(prior) if rule.random_order else prior
         rank = np.where(prior >= 0, rank, -np.inf)
         ties = np.flatnonzero(rank == rank.max())
@@ -71,6 +75,9 @@ class Node:
         best = max(score[action] for action in choices)
         ties = [action for action in choices if score[action] == best]
         return max(ties, key=lambda a: tie_break(salt, self.index, choices[a]))
+
+    def num_visits(self):
+        return self.judged + self.visits.sum() + self.lost_above
 
 
 def fixed(value):
@@ -177,41 +184,58 @@ def search(
     amaf=None,
     expand_after=1,
     capacity=None,
+    leaves=1,
+    virtual_loss=0,
 ):
     """Run one search; `judge(state)` says what a `Node` is made of, `play` returns a new state.
 
     `amaf` is "either", "same" or None.
     """
     nodes = [Node(0, root_state, 0, judge(root_state))]
+    nodes[0].judged, nodes[0].fresh = 1, False
     if amaf:
         credit([], nodes[0], amaf)
-    for _ in range(num_simulations):
+
+    def descend():
         node, path = nodes[0], []
         while True:
             full = capacity is not None and len(nodes) >= capacity
-            grows = node.depth < max_depth and not full and not node.over
+            grows = node.depth < max_depth and not full and not node.over and not node.fresh
             if node is not nodes[0]:
-                grows &= node.judged + node.visits.sum() >= expand_after
+                grows &= node.num_visits() >= expand_after
             here = root_rule if root_rule and not path else rule
             action = node.best_action(here, salt) if node.children or grows else None
             if action is None or (action not in node.children and not grows):
-                node.judged += 1
-                break
+                return path, node
             path.append((node, action))
             if action not in node.children:
                 child = play(node.state, action)
                 node.children[action] = Node(len(nodes), child, node.depth + 1, judge(child))
-                node = node.children[action]
-                nodes.append(node)
-                break
+                nodes.append(node.children[action])
+                return path, nodes[-1]
             node = node.children[action]
-        value = node.value
-        for parent, action in reversed(path):
-            value = -value
-            parent.visits[action] += 1
-            parent.value_sum[action] += value
-        if amaf:
-            credit(path, node, amaf)
+
+    def lose(path, amount):
+        for parent, action in path:
+            parent.lost[action] += amount
+            parent.children[action].lost_above += amount
+
+    for _ in range(num_simulations // leaves):
+        found = []
+        for _ in range(leaves):
+            found.append(descend())
+            lose(found[-1][0], virtual_loss)
+        for path, end in found:
+            lose(path, -virtual_loss)
+            end.judged += 1
+            end.fresh = False
+            value = end.value
+            for parent, action in reversed(path):
+                value = -value
+                parent.visits[action] += 1
+                parent.value_sum[action] += value
+            if amaf:
+                credit(path, end, amaf)
     return nodes
 
 

@@ -30,6 +30,11 @@ RULES = {
     "first play a loss": (Puct(1.5, first_play="loss"), mcts.Puct(1.5, first_play="loss")),
     "forced playouts": (Puct(1.0), mcts.Puct(1.0)),
     "a depth limit that binds": (Puct(1.0), mcts.Puct(1.0)),
+    "five leaves": (Puct(2.0), mcts.Puct(2.0)),
+    "five leaves, first play as the parent": (
+        Puct(1.0, first_play="parent"),
+        mcts.Puct(1.0, first_play="parent"),
+    ),
     "ucb1": (Ucb1(0.7), mcts.Ucb1(0.7)),
     "greedy": (Ucb1(0.0), mcts.Ucb1(0.0)),
 }
@@ -40,11 +45,12 @@ def test_equal_to_the_plain_search_at_every_node(name):
     rule, plain_rule = RULES[name]
     codes = np.random.RandomState(len(name)).randint(1, 2**31, NUM_TREES).astype(np.uint32)
     root_rule = plain_root_rule = None
+    options = {"leaves": 5, "virtual_loss": 3} if name.startswith("five leaves") else {}
     if name == "forced playouts":
         root_rule, plain_root_rule = ForcedPlayouts(rule, 3.0), mcts.Forced(plain_rule, 3.0)
     max_depth = 3 if name.startswith("a depth limit") else MAX_DEPTH
     config = SearchConfig(
-        num_simulations=SIMULATIONS, max_depth=max_depth, select=rule, root_select=root_rule
+        SIMULATIONS, max_depth=max_depth, select=rule, root_select=root_rule, **options
     )
     key = jax.random.key(len(name))
 
@@ -68,6 +74,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
             plain_rule,
             int(salts[b]),
             plain_root_rule,
+            **options,
         )
         compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
@@ -92,6 +99,7 @@ FULL_ROWS = {
     "hand-selected, heuristic": (Rave(HAND, first_play=0.4), "either", True, True, {}),
     "all later moves, no playouts": (Rave(ALL), "either", False, False, {}),
     "ucb1 with a heuristic": (Ucb1(0.5), None, False, True, {}),
+    "four leaves": (Rave(EVEN), "either", True, False, {"leaves": 4, "virtual_loss": 2}),
     "several visits before a node": (Rave(EVEN), "either", True, False, {"expand_after": 3}),
 }
 

@@ -1,0 +1,117 @@
+"""Several leaves of each tree at a step, judged together.
+
+Each descent leaves a virtual loss on its path, so that the next one goes elsewhere: simulations
+that the player who chose the path has lost (Chaslot et al. 2008; Silver et al. 2016, n_vl = 3).
+When the judgements are there they take its place. A descent that comes to a node another one of
+the step has added ends there, and that node is judged twice.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero.search import backup, growth, rows
+from gozero.search import tree as trees
+from gozero.search.config import SearchConfig
+from gozero.search.judging import Judged, judge
+from gozero.search.tree import NO_NODE, Tree
+
+
+class _Found(NamedTuple):
+    """K leaves of each tree."""
+
+    nodes: jax.Array  # i32[K, D + 1, B]: the paths
+    length: jax.Array  # i32[K, B]
+    grows: jax.Array  # bool[K, B]: the last node of the path was added by it
+
+    def path(self, k: jax.Array) -> backup.Path:
+        return backup.Path(self.nodes[k], self.length[k])
+
+
+def grow(
+    game, evaluate, params, key, contexts, config: SearchConfig, salts, tree: Tree, ok
+) -> tuple[Tree, jax.Array]:
+    """Find `config.leaves` leaves of each tree, judge them at once, and back their values up."""
+    tree, found = _find(game, config, salts, tree)
+    count, num_levels, num_trees = found.nodes.shape
+    # One after another: leaf k of tree b is number k * B + b.
+    many = lambda x: jnp.tile(x, (count, *[1] * (x.ndim - 1)))
+    nodes = jnp.moveaxis(found.nodes, 0, 1).reshape(num_levels, -1)
+    paths = backup.Path(nodes, found.length.reshape(-1))
+    first_rows = many(tree.row(0))
+    trail = growth.read_trail(tree, paths, config, first_rows)
+    row = first_rows + paths.end
+    positions = trees.read_positions(tree, row)
+    judged = judge(game, evaluate, params, key, jax.tree.map(many, contexts), positions, trail)
+    grows = found.grows.reshape(-1)
+    outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
+    tree = _write(tree, jnp.where(grows, row, outside), paths.end, judged, config, many(salts))
+
+    by_leaf = jax.tree.map(lambda x: x.reshape(count, num_trees, *x.shape[1:]), judged)
+
+    def back_up(k, tree):
+        path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
+        tree = backup.lose(tree, path, -config.virtual_loss)
+        tree = backup.back_up(tree, path, one.value)
+        return growth.choose_again(tree, path, one, config, salts)
+
+    return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)
+
+
+def _find(game, config: SearchConfig, salts: jax.Array, tree: Tree) -> tuple[Tree, _Found]:
+    """Add the nodes, not judged yet: nothing is below them, and their paths are lost so far."""
+    num_levels = growth.num_levels(config)
+
+    def one_more(k, carry):
+        tree, found = carry
+        leaf = growth.find_leaf(tree, config)
+        positions = growth.played(game, trees.read_positions(tree, leaf.row), leaf)
+        parent_row, row = leaf.new_rows(tree)
+        path = leaf.longer_path(tree.size)
+        grown = tree.replace(
+            prior=rows.write(tree.prior, parent_row, leaf.left),
+            positions=trees.write_positions(tree, row, positions),
+            size=tree.size + leaf.grows,
+            **growth.new_edge(tree, leaf, parent_row, row),
+        )
+        if not tree.in_full_rows:
+            untried = growth.best_untried(config, leaf.left, salts, leaf.path.end)
+            grown = grown.replace(
+                untried=rows.write(tree.untried, parent_row, untried.action),
+                untried_prior=rows.write(tree.untried_prior, parent_row, untried.prior),
+            )
+        grown = backup.lose(grown, path, config.virtual_loss)
+        grown = growth.choose_again(grown, path, None, config, salts)
+        here = _Found(path.nodes, path.length, leaf.grows)
+        return grown, jax.tree.map(lambda all, one: all.at[k].set(one), found, here)
+
+    count = config.leaves
+    blank = _Found(
+        nodes=jnp.full((count, num_levels, tree.num_trees), NO_NODE, jnp.int32),
+        length=jnp.zeros((count, tree.num_trees), jnp.int32),
+        grows=jnp.zeros((count, tree.num_trees), bool),
+    )
+    return lax.fori_loop(0, count, one_more, (tree, blank))
+
+
+def _write(
+    tree: Tree, row: jax.Array, node: jax.Array, judged: Judged, config: SearchConfig, salts
+) -> Tree:
+    """The judgements of new nodes at rows i32[K B]; rows outside the tree are dropped."""
+    written = tree.replace(
+        prior=rows.write(tree.prior, row, judged.prior),
+        value=rows.write(tree.value, row, judged.value),
+        over=rows.write(tree.over, row, judged.over),
+        **growth.beliefs(tree, row, judged),
+    )
+    if tree.in_full_rows:
+        return written
+    untried = growth.best_untried(config, judged.prior, salts, node)
+    return written.replace(
+        untried=rows.write(tree.untried, row, untried.action),
+        untried_prior=rows.write(tree.untried_prior, row, untried.prior),
+    )
