@@ -17,10 +17,13 @@ from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
 from gozero.search import tree as trees
+from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.rave import Rave
 from gozero.search.search import search
 from tests.go.stepping import new_games
 from tests.hlo import moves_in_loops
+from tests.search import random_tree
 from tests.search.judges import hash_evaluate, observe_position
 
 BATCH, SIMULATIONS = 8, 24
@@ -87,6 +90,20 @@ def test_law_2_for_one_tree():
     compiled, num_rows = compiled_go_search(batch=1)
     moves = moves_in_loops(compiled.as_text(), num_rows)
     assert [move for move in moves if f"[{num_rows}]" not in move] == []
+
+
+@pytest.mark.parametrize("batch", [2, 1])
+def test_law_2_for_full_rows_and_several_leaves(batch):
+    config = SearchConfig(48, leaves=4, max_depth=20, select=Rave(), amaf=Amaf())
+    evaluate = random_tree.with_more(hash_evaluate(random_tree.NUM_ACTIONS), True, True)
+
+    def run(codes, key):
+        roots, contexts = random_tree.Position(codes), jnp.zeros(batch)
+        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+
+    codes = jnp.arange(batch, dtype=jnp.uint32)
+    text = jax.jit(run).lower(codes, jax.random.key(0)).compile().as_text()
+    assert moves_in_loops(text, batch * config.num_nodes) == []
 
 
 def test_law_2_is_a_test_that_can_fail():

@@ -53,7 +53,11 @@ def plant(
     if tree.in_full_rows:
         root = jnp.full((1, num_trees), ROOT, jnp.int32)
         path = backup.Path(root, jnp.zeros(num_trees, jnp.int32))
-        return choose_again(tree, path, judged, config, salts), judged.ok
+        credit = None
+        if config.amaf is not None:
+            mine = _first_play(judged)[:, 0]
+            credit = full_rows.Credit(amaf.pack(mine)[None], judged.value)
+        return full_rows.choose_again(tree, path, config.select, salts, credit), judged.ok
     untried = best_untried(config, prior, salts, jnp.full(num_trees, ROOT))
     tree = tree.replace(
         untried=rows.write(tree.untried, row, untried.action),
@@ -262,12 +266,17 @@ def choose_again(
         return choices.choose_again(tree, path, config.select, salts, config.root_select)
     credit = None
     if config.amaf is not None and judged is not None:
-        first_play = judged.first_play
-        if first_play is None:  # no playout: the moves in the tree count
-            first_play = jnp.zeros((tree.num_trees, 2, tree.num_actions), bool)
-        counted = amaf.counted(tree, path, first_play, config.amaf)
+        counted = amaf.counted(tree, path, _first_play(judged), config.amaf)
         credit = full_rows.Credit(counted, judged.value)
     return full_rows.choose_again(tree, path, config.select, salts, credit)
+
+
+def _first_play(judged: Judged) -> jax.Array:
+    """bool[B, 2, A]: what the playouts played; nothing if there were none."""
+    if judged.first_play is not None:
+        return judged.first_play
+    num_trees, num_actions = judged.prior.shape
+    return jnp.zeros((num_trees, 2, num_actions), bool)
 
 
 def read_trail(
