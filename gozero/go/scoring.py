@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -45,3 +47,11 @@ def ownership(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: `owners` of a game's board as it stands."""
     checks.check_state(rules, state)
     return owners(rules, state.position.black, state.position.white)
+
+
+def by_margin(rules: Rules) -> Callable[[jax.Array], jax.Array]:
+    """A reward that grows with the score: f32 points -> score / size^2, within [-1, 1].
+
+    The other reward is `jnp.sign`: won, lost or drawn, and no more.
+    """
+    return lambda score: jnp.clip(score / rules.num_points, -1.0, 1.0)

@@ -309,7 +309,10 @@ def ownership(rules: go.Rules, playouts: Playouts) -> jax.Array:
 
 
 def outcomes(
-    playouts: Playouts, komi: jax.Array, value_at_cut: Callable | None = None
+    playouts: Playouts,
+    komi: jax.Array,
+    value_at_cut: Callable | None = None,
+    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> jax.Array:
     """f32[B] in [-1, 1]: the results as Black sees them: 1 won, -1 lost, 0 drawn.
 
@@ -318,8 +321,9 @@ def outcomes(
       komi: f32[B] or f32[].
       value_at_cut: what a playout is worth that was cut: (playouts, komi) -> f32[B] in
         [-1, 1], for Black. None: by the area as it stands.
+      reward: what a score f32[B], komi counted, is worth; `scoring.by_margin` makes another.
     """
-    by_area = jnp.sign(playouts.score.astype(jnp.float32) - komi)
+    by_area = reward(playouts.score.astype(jnp.float32) - komi)
     if value_at_cut is None:
         return by_area
     return jnp.where(playouts.finished, by_area, value_at_cut(playouts, komi))

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gozero.go import bitboard as bb
 from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.montecarlo.playout import outcomes, uniform_playouts
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.search.game import Evaluate, Evaluation, Trail
+from gozero.search.rave import Rave
 from gozero.search.selection import Edges, Puct
 
 NAMES = ("network", "playout")
@@ -70,7 +72,11 @@ def network_evaluator(
 
 
 def playout_evaluator(
-    rules: Rules, max_moves: int | None = None, value_at_cut: Callable | None = None
+    rules: Rules,
+    max_moves: int | None = None,
+    value_at_cut: Callable | None = None,
+    first_plays: bool = False,
+    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Evaluator:
     """One uniform non-eye-filling playout a leaf; the prior is uniform.
 
@@ -79,6 +85,9 @@ def playout_evaluator(
       max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
       value_at_cut: what a cut one is worth, see `playout.outcomes`; None for its area as it
         stands.
+      first_plays: also say who was first to play where, for `SearchConfig(amaf=..., select=...)`
+        with a rule of `search.rave`, which then is the evaluator's own. A pass is no such play.
+      reward: what a score is worth; give `go_game` the same.
     """
 
     def observe(state: GameState, position: Position, trail: Trail) -> Any:
@@ -89,14 +98,31 @@ def playout_evaluator(
         del params
         positions, komi = observations
         ended = uniform_playouts(
-            rules, positions, key, max_moves=max_moves, ends=value_at_cut is not None
+            rules,
+            positions,
+            key,
+            max_moves=max_moves,
+            ends=value_at_cut is not None,
+            first_plays=first_plays,
         )
-        for_black = outcomes(ended, komi, value_at_cut)
-        value = jnp.where(positions.to_play == WHITE, -for_black, for_black)
-        return Evaluation(jnp.zeros((komi.shape[0], rules.num_actions)), value)
+        for_black = outcomes(ended, komi, value_at_cut, reward)
+        white = positions.to_play == WHITE
+        value = jnp.where(white, -for_black, for_black)
+        logits = jnp.zeros((komi.shape[0], rules.num_actions))
+        if not first_plays:
+            return Evaluation(logits, value)
+        black_first, white_first = (_actions(rules, board) for board in ended.first_plays)
+        by = jnp.stack([black_first, white_first], axis=1)
+        return Evaluation(logits, value, jnp.where(white[:, None, None], by[:, ::-1], by))
 
     about = {"evaluator": "playout"} | ({} if max_moves is None else {"max_moves": max_moves})
-    return Evaluator(observe, evaluate, None, PLAYOUT_RULE, about)
+    return Evaluator(observe, evaluate, None, Rave() if first_plays else PLAYOUT_RULE, about)
+
+
+def _actions(rules: Rules, boards: bb.Board) -> jax.Array:
+    """bool[B, A]: the points of boards [B]; never the pass."""
+    points = jax.vmap(lambda board: bb.unpack(rules.layout, board))(boards)
+    return jnp.pad(points, ((0, 0), (0, 1)))
 
 
 def make_evaluator(

@@ -28,8 +28,15 @@ from gozero.hashing import mix
 from gozero.search.game import Game, Trail
 
 
-def go_game(rules: Rules, observe: Callable[[GameState, Position, Trail], Any]) -> Game:
+def go_game(
+    rules: Rules,
+    observe: Callable[[GameState, Position, Trail], Any],
+    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
+) -> Game:
     """Go under `rules`; `observe` is what the evaluator wants to see of a position.
+
+    A finished game is worth `reward` of its score: won, lost or drawn; or by its margin, see
+    `scoring.by_margin`, and then the evaluator's values should be of that kind too.
 
     Roots are ``state.position`` and contexts are the states themselves:
 
@@ -46,7 +53,7 @@ def go_game(rules: Rules, observe: Callable[[GameState, Position, Trail], Any]) 
         return _legal(rules, state, position, trail)
 
     def result(state: GameState, position: Position) -> tuple[jax.Array, jax.Array]:
-        return _result(rules, state, position)
+        return _result(rules, state, position, reward)
 
     return Game(rules.num_actions, play, _key, legal, result, observe)
 
@@ -66,8 +73,10 @@ def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> 
     return action_mask(rules, bb.keep(~is_over(rules, position), points))
 
 
-def _result(rules: Rules, state: GameState, position: Position) -> tuple[jax.Array, jax.Array]:
-    """(over bool[], value f32[]): +1 won, -1 lost, 0 drawn, for the player to move.
+def _result(
+    rules: Rules, state: GameState, position: Position, reward: Callable
+) -> tuple[jax.Array, jax.Array]:
+    """(over bool[], value f32[]), for the player to move.
 
     Only boards of finished games are scored; the others flood nothing.
     """
@@ -76,7 +85,7 @@ def _result(rules: Rules, state: GameState, position: Position) -> tuple[jax.Arr
         black=bb.keep(over, position.black), white=bb.keep(over, position.white)
     )
     score = scoring.area_difference(rules, counted).astype(jnp.float32) - state.komi
-    for_black = jnp.sign(score)
+    for_black = reward(score)
     return over, jnp.where(position.to_play == 0, for_black, -for_black)
 
 

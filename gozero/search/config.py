@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal, get_args
 
 import jax
 
 from gozero.search import selection
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
+
+FinalMove = Literal["visits", "value", "bound"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +32,11 @@ class SearchConfig:
       root_select: the root's, if it is another; it tries actions in the order of `select`.
       root_temperature: softens the root's priors, before the noise; see `noise.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
-      dirichlet_alpha: its concentration.
+      dirichlet_alpha: its concentration; None: scaled to the number of actions, see
+        `noise.board_alpha`.
       temperature: of the action drawn from the visits; 0 for the most visited.
+      final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
+        "bound", the lower confidence bound of its value, see `move_choice.by_value`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -47,8 +53,9 @@ class SearchConfig:
     root_select: Callable[[selection.Edges], jax.Array] | None = None
     root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
-    dirichlet_alpha: float = 0.03
+    dirichlet_alpha: float | None = None
     temperature: float = 0.0
+    final_move: FinalMove = "visits"
 
     def __post_init__(self):
         for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
@@ -67,6 +74,13 @@ class SearchConfig:
         for name in ("leaves", "virtual_loss", "max_depth", "expand_after"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        if self.final_move not in get_args(FinalMove):
+            allowed = ", ".join(get_args(FinalMove))
+            raise ValueError(f"final_move: {self.final_move!r} is not one of {allowed}")
+        if self.final_move != "visits" and self.temperature > 0:
+            raise ValueError(
+                f"final_move: {self.final_move!r} has no temperature; use temperature=0"
+            )
         if self.num_simulations % self.leaves:
             raise ValueError(
                 f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
@@ -78,7 +92,7 @@ class SearchConfig:
             raise ValueError(f"root_temperature: {self.root_temperature} is not above 0")
         if not 0 <= self.dirichlet_fraction <= 1:
             raise ValueError(f"dirichlet_fraction: {self.dirichlet_fraction} is not from 0 to 1")
-        if not self.dirichlet_alpha > 0:
+        if self.dirichlet_alpha is not None and not self.dirichlet_alpha > 0:
             raise ValueError(f"dirichlet_alpha: {self.dirichlet_alpha} is not above 0")
         if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")

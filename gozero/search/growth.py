@@ -35,9 +35,10 @@ def plant(
     if config.root_temperature != 1:
         prior = jax.vmap(noise.soften, in_axes=(0, None))(prior, config.root_temperature)
     if config.dirichlet_fraction > 0:
+        alpha = config.dirichlet_alpha or noise.board_alpha(game.num_actions)
         keys = jax.random.split(noise_key, num_trees)
         prior = jax.vmap(noise.add_dirichlet, in_axes=(0, 0, None, None))(
-            keys, prior, config.dirichlet_alpha, config.dirichlet_fraction
+            keys, prior, alpha, config.dirichlet_fraction
         )
     row = tree.row(ROOT)
     tree = tree.replace(

@@ -57,5 +57,5 @@ def add_dirichlet(key: jax.Array, prior: jax.Array, alpha: float, fraction: floa
 
 
 def board_alpha(num_points: int) -> float:
-    """AlphaGo Zero's 0.03 at 361 points, scaled so that the sum over points is the same."""
+    """AlphaGo Zero's 0.03 at 361 points, scaled so that the sum over points stays."""
     return 0.03 * 361 / num_points

@@ -24,6 +24,7 @@ from gozero.search import growth, leaves, move_choice, targets
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
+from gozero.search.selection import Edges
 from gozero.search.tree import ROOT, Tree
 
 
@@ -101,9 +102,8 @@ def _check_batch(contexts: Any, roots: Any) -> None:
 def _summary(tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig) -> SearchResult:
     root = trees.all_edges(tree, ROOT)
     keys = jax.random.split(key, tree.num_trees)
-    temperature = jnp.full(tree.num_trees, config.temperature, jnp.float32)
     return SearchResult(
-        action=jax.vmap(move_choice.by_visits)(keys, root.visits, root.prior, temperature),
+        action=_final_move(keys, root, config),
         visits=root.visits,
         q=root.q,
         policy_target=jax.vmap(targets.visit_policy)(root.visits, root.prior),
@@ -111,3 +111,12 @@ def _summary(tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig) ->
         ok=ok,
         tree=tree,
     )
+
+
+def _final_move(keys: jax.Array, root: Edges, config: SearchConfig) -> jax.Array:
+    """i32[B]."""
+    if config.final_move == "visits":
+        temperature = jnp.full(keys.shape, config.temperature, jnp.float32)
+        return jax.vmap(move_choice.by_visits)(keys, root.visits, root.prior, temperature)
+    z = move_choice.CONFIDENCE if config.final_move == "bound" else 0.0
+    return jax.vmap(move_choice.by_value, in_axes=(0, 0, 0, None))(keys, root.visits, root.q, z)
