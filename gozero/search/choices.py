@@ -27,7 +27,7 @@ _FEW, _SOME = 8, 32
 
 
 def choose_again(
-    tree: Tree, path: Path, select: Select, salts: jax.Array, root_select: Select | None = None
+    tree: Tree, path: Path, select: Select, salts: jax.Array, first_level: int = 0
 ) -> Tree:
     """Choose at every node of the paths but the last, where there is nothing new to choose.
 
@@ -36,23 +36,20 @@ def choose_again(
       path: the paths.
       select: the rule.
       salts: u32[B], one a tree, for ties.
-      root_select: the root's rule; None if it is the same.
+      first_level: 1 if the root has a rule of its own (see `root`), and else 0.
 
     Returns:
       The trees with a new `next`.
     """
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
-    leads_on = level < path.length[None]
+    leads_on = (level >= first_level) & (level < path.length[None])
     chosen = _choose_among_few(tree, path, select, salts)
     if tree.num_actions > _FEW:
         node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
         num_children = rows.read(tree.num_children, node_rows).astype(jnp.int32)
         most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
         levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
-        chosen = _choose_by_level(tree, path, levels, most, select, salts, chosen)
-    if root_select is not None:
-        one, most = jnp.int32(1), jnp.full(path.nodes.shape[0], tree.num_actions)
-        chosen = _choose_by_level(tree, path, one, most, root_select, salts, chosen)
+        chosen = _choose_by_level(tree, path, first_level, levels, most, select, salts, chosen)
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 
@@ -106,15 +103,16 @@ def _choose_in_chunks(
 def _choose_by_level(
     tree: Tree,
     path: Path,
-    num_levels: jax.Array,
+    first_level: int,
+    end_level: jax.Array,
     most: jax.Array,
     select: Select,
     salts: jax.Array,
     chosen: jax.Array,
 ) -> jax.Array:
-    """`chosen` put right on the first i32[] levels, whose widest nodes have `most` children.
+    """`chosen` put right on levels up to `end_level`, whose widest nodes have `most` children.
 
-    `most` is i32[D + 1]. Trip bound: D.
+    `end_level` is i32[] and not one of them; `most` is i32[D + 1]. Trip bound: D.
     """
     everyone = jnp.arange(tree.num_trees, dtype=jnp.int32)
     widths = [*([_SOME] if tree.num_actions > _SOME else []), tree.num_actions]
@@ -132,7 +130,7 @@ def _choose_by_level(
         branches = [functools.partial(choose, width) for width in widths]
         return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))
 
-    return lax.fori_loop(0, num_levels, choose_level, chosen)
+    return lax.fori_loop(first_level, end_level, choose_level, chosen)
 
 
 def _choose(

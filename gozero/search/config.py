@@ -9,6 +9,7 @@ import jax
 
 from gozero.search import selection
 from gozero.search import tree as trees
+from gozero.search.root import RootRule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,11 +21,13 @@ class SearchConfig:
       capacity: nodes a tree has room for; None for num_simulations + 1, the least it needs.
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``selection.Edges -> f32[K]``.
-      root_select: the root's, if it is another; it tries actions in the order of `select`.
+      root_select: the root's, if it is another: of all actions, ``selection.Edges -> f32[A]``, or a
+        `root.RootRule`, which may also say what is played and learnt (see `gumbel.GumbelRoot`).
       root_temperature: softens the root's priors, before the noise; see `noise.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration.
-      temperature: of the action drawn from the visits; 0 for the most visited.
+      temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
+        says what is played does not ask for it.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -34,7 +37,7 @@ class SearchConfig:
     capacity: int | None = None
     max_depth: int = 64
     select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
-    root_select: Callable[[selection.Edges], jax.Array] | None = None
+    root_select: Callable[[selection.Edges], jax.Array] | RootRule | None = None
     root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
     dirichlet_alpha: float = 0.03
@@ -54,6 +57,14 @@ class SearchConfig:
                 f"capacity: {self.capacity} nodes do not hold the root and "
                 f"{self.num_simulations} simulations; use at least {self.num_simulations + 1}"
             )
+        if not callable(self.select):
+            raise ValueError(f"select: {self.select!r} is not a function of Edges")
+        if not (
+            self.root_select is None
+            or callable(self.root_select)
+            or hasattr(self.root_select, "score_root")
+        ):
+            raise ValueError(f"root_select: {self.root_select!r} is not a rule for a root")
         if self.max_depth < 1:
             raise ValueError(f"max_depth: {self.max_depth} is not at least 1")
         if not self.root_temperature > 0:

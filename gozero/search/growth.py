@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero import fusion
-from gozero.search import backup, choices, noise, rows, selection
+from gozero.search import backup, choices, noise, root, rows, selection
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Trail
@@ -18,7 +18,7 @@ from gozero.search.tree import NO_NODE, ROOT, Tree
 
 
 def plant(
-    game, evaluate, params, key, noise_key, contexts, roots, config, salts, tree: Tree
+    game, evaluate, params, key, noise_key, contexts, roots, config, salts, gumbel, tree: Tree
 ) -> tuple[Tree, jax.Array]:
     """Evaluate the roots and write them as node 0 of each tree."""
     num_trees = tree.num_trees
@@ -48,6 +48,9 @@ def plant(
         positions=trees.write_positions(tree, row, roots),
         size=tree.size + 1,
     )
+    if config.root_select is not None:
+        without_children = trees.by_action(tree, ROOT, 0)
+        tree = root.choose(tree, without_children, config, salts, gumbel)
     return tree, judged.ok
 
 
@@ -104,7 +107,7 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
 
 
 def grow(
-    game, evaluate, params, key, contexts, config, salts, tree: Tree, ok
+    game, evaluate, params, key, contexts, config, salts, gumbel, tree: Tree, ok
 ) -> tuple[Tree, jax.Array]:
     """Add each tree's new node, and back its value up; a closed leaf's own value goes up again."""
     path = _descend(tree, config)
@@ -151,7 +154,10 @@ def grow(
     nodes = jnp.where(below & grows[None], node[None], path.nodes)
     path = backup.Path(nodes, path.length + grows)
     grown = backup.back_up(grown, path, value)
-    grown = choices.choose_again(grown, path, config.select, salts, config.root_select)
+    first_level = 0 if config.root_select is None else 1
+    grown = choices.choose_again(grown, path, config.select, salts, first_level)
+    if config.root_select is not None:
+        grown = root.choose(grown, root.actions(grown), config, salts, gumbel)
     return grown, ok & (judged.ok | closed)
 
 

@@ -14,13 +14,14 @@ to keep the old copy.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, move_choice, targets
+from gozero.search import growth, noise, root
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -71,21 +72,25 @@ def search(
         raise ValueError("tree: going on from an earlier tree is not there yet; use tree=None")
     _check_batch(contexts, roots)
     noise_key, choice_key, salt_key, evaluation_key = jax.random.split(key, 4)
+    noise_key, gumbel_key = jax.random.split(noise_key)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     salts = jax.random.bits(salt_key, (num_trees,), jnp.uint32)
+    gumbel = noise.gumbel(gumbel_key, num_trees, game.num_actions)
 
     blank = trees.allocate(roots, game.num_actions, config.num_nodes)
     root_key = jax.random.fold_in(evaluation_key, 0)
     planted = growth.plant(
-        game, evaluate, params, root_key, noise_key, contexts, roots, config, salts, blank
+        game, evaluate, params, root_key, noise_key, contexts, roots, config, salts, gumbel, blank
     )
 
     def simulate(i, carry):
         step_key = jax.random.fold_in(evaluation_key, i + 1)
-        return growth.grow(game, evaluate, params, step_key, contexts, config, salts, *carry)
+        return growth.grow(
+            game, evaluate, params, step_key, contexts, config, salts, gumbel, *carry
+        )
 
     searched, ok = lax.fori_loop(0, config.num_simulations, simulate, planted)
-    return _summary(searched, ok, choice_key, config)
+    return _summary(searched, ok, choice_key, config, gumbel)
 
 
 def _check_batch(contexts: Any, roots: Any) -> None:
@@ -97,16 +102,17 @@ def _check_batch(contexts: Any, roots: Any) -> None:
         )
 
 
-def _summary(tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig) -> SearchResult:
-    root = trees.all_edges(tree, ROOT)
+def _summary(
+    tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig, gumbel: jax.Array
+) -> SearchResult:
+    edges = trees.all_edges(tree, ROOT)
     keys = jax.random.split(key, tree.num_trees)
-    temperature = jnp.full(tree.num_trees, config.temperature, jnp.float32)
     return SearchResult(
-        action=jax.vmap(move_choice.by_visits)(keys, root.visits, root.prior, temperature),
-        visits=root.visits,
-        q=root.q,
-        policy_target=jax.vmap(targets.visit_policy)(root.visits, root.prior),
-        value=root.value,
+        action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, gumbel),
+        visits=edges.visits,
+        q=edges.q,
+        policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
+        value=edges.value,
         ok=ok,
         tree=tree,
     )

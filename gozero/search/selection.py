@@ -30,6 +30,7 @@ class Edges(NamedTuple):
     visits: jax.Array  # N, i32[K]
     q: jax.Array  # Q, f32[K] in [-1, 1]: the mean value, 0 where not visited
     value: jax.Array  # V, f32[]: the mean of the node's own evaluation and all its visits
+    raw_value: jax.Array | None = None  # f32[]: the node's own evaluation; set in every search
 
     @property
     def legal(self) -> jax.Array:

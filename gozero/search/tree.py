@@ -42,7 +42,7 @@ class Tree(flax.struct.PyTreeNode):
     prior: jax.Array  # f32[R, A]: of the actions without a child; -inf where illegal or with one
     children: jax.Array  # i16 or i32[R, A]: nodes by first visit; meaningless past num_children
     num_children: jax.Array  # i16 or i32[R]
-    untried: jax.Array  # i16 or i32[R]: the best action without a child
+    untried: jax.Array  # i16 or i32[R]: the best action without a child, or the root rule's choice
     untried_prior: jax.Array  # f32[R]: its prior; -inf if there is none
     next: jax.Array  # i16 or i32[R]: the child a descent goes to; NO_NODE: it tries `untried`
     action: jax.Array  # i16 or i32[R]: what led to the node
@@ -135,30 +135,21 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
       index, node: i32[M]: node `node` of tree `index`.
       width: K.
     """
-    base = index * tree.capacity
-    row = base + node
-    child = rows.read(tree.children, row)[:, :width].astype(jnp.int32)
-    # By count, not by what is written there: rows are used again.
-    is_child = jnp.arange(width)[None] < rows.read(tree.num_children, row)[:, None]
-    child = jnp.where(is_child, child, NO_NODE)
-    child_row = base[:, None] + jnp.maximum(child, ROOT)
+    row = index * tree.capacity + node
+    found = _children(tree, index, node, width)
 
     def with_rest(of_children, of_rest):
         return jnp.concatenate([of_children, of_rest[:, None]], axis=1)
 
     none = jnp.zeros_like(row)
-    visits = jnp.where(is_child, rows.read(tree.visits, child_row), 0)
-    # The mover of a child is the opponent.
-    sums = jnp.where(is_child, -rows.read(tree.value_sum, child_row), 0)
-    prior = jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf)
     edges = _edges(
-        prior=with_rest(prior, rows.read(tree.untried_prior, row)),
-        visits=with_rest(visits, none),
-        sums=with_rest(sums, none),
+        prior=with_rest(found.prior, rows.read(tree.untried_prior, row)),
+        visits=with_rest(found.visits, none),
+        sums=with_rest(found.sums, none),
         node_visits=rows.read(tree.visits, row),
         node_sum=rows.read(tree.value_sum, row),
     )
-    return Entries(edges, with_rest(child, none + NO_NODE))
+    return Entries(edges, with_rest(found.nodes, none + NO_NODE))
 
 
 def for_entries(tree: Tree) -> Tree:
@@ -170,28 +161,62 @@ def for_entries(tree: Tree) -> Tree:
 
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
     """What is known of every action of one node of each tree (i32[B] or a number): [B, A]."""
+    return by_action(tree, node, tree.num_actions).edges
+
+
+def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
+    """All actions of one node of each tree, where it has `width` children or fewer: [B, A]."""
     row = tree.row(node)
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
-    found = entries(tree, lanes, row - tree.row(0), tree.num_actions)
-    child_row = tree.row(0)[:, None] + jnp.maximum(found.nodes[:, :-1], ROOT)
-    action = rows.read(tree.action, child_row).astype(jnp.int32)
-    action = jnp.where(found.nodes[:, :-1] >= 0, action, tree.num_actions)
-    put = lambda blank, x: blank.at[lanes[:, None], action].set(x[:, :-1], mode="drop")
+    found = _children(tree, lanes, row - tree.row(0), width)
+    action = rows.read(tree.action, tree.row(0)[:, None] + jnp.maximum(found.nodes, ROOT))
+    action = jnp.where(found.nodes >= 0, action.astype(jnp.int32), tree.num_actions)
+    put = lambda blank, x: blank.at[lanes[:, None], action].set(x, mode="drop")
     blank = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
-    return Edges(
-        prior=put(rows.read(tree.prior, row), found.edges.prior),
-        visits=put(blank, found.edges.visits),
-        q=put(blank.astype(jnp.float32), found.edges.q),
-        value=found.edges.value,
+    edges = _edges(
+        prior=put(rows.read(tree.prior, row), found.prior),
+        visits=put(blank, found.visits),
+        sums=put(blank, found.sums),
+        node_visits=rows.read(tree.visits, row),
+        node_sum=rows.read(tree.value_sum, row),
+    )
+    return Entries(edges, put(blank + NO_NODE, found.nodes))
+
+
+class _Children(NamedTuple):
+    nodes: jax.Array  # i32[M, K]; NO_NODE where there is none
+    prior: jax.Array  # f32[M, K]
+    visits: jax.Array  # i32[M, K]
+    sums: jax.Array  # i32[M, K], fixed point, for the player to move at the parent
+
+
+def _children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> _Children:
+    base = index * tree.capacity
+    row = base + node
+    child = rows.read(tree.children, row)[:, :width].astype(jnp.int32)
+    # By count, not by what is written there: rows are used again.
+    is_child = jnp.arange(width)[None] < rows.read(tree.num_children, row)[:, None]
+    child = jnp.where(is_child, child, NO_NODE)
+    child_row = base[:, None] + jnp.maximum(child, ROOT)
+    return _Children(
+        nodes=child,
+        prior=jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf),
+        visits=jnp.where(is_child, rows.read(tree.visits, child_row), 0),
+        # The mover of a child is the opponent.
+        sums=jnp.where(is_child, -rows.read(tree.value_sum, child_row), 0),
     )
 
 
 def _edges(prior, visits, sums, node_visits, node_sum) -> Edges:
+    mean = lambda sums, visits: to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
+    # What has not come from the children is the node's own value, once; of a closed node, often.
+    own_visits = node_visits - jnp.sum(visits, axis=1)
     return Edges(
         prior=prior,
         visits=visits,
-        q=to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32),
-        value=to_float(node_sum) / jnp.maximum(node_visits, 1).astype(jnp.float32),
+        q=mean(sums, visits),
+        value=mean(node_sum, node_visits),
+        raw_value=mean(node_sum - jnp.sum(sums, axis=1), own_visits),
     )
 
 

@@ -2,7 +2,8 @@
 
 Follows the formulas, not the arrays: values in
 fixed point 2^-14 as the library promises, ties by the library's hash: among untried actions of
-equal priors that of (salt, node, action), among equal scores that of (salt, node, child).
+equal priors that of (salt, node, action), among equal scores that of (salt, node, child); where
+the root has a rule of its own, that of (salt, root, action) among all its actions.
 """
 
 from __future__ import annotations
@@ -34,12 +35,21 @@ class Node:
         self.value_sum = np.zeros(len(self.prior), np.int64)
         self.children = {}
 
-    def best_action(self, rule, salt):
+    def scores(self, rule):
         q = (self.value_sum.astype(F32) / F32(ONE)) / np.maximum(self.visits, 1).astype(F32)
         mean = F32(self.value + self.value_sum.sum()) / F32(ONE) / F32(1 + self.visits.sum())
         with np.errstate(invalid="ignore", divide="ignore"):
-            score = rule(self.prior, self.visits, q, mean)
+            score = rule(self.prior, self.visits, q, mean, F32(self.value) / F32(ONE))
         score[~(self.prior >= 0)] = -np.inf
+        return score
+
+    def best_of_all(self, rule, salt):
+        score = self.scores(rule)
+        ties = np.flatnonzero(score == score.max())
+        return int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
+
+    def best_action(self, rule, salt):
+        score = self.scores(rule)
         # Of the actions without visits only the first in order is thought of.
         prior = np.where(self.visits > 0, -np.inf, self.prior)
         rank = np.where(prior >= 0, 0.0, -np.inf) if rule.random_order else prior
@@ -61,7 +71,7 @@ class Puct:
     def __init__(self, c, c_base=None, first_play="zero", reduction=0.0):
         self.c, self.c_base, self.first_play, self.reduction = c, c_base, first_play, reduction
 
-    def __call__(self, prior, visits, q, mean):
+    def __call__(self, prior, visits, q, mean, raw):
         total = F32(visits.sum())
         c = F32(self.c)
         if self.c_base is not None:
@@ -84,10 +94,10 @@ class Forced:
     def __init__(self, rule, k):
         self.rule, self.k = rule, k
 
-    def __call__(self, prior, visits, q, mean):
+    def __call__(self, prior, visits, q, mean, raw):
         wanted = np.sqrt(F32(self.k) * np.maximum(prior, 0) * F32(visits.sum()))
         forced = (visits > 0) & (visits.astype(F32) < wanted)
-        return np.where(forced, F32(np.inf), self.rule(prior, visits, q, mean))
+        return np.where(forced, F32(np.inf), self.rule(prior, visits, q, mean, raw))
 
 
 class Ucb1:
@@ -98,7 +108,7 @@ class Ucb1:
     def __init__(self, c):
         self.c = c
 
-    def __call__(self, prior, visits, q, mean):
+    def __call__(self, prior, visits, q, mean, raw):
         total = F32(max(visits.sum(), 1))
         bonus = F32(self.c) * np.sqrt(np.log(total) / np.maximum(visits, 1).astype(F32))
         return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(np.inf))
@@ -110,8 +120,10 @@ def search(root_state, play, judge, num_simulations, max_depth, rule, salt, root
     for _ in range(num_simulations):
         node, path = nodes[0], []
         while not node.closed:
-            here = root_rule if root_rule and not path else rule
-            action = node.best_action(here, salt)
+            if root_rule and not path:
+                action = node.best_of_all(root_rule, salt)
+            else:
+                action = node.best_action(rule, salt)
             path.append((node, action))
             if action not in node.children:
                 child = play(node.state, action)
