@@ -18,9 +18,11 @@ from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
+from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import search
 from tests.go.stepping import new_games
 from tests.hlo import moves_in_loops
+from tests.search import random_tree
 from tests.search.judges import hash_evaluate, observe_position
 
 BATCH, SIMULATIONS = 8, 24
@@ -40,6 +42,20 @@ def compiled_go_search(batch=BATCH):
 
     compiled = jax.jit(run).lower(new_games(rules, batch), jax.random.key(0)).compile()
     return compiled, batch * config.num_nodes
+
+
+@functools.cache
+def compiled_gumbel_search(batch):
+    """A search where the root has a rule of its own, of a game that compiles fast."""
+    config = SearchConfig(SIMULATIONS, CAPACITY, select=GumbelInterior(), root_select=GumbelRoot())
+    evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
+
+    def run(codes, key):
+        roots, contexts = random_tree.Position(codes), jnp.zeros(batch)
+        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+
+    codes = jnp.zeros(batch, jnp.uint32)
+    return jax.jit(run).lower(codes, jax.random.key(0)).compile(), batch * config.num_nodes
 
 
 def primitives(jaxpr) -> set[str]:
@@ -87,6 +103,12 @@ def test_law_2_for_one_tree():
     compiled, num_rows = compiled_go_search(batch=1)
     moves = moves_in_loops(compiled.as_text(), num_rows)
     assert [move for move in moves if f"[{num_rows}]" not in move] == []
+
+
+@pytest.mark.parametrize("batch", [BATCH, 1])
+def test_law_2_for_a_root_with_a_rule_of_its_own(batch):
+    compiled, num_rows = compiled_gumbel_search(batch)
+    assert moves_in_loops(compiled.as_text(), num_rows) == []
 
 
 def test_law_2_is_a_test_that_can_fail():
@@ -142,6 +164,16 @@ def test_law_5_a_game_does_not_depend_on_its_batch():
     few = 1  # the one that law 2 has compiled
     all_games = compiled_go_search()[0](new_games(rules, BATCH), jax.random.key(3))
     some = compiled_go_search(few)[0](new_games(rules, few), jax.random.key(3))
+    assert_begins_with(all_games, some, few)
+
+
+def test_law_5_a_root_with_a_rule_of_its_own_does_not_depend_on_its_batch():
+    codes = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
+    all_games = compiled_gumbel_search(BATCH)[0](codes, jax.random.key(3))
+    assert_begins_with(all_games, compiled_gumbel_search(1)[0](codes[:1], jax.random.key(3)), 1)
+
+
+def assert_begins_with(all_games, some, few):
     for name in ("action", "visits", "q", "policy_target", "value", "ok"):
         np.testing.assert_array_equal(getattr(all_games, name)[:few], getattr(some, name))
     whole = jax.tree.leaves(all_games.tree)

@@ -154,10 +154,11 @@ def grow(
     nodes = jnp.where(below & grows[None], node[None], path.nodes)
     path = backup.Path(nodes, path.length + grows)
     grown = backup.back_up(grown, path, value)
+    if config.root_select is not None:
+        # Before the other nodes: what it writes they read, and it reads nothing that they write.
+        grown = root.choose(grown, root.actions(grown), config, salts, gumbel)
     first_level = 0 if config.root_select is None else 1
     grown = choices.choose_again(grown, path, config.select, salts, first_level)
-    if config.root_select is not None:
-        grown = root.choose(grown, root.actions(grown), config, salts, gumbel)
     return grown, ok & (judged.ok | closed)
 
 
