@@ -18,11 +18,10 @@ from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import search
 from tests.go.stepping import new_games
 from tests.hlo import moves_in_loops
-from tests.search import random_tree
+from tests.search import gumbel_search
 from tests.search.judges import hash_evaluate, observe_position
 
 BATCH, SIMULATIONS = 8, 24
@@ -42,20 +41,6 @@ def compiled_go_search(batch=BATCH):
 
     compiled = jax.jit(run).lower(new_games(rules, batch), jax.random.key(0)).compile()
     return compiled, batch * config.num_nodes
-
-
-@functools.cache
-def compiled_gumbel_search(batch):
-    """A search where the root has a rule of its own, of a game that compiles fast."""
-    config = SearchConfig(SIMULATIONS, CAPACITY, select=GumbelInterior(), root_select=GumbelRoot())
-    evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
-
-    def run(codes, key):
-        roots, contexts = random_tree.Position(codes), jnp.zeros(batch)
-        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
-
-    codes = jnp.zeros(batch, jnp.uint32)
-    return jax.jit(run).lower(codes, jax.random.key(0)).compile(), batch * config.num_nodes
 
 
 def primitives(jaxpr) -> set[str]:
@@ -107,8 +92,8 @@ def test_law_2_for_one_tree():
 
 @pytest.mark.parametrize("batch", [BATCH, 1])
 def test_law_2_for_a_root_with_a_rule_of_its_own(batch):
-    compiled, num_rows = compiled_gumbel_search(batch)
-    assert moves_in_loops(compiled.as_text(), num_rows) == []
+    num_rows = batch * gumbel_search.CONFIG.num_nodes
+    assert moves_in_loops(gumbel_search.compiled(batch).as_text(), num_rows) == []
 
 
 def test_law_2_is_a_test_that_can_fail():
@@ -169,8 +154,9 @@ def test_law_5_a_game_does_not_depend_on_its_batch():
 
 def test_law_5_a_root_with_a_rule_of_its_own_does_not_depend_on_its_batch():
     codes = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
-    all_games = compiled_gumbel_search(BATCH)[0](codes, jax.random.key(3))
-    assert_begins_with(all_games, compiled_gumbel_search(1)[0](codes[:1], jax.random.key(3)), 1)
+    all_games = gumbel_search.compiled(BATCH)(codes, jax.random.key(3))
+    some = gumbel_search.compiled(1)(codes[:1], jax.random.key(3))
+    assert_begins_with(all_games, some, 1)
 
 
 def assert_begins_with(all_games, some, few):

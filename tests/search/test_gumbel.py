@@ -8,24 +8,18 @@ import numpy as np
 import pytest
 
 from gozero.hashing import mix
-from gozero.search import gumbel, noise, selection
+from gozero.search import gumbel, selection
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Game
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import search
 from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts
-from tests.search import random_tree
+from tests.search import gumbel_search, random_tree
 from tests.search.comparing import compare_trees
-from tests.search.judges import hash_evaluate
+from tests.search.gumbel_search import samples
 
 INF = float("inf")
-
-
-def samples(key, num_trees, num_actions):
-    """The Gumbel samples of a search with this key."""
-    noise_key = jax.random.split(key, 4)[0]
-    return noise.gumbel(jax.random.split(noise_key)[1], num_trees, num_actions)
 
 
 def test_sequential_halving_by_hand():
@@ -145,39 +139,29 @@ def test_bad_settings(rule, field, value):
         rule(**{field: value})
 
 
-NUM_TREES, SIMULATIONS, CONSIDERED = 6, 60, 6
-
-
 def test_equal_to_the_plain_search_at_every_node():
-    codes = np.random.RandomState(1).randint(1, 2**31, NUM_TREES).astype(np.uint32)
-    evaluate = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
-    root_rule, rule = GumbelRoot(CONSIDERED), GumbelInterior(max_visit_init=20.0)
-    config = SearchConfig(num_simulations=SIMULATIONS, select=rule, root_select=root_rule)
+    num_trees, config = 8, gumbel_search.CONFIG
+    sims, considered = config.num_simulations, config.root_select.max_considered
+    codes = np.random.RandomState(1).randint(1, 2**31, num_trees).astype(np.uint32)
     key = jax.random.key(5)
-
-    @jax.jit
-    def run(codes, key):
-        roots, contexts = random_tree.Position(codes), jnp.zeros(len(codes))
-        result = search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
-        return result, samples(key, NUM_TREES, random_tree.NUM_ACTIONS)
-
-    result, drawn = jax.tree.map(np.asarray, run(codes, key))
-    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (NUM_TREES,), jnp.uint32))
-    plain = random_tree.Plain(evaluate)
+    result = jax.tree.map(np.asarray, gumbel_search.compiled(num_trees)(codes, key))
+    drawn = np.asarray(samples(key, num_trees, random_tree.NUM_ACTIONS))
+    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
+    plain = random_tree.Plain(gumbel_search.EVALUATE)
     open_roots = 0
-    for b in range(NUM_TREES):
-        plain_root = plain_gumbel.Root(drawn[b], CONSIDERED, SIMULATIONS)
+    for b in range(num_trees):
+        plain_root = plain_gumbel.Root(drawn[b], considered, sims)
         nodes = mcts.search(
             int(codes[b]),
             plain.play,
             plain.judge,
-            SIMULATIONS,
+            sims,
             64,
             plain_gumbel.Interior(max_visit_init=20.0),
             int(salts[b]),
             plain_root,
         )
-        compare_trees(result.tree, b, nodes, SIMULATIONS)
+        compare_trees(result.tree, b, nodes, sims)
         root = nodes[0]
         np.testing.assert_array_equal(result.visits[b], root.visits)
         raw = root.value / mcts.ONE
@@ -189,7 +173,7 @@ def test_equal_to_the_plain_search_at_every_node():
         if not root.closed:
             open_roots += 1
             legal = int((root.prior >= 0).sum())
-            assert (root.visits > 0).sum() == min(CONSIDERED, legal)
+            assert (root.visits > 0).sum() == min(considered, legal)
     assert open_roots >= 4
     assert bool(result.ok.all())
 
