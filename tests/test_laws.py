@@ -23,7 +23,7 @@ from gozero.search.rave import Rave
 from gozero.search.search import search
 from tests.go.stepping import new_games
 from tests.hlo import moves_in_loops
-from tests.search import random_tree
+from tests.search import gumbel_search, random_tree
 from tests.search.judges import hash_evaluate, observe_position
 
 BATCH, SIMULATIONS = 8, 24
@@ -106,6 +106,12 @@ def test_law_2_for_full_rows_and_several_leaves(batch):
     assert moves_in_loops(text, batch * config.num_nodes) == []
 
 
+@pytest.mark.parametrize("batch", [BATCH, 1])
+def test_law_2_for_a_root_with_a_rule_of_its_own(batch):
+    num_rows = batch * gumbel_search.CONFIG.num_nodes
+    assert moves_in_loops(gumbel_search.compiled(batch).as_text(), num_rows) == []
+
+
 def test_law_2_is_a_test_that_can_fail():
     """A loop under a batched predicate that carries a tree is found by the same count."""
     tree = jnp.zeros((BATCH, 3), jnp.int32)
@@ -159,6 +165,17 @@ def test_law_5_a_game_does_not_depend_on_its_batch():
     few = 1  # the one that law 2 has compiled
     all_games = compiled_go_search()[0](new_games(rules, BATCH), jax.random.key(3))
     some = compiled_go_search(few)[0](new_games(rules, few), jax.random.key(3))
+    assert_begins_with(all_games, some, few)
+
+
+def test_law_5_a_root_with_a_rule_of_its_own_does_not_depend_on_its_batch():
+    codes = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
+    all_games = gumbel_search.compiled(BATCH)(codes, jax.random.key(3))
+    some = gumbel_search.compiled(1)(codes[:1], jax.random.key(3))
+    assert_begins_with(all_games, some, 1)
+
+
+def assert_begins_with(all_games, some, few):
     for name in ("action", "visits", "q", "policy_target", "value", "ok"):
         np.testing.assert_array_equal(getattr(all_games, name)[:few], getattr(some, name))
     whole = jax.tree.leaves(all_games.tree)

@@ -29,7 +29,7 @@ def choose_again(
     path: Path,
     select: Rule,
     salts: jax.Array,
-    root_select: Rule | None = None,
+    first_level: int = 0,
 ) -> Tree:
     """Choose at every node of the paths but the last, where there is nothing new to choose.
 
@@ -38,23 +38,20 @@ def choose_again(
       path: the paths.
       select: the rule.
       salts: u32[B], one a tree, for ties.
-      root_select: the root's rule; None if it is the same.
+      first_level: 1 if the root has a rule of its own (see `root`), and else 0.
 
     Returns:
       The trees with a new `next`.
     """
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
-    leads_on = level < path.length[None]
+    leads_on = (level >= first_level) & (level < path.length[None])
     chosen = _choose_among_few(tree, path, select, salts)
     if tree.num_actions > _FEW:
         node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
         num_children = rows.read(tree.num_children, node_rows).astype(jnp.int32)
         most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
         levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
-        chosen = _choose_by_level(tree, path, levels, most, select, salts, chosen)
-    if root_select is not None:
-        one, most = jnp.int32(1), jnp.full(path.nodes.shape[0], tree.num_actions)
-        chosen = _choose_by_level(tree, path, one, most, root_select, salts, chosen)
+        chosen = _choose_by_level(tree, path, first_level, levels, most, select, salts, chosen)
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 
@@ -67,7 +64,7 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) ->
         return fusion.one_kernel(functools.partial(in_chunks, tree.num_trees), *args)
 
     slots, chosen = lax.platform_dependent(
-        trees.for_entries(tree),
+        trees.for_entries(tree, select),
         path,
         salts,
         cpu=on_cpu,
@@ -108,15 +105,16 @@ def _choose_in_chunks(
 def _choose_by_level(
     tree: Tree,
     path: Path,
-    num_levels: jax.Array,
+    first_level: int,
+    end_level: jax.Array,
     most: jax.Array,
     select: Rule,
     salts: jax.Array,
     chosen: jax.Array,
 ) -> jax.Array:
-    """`chosen` put right on the first i32[] levels, whose widest nodes have `most` children.
+    """`chosen` put right on levels up to `end_level`, whose widest nodes have `most` children.
 
-    `most` is i32[D + 1]. Trip bound: D.
+    `end_level` is i32[] and not one of them; `most` is i32[D + 1]. Trip bound: D.
     """
     everyone = jnp.arange(tree.num_trees, dtype=jnp.int32)
     widths = [*([_SOME] if tree.num_actions > _SOME else []), tree.num_actions]
@@ -129,12 +127,12 @@ def _choose_by_level(
                 chosen = _choose(tree, everyone, node, width, select, salts)
                 return chosen, chosen + 1
 
-            return fusion.one_kernel(twice, trees.for_entries(tree), node, salts)[0]
+            return fusion.one_kernel(twice, trees.for_entries(tree, select), node, salts)[0]
 
         branches = [functools.partial(choose, width) for width in widths]
         return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))
 
-    return lax.fori_loop(0, num_levels, choose_level, chosen)
+    return lax.fori_loop(first_level, end_level, choose_level, chosen)
 
 
 def _choose(

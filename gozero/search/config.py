@@ -11,6 +11,7 @@ import jax
 from gozero.search import selection
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
+from gozero.search.root import RootRule
 
 FinalMove = Literal["visits", "value", "bound"]
 
@@ -29,12 +30,14 @@ class SearchConfig:
       amaf: which later plays count as first ones, for a rule that asks; None: none are kept.
       expand_after: visits that a node needs before it gets its first child, the root apart; until
         then it is judged again.
-      root_select: the root's, if it is another; it tries actions in the order of `select`.
+      root_select: the root's, if it is another: of all actions, ``selection.Edges -> f32[A]``, or a
+        `root.RootRule`, which may also say what is played and learnt (see `gumbel.GumbelRoot`).
       root_temperature: softens the root's priors, before the noise; see `noise.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration; None: scaled to the number of actions, see
         `noise.board_alpha`.
-      temperature: of the action drawn from the visits; 0 for the most visited.
+      temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
+        says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
         "bound", the lower confidence bound of its value, see `move_choice.by_value`.
 
@@ -50,7 +53,7 @@ class SearchConfig:
     select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
     amaf: Amaf | None = None
     expand_after: int = 1
-    root_select: Callable[[selection.Edges], jax.Array] | None = None
+    root_select: Callable[[selection.Edges], jax.Array] | RootRule | None = None
     root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
     dirichlet_alpha: float | None = None
@@ -71,6 +74,14 @@ class SearchConfig:
                 f"capacity: {self.capacity} nodes do not hold the root and "
                 f"{self.num_simulations} simulations; use at least {self.num_simulations + 1}"
             )
+        if not callable(self.select):
+            raise ValueError(f"select: {self.select!r} is not a function of Edges")
+        if not (
+            self.root_select is None
+            or callable(self.root_select)
+            or hasattr(self.root_select, "score_root")
+        ):
+            raise ValueError(f"root_select: {self.root_select!r} is not a rule for a root")
         for name in ("leaves", "virtual_loss", "max_depth", "expand_after"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")

@@ -9,16 +9,17 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero import fusion
-from gozero.search import amaf, backup, choices, full_rows, noise, rows, selection
+from gozero.search import amaf, backup, choices, full_rows, noise, root, rows, selection
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Trail
 from gozero.search.judging import Judged, judge
+from gozero.search.noise import Draws
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
 
 def plant(
-    game, evaluate, params, key, noise_key, contexts, roots, config: SearchConfig, salts
+    game, evaluate, params, key, noise_key, contexts, roots, config: SearchConfig, draws: Draws
 ) -> tuple[Tree, jax.Array]:
     """Evaluate the roots and make trees of them, each node 0 of its own."""
     num_trees = jax.tree.leaves(roots)[0].shape[0]
@@ -52,18 +53,21 @@ def plant(
         **beliefs(tree, row, judged),
     )
     if tree.in_full_rows:
-        root = jnp.full((1, num_trees), ROOT, jnp.int32)
-        path = backup.Path(root, jnp.zeros(num_trees, jnp.int32))
+        nodes = jnp.full((1, num_trees), ROOT, jnp.int32)
+        path = backup.Path(nodes, jnp.zeros(num_trees, jnp.int32))
         credit = None
         if config.amaf is not None:
             mine = _first_play(judged)[:, 0]
             credit = full_rows.Credit(amaf.pack(mine)[None], judged.value)
-        return full_rows.choose_again(tree, path, config.select, salts, credit), judged.ok
-    untried = best_untried(config, prior, salts, jnp.full(num_trees, ROOT))
-    tree = tree.replace(
-        untried=rows.write(tree.untried, row, untried.action),
-        untried_prior=rows.write(tree.untried_prior, row, untried.prior),
-    )
+        tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit)
+    else:
+        untried = best_untried(config, prior, draws.salts, jnp.full(num_trees, ROOT))
+        tree = tree.replace(
+            untried=rows.write(tree.untried, row, untried.action),
+            untried_prior=rows.write(tree.untried_prior, row, untried.prior),
+        )
+    if config.root_select is not None:
+        tree = root.choose(tree, trees.by_action(tree, ROOT, 0), config, draws)
     return tree, judged.ok
 
 
@@ -191,7 +195,7 @@ def find_leaf(tree: Tree, config: SearchConfig) -> Leaf:
 
 
 def grow(
-    game, evaluate, params, key, contexts, config: SearchConfig, salts, tree: Tree, ok
+    game, evaluate, params, key, contexts, config: SearchConfig, draws: Draws, tree: Tree, ok
 ) -> tuple[Tree, jax.Array]:
     """Add each tree's new node, and back its value up.
 
@@ -219,13 +223,13 @@ def grow(
     )
     if not tree.in_full_rows:
         nodes = jnp.concatenate([leaf.path.end, tree.size])
-        untried = best_untried(config, both, jnp.tile(salts, 2), nodes)
+        untried = best_untried(config, both, jnp.tile(draws.salts, 2), nodes)
         grown = grown.replace(
             untried=rows.write(tree.untried, both_rows, untried.action),
             untried_prior=rows.write(tree.untried_prior, both_rows, untried.prior),
         )
     grown = backup.back_up(grown, path, judged.value)
-    return choose_again(grown, path, judged, config, salts), ok & judged.ok
+    return choose_again(grown, path, judged, config, draws), ok & judged.ok
 
 
 def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> dict[str, jax.Array]:
@@ -260,16 +264,21 @@ def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfi
 
 
 def choose_again(
-    tree: Tree, path: backup.Path, judged: Judged | None, config: SearchConfig, salts: jax.Array
+    tree: Tree, path: backup.Path, judged: Judged | None, config: SearchConfig, draws: Draws
 ) -> Tree:
     """Choose again along the paths; with a judgement, credit the actions of the simulations."""
+    own_root = config.root_select is not None
     if not tree.in_full_rows:
-        return choices.choose_again(tree, path, config.select, salts, config.root_select)
+        if own_root:
+            # Before the other nodes: what it writes they read, and it reads nothing they write.
+            tree = root.choose(tree, root.actions(tree), config, draws)
+        return choices.choose_again(tree, path, config.select, draws.salts, int(own_root))
     credit = None
     if config.amaf is not None and judged is not None:
         counted = amaf.counted(tree, path, _first_play(judged), config.amaf)
         credit = full_rows.Credit(counted, judged.value)
-    return full_rows.choose_again(tree, path, config.select, salts, credit)
+    tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit)
+    return root.choose(tree, root.actions(tree), config, draws) if own_root else tree
 
 
 def _first_play(judged: Judged) -> jax.Array:

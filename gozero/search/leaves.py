@@ -18,6 +18,7 @@ from gozero.search import backup, growth, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.judging import Judged, judge
+from gozero.search.noise import Draws
 from gozero.search.tree import NO_NODE, Tree
 
 
@@ -33,10 +34,10 @@ class _Found(NamedTuple):
 
 
 def grow(
-    game, evaluate, params, key, contexts, config: SearchConfig, salts, tree: Tree, ok
+    game, evaluate, params, key, contexts, config: SearchConfig, draws: Draws, tree: Tree, ok
 ) -> tuple[Tree, jax.Array]:
     """Find `config.leaves` leaves of each tree, judge them at once, and back their values up."""
-    tree, found = _find(game, config, salts, tree)
+    tree, found = _find(game, config, draws, tree)
     count, num_levels, num_trees = found.nodes.shape
     # One after another: leaf k of tree b is number k * B + b.
     many = lambda x: jnp.tile(x, (count, *[1] * (x.ndim - 1)))
@@ -49,7 +50,9 @@ def grow(
     judged = judge(game, evaluate, params, key, jax.tree.map(many, contexts), positions, trail)
     grows = found.grows.reshape(-1)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
-    tree = _write(tree, jnp.where(grows, row, outside), paths.end, judged, config, many(salts))
+    tree = _write(
+        tree, jnp.where(grows, row, outside), paths.end, judged, config, many(draws.salts)
+    )
 
     by_leaf = jax.tree.map(lambda x: x.reshape(count, num_trees, *x.shape[1:]), judged)
 
@@ -57,12 +60,12 @@ def grow(
         path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
         tree = backup.lose(tree, path, -config.virtual_loss)
         tree = backup.back_up(tree, path, one.value)
-        return growth.choose_again(tree, path, one, config, salts)
+        return growth.choose_again(tree, path, one, config, draws)
 
     return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)
 
 
-def _find(game, config: SearchConfig, salts: jax.Array, tree: Tree) -> tuple[Tree, _Found]:
+def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _Found]:
     """Add the nodes, not judged yet: nothing is below them, and their paths are lost so far."""
     num_levels = growth.num_levels(config)
 
@@ -79,13 +82,13 @@ def _find(game, config: SearchConfig, salts: jax.Array, tree: Tree) -> tuple[Tre
             **growth.new_edge(tree, leaf, parent_row, row),
         )
         if not tree.in_full_rows:
-            untried = growth.best_untried(config, leaf.left, salts, leaf.path.end)
+            untried = growth.best_untried(config, leaf.left, draws.salts, leaf.path.end)
             grown = grown.replace(
                 untried=rows.write(tree.untried, parent_row, untried.action),
                 untried_prior=rows.write(tree.untried_prior, parent_row, untried.prior),
             )
         grown = backup.lose(grown, path, config.virtual_loss)
-        grown = growth.choose_again(grown, path, None, config, salts)
+        grown = growth.choose_again(grown, path, None, config, draws)
         here = _Found(path.nodes, path.length, leaf.grows)
         return grown, jax.tree.map(lambda all, one: all.at[k].set(one), found, here)
 

@@ -1,6 +1,8 @@
-"""Noise on the root's priors."""
+"""Noise at the root: on its priors, and for a rule of its own."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import chex
 import jax
@@ -23,6 +25,19 @@ def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:
     """
     log_gamma = jax.random.loggamma(key, alpha, legal.shape)
     return jax.nn.softmax(jnp.where(legal, log_gamma, -jnp.inf))
+
+
+class Draws(NamedTuple):
+    """What is drawn once a search."""
+
+    salts: jax.Array  # u32[B]: one a tree, for ties
+    gumbel: jax.Array  # f32[B, A], for a root's rule
+
+
+def gumbel(key: jax.Array, num_trees: int, num_actions: int) -> jax.Array:
+    """f32[B, A]: Gumbel(0, 1) samples; those of a tree do not depend on how many there are."""
+    keys = jax.random.split(key, num_trees)
+    return jax.vmap(lambda key: jax.random.gumbel(key, (num_actions,), jnp.float32))(keys)
 
 
 def soften(prior: jax.Array, temperature: float) -> jax.Array:

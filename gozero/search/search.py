@@ -14,17 +14,17 @@ to keep the old copy.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, leaves, move_choice, targets
+from gozero.search import growth, leaves, noise, root
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
-from gozero.search.selection import Edges
 from gozero.search.tree import ROOT, Tree
 
 
@@ -72,22 +72,26 @@ def search(
         raise ValueError("tree: going on from an earlier tree is not there yet; use tree=None")
     _check_batch(contexts, roots)
     noise_key, choice_key, salt_key, evaluation_key = jax.random.split(key, 4)
+    noise_key, gumbel_key = jax.random.split(noise_key)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    salts = jax.random.bits(salt_key, (num_trees,), jnp.uint32)
+    draws = noise.Draws(
+        salts=jax.random.bits(salt_key, (num_trees,), jnp.uint32),
+        gumbel=noise.gumbel(gumbel_key, num_trees, game.num_actions),
+    )
 
     root_key = jax.random.fold_in(evaluation_key, 0)
     planted = growth.plant(
-        game, evaluate, params, root_key, noise_key, contexts, roots, config, salts
+        game, evaluate, params, root_key, noise_key, contexts, roots, config, draws
     )
 
     def simulate(i, carry):
         step_key = jax.random.fold_in(evaluation_key, i + 1)
-        return grow(game, evaluate, params, step_key, contexts, config, salts, *carry)
+        return grow(game, evaluate, params, step_key, contexts, config, draws, *carry)
 
     grow = growth.grow if config.leaves == 1 else leaves.grow
     num_steps = config.num_simulations // config.leaves
     searched, ok = lax.fori_loop(0, num_steps, simulate, planted)
-    return _summary(searched, ok, choice_key, config)
+    return _summary(searched, ok, choice_key, config, draws)
 
 
 def _check_batch(contexts: Any, roots: Any) -> None:
@@ -99,24 +103,17 @@ def _check_batch(contexts: Any, roots: Any) -> None:
         )
 
 
-def _summary(tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig) -> SearchResult:
-    root = trees.all_edges(tree, ROOT)
+def _summary(
+    tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig, draws: noise.Draws
+) -> SearchResult:
+    edges = trees.all_edges(tree, ROOT)
     keys = jax.random.split(key, tree.num_trees)
     return SearchResult(
-        action=_final_move(keys, root, config),
-        visits=root.visits,
-        q=root.q,
-        policy_target=jax.vmap(targets.visit_policy)(root.visits, root.prior),
-        value=root.value,
+        action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, draws.gumbel),
+        visits=edges.visits,
+        q=edges.q,
+        policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
+        value=edges.value,
         ok=ok,
         tree=tree,
     )
-
-
-def _final_move(keys: jax.Array, root: Edges, config: SearchConfig) -> jax.Array:
-    """i32[B]."""
-    if config.final_move == "visits":
-        temperature = jnp.full(keys.shape, config.temperature, jnp.float32)
-        return jax.vmap(move_choice.by_visits)(keys, root.visits, root.prior, temperature)
-    z = move_choice.CONFIDENCE if config.final_move == "bound" else 0.0
-    return jax.vmap(move_choice.by_value, in_axes=(0, 0, 0, None))(keys, root.visits, root.q, z)

@@ -31,6 +31,7 @@ class Edges(NamedTuple):
     q: jax.Array  # Q, f32[K] in [-1, 1]: the mean value, 0 where not visited
     value: jax.Array  # V, f32[]: the mean of the node's own evaluation and all its visits
     total: jax.Array  # sum N, i32[]: over all actions of the node, be they among the K or not
+    raw_value: jax.Array | None = None  # f32[]: the node's own evaluation, for a rule that asks
     amaf_visits: jax.Array | None = None  # N~, i32[K], if the search keeps them
     amaf_q: jax.Array | None = None  # Q~, f32[K] in [-1, 1], 0 where N~ is
 

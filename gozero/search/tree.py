@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.search import rows
-from gozero.search.selection import Edges
+from gozero.search.selection import Edges, Rule
 
 NO_NODE = -1
 ROOT = 0
@@ -181,6 +181,7 @@ def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entri
         q=mean(jnp.where(is_child, sums, 0), visits),
         value=mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row)),
         total=jnp.sum(visits, axis=1),
+        raw_value=None if tree.value is None else to_float(rows.read(tree.value, row)),
     )
     if tree.amaf_visits is not None:
         count = rows.read_entries(tree.amaf_visits, row, action)
@@ -224,15 +225,11 @@ def with_only(tree: Tree, *names: str) -> Tree:
     return tree.replace(**dict.fromkeys(others))
 
 
-def for_entries(tree: Tree) -> Tree:
-    """The trees with nothing but what `entries` reads."""
+def for_entries(tree: Tree, select: Rule) -> Tree:
+    """The trees with nothing but what `entries` reads for a rule."""
     read = set(_READ_OF_CHILDREN) - {"action"}
-    return with_only(tree, "untried_prior", *read)
-
-
-def for_children(tree: Tree) -> Tree:
-    """The trees with nothing but what `children` reads."""
-    return with_only(tree, *_READ_OF_CHILDREN)
+    raw = ["value"] if getattr(select, "needs_raw_value", False) else []
+    return with_only(tree, "untried_prior", *read, *raw)
 
 
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
@@ -240,24 +237,32 @@ def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
 
     Visits and values are those of simulations; what a heuristic guessed is left out.
     """
+    counted = tree.replace(guess_visits=None, guess_sum=None)
+    return by_action(counted, node, tree.num_actions).edges
+
+
+def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
+    """All actions of one node of each tree, where it has `width` children or fewer: [B, A]."""
     row = tree.row(node)
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
-    counted = tree.replace(guess_visits=None, guess_sum=None)
-    found = children(counted, lanes, row - tree.row(0), tree.num_actions)
+    found = children(tree, lanes, row - tree.row(0), width)
     action = jnp.where(found.nodes >= 0, found.actions, tree.num_actions)
-    put = lambda blank, x: blank.at[lanes[:, None], action].set(x, mode="drop")
-    blank = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
-    edges = Edges(
+    put = lambda x, of_children: x.at[lanes[:, None], action].set(of_children, mode="drop")
+    none = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
+    visits, sums = none, none
+    if tree.guess_visits is not None:
+        visits, sums = rows.read(tree.guess_visits, row), rows.read(tree.guess_sum, row)
+    visits = put(visits, found.edges.visits)
+    edges = found.edges._replace(
         prior=put(rows.read(tree.prior, row), found.edges.prior),
-        visits=put(blank, found.edges.visits),
-        q=put(blank.astype(jnp.float32), found.edges.q),
-        value=found.edges.value,
-        total=found.edges.total,
+        visits=visits,
+        q=put(mean(sums, visits), found.edges.q),
+        total=jnp.sum(visits, axis=1),
     )
     if tree.amaf_visits is not None:
         count = rows.read(tree.amaf_visits, row)
         edges = edges._replace(amaf_visits=count, amaf_q=mean(rows.read(tree.amaf_sum, row), count))
-    return edges
+    return Entries(edges, put(none + NO_NODE, found.nodes), None)
 
 
 def mean(sums: jax.Array, visits: jax.Array) -> jax.Array:

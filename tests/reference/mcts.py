@@ -50,7 +50,7 @@ class Node:
             self.amaf_sum += amaf_visits * fixed(amaf_value)
         self.children = {}
 
-    def best_action(self, rule, salt):
+    def scores(self, rule):
         visits = self.visits + self.guess_visits + self.lost
         q = mean(self.value_sum + self.guess_sum - self.lost * ONE, visits)
         value = self.judged * self.value + self.value_sum.sum() + self.lost_above * ONE
@@ -60,8 +60,17 @@ class Node:
         legal = self.prior >= 0
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
         with np.errstate(invalid="ignore", divide="ignore"):
-            score = rule(self.prior, visits, q, value, *(amaf if rule.full_rows else ()))
-        score = np.where(legal, score, -np.inf)
+            raw = F32(self.value) / F32(ONE)
+            score = rule(self.prior, visits, q, value, raw, *(amaf if rule.full_rows else ()))
+        return np.where(legal, score, -np.inf)
+
+    def best_of_all(self, rule, salt):
+        score = self.scores(rule)
+        ties = np.flatnonzero(score == score.max())
+        return int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
+
+    def best_action(self, rule, salt):
+        score = self.scores(rule)
         # Of the actions without visits only the first in order is thought of.
         prior = self.prior.copy()
         prior[list(self.children)] = -np.inf
@@ -99,7 +108,7 @@ class Puct(Rule):
     def __init__(self, c, c_base=None, first_play="zero", reduction=0.0):
         self.c, self.c_base, self.first_play, self.reduction = c, c_base, first_play, reduction
 
-    def __call__(self, prior, visits, q, mean):
+    def __call__(self, prior, visits, q, mean, raw):
         total = F32(visits.sum())
         c = F32(self.c)
         if self.c_base is not None:
@@ -120,10 +129,10 @@ class Forced(Rule):
     def __init__(self, rule, k):
         self.rule, self.k = rule, k
 
-    def __call__(self, prior, visits, q, mean):
+    def __call__(self, prior, visits, q, mean, raw):
         wanted = np.sqrt(F32(self.k) * np.maximum(prior, 0) * F32(visits.sum()))
         forced = (visits > 0) & (visits.astype(F32) < wanted)
-        return np.where(forced, F32(np.inf), self.rule(prior, visits, q, mean))
+        return np.where(forced, F32(np.inf), self.rule(prior, visits, q, mean, raw))
 
 
 class Ucb1(Rule):
@@ -134,7 +143,7 @@ class Ucb1(Rule):
     def __init__(self, c):
         self.c = c
 
-    def __call__(self, prior, visits, q, mean):
+    def __call__(self, prior, visits, q, mean, raw):
         total = F32(max(visits.sum(), 1))
         bonus = F32(self.c) * np.sqrt(np.log(total) / np.maximum(visits, 1).astype(F32))
         return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(np.inf))
@@ -148,7 +157,7 @@ class Rave(Rule):
     def __init__(self, beta, c=0.0, first_play=2.0):
         self.beta, self.c, self.first_play = beta, c, first_play
 
-    def __call__(self, prior, visits, q, mean, amaf_visits, amaf_q):
+    def __call__(self, prior, visits, q, mean, raw, amaf_visits, amaf_q):
         total = F32(visits.sum())
         score = np.full(len(prior), F32(self.first_play))
         for a in np.flatnonzero((visits > 0) | (amaf_visits > 0)):
@@ -168,8 +177,8 @@ class HeuristicUcb1(Ucb1):
 
     full_rows = True
 
-    def __call__(self, prior, visits, q, mean, *amaf):
-        return super().__call__(prior, visits, q, mean)
+    def __call__(self, prior, visits, q, mean, raw, *amaf):
+        return super().__call__(prior, visits, q, mean, raw)
 
 
 def search(
@@ -203,9 +212,13 @@ def search(
             grows = node.depth < max_depth and not full and not node.over and not node.fresh
             if node is not nodes[0]:
                 grows &= node.num_visits() >= expand_after
-            here = root_rule if root_rule and not path else rule
-            action = node.best_action(here, salt) if node.children or grows else None
-            if action is None or (action not in node.children and not grows):
+            if not node.children and not grows:
+                return path, node
+            if root_rule and not path:
+                action = node.best_of_all(root_rule, salt)
+            else:
+                action = node.best_action(rule, salt)
+            if action not in node.children and not grows:
                 return path, node
             path.append((node, action))
             if action not in node.children:

@@ -1,0 +1,214 @@
+"""Policy improvement by planning with Gumbel: Danihelka et al. (2022), and equations from there.
+
+`GumbelRoot` samples actions without replacement by the Gumbel-top-k trick and spends the
+simulations on them by sequential halving. `GumbelInterior` visits the actions of all other nodes
+in the proportions of the improved policy. Both complete the values of what has not been visited.
+Other than in AlphaZero a search of a few simulations improves the policy too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.search.selection import Edges
+
+_TINY = np.finfo(np.float32).tiny
+_LEAST_RANGE = 1e-8
+
+
+def mixed_value(edges: Edges) -> jax.Array:
+    """v_mix, the value of what has not been visited.
+
+    Appendix D, Eq. (33): v_mix = (v + sum N * q_P) / (1 + sum N), with q_P the mean of Q over the
+    visited actions, weighted by their priors, and v the node's own evaluation. Written from v on,
+    so that it is v, and no number close by, where every Q is.
+
+    Args:
+      edges: all actions of a node, or at least those that were visited.
+
+    Returns:
+      f32[].
+    """
+    if edges.raw_value is None:
+        raise ValueError("raw_value: None, but v_mix needs the node's own evaluation")
+    visited = edges.visits > 0
+    total = jnp.sum(edges.visits).astype(jnp.float32)
+    weight = jnp.where(visited, jnp.maximum(edges.prior, _TINY), 0.0)
+    gain = jnp.sum(weight * (edges.q - edges.raw_value)) / jnp.maximum(jnp.sum(weight), _TINY)
+    return edges.raw_value + total / (1.0 + total) * gain
+
+
+def completed_q(edges: Edges) -> jax.Array:
+    """f32[K]: Q of the visited actions and v_mix for the others. Eq. (10), with Eq. (33)."""
+    return jnp.where(edges.visits > 0, edges.q, mixed_value(edges))
+
+
+def sigma(edges: Edges, value_scale: float, max_visit_init: float) -> jax.Array:
+    """The completed Q on the scale of logits.
+
+    Eq. (8): sigma(q) = (c_visit + max N) c_scale q. Before, the completed Q of the legal actions
+    is stretched to [0, 1], as mctx does unless told otherwise; a c_scale of 0.1 is for that.
+
+    Args:
+      edges: all actions of a node; or the visited ones and any one of the others, if there is one.
+      value_scale: c_scale.
+      max_visit_init: c_visit.
+
+    Returns:
+      f32[K]; of no meaning where illegal.
+    """
+    q = completed_q(edges)
+    low = jnp.min(jnp.where(edges.legal, q, jnp.inf))
+    high = jnp.max(jnp.where(edges.legal, q, -jnp.inf))
+    stretched = (q - low) / jnp.maximum(high - low, _LEAST_RANGE)
+    most = jnp.max(edges.visits).astype(jnp.float32)
+    return (max_visit_init + most) * value_scale * stretched
+
+
+def logits(prior: jax.Array) -> jax.Array:
+    """f32[K]: log P; finite for a legal action whose prior is too small for f32."""
+    return jnp.where(prior >= 0, jnp.log(jnp.maximum(prior, _TINY)), -jnp.inf)
+
+
+def considered_visits(num_considered: int, num_simulations: int) -> np.ndarray:
+    """The visits that an action has when it is its turn, by simulation.
+
+    Sequential halving, Karnin et al. (2013) as in Algorithm 2: of m actions all get
+    n / (log2(m) m) visits, then the better half gets as many in all, and so on; at least one visit
+    each, and two actions to the end.
+
+    Args:
+      num_considered: m.
+      num_simulations: n.
+
+    Returns:
+      i32[n].
+    """
+    if num_considered <= 1:
+        return np.arange(num_simulations, dtype=np.int32)
+    num_phases = math.ceil(math.log2(num_considered))
+    left, visits, phases, length = num_considered, 0, [], 0
+    while length < num_simulations:
+        more = max(1, num_simulations // (num_phases * left))
+        phases.append(np.repeat(np.arange(visits, visits + more, dtype=np.int32), left))
+        length += more * left
+        visits += more
+        left = max(2, left // 2)
+    return np.concatenate(phases)[:num_simulations]
+
+
+@functools.cache
+def _visits_table(max_considered: int, num_simulations: int) -> np.ndarray:
+    """i32[m + 1, n]: `considered_visits` for up to m actions."""
+    counts = range(max_considered + 1)
+    return np.stack([considered_visits(count, num_simulations) for count in counts])
+
+
+@dataclasses.dataclass(frozen=True)
+class GumbelRoot:
+    """The root's rule: sequential halving over the actions with the highest g + logits.
+
+    Its scores are g + logits + sigma(completed Q), among the actions that have as many visits as
+    the halving asks for; the action that is played has the highest of the most visited. The
+    policy target is the improved policy, Eq. (11). Needs no noise on the priors, nor a temperature.
+
+    Attributes:
+      max_considered: m, the actions that are sampled; fewer where fewer are legal.
+      scale: of the Gumbel noise g; 0 plays the best, for a match.
+      value_scale, max_visit_init: of `sigma`.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    max_considered: int = 16
+    scale: float = 1.0
+    value_scale: float = 0.1
+    max_visit_init: float = 50.0
+
+    def __post_init__(self):
+        if not isinstance(self.max_considered, int) or self.max_considered < 1:
+            raise ValueError(f"max_considered: {self.max_considered!r} is not 1 or more actions")
+        if not self.scale >= 0:
+            raise ValueError(f"scale: {self.scale} is not at least 0")
+        _check_sigma(self)
+
+    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
+        """f32[A]: -inf for the actions whose turn it is not."""
+        table = jnp.asarray(_visits_table(self.max_considered, num_simulations))
+        count = jnp.minimum(jnp.sum(edges.legal), self.max_considered)
+        turn = jnp.minimum(jnp.sum(edges.visits), num_simulations - 1)
+        in_turn = edges.legal & (edges.visits == table[count, turn])
+        # After the last simulation it may be nobody's turn.
+        in_turn = jnp.where(jnp.any(in_turn), in_turn, edges.legal)
+        return jnp.where(in_turn, self._score(edges, gumbel), -jnp.inf)
+
+    def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
+        """i32[]: the best of the most visited; without visits a sample of the policy."""
+        finalist = edges.legal & (edges.visits == jnp.max(edges.visits))
+        score = jnp.where(finalist, self._score(edges, gumbel), -jnp.inf)
+        return jnp.argmax(score).astype(jnp.int32)
+
+    def policy_target(self, edges: Edges) -> jax.Array:
+        """f32[A]: Eq. (11), pi' = softmax(logits + sigma(completed Q)); 0 where illegal."""
+        improved = logits(edges.prior) + sigma(edges, self.value_scale, self.max_visit_init)
+        pi = jax.nn.softmax(jnp.where(edges.legal, improved, -jnp.inf))
+        return jnp.where(edges.legal, pi, 0.0)
+
+    def _score(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
+        chex.assert_equal_shape([edges.prior, gumbel])
+        value = sigma(edges, self.value_scale, self.max_visit_init)
+        return self.scale * gumbel + logits(edges.prior) + value
+
+
+@dataclasses.dataclass(frozen=True)
+class GumbelInterior:
+    """A selection rule: of all actions the one that is furthest behind the improved policy.
+
+    Eq. (14): argmax of pi' - N / (1 + sum N). A rule sees the visited actions and the best of the
+    others; pi' is exact all the same, for the others share v_mix, and what the priors leave to 1
+    is theirs. (To the rounding of 1 in f32, some 1e-7.)
+
+    Attributes:
+      value_scale, max_visit_init: of `sigma`.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    value_scale: float = 0.1
+    max_visit_init: float = 50.0
+
+    needs_raw_value = True
+
+    def __post_init__(self):
+        _check_sigma(self)
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        visits = edges.visits.astype(jnp.float32)
+        behind = self.improved_policy(edges) - visits / (1.0 + jnp.sum(visits))
+        return jnp.where(edges.legal, behind, -jnp.inf)
+
+    def improved_policy(self, edges: Edges) -> jax.Array:
+        """f32[K]: pi' of Eq. (11) of these actions, where all actions that were visited are."""
+        value = sigma(edges, self.value_scale, self.max_visit_init)
+        mass = jnp.where(edges.legal, edges.prior, 0.0)
+        untried = edges.legal & (edges.visits == 0)
+        rest = jnp.where(jnp.any(untried), jnp.maximum(1.0 - jnp.sum(mass), 0.0), 0.0)
+        rest_value = jnp.max(jnp.where(untried, value, -jnp.inf))
+        rest_logit = jnp.where(rest > 0, jnp.log(jnp.maximum(rest, _TINY)) + rest_value, -jnp.inf)
+        seen = jnp.where(edges.legal, logits(edges.prior) + value, -jnp.inf)
+        return jax.nn.softmax(jnp.concatenate([seen, rest_logit[None]]))[:-1]
+
+
+def _check_sigma(rule: GumbelRoot | GumbelInterior) -> None:
+    for name in ("value_scale", "max_visit_init"):
+        if not getattr(rule, name) >= 0:
+            raise ValueError(f"{name}: {getattr(rule, name)} is not at least 0")

@@ -1,0 +1,110 @@
+"""A root that has a rule of its own.
+
+Such a rule sees every action of the root, and noise that is drawn once a search. It may take any
+action that has no child yet, and not only the one with the highest prior.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.search import move_choice, rows, selection, targets
+from gozero.search import tree as trees
+from gozero.search.noise import Draws
+from gozero.search.selection import Edges
+from gozero.search.tree import NO_NODE, ROOT, Entries, Tree
+
+if TYPE_CHECKING:
+    from gozero.search.config import SearchConfig
+
+
+class RootRule(Protocol):
+    """A rule for the root alone; hashable.
+
+    It may have two methods more: ``final_action(edges, gumbel) -> i32[]``, the action that is
+    played, and ``policy_target(edges) -> f32[A]``. Without them the visits decide.
+    """
+
+    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
+        """f32[A]: what to visit next has the highest score; -inf where illegal.
+
+        Args:
+          edges: all actions of the root.
+          gumbel: f32[A], samples of Gumbel(0, 1), the same in every simulation.
+          num_simulations: of the search.
+        """
+        ...
+
+
+def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tree:
+    """Choose at the roots, by `config.root_select`.
+
+    Args:
+      tree: the trees.
+      found: all actions of the roots, [B, A].
+      config: the settings.
+      draws: salts for ties, and the samples that the rule sees.
+
+    Returns:
+      The trees with what a descent does at the root: `next`, or `untried` and `untried_prior`.
+    """
+    scores = jax.vmap(functools.partial(_scores, config))(found.edges, draws.gumbel)
+    order = jax.vmap(selection.tie_break, in_axes=(0, None, None))
+    priority = order(draws.salts, jnp.int32(ROOT), jnp.arange(tree.num_actions))
+    action = jax.vmap(selection.choose)(scores, priority)
+    take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]
+    child, row = take(found.nodes), tree.row(ROOT)
+    # Where a child is chosen, what has no child and comes first stays known.
+    untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
+    return tree.replace(
+        next=rows.write(tree.next, row, child),
+        untried=rows.write(tree.untried, untried_row, action),
+        untried_prior=rows.write(tree.untried_prior, untried_row, take(found.edges.prior)),
+    )
+
+
+def _scores(config: SearchConfig, edges: Edges, gumbel: jax.Array) -> jax.Array:
+    rule: Any = config.root_select
+    if hasattr(rule, "score_root"):
+        return rule.score_root(edges, gumbel, config.num_simulations)
+    return rule(edges)
+
+
+_WIDTHS = 8, 32
+"""Children: where no root has more than these, no more are looked at."""
+
+
+def actions(tree: Tree) -> Entries:
+    """All actions of the roots, [B, A]: `trees.by_action`, for the loop of a search."""
+    widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
+    most = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
+    branches = [functools.partial(trees.by_action, node=ROOT, width=int(width)) for width in widths]
+    return lax.switch(jnp.sum(most > widths), branches, tree)
+
+
+def final_action(
+    config: SearchConfig, key: jax.Array, edges: Edges, gumbel: jax.Array
+) -> jax.Array:
+    """i32[]: the action to play at one root, as its rule says, or the visits or values."""
+    rule: Any = config.root_select
+    if hasattr(rule, "final_action"):
+        return rule.final_action(edges, gumbel)
+    if config.final_move == "visits":
+        temperature = jnp.float32(config.temperature)
+        return move_choice.by_visits(key, edges.visits, edges.prior, temperature)
+    z = move_choice.CONFIDENCE if config.final_move == "bound" else 0.0
+    return move_choice.by_value(key, edges.visits, edges.q, z)
+
+
+def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
+    """f32[A]: what one root's policy is to become, as its rule says or the share of the visits."""
+    rule: Any = config.root_select
+    if hasattr(rule, "policy_target"):
+        return rule.policy_target(edges)
+    return targets.visit_policy(edges.visits, edges.prior)

@@ -1,0 +1,41 @@
+"""One compiled search with the Gumbel rules, for all tests that look at it or at its trees."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from gozero.search import noise
+from gozero.search.config import SearchConfig
+from gozero.search.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.search import search
+from tests.search import random_tree
+from tests.search.judges import hash_evaluate
+
+CONFIG = SearchConfig(
+    num_simulations=60,
+    capacity=71,  # not 61, so that B * N rows are not also B * D path entries
+    select=GumbelInterior(max_visit_init=20.0),
+    root_select=GumbelRoot(max_considered=6),
+)
+EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
+
+
+@functools.cache
+def compiled(batch):
+    """(codes u32[B] of the roots, key) -> SearchResult."""
+
+    def run(codes, key):
+        roots, contexts = random_tree.Position(codes), jnp.zeros(batch)
+        return search(random_tree.GAME, EVALUATE, None, key, contexts, roots, CONFIG)
+
+    return jax.jit(run).lower(jnp.zeros(batch, jnp.uint32), jax.random.key(0)).compile()
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def samples(key, num_trees, num_actions):
+    """The Gumbel samples of a search with this key."""
+    noise_key = jax.random.split(key, 4)[0]
+    return noise.gumbel(jax.random.split(noise_key)[1], num_trees, num_actions)
