@@ -4,6 +4,10 @@ A state is a board as its mover sees it, up to the 8 symmetries, with the point 
 bans, if any. Sets of points are the bits of a number, row by row. Simple ko, no suicide, area
 scoring, two passes end the game. 2x2 takes no time, 3x3 less than a second, 4x4 minutes.
 
+4x4 took 44 s on one core of a shared machine: 3,180,440 states. Its first player is sure of 1, by
+a play in the centre, and loses everything with any other; whether he has more depends on games
+without end. In games of 33 plies he has 2, in games of 32 he has 1.
+
 Under simple ko a game may go on for ever, so a state has two values: what its mover can be sure
 of if an endless game is his loss, and what he can hope for if it is his win. Where they are
 equal the value is exact.
@@ -200,3 +204,22 @@ def _values(children: np.ndarray, passed: np.ndarray, area: np.ndarray):
         if (new_low == low[:-1]).all() and (new_high == high[:-1]).all():
             return new_low, new_high
         low[:-1], high[:-1] = new_low, new_high
+
+
+def with_limit(solved: Solved, plies: int) -> np.ndarray:
+    """i8[S]: what a state is worth when `plies` are left and the board is then scored."""
+    num_states = len(solved.area)
+    value = np.append(solved.area, np.int8(ILLEGAL))
+    after_pass = solved.area
+    for _ in range(plies):
+        plays = np.max([-value[child] for child in solved.children], axis=0)
+        value[:num_states], after_pass = (
+            np.maximum(plays, -after_pass[solved.passed]),
+            np.maximum(plays, solved.area),
+        )
+    return value[:num_states]
+
+
+def first_moves_with_limit(solved: Solved, plies: int) -> np.ndarray:
+    """i8[P]: what each first play is worth to who plays it, in a game of so many plies."""
+    return -with_limit(solved, plies - 1)[solved.children[:, 0]]

@@ -16,6 +16,7 @@ from jax import lax
 
 from gozero.hashing import mix
 from gozero.search.game import Evaluation, Game
+from tests.reference.hex import Hex
 
 FIRST, SECOND = 0, 1
 
@@ -156,3 +157,12 @@ def playout_evaluate(params, rng, boards: Board) -> Evaluation:
     del params
     count, _, size = boards.stones.shape
     return Evaluation(jnp.zeros((count, size * size)), playouts(boards, rng).value)
+
+
+def as_board(game: Hex) -> Board:
+    """The plain game's position."""
+    cells = np.array(game.cells).reshape(game.size, -1)
+    bit = 1 << np.arange(game.size)
+    rows = lambda stones: (stones * bit).sum(axis=1).astype(np.uint16)
+    stones = np.stack([rows(cells == 1), rows(cells == -1)])
+    return Board(stones, np.uint8(FIRST if game.to_play == 1 else SECOND))

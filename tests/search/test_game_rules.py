@@ -173,7 +173,7 @@ def test_hex_playouts_say_who_first_played_where():
         for point in rng.sample(range(size * size), i % 12):
             reference.play(point)
         references.append(reference)
-        boards.append(as_board(reference))
+        boards.append(hex_game.as_board(reference))
     stacked = jax.tree.map(lambda *x: np.stack(x), *boards)
     played = jax.jit(hex_game.playouts)(stacked, jax.random.key(1))
     for i, reference in enumerate(references):
@@ -185,13 +185,6 @@ def test_hex_playouts_say_who_first_played_where():
         reference.cells = cells.tolist()
         assert reference.joined(1) != reference.joined(-1)
         assert played.value[i] == (1.0 if reference.joined(mover) else -1.0)
-
-
-def as_board(reference: Hex) -> hex_game.Board:
-    cells = np.array(reference.cells).reshape(reference.size, -1)
-    rows = lambda mask: (mask << np.arange(reference.size)).sum(axis=1).astype(np.uint16)
-    stones = np.stack([rows(cells == 1), rows(cells == -1)])
-    return hex_game.Board(stones, np.uint8(0 if reference.to_play == 1 else 1))
 
 
 def test_bad_sizes():
