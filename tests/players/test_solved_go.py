@@ -90,7 +90,7 @@ def even(rules):
 def test_3x3_with_playouts():
     """Black has 9 with the centre, -9 with a corner, 3 with an edge point; the value is White's
     where White is to move."""
-    rules, seeds = go.Rules(size=3, ko="simple", max_moves=18), 16
+    rules, seeds = go.Rules(size=3, ko="simple", max_moves=18), 8
     exact = solved_go.first_moves_with_limit(solved(3), 18)
     assert exact.tolist() == [-9, 3, -9, 3, 9, 3, -9, 3, -9]
     states = openings(
@@ -104,7 +104,7 @@ def test_3x3_with_playouts():
         (EDGE_3X3, 3.5),
         seeds=seeds,
     )
-    actions, values = played(rules, states, 4000, playout_evaluator(rules))
+    actions, values = played(rules, states, 16_000, playout_evaluator(rules))
     actions, values = actions.reshape(-1, seeds), values.reshape(-1, seeds)
     assert (actions[:2] == CENTRE_3X3).all()
     # Black wins, Black wins, White wins; then for White: wins, loses, loses, wins.

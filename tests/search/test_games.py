@@ -228,8 +228,8 @@ def test_hex_3x3_from_every_position():
 
 
 def test_hex_4x4_opens_on_the_short_diagonal():
-    config = SearchConfig(num_simulations=4000, max_depth=16, select=HEX_RULE)
-    check_hex([(hex_game.empty(4), HEX_4X4_WINNING)] * 8, 4, config)
+    config = SearchConfig(num_simulations=16_000, max_depth=16, select=HEX_RULE)
+    check_hex([(hex_game.empty(4), HEX_4X4_WINNING)] * 16, 4, config)
 
 
 @pytest.mark.slow
