@@ -90,7 +90,7 @@ def even(rules):
 def test_3x3_with_playouts():
     """Black has 9 with the centre, -9 with a corner, 3 with an edge point; the value is White's
     where White is to move."""
-    rules, seeds = go.Rules(size=3, ko="simple", max_moves=18), 8
+    rules, seeds = go.Rules(size=3, ko="simple", max_moves=18), 4
     exact = solved_go.first_moves_with_limit(solved(3), 18)
     assert exact.tolist() == [-9, 3, -9, 3, 9, 3, -9, 3, -9]
     states = openings(
