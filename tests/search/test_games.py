@@ -1,0 +1,240 @@
+"""Perfect play in games that are solved: the search knows none of them.
+
+A search that is right plays, with simulations enough, a move that keeps the exact value of its
+position; that of plain Python says which moves do. Positions where every move does are left out,
+so that chance alone would fail. Batches hold a few hundred positions at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.search.config import SearchConfig
+from gozero.search.search import search
+from gozero.search.selection import Puct
+from tests.reference.connect_four import ConnectFour, values_of_moves
+from tests.reference.hex import Hex, winning_moves
+from tests.search import connect_four, hex_game, tictactoe
+from tests.search.hex_game import as_board
+
+
+def actions_of(game, evaluate, config, roots, seed=0):
+    """i32[B]: the moves that one batched search of all the roots plays."""
+
+    def run(key, roots):
+        contexts = jnp.zeros(jax.tree.leaves(roots)[0].shape[0])
+        result = search(game, evaluate, None, key, contexts, roots, config)
+        return result.action, result.ok
+
+    actions, ok = jax.jit(run)(jax.random.key(seed), roots)
+    assert np.asarray(ok).all()
+    return np.asarray(actions)
+
+
+def stacked(boards):
+    return jax.tree.map(lambda *x: np.stack(x), *boards)
+
+
+# --- tic-tac-toe ----------------------------------------------------------------------
+
+
+@functools.cache
+def tictactoe_value(own: frozenset, other: frozenset) -> int:
+    """Minimax: +1, 0 or -1 for the player to move."""
+    if any(set(line) <= other for line in tictactoe.LINES.tolist()):
+        return -1
+    return max((-v for v in tictactoe_children(own, other).values()), default=0)
+
+
+def tictactoe_children(own, other) -> dict[int, int]:
+    """What the opponent has after each move."""
+    free = set(range(9)) - own - other
+    return {point: tictactoe_value(other, own | {point}) for point in sorted(free)}
+
+
+@functools.cache
+def tictactoe_positions() -> list:
+    """All that are not over and can be reached: 4520 (own, other)."""
+    found, waiting = set(), [(frozenset(), frozenset())]
+    while waiting:
+        own, other = waiting.pop()
+        over = len(own) + len(other) == 9 or any(
+            set(line) <= other for line in tictactoe.LINES.tolist()
+        )
+        if not over and (own, other) not in found:
+            found.add((own, other))
+            free = set(range(9)) - own - other
+            waiting += [(other, own | {point}) for point in free]
+    return sorted(found, key=lambda position: [sorted(stones) for stones in position])
+
+
+def one_of_each_eight(positions, rng):
+    """One position of each class under the symmetries of the square, any of its members."""
+    grid = np.arange(9).reshape(3, 3)
+    maps = [np.rot90(x, k).ravel().tolist() for x in (grid, grid.T) for k in range(4)]
+    classes = {}
+    for own, other in positions:
+        same = [tuple(tuple(sorted(m[p] for p in s)) for s in (own, other)) for m in maps]
+        classes.setdefault(min(same), []).append((own, other))
+    return [rng.choice(members) for members in classes.values()]
+
+
+def lost_value_at_tictactoe(positions, config, seed=0):
+    """The positions where the search throws away what it had, and its moves."""
+    has = lambda stones: np.array([p in stones for p in range(9)])
+    roots = stacked([tictactoe.Board(has(own), has(other)) for own, other in positions])
+    moves = actions_of(tictactoe.GAME, tictactoe.even, config, roots, seed)
+    return [
+        (sorted(own), sorted(other), int(move))
+        for (own, other), move in zip(positions, moves, strict=True)
+        if -tictactoe_children(own, other)[int(move)] != tictactoe_value(own, other)
+    ]
+
+
+def test_tictactoe_is_never_lost_nor_a_win_missed():
+    """From every position, up to symmetry: so whatever the opponent replies."""
+    every = tictactoe_positions()
+    positions = one_of_each_eight(every, random.Random(0))
+    assert (len(every), len(positions)) == (4520, 627)
+    config = SearchConfig(num_simulations=3000, max_depth=9)
+    assert lost_value_at_tictactoe(positions, config) == []
+
+
+@pytest.mark.slow
+def test_tictactoe_from_all_positions():
+    positions = tictactoe_positions()
+    config = SearchConfig(num_simulations=6000, max_depth=9)
+    for start in range(0, len(positions), 904):
+        assert lost_value_at_tictactoe(positions[start : start + 904], config) == []
+
+
+# --- Connect Four ---------------------------------------------------------------------
+
+
+def connect_four_positions(width, height, plies, count, seed):
+    """Random positions where some move gives away what the mover has: (board, values of moves)."""
+    rng, known, found = random.Random(seed), {}, {}
+    while len(found) < count:
+        game = ConnectFour(width, height)
+        for _ in range(rng.choice(plies)):
+            if not game.over:
+                game.play(rng.choice([col for col, legal in enumerate(game.legal()) if legal]))
+        if not game.over and game.code() not in found:
+            worth = values_of_moves(game, known)
+            if len(set(worth.values())) > 1:
+                found[game.code()] = connect_four_board(game), worth
+    return list(found.values())
+
+
+def connect_four_board(game: ConnectFour) -> connect_four.Board:
+    cells = np.array(game.cells) * game.to_play
+    bit = 1 << np.arange(game.height)[:, None]
+    columns = lambda stones: (stones * bit).sum(axis=0).astype(np.uint8)
+    return connect_four.Board(columns(cells == 1), columns(cells == -1))
+
+
+def check_connect_four(width, height, plies, count, config, seed=0):
+    positions = connect_four_positions(width, height, plies, count, seed)
+    roots = stacked([board for board, _ in positions])
+    game = connect_four.connect_four(width, height)
+    evaluate = connect_four.playout_evaluate(width, height)
+    moves = actions_of(game, evaluate, config, roots, seed)
+    best = [max(worth.values()) for _, worth in positions]
+    assert len(set(best)) > 1
+    chosen = [worth[int(move)] for (_, worth), move in zip(positions, moves, strict=True)]
+    wrong = [i for i in range(count) if chosen[i] != best[i]]
+    assert wrong == [], f"{len(wrong)} of {count}"
+
+
+def test_connect_four_on_a_small_board():
+    rule = Puct(1.5, first_play="parent")
+    config = SearchConfig(num_simulations=6000, max_depth=10, select=rule)
+    check_connect_four(5, 4, range(11, 16), 128, config)
+
+
+@pytest.mark.slow
+def test_connect_four_on_a_larger_board():
+    rule = Puct(1.5, first_play="parent")
+    config = SearchConfig(num_simulations=20_000, max_depth=10, select=rule)
+    check_connect_four(6, 5, range(21, 27), 128, config, seed=1)
+
+
+# --- Hex ------------------------------------------------------------------------------
+
+HEX_RULE = Puct(3.0, first_play="parent")
+HEX_4X4_WINNING = {3, 6, 9, 12}  # the short diagonal; the other openings lose
+
+
+def hex_positions(size, stones, count, seed):
+    """Random positions where some moves win and others lose: (board, moves that win)."""
+    rng, known, found = random.Random(seed), {}, {}
+    while len(found) < count:
+        game = Hex(size)
+        for point in rng.sample(range(size * size), rng.choice(stones)):
+            game.play(point)
+        if not game.over() and tuple(game.cells) not in found:
+            winning = winning_moves(game, known)
+            if 0 < len(winning) < sum(game.legal()):
+                found[tuple(game.cells)] = as_board(game), winning
+    return list(found.values())
+
+
+def check_hex(positions, size, config, seed=0):
+    roots = stacked([board for board, _ in positions])
+    moves = actions_of(hex_game.hex_game(size), hex_game.playout_evaluate, config, roots, seed)
+    wrong = [i for i, (_, winning) in enumerate(positions) if int(moves[i]) not in winning]
+    assert wrong == [], f"{len(wrong)} of {len(positions)}"
+
+
+def all_hex_positions(size):
+    """`hex_positions`, all of them."""
+    found, known, seen, waiting = [], {}, set(), [()]
+    while waiting:
+        line = waiting.pop()
+        game = Hex(size)
+        for point in line:
+            game.play(point)
+        if tuple(game.cells) in seen or game.over():
+            continue
+        seen.add(tuple(game.cells))
+        winning = winning_moves(game, known)
+        if 0 < len(winning) < sum(game.legal()):
+            found.append((as_board(game), winning))
+        waiting += [(*line, point) for point, legal in enumerate(game.legal()) if legal]
+    return found
+
+
+def test_hex_3x3():
+    """An eighth of all the positions where a move may be wrong."""
+    config = SearchConfig(num_simulations=1000, max_depth=9, select=HEX_RULE)
+    positions = all_hex_positions(3)
+    assert len(positions) == 2429
+    check_hex(random.Random(0).sample(positions, 300), 3, config)
+
+
+@pytest.mark.slow
+def test_hex_3x3_from_every_position():
+    config = SearchConfig(num_simulations=3000, max_depth=9, select=HEX_RULE)
+    positions = all_hex_positions(3)
+    for start in range(0, len(positions), 347):
+        check_hex(positions[start : start + 347], 3, config)
+
+
+def test_hex_4x4_opens_on_the_short_diagonal():
+    config = SearchConfig(num_simulations=16_000, max_depth=16, select=HEX_RULE)
+    check_hex([(hex_game.empty(4), HEX_4X4_WINNING)] * 8, 4, config)
+
+
+@pytest.mark.slow
+def test_hex_4x4():
+    """That those openings win and no other, by plain Python; and random positions."""
+    assert winning_moves(Hex(4), {}) == HEX_4X4_WINNING
+    config = SearchConfig(num_simulations=40_000, max_depth=16, select=HEX_RULE)
+    check_hex([(hex_game.empty(4), HEX_4X4_WINNING)] * 32, 4, config)
+    check_hex(hex_positions(4, range(5, 10), 128, seed=0), 4, config)
