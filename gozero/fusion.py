@@ -95,7 +95,12 @@ def walled(stage: Callable) -> Callable:
     return jax.jit(one_game)
 
 
-def one_kernel(function: Callable, *args: Any) -> Any:
+MAX_REDUCED = 2**15
+"""Elements of the largest array that code of one kernel may reduce. (More than these XLA hands to a
+library, which such a kernel cannot call: it does not compile. Seen with jaxlib 0.10.1.)"""
+
+
+def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
     """``function(*args)``, compiled as one kernel with all its loops on the CPU.
 
     XLA:CPU makes a kernel of each fusion and has them called one by one; where a loop works on
@@ -106,12 +111,16 @@ def one_kernel(function: Callable, *args: Any) -> Any:
     Args:
       function: any function without sorts that returns two arrays or more. (A lone one XLA
         would split over threads if it is large, and call the kernel wrongly.)
+      reduced: elements of the largest array that it reduces. Above `MAX_REDUCED`, where calls
+        cost little beside the work, the function is compiled as any other.
       args: its arguments, and none that it does not use. (Some of those make XLA stop the
         process when it emits the kernel; seen with jaxlib 0.10.1.)
 
     Raises:
       ValueError: it returns a single array, or does not use an argument.
     """
+    if reduced > MAX_REDUCED:
+        return function(*args)
     function = jax.jit(function)
 
     def whole(*args):

@@ -108,4 +108,5 @@ def counted(tree: Tree, path: Path, first_play: jax.Array, config: Amaf) -> jax.
         out = jnp.zeros((num_levels, num_trees, num_sets), jnp.uint32)
         return lax.fori_loop(0, jnp.max(length) + 1, one_up, (out, mine, other))
 
-    return fusion.one_kernel(walk_up, action, path.length, played[:, 0], played[:, 1])[0]
+    args = (action, path.length, played[:, 0], played[:, 1])
+    return fusion.one_kernel(walk_up, *args, reduced=num_trees)[0]

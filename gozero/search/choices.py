@@ -58,10 +58,12 @@ def choose_again(
 def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) -> jax.Array:
     """i32[D + 1, B]: right where a node has a few children at most."""
     num_slots = path.nodes.size
+    width = min(_FEW, tree.num_actions)
+    chunk = min(tree.num_trees, fusion.MAX_REDUCED // (width + 1))
     in_chunks = functools.partial(_choose_in_chunks, select)
 
     def on_cpu(*args):
-        return fusion.one_kernel(functools.partial(in_chunks, tree.num_trees), *args)
+        return fusion.one_kernel(functools.partial(in_chunks, chunk), *args, reduced=tree.num_trees)
 
     slots, chosen = lax.platform_dependent(
         trees.for_entries(tree, select),
@@ -88,16 +90,17 @@ def _choose_in_chunks(
     def choose_some(i, carry):
         slots, chosen = carry
         number = i * chunk + jnp.arange(chunk, dtype=jnp.int32)
-        index = jnp.sum(number[:, None] >= ends[None], axis=1, dtype=jnp.int32)
+        index = jnp.searchsorted(ends, number, side="right", method="scan_unrolled")
         counts = index < num_trees
-        index = jnp.minimum(index, num_trees - 1)
+        index = jnp.minimum(index.astype(jnp.int32), num_trees - 1)
         level = jnp.where(counts, number - (ends - path.length)[index], 0)
         node = jnp.maximum(path.nodes[level, index], ROOT)
         slot = jnp.where(counts, level * num_trees + index, num_levels * num_trees)
         put = lambda x, some: lax.dynamic_update_slice(x, some, (i * chunk,))
         return put(slots, slot), put(chosen, _choose(tree, index, node, width, select, salts))
 
-    blank = jnp.full(num_levels * num_trees, num_levels * num_trees, jnp.int32)
+    num_slots = -(-num_levels * num_trees // chunk) * chunk
+    blank = jnp.full(num_slots, num_levels * num_trees, jnp.int32)
     num_chunks = (ends[-1] + chunk - 1) // chunk
     return lax.fori_loop(0, num_chunks, choose_some, (blank, blank))
 
@@ -127,7 +130,8 @@ def _choose_by_level(
                 chosen = _choose(tree, everyone, node, width, select, salts)
                 return chosen, chosen + 1
 
-            return fusion.one_kernel(twice, trees.for_entries(tree, select), node, salts)[0]
+            seen, reduced = trees.for_entries(tree, select), tree.num_trees * (width + 1)
+            return fusion.one_kernel(twice, seen, node, salts, reduced=reduced)[0]
 
         branches = [functools.partial(choose, width) for width in widths]
         return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))

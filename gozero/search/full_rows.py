@@ -58,7 +58,7 @@ def choose_again(
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
     """
     num_trees = tree.num_trees
-    chunk = max(2, num_trees)
+    chunk = max(2, min(num_trees, fusion.MAX_REDUCED // tree.num_actions))
     length, order = lax.sort_key_val(-path.length, jnp.arange(num_trees, dtype=jnp.int32))
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)
     alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)
@@ -106,7 +106,7 @@ def _choose_at(
 
     def choose(width):
         choose_here = functools.partial(_choose, select, width)
-        return fusion.one_kernel(choose_here, seen, slots.index, node, salts)
+        return fusion.one_kernel(choose_here, seen, slots.index, node, salts, reduced=0)
 
     branches = [functools.partial(choose, width) for width in widths]
     chosen = lax.switch(which, branches)

@@ -148,7 +148,7 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
         )
         return lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)
 
-    nodes = fusion.one_kernel(descend, tree.next)[-1]
+    nodes = fusion.one_kernel(descend, tree.next, reduced=tree.num_trees)[-1]
     return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
 
