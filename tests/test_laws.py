@@ -113,7 +113,7 @@ def test_law_3_nodes_hold_compact_positions(size, limit):
     assert per_node <= limit
     edges = rules.num_actions * (4 + 2)
     total = trees.memory_bytes(positions, rules.num_actions, 10)
-    assert total == BATCH * (10 * (edges + per_node + 29) + 4)
+    assert total == BATCH * (10 * (edges + per_node + 31) + 4)
 
 
 def test_law_5_sums_are_integers_and_add_up():
@@ -129,7 +129,7 @@ def test_law_5_sums_are_integers_and_add_up():
     for b in range(BATCH):
         for node in range(int(result.tree.size[b])):
             children = tree.children[b, node, : tree.num_children[b, node]]
-            if not tree.closed[b, node]:
+            if not tree.over[b, node]:
                 below = tree.value_sum[b, children].sum()
                 assert tree.value_sum[b, node] == tree.value[b, node] - below
                 assert tree.visits[b, node] == 1 + tree.visits[b, children].sum()

@@ -45,12 +45,13 @@ class Tree(flax.struct.PyTreeNode):
     untried: jax.Array  # i16 or i32[R]: the best action without a child
     untried_prior: jax.Array  # f32[R]: its prior; -inf if there is none
     next: jax.Array  # i16 or i32[R]: the child a descent goes to; NO_NODE: it tries `untried`
+    parent: jax.Array  # i16 or i32[R]: NO_NODE for the root
     action: jax.Array  # i16 or i32[R]: what led to the node
     edge_prior: jax.Array  # f32[R]: the prior it had
-    visits: jax.Array  # i32[R]: evaluations at the node and below, its own included
+    visits: jax.Array  # i32[R]: values backed up at the node and below, its own included
     value_sum: jax.Array  # i32[R]: sum of their values, fixed point
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
-    closed: jax.Array  # bool[R]: over, or at the depth limit: a descent ends here
+    over: jax.Array  # bool[R]: the game is over: a descent ends here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
     size: jax.Array  # i32[B]: nodes in use
     capacity: int = flax.struct.field(pytree_node=False)  # N
@@ -94,12 +95,13 @@ def allocate(roots: Any, num_actions: int, capacity: int) -> Tree:
         untried=action(num_rows, 0),
         untried_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
         next=node(num_rows, NO_NODE),
+        parent=node(num_rows, NO_NODE),
         action=action(num_rows, 0),
         edge_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
         visits=jnp.zeros(num_rows, jnp.int32),
         value_sum=jnp.zeros(num_rows, jnp.int32),
         value=jnp.zeros(num_rows, jnp.int32),
-        closed=jnp.zeros(num_rows, bool),
+        over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
         capacity=capacity,

@@ -25,18 +25,22 @@ def tie_break(salt: int, node: int, choice: int) -> int:
 
 
 class Node:
-    def __init__(self, index, state, depth, judgement, max_depth):
+    """A position; its children's statistics by action, and what ended at the node itself."""
+
+    def __init__(self, index, state, depth, judgement):
         self.index, self.state, self.depth = index, state, depth
-        self.prior, value, over = judgement  # f32[A] with -inf where illegal, float, bool
-        self.value = int(np.round(np.clip(F32(value), -1, 1) * F32(ONE)))
-        self.closed = over or depth >= max_depth
+        self.prior, value, self.over = judgement  # f32[A] with -inf where illegal, float, bool
+        self.value = fixed(value)
+        self.own_visits, self.own_sum = 1, self.value
+        self.tries_no_more = False  # of a full tree: evaluated again, it keeps to its children
         self.visits = np.zeros(len(self.prior), np.int64)
         self.value_sum = np.zeros(len(self.prior), np.int64)
         self.children = {}
 
     def best_action(self, rule, salt):
         q = (self.value_sum.astype(F32) / F32(ONE)) / np.maximum(self.visits, 1).astype(F32)
-        mean = F32(self.value + self.value_sum.sum()) / F32(ONE) / F32(1 + self.visits.sum())
+        total, num = self.own_sum + self.value_sum.sum(), self.own_visits + self.visits.sum()
+        mean = F32(total) / F32(ONE) / F32(num)
         with np.errstate(invalid="ignore", divide="ignore"):
             score = rule(self.prior, self.visits, q, mean)
         score[~(self.prior >= 0)] = -np.inf
@@ -46,11 +50,15 @@ class Node:
         ties = np.flatnonzero(rank == rank.max())
         untried = int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
         choices = {action: child.index for action, child in self.children.items()}
-        if prior[untried] >= 0:
+        if prior[untried] >= 0 and not (self.tries_no_more and choices):
             choices[untried] = -1
         best = max(score[action] for action in choices)
         ties = [action for action in choices if score[action] == best]
         return max(ties, key=lambda a: tie_break(salt, self.index, choices[a]))
+
+
+def fixed(value):
+    return int(np.round(np.clip(F32(value), -1, 1) * F32(ONE)))
 
 
 class Puct:
@@ -104,26 +112,67 @@ class Ucb1:
         return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(np.inf))
 
 
-def search(root_state, play, judge, num_simulations, max_depth, rule, salt, root_rule=None):
-    """Run one search; `judge(state)` gives (prior, value, over), `play` returns a new state."""
-    nodes = [Node(0, root_state, 0, judge(root_state), max_depth)]
+def search(
+    root_state,
+    play,
+    judge,
+    num_simulations,
+    max_depth,
+    rule,
+    salt,
+    root_rule=None,
+    nodes=None,
+    capacity=None,
+):
+    """Run one search; `judge(state)` gives (prior, value, over), `play` returns a new state.
+
+    It goes on from `nodes`, if there are any. In a tree of `capacity` nodes it adds none.
+    """
+    nodes = nodes or [Node(0, root_state, 0, judge(root_state))]
     for _ in range(num_simulations):
-        node, path = nodes[0], []
-        while not node.closed:
+        node, path, value = nodes[0], [], None
+        while value is None:
+            if node.over or node.depth >= max_depth:
+                value = node.value
+                break
             here = root_rule if root_rule and not path else rule
             action = node.best_action(here, salt)
-            path.append((node, action))
-            if action not in node.children:
+            if action in node.children:
+                path.append((node, action))
+                node = node.children[action]
+            elif len(nodes) == capacity:
+                value, node.tries_no_more = fixed(judge(node.state)[1]), True
+            else:
+                path.append((node, action))
                 child = play(node.state, action)
-                new = Node(len(nodes), child, node.depth + 1, judge(child), max_depth)
-                node.children[action] = new
-                nodes.append(new)
-                node = new
+                node = Node(len(nodes), child, node.depth + 1, judge(child))
+                path[-1][0].children[action] = node
+                nodes.append(node)
                 break
-            node = node.children[action]
-        value = node.value
+        if value is not None:  # it ends at a node that was there before
+            node.own_visits += 1
+            node.own_sum += value
+        else:
+            value = node.value
         for parent, action in reversed(path):
             value = -value
             parent.visits[action] += 1
             parent.value_sum[action] += value
     return nodes
+
+
+def reroot(nodes, action):
+    """The nodes below the root's child by an action, in their order; [] if there is none."""
+    root = nodes[0].children.get(action)
+    if root is None:
+        return []
+    kept, todo = [], [root]
+    while todo:
+        node = todo.pop()
+        kept.append(node)
+        todo += node.children.values()
+    kept.sort(key=lambda node: node.index)
+    above = root.depth
+    for index, node in enumerate(kept):
+        node.index, node.depth, node.tries_no_more = index, node.depth - above, False
+    return kept

@@ -5,31 +5,28 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from gozero.search.tree import NO_NODE
 
-def compare_trees(tree, b, nodes, num_simulations):
+
+def compare_trees(tree, b, nodes):
     """Tree b of some searched, against the plain search's nodes: every number of every node."""
     tree = jax.tree.map(np.asarray, tree)  # or every slice would be compiled
     rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
     assert int(tree.size[b]) == len(nodes)
-    value_sums = [n.value + n.value_sum.sum() for n in nodes]
-    visits = [1 + n.visits.sum() for n in nodes]
-    for node in nodes:
-        for action, child in node.children.items():
-            # A closed node goes up as often as it is visited.
-            visits[child.index] = node.visits[action]
-            value_sums[child.index] = -node.value_sum[action]
-    if nodes[0].closed:
-        visits[0] += num_simulations
-        value_sums[0] *= 1 + num_simulations
+    value_sums = [n.own_sum + n.value_sum.sum() for n in nodes]
+    visits = [n.own_visits + n.visits.sum() for n in nodes]
     np.testing.assert_array_equal(tree.visits[rows], visits)
     np.testing.assert_array_equal(tree.value_sum[rows], value_sums)
     np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])
-    np.testing.assert_array_equal(tree.closed[rows], [n.closed for n in nodes])
+    np.testing.assert_array_equal(tree.over[rows], [n.over for n in nodes])
     children, action = tree.children[rows], tree.action[rows]
-    num_children = tree.num_children[rows]
+    num_children, parent = tree.num_children[rows], tree.parent[rows]
+    assert parent[0] == NO_NODE
     for i, node in enumerate(nodes):
         found = children[i, : num_children[i]]
         assert {action[c]: c for c in found} == {a: n.index for a, n in node.children.items()}
+        assert list(found) == sorted(found)
+        assert (parent[found] == i).all()
         left = np.where(node.visits > 0, -np.inf, node.prior)
         np.testing.assert_array_equal(tree.prior[rows][i], left)
         np.testing.assert_array_equal(

@@ -117,7 +117,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
             mcts.Puct(C_PUCT),
             int(salts[b]),
         )
-        compare_trees(result.tree, b, nodes, sims)
+        compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
         mean = (nodes[0].value + nodes[0].value_sum.sum()) / mcts.ONE / (1 + sims)
         assert float(result.value[b]) == pytest.approx(mean, abs=1e-5)

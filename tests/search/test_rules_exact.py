@@ -67,7 +67,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
             int(salts[b]),
             plain_root_rule,
         )
-        compare_trees(result.tree, b, nodes, SIMULATIONS)
+        compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
         sizes.append(len(nodes))
     assert max(sizes) > SIMULATIONS / 2  # not all of them end at once

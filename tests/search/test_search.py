@@ -164,7 +164,7 @@ def test_the_package_runs_a_search():
     ("field", "value"),
     [
         ("num_simulations", 0),
-        ("capacity", 64),
+        ("capacity", 1),
         ("max_depth", 0),
         ("root_temperature", 0.0),
         ("dirichlet_fraction", 1.5),
