@@ -36,6 +36,9 @@ _BLANK = {
 """What `allocate` fills a row with; any other field is 0 there."""
 
 
+_NODES_AT_ONCE = 16
+
+
 def empty(roots: Any, num_actions: int, config: SearchConfig) -> Tree:
     """Trees for a first search with ``tree=``: all of them will be planted.
 
@@ -169,9 +172,10 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
     in_use = (node < size[:, None]).reshape(-1)
 
     def moved(name, x):
-        shape = (-1,) + (1,) * (x.ndim - 1)
         blank = jnp.asarray(_BLANK.get(name, 0), x.dtype)
-        return jnp.where(in_use.reshape(shape), rows.read(x, source), blank)
+        if x.ndim == 1:
+            return jnp.where(in_use, rows.read(x, source), blank)
+        return _moved_rows(tree, x, source, size, blank)
 
     def renumbered(x):  # [R], of the rows in use
         old = _by_tree(tree, x)
@@ -202,6 +206,31 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
     )
 
 
+def _moved_rows(
+    tree: Tree, x: jax.Array, source: jax.Array, size: jax.Array, blank: jax.Array
+) -> jax.Array:
+    """[R, ...]: row i is row source[i], or blank beyond the tree's size, i32[B].
+
+    Some nodes of all trees at a time, and no more of them than the largest tree has: most of a
+    tree goes with a move. Trip bound: N / _NODES_AT_ONCE, rounded up.
+    """
+    by_node = (tree.num_trees, tree.capacity, *x.shape[1:])
+    some, source = min(_NODES_AT_ONCE, tree.capacity), source.reshape(by_node[:2])
+
+    def move_some(i, moved):
+        # The last ones may overlap those before: they are written twice.
+        start = jnp.minimum(i * some, tree.capacity - some)
+        node = start + jnp.arange(some, dtype=jnp.int32)
+        in_use = (node[None] < size[:, None]).reshape(*source.shape[:1], some, *[1] * (x.ndim - 1))
+        values = rows.read(x, lax.dynamic_slice_in_dim(source, start, some, axis=1))
+        values = jnp.where(in_use, values, blank)
+        return lax.dynamic_update_slice_in_dim(moved, values, start, axis=1)
+
+    num_chunks = (jnp.max(size) + some - 1) // some
+    moved = lax.fori_loop(0, num_chunks, move_some, jnp.full(by_node, blank))
+    return moved.reshape(x.shape)
+
+
 def _new_numbers(kept: jax.Array) -> jax.Array:
     """i32[B, N]: NO_NODE where not kept."""
     return jnp.where(kept, jnp.cumsum(kept, axis=1, dtype=jnp.int32) - 1, NO_NODE)
@@ -222,7 +251,7 @@ def _children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
     ahead = jnp.cumsum(ahead, axis=1, dtype=jnp.int32) - ahead
     node = jnp.broadcast_to(jnp.arange(tree.capacity, dtype=jnp.int32)[None], parent.shape)
     key = jnp.where(parent >= 0, parent, tree.capacity)  # those without one come last
-    key, child = lax.sort((key, node), num_keys=1, is_stable=True)
+    key, child = _sorted_pairs(key, node, tree.capacity + 1)
     has_parent = key < tree.capacity
     owner = lanes + jnp.where(has_parent, key, ROOT)
     place = node - rows.read(ahead.reshape(-1), owner)
@@ -233,6 +262,15 @@ def _children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
         child.reshape(-1),
     )
     return children, count.astype(tree.num_children.dtype)
+
+
+def _sorted_pairs(x: jax.Array, y: jax.Array, limit: int) -> tuple[jax.Array, jax.Array]:
+    """Pairs of i32[B, N], each from 0 and below `limit`, in order along the last axis."""
+    if limit * limit < 2**31:  # a single array is sorted several times as fast
+        pair = jnp.sort(x * limit + y, axis=-1)
+        return pair // limit, pair % limit
+    x, y = lax.sort((x, y), num_keys=2)
+    return x, y
 
 
 def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
