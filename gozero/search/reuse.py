@@ -50,7 +50,7 @@ def empty(roots: Any, num_actions: int, config: SearchConfig) -> Tree:
     return trees.allocate(roots, num_actions, config.num_nodes)
 
 
-def reroot(tree: Tree, action: jax.Array, most: int | None = None) -> Tree:
+def reroot(tree: Tree, action: jax.Array) -> Tree:
     """The subtree below the root's child by an action becomes the tree.
 
     The new root has the priors that its evaluation gave it, for noise is on roots only, and the
@@ -60,7 +60,6 @@ def reroot(tree: Tree, action: jax.Array, most: int | None = None) -> Tree:
       tree: the trees, R = B * N rows.
       action: i32[B]; -1, or any action that the root has no child by: the tree becomes empty, and
         the next search plants it.
-      most: keep that many nodes, as `prune` does; None for all of the subtree.
 
     Returns:
       The trees, in arrays of the same shapes; with `size` 0 where nothing is left.
@@ -77,9 +76,7 @@ def reroot(tree: Tree, action: jax.Array, most: int | None = None) -> Tree:
     child = jnp.max(jnp.where(is_child, node, NO_NODE), axis=1)[:, None]
     up = jnp.where(in_use & (node != child), parent, node)
     kept = (_furthest(tree, jnp.maximum(up, ROOT)) == child) & in_use
-    if most is None:
-        return _compact(tree, kept)
-    return _give_back(tree, _compact(tree, chosen := _most_visited(tree, kept, most)), chosen)
+    return _compact(tree, kept)
 
 
 def prune(tree: Tree, most: int | jax.Array) -> Tree:
@@ -94,7 +91,7 @@ def prune(tree: Tree, most: int | jax.Array) -> Tree:
       tree: the trees.
       most: a number, or i32[B]; 0 empties a tree.
     """
-    kept = _most_visited(tree, jnp.ones((tree.num_trees, tree.capacity), bool), most)
+    kept = _most_visited(tree, most)
     return _give_back(tree, _compact(tree, kept), kept)
 
 
@@ -143,10 +140,10 @@ def _furthest(tree: Tree, up: jax.Array) -> jax.Array:
     return lax.while_loop(lambda carry: carry[0], double, (jnp.bool_(True), up))[1]
 
 
-def _most_visited(tree: Tree, among: jax.Array, most: int | jax.Array) -> jax.Array:
-    """bool[B, N]: at most so many of the nodes bool[B, N], which have their parents among them."""
+def _most_visited(tree: Tree, most: int | jax.Array) -> jax.Array:
+    """bool[B, N]: at most so many of each tree's nodes."""
     in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
-    visits = jnp.where(among & in_use, _by_tree(tree, tree.visits), 0)
+    visits = jnp.where(in_use, _by_tree(tree, tree.visits), 0)
     most = jnp.broadcast_to(jnp.asarray(most, jnp.int32).reshape(-1, 1), (tree.num_trees, 1))
     most = jnp.minimum(most, tree.capacity)
     lowest = jnp.take_along_axis(
