@@ -16,13 +16,11 @@ from gozero.nets.features import FEATURES
 from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
-from gozero.search import reuse
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
 from tests.go.stepping import new_games
 from tests.hlo import moves_in_loops
-from tests.search import random_tree
 from tests.search.judges import hash_evaluate, observe_position
 
 BATCH, SIMULATIONS = 8, 24
@@ -84,25 +82,11 @@ def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
     assert moves_in_loops(compiled.as_text(), num_rows) == []
 
 
-def test_law_2_for_one_tree():
+def test_law_2_for_one_tree():  # and of a tree to go on from: tests/search/test_reuse.py
     """With one tree XLA copies two vectors [N] a step; nothing that has an action axis."""
     compiled, num_rows = compiled_go_search(batch=1)
     moves = moves_in_loops(compiled.as_text(), num_rows)
     assert [move for move in moves if f"[{num_rows}]" not in move] == []
-
-
-def test_law_2_for_a_search_that_goes_on_from_a_tree():
-    config = SearchConfig(num_simulations=SIMULATIONS, capacity=CAPACITY)
-    evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
-    roots = random_tree.Position(jnp.arange(1, BATCH + 1, dtype=jnp.uint32))
-    tree = reuse.empty(roots, random_tree.NUM_ACTIONS, config)
-
-    def run(tree, roots, key):
-        contexts = jnp.zeros(BATCH)
-        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config, tree)
-
-    compiled = jax.jit(run, donate_argnums=0).lower(tree, roots, jax.random.key(0)).compile()
-    assert moves_in_loops(compiled.as_text(), BATCH * CAPACITY) == []
 
 
 def test_law_2_is_a_test_that_can_fail():

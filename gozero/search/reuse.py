@@ -1,9 +1,9 @@
 """Going on from an earlier tree: re-root it, prune it, plant its root again.
 
-A tree of a game that has moved on is compacted in place of its old self: the nodes to keep move
-to the front in their old order, so parents still precede their children. What lies below a node
-is found by pointer doubling over parents, and a list of children is made anew from the parents
-of what is kept, so that of arrays with an action axis only those that say more are moved.
+A tree of a game that has moved on is compacted: the nodes to keep move to the front in their old
+order, so parents still precede their children. What lies below a node is found by pointer
+doubling over parents, and lists of children are made anew from the parents of what is kept, so
+that of arrays with an action axis only those that say more are moved.
 
 Visits that are taken over count towards `tree.MAX_VISITS`: a tree in which this search could
 pass it is planted anew.
@@ -34,7 +34,6 @@ _BLANK = {
     "next": NO_NODE,
 }
 """What `allocate` fills a row with; any other field is 0 there."""
-
 
 _NODES_AT_ONCE = 16
 
@@ -69,10 +68,10 @@ def reroot(tree: Tree, action: jax.Array) -> Tree:
     """
     if action.shape != (tree.num_trees,):
         raise ValueError(f"action: shape {action.shape}; the trees want {(tree.num_trees,)}")
-    parent, below_root = _by_tree(tree, tree.parent), _by_tree(tree, tree.parent) == ROOT
+    parent = _by_tree(tree, tree.parent)
     node = jnp.arange(tree.capacity, dtype=jnp.int32)[None]
     in_use = node < tree.size[:, None]
-    is_child = in_use & below_root & (_by_tree(tree, tree.action) == action[:, None])
+    is_child = in_use & (parent == ROOT) & (_by_tree(tree, tree.action) == action[:, None])
     child = jnp.max(jnp.where(is_child, node, NO_NODE), axis=1)[:, None]
     up = jnp.where(in_use & (node != child), parent, node)
     kept = (_furthest(tree, jnp.maximum(up, ROOT)) == child) & in_use
@@ -91,8 +90,7 @@ def prune(tree: Tree, most: int | jax.Array) -> Tree:
       tree: the trees.
       most: a number, or i32[B]; 0 empties a tree.
     """
-    kept = _most_visited(tree, most)
-    return _give_back(tree, _compact(tree, kept), kept)
+    return keep(tree, _most_visited(tree, most).reshape(-1))
 
 
 def keep(tree: Tree, kept: jax.Array) -> Tree:
@@ -100,10 +98,16 @@ def keep(tree: Tree, kept: jax.Array) -> Tree:
 
     Args:
       tree: the trees.
-      kept: a node is kept with its parent, or is a root and keeps nothing else beside it. The
-        priors of children that are dropped go back to their parents, as in `prune`.
+      kept: with a node its parent. The priors of children that are dropped go back to their
+        parents, as in `prune`.
+
+    Raises:
+      ValueError: not one for each row.
     """
-    kept = _by_tree(tree, kept)
+    if kept.shape != tree.visits.shape:
+        raise ValueError(f"kept: shape {kept.shape}; the trees have rows {tree.visits.shape}")
+    in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
+    kept = _by_tree(tree, kept) & in_use
     return _give_back(tree, _compact(tree, kept), kept)
 
 

@@ -16,6 +16,7 @@ from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.search.config import SearchConfig
 from tests.reference.go import ReferenceGame
+from tests.search.judges import hash_evaluate, observe_position
 
 RULES = Rules(size=4, max_moves=20)
 KOMI = 1.5
@@ -130,9 +131,11 @@ def test_a_lane_keeps_its_past_after_a_reset():
 
 
 def test_trees_are_reused_and_memory_stays_flat():
-    search = selfplay.search_config(RULES, EVALUATOR, num_simulations=8, reuse_subtree=True)
-    config = dataclasses.replace(CONFIG, search=search, reuse_subtree=True)
-    play = selfplay.make_play_moves(config, EVALUATOR, num_moves=10)
+    rules = dataclasses.replace(RULES, ko="simple")  # quicker to compile
+    judge = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
+    search = selfplay.search_config(rules, judge, num_simulations=8, reuse_subtree=True)
+    config = dataclasses.replace(CONFIG, rules=rules, search=search, reuse_subtree=True)
+    play = selfplay.make_play_moves(config, judge, num_moves=10)
     lanes, finer, sizes = selfplay.start(config, 5), 0, []
     ends = np.zeros(config.batch, int)
     for _ in range(6):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
 from gozero.search.search import search
 from gozero.search.selection import Puct
+from tests.hlo import moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_trees
@@ -42,17 +44,24 @@ def evaluate(params, key, codes):
 PLAIN = random_tree.Plain(evaluate)
 
 
-def searcher(**settings):
-    """(config, jitted (tree, codes, key, luck=0) -> SearchResult)."""
-    config = SearchConfig(num_simulations=SIMULATIONS, select=RULE, **settings)
+class Searcher:
+    """(tree, codes, key, luck=0) -> SearchResult, compiled once: other shapes are refused."""
 
-    @jax.jit
-    def run(tree, codes, key, luck=0.0):
-        roots = random_tree.Position(codes)
-        contexts = jnp.zeros(len(codes))
-        return search(random_tree.GAME, evaluate, luck, key, contexts, roots, config, tree)
+    def __init__(self, **settings):
+        self.config = SearchConfig(num_simulations=SIMULATIONS, select=RULE, **settings)
 
-    return config, run
+    @functools.cached_property
+    def compiled(self):
+        def run(tree, codes, key, luck):
+            roots = random_tree.Position(codes)
+            contexts = jnp.zeros(len(codes))
+            return search(random_tree.GAME, evaluate, luck, key, contexts, roots, self.config, tree)
+
+        arguments = (empty(self.config), CODES, jax.random.key(0), np.float32(0))
+        return jax.jit(run).lower(*arguments).compile()
+
+    def __call__(self, tree, codes, key, luck=0.0):
+        return self.compiled(tree, codes, key, np.float32(luck))
 
 
 def empty(config):
@@ -62,9 +71,10 @@ def empty(config):
 REROOT = jax.jit(reuse.reroot)
 EDGES = jax.jit(trees.all_edges)
 PRUNE = jax.jit(reuse.prune, static_argnums=1)
-NOISY, RUN_NOISY = searcher(
-    capacity=2 * SIMULATIONS + 1, dirichlet_fraction=0.5, dirichlet_alpha=0.03
-)
+SHALLOW = Searcher(capacity=7 * SIMULATIONS, max_depth=4)
+SMALL = Searcher(capacity=23)  # R is no other size of the search: see law 2
+RUN_NOISY = Searcher(capacity=2 * SIMULATIONS + 1, dirichlet_fraction=0.5, dirichlet_alpha=0.03)
+NOISY = RUN_NOISY.config
 
 
 def host(x):
@@ -123,16 +133,14 @@ def check_consistent(tree):
         assert sorted(seen) == list(range(1, size))
 
 
-@pytest.mark.parametrize("max_depth", [64, 3])
-def test_equal_to_the_plain_search_move_by_move(max_depth):
-    """With a depth of 3 what was at the limit is grown on as the root comes nearer."""
-    config, run = searcher(capacity=7 * SIMULATIONS, max_depth=max_depth)
-    tree, codes = empty(config), CODES.copy()
+def test_equal_to_the_plain_search_move_by_move():
+    """What was at the depth limit is grown on as the root comes nearer."""
+    tree, codes, max_depth = empty(SHALLOW.config), CODES.copy(), SHALLOW.config.max_depth
     nodes = [None] * NUM_TREES
-    kept = []
+    kept, at_limit = [], []
     for move in range(5):
         key = jax.random.key(move)
-        result = run(tree, codes, key)
+        result = SHALLOW(tree, codes, key)
         assert bool(result.ok.all())
         action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
         if move == 2:
@@ -144,23 +152,26 @@ def test_equal_to_the_plain_search_move_by_move(max_depth):
             compare_trees(result.tree, b, nodes[b])
             np.testing.assert_array_equal(result.visits[b], nodes[b][0].visits)
             codes[b] = PLAIN.play(int(codes[b]), int(action[b]) % 2**32)
+            at_limit.append(
+                [n for n in nodes[b] if n.depth == max_depth and n.own_visits > 1 and not n.over]
+            )
             nodes[b] = mcts.reroot(nodes[b], action[b])
             kept.append(len(nodes[b]))
             if nodes[b]:
                 compare_trees(tree, b, nodes[b])
             assert int(tree.size[b]) == len(nodes[b])
     assert np.mean(kept) > SIMULATIONS / 4
-    assert run._cache_size() == 1
+    assert sum(bool(n.children) for some in at_limit for n in some) > 3  # open again
 
 
 def test_a_full_tree_goes_on_as_the_plain_one():
-    config, run = searcher(capacity=20)
+    run, config = SMALL, SMALL.config
     result = run(empty(config), CODES, jax.random.key(1))
     for b in range(NUM_TREES):
-        nodes = plain_search(b, None, CODES[b], jax.random.key(1), capacity=20)
+        nodes = plain_search(b, None, CODES[b], jax.random.key(1), capacity=23)
         compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
-    full = np.asarray(result.tree.size) == 20
+    full = np.asarray(result.tree.size) == 23
     assert full.sum() >= 3
     # Values are new ones: with a judge that draws them, no leaf's sum is a multiple of its first.
     drawn = host(run(empty(config), CODES, jax.random.key(1), 1.0).tree)
@@ -173,7 +184,7 @@ def test_a_full_tree_goes_on_as_the_plain_one():
     again = run(result.tree, CODES, jax.random.key(2))
     assert (np.asarray(again.visits.sum(axis=1))[full] > SIMULATIONS).all()
     assert again.ok.all()
-    assert (np.asarray(again.tree.size)[full] == 20).all()
+    assert (np.asarray(again.tree.size)[full] == 23).all()
 
 
 def test_noise_is_new_with_every_search_and_does_not_add_up():
@@ -275,7 +286,6 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
 
 
 def test_trees_that_do_not_fit_are_refused():
-    config, _ = searcher(capacity=2 * SIMULATIONS + 1)
     arguments = (random_tree.GAME, evaluate, None, jax.random.key(0))
     roots = random_tree.Position(CODES)
     make = lambda roots, num_actions, capacity: jax.eval_shape(
@@ -283,7 +293,7 @@ def test_trees_that_do_not_fit_are_refused():
     )
     wide = random_tree.Position(CODES.astype(np.uint16))
     fewer = random_tree.Position(CODES[1:])
-    capacity = config.num_nodes
+    config, capacity = NOISY, NOISY.num_nodes
     for name, tree in {
         "capacity": make(roots, random_tree.NUM_ACTIONS, capacity + 1),
         "num_actions": make(roots, random_tree.NUM_ACTIONS + 1, capacity),
@@ -294,6 +304,11 @@ def test_trees_that_do_not_fit_are_refused():
             search(*arguments, jnp.zeros(NUM_TREES), roots, config, tree)
     with pytest.raises(ValueError, match="action: shape"):
         reuse.reroot(make(roots, 3, 4), jnp.zeros(2, jnp.int32))
+
+
+@pytest.mark.parametrize("run", [SHALLOW, SMALL], ids=["roomy", "full"])
+def test_law_2_no_tree_sized_copy_or_select_inside_a_loop(run):
+    assert moves_in_loops(run.compiled.as_text(), NUM_TREES * run.config.num_nodes) == []
 
 
 def test_memory_is_known_beforehand():
