@@ -152,7 +152,7 @@ def test_trees_are_reused_and_memory_stays_flat():
     assert play._cache_size() == 1
     memory = selfplay.memory(config)
     assert memory.tree == sum(x.nbytes for x in jax.tree.leaves(lanes.tree))
-    assert memory.total == 2 * memory.tree
+    assert memory.total == 3 * memory.tree
 
 
 @pytest.mark.parametrize(

@@ -318,10 +318,11 @@ def test_memory_is_known_beforehand():
     roots = random_tree.Position(jax.ShapeDtypeStruct((3,), jnp.uint32))
     memory = gozero.search.memory(roots, random_tree.NUM_ACTIONS, config, reuse=True)
     tree = trees.allocate(random_tree.Position(jnp.zeros(3, jnp.uint32)), 12, 101)
-    assert memory.tree == memory.reroot_copy == sum(x.nbytes for x in jax.tree.leaves(tree))
-    assert memory.total == 2 * memory.tree == 3 * memory.per_game
+    assert memory.tree == sum(x.nbytes for x in jax.tree.leaves(tree))
+    assert memory.tree == memory.reroot_copy == memory.prune_copy
+    assert memory.total == 3 * memory.tree == 3 * memory.per_game
     alone = gozero.search.memory(roots, random_tree.NUM_ACTIONS, config)
     assert (alone.reroot_copy, alone.total) == (0, memory.tree)
-    assert str(memory).endswith("a game, the copy to re-root included")
+    assert str(memory).endswith("a game, copies to re-root and prune included")
     with pytest.raises(AttributeError, match="memories"):
         gozero.search.memories  # noqa: B018
