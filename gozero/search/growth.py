@@ -86,10 +86,11 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
         def levels_down(carry):
             live, level, node, nodes = carry
             visited = []
-            for _ in range(_LEVELS_AT_ONCE):
+            for i in range(_LEVELS_AT_ONCE):
                 visited.append(jnp.where(live, node, NO_NODE))
                 child = rows.read(following, tree.row(node)).astype(jnp.int32)
-                live = live & (child != NO_NODE)
+                # (A tree that was grown under a higher depth limit may lead further.)
+                live = live & (child != NO_NODE) & (level + i < config.path_limit)
                 node = jnp.where(live, child, node)
             nodes = lax.dynamic_update_slice(nodes, jnp.stack(visited), (level, jnp.int32(0)))
             return live, level + _LEVELS_AT_ONCE, node, nodes
@@ -100,12 +101,9 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
             jnp.full(tree.num_trees, ROOT, jnp.int32),
             jnp.full((num_levels, tree.num_trees), NO_NODE, jnp.int32),
         )
-        goes_on = lambda carry: jnp.any(carry[0]) & (carry[1] < num_levels)
-        return lax.while_loop(goes_on, levels_down, start)
+        return lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)
 
     nodes = fusion.one_kernel(descend, tree.next)[-1]
-    # A tree that was grown under a higher depth limit may lead further.
-    nodes = jnp.where(jnp.arange(num_levels)[:, None] <= config.path_limit, nodes, NO_NODE)
     return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
 
