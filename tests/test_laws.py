@@ -85,7 +85,7 @@ def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
     assert moves_in_loops(compiled.as_text(), num_rows) == []
 
 
-def test_law_2_for_one_tree():
+def test_law_2_for_one_tree():  # and of a tree to go on from: tests/search/test_reuse.py
     """With one tree XLA copies two vectors [N] a step; nothing that has an action axis."""
     compiled, num_rows = compiled_go_search(batch=1)
     moves = moves_in_loops(compiled.as_text(), num_rows)
@@ -136,7 +136,7 @@ def test_law_3_nodes_hold_compact_positions(size, limit):
     assert per_node <= limit
     edges = rules.num_actions * (4 + 2)
     total = trees.memory_bytes(positions, rules.num_actions, 10)
-    assert total == BATCH * (10 * (edges + per_node + 29) + 4)
+    assert total == BATCH * (10 * (edges + per_node + 31) + 4)
 
 
 def test_law_5_sums_are_integers_and_add_up():
@@ -236,9 +236,9 @@ def test_law_7_pass_alive_and_symmetries_lower_for_every_platform():
 def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
     rules = go.Rules(size=4)
     evaluator = make_evaluator(rules, name)
-    config = selfplay.SelfPlayConfig(
-        rules, 7.0, 4, 2, selfplay.search_config(rules, evaluator, num_simulations=4)
-    )
+    reused = name == "playout"
+    search = selfplay.search_config(rules, evaluator, num_simulations=4, reuse_subtree=reused)
+    config = selfplay.SelfPlayConfig(rules, 7.0, 4, 2, search, reuse_subtree=reused)
     run = selfplay.make_play_moves(config, evaluator, 1)
     lanes = selfplay.start(config, 0)
     # Keys are no arrays to export: their bits are.

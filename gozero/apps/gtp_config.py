@@ -39,6 +39,9 @@ class GtpConfig:
     simulations: int = 400
     """Simulations of each move."""
 
+    reuse: bool = True
+    """Whether a search goes on from what the last one found, if the game went on from there."""
+
     seed: int = 0
     """Of all that is random: the same seed and the same session give the same moves."""
 

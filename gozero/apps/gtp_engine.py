@@ -10,7 +10,7 @@ game that two passes have ended it passes; a play by either side goes on with th
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gozero.apps import render
 from gozero.apps.gtp_config import GtpConfig
@@ -20,6 +20,14 @@ from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 if TYPE_CHECKING:
     from gozero.apps.gtp_search import Searcher
     from gozero.apps.host_game import HostGame
+
+
+class _Searched(NamedTuple):
+    """What the last search was of."""
+
+    start: tuple  # size, komi, handicap
+    moves: list[tuple[int, int]]
+    colour: int
 
 
 class Engine:
@@ -32,6 +40,7 @@ class Engine:
         self._game: HostGame | None = None
         self._searchers: dict[int, Searcher] = {}
         self._num_searches = 0
+        self._searched: _Searched | None = None
 
     @property
     def game(self) -> HostGame:
@@ -114,10 +123,30 @@ class Engine:
         if game.ended or self._wins_by_passing(colour):
             return game.rules.pass_action
         self._num_searches += 1
-        found = self.searcher.search(game.state, colour, self._num_searches)
+        played = self._played_since_the_search(colour)
+        found = self.searcher.search(game.state, colour, self._num_searches, played)
+        self._searched = _Searched(self._start, list(game.moves), colour)
         if not found.ok:
             print("gozero gtp: the evaluator gave a number that is not finite", file=sys.stderr)
         return found.action
+
+    @property
+    def _start(self) -> tuple:
+        """What a game begins with, and its values depend on."""
+        return self.size, self.komi, self.handicap
+
+    def _played_since_the_search(self, colour: int) -> list[int] | None:
+        """The actions that lead from the last search to this one; None if they do not.
+
+        Both colours have to have moved in turn, for so they do in the search's tree.
+        """
+        last, moves = self._searched, self.game.moves
+        if last is None or last.start != self._start or moves[: len(last.moves)] != last.moves:
+            return None
+        since = moves[len(last.moves) :]
+        colours = [mover for mover, _ in since] + [colour]
+        in_turn = [last.colour ^ (i % 2) for i in range(len(colours))]
+        return [action for _, action in since] if colours == in_turn else None
 
     def _wins_by_passing(self, colour: int) -> bool:
         """The opponent has just passed, and the board as it stands is won."""

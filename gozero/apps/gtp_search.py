@@ -1,17 +1,25 @@
-"""The search behind genmove: one tree, compiled once for a board size."""
+"""The search behind genmove: one tree, compiled once for a board size.
+
+With reuse the tree stays, and is re-rooted ply by ply: all of its life in the same arrays.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from gozero.go.rules import GameState, Rules, with_to_play
+from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
+from gozero.search import footprint, reuse
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
+from gozero.search.tree import Tree
 
 if TYPE_CHECKING:
     from gozero.apps.gtp_config import GtpConfig
@@ -37,19 +45,52 @@ class Searcher:
         game = go_game(rules, evaluator.observe)
         settings = SearchConfig(num_simulations=config.simulations, select=evaluator.select)
 
-        def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array):
+        if config.reuse:
+            settings = settings.roomy
+
+        def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array, tree):
             states = jax.tree.map(lambda x: x[None], with_to_play(state, colour))
             result = search(
-                game, evaluator.evaluate, params, key, states, states.position, settings
+                game, evaluator.evaluate, params, key, states, states.position, settings, tree
             )
-            return result.action[0], result.value[0], result.ok[0]
+            kept = result.tree if config.reuse else None
+            return (result.action[0], result.value[0], result.ok[0]), kept
 
-        self._search = jax.jit(one_tree)
+        self._search = jax.jit(one_tree, donate_argnames="tree")
+        self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
+        self._new_tree = _new_tree(rules, settings) if config.reuse else None
+        self._tree: Tree | None = None
         self._params = evaluator.params
         self._key = jax.random.key(config.seed)
 
-    def search(self, state: GameState, colour: int, number: int) -> Found:
-        """Search a game that is not over, for a colour; `number` picks the random stream."""
+    def search(
+        self, state: GameState, colour: int, number: int, played: Sequence[int] | None = None
+    ) -> Found:
+        """Search a game that is not over, for a colour.
+
+        Args:
+          state: the game.
+          colour: 0 Black, 1 White.
+          number: picks the random stream.
+          played: the actions since the last search, by either colour in turn; None if this is
+            another game, or there was no search.
+        """
+        # The arrays are handed on: if a search fails, the next one starts anew.
+        tree, self._tree = self._tree, None
+        if self._new_tree is not None and (tree is None or played is None):
+            tree = self._new_tree()
+        for action in played or ():
+            if tree is not None:
+                tree = self._reroot(tree, np.array([action], np.int32))
         key = jax.random.fold_in(self._key, number)
-        action, value, ok = self._search(self._params, key, state, jnp.int32(colour))
+        found, self._tree = self._search(self._params, key, state, jnp.int32(colour), tree)
+        action, value, ok = found
         return Found(int(action), float(value), bool(ok))
+
+
+def _new_tree(rules: Rules, settings: SearchConfig) -> Callable[[], Tree]:
+    """What makes an empty tree; says on stderr what one takes, before any is made."""
+    state = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x)[None], init(rules)))
+    memory = footprint.memory(state.position, rules.num_actions, settings, reuse=True)
+    print(f"gozero gtp: a tree of {settings.num_nodes} nodes: {memory}", file=sys.stderr)
+    return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings))

@@ -51,6 +51,8 @@ class SelfPlayFlags:
     """The move limit; 2 * size^2 without it. A game it ends is scored as it stands."""
     temperature_moves: int = 16
     """Opening moves drawn in proportion to the visits; after them the most visited is played."""
+    reuse_subtree: bool = False
+    """Whether a search goes on from what the last one found below the move played."""
     seed: int = 0
     """Of all chance in the run: the same seed and flags, the same games."""
     out: pathlib.Path = pathlib.Path("runs/selfplay")
@@ -76,9 +78,8 @@ def run(config: SelfPlayFlags) -> int:
             runtime.claim_folder(config.out)
         except ValueError as error:
             flags.fail(PROG, error)
-        mebibytes = selfplay.tree_bytes(settings) / 2**20
         trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
-        print(f"{trees}: {mebibytes:,.1f} MiB", file=sys.stderr)
+        print(f"{trees}: {selfplay.memory(settings)}", file=sys.stderr)
         try:
             lanes = selfplay.start(settings, config.seed)
             play_moves = _compile(settings, evaluator, lanes)
@@ -107,8 +108,9 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
         komi=config.komi,
         num_games=config.games,
         batch=min(config.batch, config.games),
-        search=selfplay.search_config(rules, evaluator, config.simulations),
+        search=selfplay.search_config(rules, evaluator, config.simulations, config.reuse_subtree),
         temperature_moves=config.temperature_moves,
+        reuse_subtree=config.reuse_subtree,
     )
     return settings, evaluator
 

@@ -109,7 +109,7 @@ def playout_evaluator(
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
         logits = jnp.zeros((komi.shape[0], rules.num_actions))
-        if not first_plays:
+        if ended.first_plays is None:
             return Evaluation(logits, value)
         black_first, white_first = (_actions(rules, board) for board in ended.first_plays)
         by = jnp.stack([black_first, white_first], axis=1)

@@ -19,10 +19,12 @@ from gozero.go import scoring
 from gozero.go.rules import GameState, Position, Rules, empty_position, init, play
 from gozero.players.evaluators import Evaluator
 from gozero.players.go_game import go_game
-from gozero.search import move_choice, noise
+from gozero.search import footprint, move_choice, noise, reuse
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
+from gozero.search.footprint import Memory
 from gozero.search.search import search
+from gozero.search.tree import Tree
 
 NO_GAME = -1
 """The number of a lane's game once no games are left to start."""
@@ -40,6 +42,8 @@ class SelfPlayConfig:
       search: the search of every move; its temperature is not used.
       temperature_moves: moves of a game drawn in proportion to the visits; after them the
         most visited is played.
+      reuse_subtree: a search goes on from what the last one found below the move played; give
+        `search` room for it, see `SearchConfig.roomy`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -51,6 +55,7 @@ class SelfPlayConfig:
     batch: int
     search: SearchConfig
     temperature_moves: int = 16
+    reuse_subtree: bool = False
 
     def __post_init__(self):
         for name, least in (("num_games", 1), ("batch", 1), ("temperature_moves", 0)):
@@ -64,14 +69,17 @@ class SelfPlayConfig:
         init(self.rules, self.komi)  # refuses a komi that is none
 
 
-def search_config(rules: Rules, evaluator: Evaluator, num_simulations: int) -> SearchConfig:
+def search_config(
+    rules: Rules, evaluator: Evaluator, num_simulations: int, reuse_subtree: bool = False
+) -> SearchConfig:
     """The search that self-play uses: the evaluator's rule, and noise scaled to the board."""
-    return SearchConfig(
+    config = SearchConfig(
         num_simulations=num_simulations,
         select=evaluator.select,
         dirichlet_fraction=0.25,
         dirichlet_alpha=noise.board_alpha(rules.num_points),
     )
+    return config.roomy if reuse_subtree else config
 
 
 class Lanes(flax.struct.PyTreeNode):
@@ -81,6 +89,7 @@ class Lanes(flax.struct.PyTreeNode):
     game: jax.Array  # i32[B]: the number of each lane's game, NO_GAME if it has none
     next_game: jax.Array  # i32[]: the number of the next game to start
     key: jax.Array  # PRNG key
+    tree: Tree | None = None  # re-rooted at the states; None if trees are not reused
 
 
 class Row(NamedTuple):
@@ -102,20 +111,22 @@ def start(config: SelfPlayConfig, seed: int) -> Lanes:
     """The first games, one a lane."""
     number = jnp.arange(config.batch, dtype=jnp.int32)
     states = jax.vmap(lambda _: init(config.rules, config.komi))(number)
+    tree = None
+    if config.reuse_subtree:
+        tree = reuse.empty(states.position, config.rules.num_actions, config.search)
     return Lanes(
         states=states,
         game=jnp.where(number < config.num_games, number, NO_GAME),
         next_game=jnp.int32(min(config.batch, config.num_games)),
         key=jax.random.key(seed),
+        tree=tree,
     )
 
 
-def tree_bytes(config: SelfPlayConfig) -> int:
-    """Bytes of the search trees, known before they are allocated."""
-    lanes = jax.eval_shape(lambda: start(config, 0))
-    return trees.memory_bytes(
-        lanes.states.position, config.rules.num_actions, config.search.num_nodes
-    )
+def memory(config: SelfPlayConfig) -> Memory:
+    """What the search trees take, known before they are allocated."""
+    roots = jax.eval_shape(lambda: start(config, 0)).states.position
+    return footprint.memory(roots, config.rules.num_actions, config.search, config.reuse_subtree)
 
 
 def make_play_moves(
@@ -136,7 +147,9 @@ def make_play_moves(
 def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]:
     key, search_key, choice_key = jax.random.split(lanes.key, 3)
     before = lanes.states
-    found = search(game, evaluate, params, search_key, before, before.position, config.search)
+    found = search(
+        game, evaluate, params, search_key, before, before.position, config.search, lanes.tree
+    )
     prior = trees.all_edges(found.tree, trees.ROOT).prior
     temperature = jnp.where(before.position.ply < config.temperature_moves, 1.0, 0.0)
     keys = jax.random.split(choice_key, config.batch)
@@ -155,7 +168,10 @@ def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]
         truncated=after.truncated,
         score=jax.vmap(lambda state: scoring.area_score(config.rules, state))(after),
     )
-    return _restart_ended(config, lanes.replace(states=after, key=key)), row
+    tree = lanes.tree
+    if tree is not None:
+        tree = reuse.reroot(found.tree, jnp.where(after.ended, -1, action))
+    return _restart_ended(config, lanes.replace(states=after, key=key, tree=tree)), row
 
 
 def _restart_ended(config: SelfPlayConfig, lanes: Lanes) -> Lanes:

@@ -2,6 +2,7 @@
 
 The package is also the function: ``gozero.search(game, evaluate, ...)`` runs a search, and
 ``gozero.search.selection`` and the other modules are where they always are.
+``gozero.search.memory(roots, num_actions, config)`` says what a search takes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ class _CallablePackage(types.ModuleType):
         from gozero.search.search import search
 
         return search(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "memory":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from gozero.search.footprint import memory
+
+        return memory
 
 
 sys.modules[__name__].__class__ = _CallablePackage

@@ -22,7 +22,10 @@ class SearchConfig:
 
     Attributes:
       num_simulations: leaves visited by each tree, the root's evaluation not counted.
-      capacity: nodes a tree has room for; None for num_simulations + 1, the least it needs.
+      capacity: nodes a tree has room for; None for num_simulations + 1, all that a new tree
+        needs. With fewer a tree fills up: then it goes on searching without new nodes, and a
+        leaf is evaluated again. A search that goes on from an earlier tree keeps `num_kept` of
+        its nodes, so reuse wants more: `roomy` says how many.
       leaves: leaves of a tree that are judged together at a step; divides the simulations.
       virtual_loss: simulations that count as lost on the path to each until then.
       max_depth: a node this deep is evaluated, not expanded.
@@ -69,10 +72,9 @@ class SearchConfig:
                 f"num_simulations: {self.num_simulations} is not from 1 to {trees.MAX_VISITS} "
                 "(the most that a fixed-point value sum holds)"
             )
-        if self.capacity is not None and self.capacity <= self.num_simulations:
+        if self.capacity is not None and self.capacity < 2:
             raise ValueError(
-                f"capacity: {self.capacity} nodes do not hold the root and "
-                f"{self.num_simulations} simulations; use at least {self.num_simulations + 1}"
+                f"capacity: {self.capacity} nodes do not hold a root and a move; use at least 2"
             )
         if not callable(self.select):
             raise ValueError(f"select: {self.select!r} is not a function of Edges")
@@ -116,4 +118,24 @@ class SearchConfig:
     @property
     def path_limit(self) -> int:
         """D, the longest path a simulation can take."""
-        return min(self.max_depth, self.num_simulations)
+        return min(self.max_depth, self.num_nodes - 1)
+
+    @property
+    def fills(self) -> bool:
+        """A tree may run out of room in the midst of a search."""
+        return self.num_nodes <= self.num_simulations
+
+    @property
+    def num_kept(self) -> int:
+        """The most nodes that a search takes over from an earlier tree; see `reuse.prune`.
+
+        What leaves room for a new node a simulation; half the room if there is not so much.
+        """
+        return self.num_nodes // 2 if self.fills else self.num_nodes - self.num_simulations
+
+    @property
+    def roomy(self) -> SearchConfig:
+        """With room for reuse, 2 num_simulations + 1 nodes, unless the capacity is given."""
+        if self.capacity is not None:
+            return self
+        return dataclasses.replace(self, capacity=2 * self.num_simulations + 1)

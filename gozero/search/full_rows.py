@@ -41,7 +41,12 @@ class _Slots(NamedTuple):
 
 
 def choose_again(
-    tree: Tree, path: Path, select: Rule, salts: jax.Array, credit: Credit | None
+    tree: Tree,
+    path: Path,
+    select: Rule,
+    salts: jax.Array,
+    credit: Credit | None,
+    gives_up: jax.Array | None = None,
 ) -> Tree:
     """Credit the actions at every node of the paths, and choose there again.
 
@@ -53,6 +58,8 @@ def choose_again(
       select: the rule.
       salts: u32[B], one a tree, for ties.
       credit: for all-moves-as-first statistics; None if there are none to add.
+      gives_up: bool[B]: the last node of a path tries no more actions, for the tree is full; it
+        keeps to its children, and an `untried_prior` of -inf says so from then on.
 
     Returns:
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
@@ -71,17 +78,18 @@ def choose_again(
         counts = number < ends[-1]
         place = jnp.where(counts, number - (ends - alive)[at], 0)
         slots = _Slots(order[place], jnp.where(counts, at, 0), counts)
-        return _choose_at(tree.replace(**carry), path, select, salts, credit, slots)
+        changing = tree.replace(**carry)
+        return _choose_at(changing, path, select, salts, credit, gives_up, slots)
 
     names = ["next", "untried", "untried_prior"]
     if credit is not None:
-        names += ["amaf_visits", "amaf_sum"]
+        names += ["amaf"]
     carry = {name: getattr(tree, name) for name in names}
     return tree.replace(**lax.fori_loop(0, (ends[-1] + chunk - 1) // chunk, some, carry))
 
 
 def _choose_at(
-    tree: Tree, path: Path, select, salts: jax.Array, credit: Credit | None, slots: _Slots
+    tree: Tree, path: Path, select, salts: jax.Array, credit: Credit | None, gives_up, slots: _Slots
 ) -> dict[str, jax.Array]:
     """The arrays that change, by name."""
     node = jnp.maximum(path.nodes[slots.level, slots.index], trees.ROOT)
@@ -89,16 +97,22 @@ def _choose_at(
     place = jnp.arange(row.size, dtype=jnp.int32)
     target = jnp.where(slots.counts, row, tree.num_rows + place)
     changed = {}
-    if credit is not None:
+    if credit is not None and tree.amaf is not None:
         here = amaf.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
         plies = path.length[slots.index] - slots.level
         gained = backup.opponent(credit.value[slots.index], plies)
-        visits = rows.read(tree.amaf_visits, row) + here
-        sums = rows.read(tree.amaf_sum, row) + jnp.where(here, gained[:, None], 0)
-        changed["amaf_visits"] = rows.write(tree.amaf_visits, target, visits)
-        changed["amaf_sum"] = rows.write(tree.amaf_sum, target, sums)
+        visits = rows.read(tree.amaf.visits, row) + here
+        sums = rows.read(tree.amaf.sums, row) + jnp.where(here, gained[:, None], 0)
+        changed["amaf"] = trees.Counts(
+            rows.write(tree.amaf.visits, target, visits), rows.write(tree.amaf.sums, target, sums)
+        )
         tree = tree.replace(**changed)
 
+    tries_no_more = jnp.zeros(row.shape, bool)
+    if gives_up is not None:
+        is_last = slots.level == path.length[slots.index]
+        tries_no_more = jnp.isneginf(rows.read(tree.untried_prior, row))
+        tries_no_more |= is_last & gives_up[slots.index]
     most = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
     widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
     which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
@@ -106,7 +120,7 @@ def _choose_at(
 
     def choose(width):
         choose_here = functools.partial(_choose, select, width)
-        return fusion.one_kernel(choose_here, seen, slots.index, node, salts, reduced=0)
+        return fusion.one_kernel(choose_here, seen, slots.index, node, salts, tries_no_more)
 
     branches = [functools.partial(choose, width) for width in widths]
     chosen = lax.switch(which, branches)
@@ -118,7 +132,7 @@ def _choose_at(
 
 _READ = (
     *("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf_visits", "amaf_sum", "guess_visits", "guess_sum"),
+    *("amaf", "guess"),
 )
 
 
@@ -129,7 +143,13 @@ class _Chosen(NamedTuple):
 
 
 def _choose(
-    select, width: int, tree: Tree, index: jax.Array, node: jax.Array, salts: jax.Array
+    select,
+    width: int,
+    tree: Tree,
+    index: jax.Array,
+    node: jax.Array,
+    salts: jax.Array,
+    tries_no_more: jax.Array,
 ) -> _Chosen:
     salt = rows.read(salts, index)
     tried = trees.children(tree, index, node, width)
@@ -143,7 +163,7 @@ def _choose(
     priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salt, node, actions)
     untried = jax.vmap(selection.choose)(scores, priority)
     is_it = actions[None] == untried[:, None]
-    best = jnp.max(scores, axis=1)
+    best = jnp.where(tries_no_more, -jnp.inf, jnp.max(scores, axis=1))
 
     tried_scores = jax.vmap(select)(tried_edges)
     tried_scores = jnp.where(tried.nodes >= 0, tried_scores, -jnp.inf)
@@ -154,7 +174,9 @@ def _choose(
     return _Chosen(
         next=jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0],
         untried=untried,
-        untried_prior=jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1),
+        untried_prior=jnp.where(
+            tries_no_more, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)
+        ),
     )
 
 
@@ -163,12 +185,10 @@ def _untried(tree: Tree, row: jax.Array, tried: Edges) -> Edges:
     prior = rows.read(tree.prior, row)
     visits = jnp.zeros(prior.shape, jnp.int32)
     edges = Edges(prior, visits, jnp.zeros_like(prior), tried.value, tried.total)
-    if tree.guess_visits is not None:
-        visits = jnp.where(prior >= 0, rows.read(tree.guess_visits, row), 0)
-        edges = edges._replace(visits=visits, q=trees.mean(rows.read(tree.guess_sum, row), visits))
-    if tree.amaf_visits is not None:
-        count = rows.read(tree.amaf_visits, row)
-        edges = edges._replace(
-            amaf_visits=count, amaf_q=trees.mean(rows.read(tree.amaf_sum, row), count)
-        )
+    if tree.guess is not None:
+        visits = jnp.where(prior >= 0, rows.read(tree.guess.visits, row), 0)
+        edges = edges._replace(visits=visits, q=trees.mean(rows.read(tree.guess.sums, row), visits))
+    if tree.amaf is not None:
+        count, sums = (rows.read(x, row) for x in tree.amaf)
+        edges = edges._replace(amaf_visits=count, amaf_q=trees.mean(sums, count))
     return edges

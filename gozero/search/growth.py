@@ -12,16 +12,16 @@ from gozero import fusion
 from gozero.search import amaf, backup, choices, full_rows, noise, root, rows, selection
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Trail
+from gozero.search.game import Heuristic, Trail
 from gozero.search.judging import Judged, judge
 from gozero.search.noise import Draws
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
 
-def plant(
-    game, evaluate, params, key, noise_key, contexts, roots, config: SearchConfig, draws: Draws
-) -> tuple[Tree, jax.Array]:
-    """Evaluate the roots and make trees of them, each node 0 of its own."""
+def judge_roots(
+    game, evaluate, params, key, noise_key, contexts, roots, config: SearchConfig
+) -> Judged:
+    """Judge the roots; the priors are softened and noisy."""
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     stacked = jax.tree.map(
         lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit + 1, *x.shape[1:])),
@@ -29,9 +29,6 @@ def plant(
     )
     trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
     judged = judge(game, evaluate, params, key, contexts, roots, trail)
-    guesses = judged.heuristic is not None and judged.heuristic.visits is not None
-    amaf_wanted = config.amaf is not None
-    tree = trees.allocate(roots, game.num_actions, config.num_nodes, amaf_wanted, guesses)
     prior = judged.prior
     if config.root_temperature != 1:
         prior = jax.vmap(noise.soften, in_axes=(0, None))(prior, config.root_temperature)
@@ -41,9 +38,14 @@ def plant(
         prior = jax.vmap(noise.add_dirichlet, in_axes=(0, 0, None, None))(
             keys, prior, alpha, config.dirichlet_fraction
         )
+    return judged._replace(prior=prior)
+
+
+def plant(tree: Tree, judged: Judged, roots, config: SearchConfig, draws: Draws) -> Tree:
+    """Write the roots as node 0 of each tree, which is empty."""
     row = tree.row(ROOT)
     tree = tree.replace(
-        prior=rows.write(tree.prior, row, prior),
+        prior=rows.write(tree.prior, row, judged.prior),
         visits=rows.write(tree.visits, row, jnp.ones_like(row)),
         value_sum=rows.write(tree.value_sum, row, judged.value),
         value=rows.write(tree.value, row, judged.value),
@@ -53,51 +55,71 @@ def plant(
         **beliefs(tree, row, judged),
     )
     if tree.in_full_rows:
-        nodes = jnp.full((1, num_trees), ROOT, jnp.int32)
-        path = backup.Path(nodes, jnp.zeros(num_trees, jnp.int32))
+        tree = tree.replace(untried_prior=open_to_try(tree, row))
         credit = None
         if config.amaf is not None:
             mine = _first_play(judged)[:, 0]
             credit = full_rows.Credit(amaf.pack(mine)[None], judged.value)
-        tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit)
+        tree = full_rows.choose_again(tree, alone(tree), config.select, draws.salts, credit)
     else:
-        untried = best_untried(config, prior, draws.salts, jnp.full(num_trees, ROOT))
+        nodes = jnp.full(tree.num_trees, ROOT)
+        untried = best_untried(config, judged.prior, draws.salts, nodes)
         tree = tree.replace(
             untried=rows.write(tree.untried, row, untried.action),
             untried_prior=rows.write(tree.untried_prior, row, untried.prior),
         )
     if config.root_select is not None:
         tree = root.choose(tree, trees.by_action(tree, ROOT, 0), config, draws)
-    return tree, judged.ok
+    return tree
 
 
-def beliefs(tree: Tree, row: jax.Array, judged: Judged) -> dict[str, jax.Array]:
+def choose_at_roots(tree: Tree, config: SearchConfig, draws: Draws) -> Tree:
+    """Choose at roots that have children already, and credit nothing."""
+    no_one = jnp.zeros(tree.num_trees, bool)
+    path = alone(tree)
+    if not tree.in_full_rows:
+        path = path._replace(length=path.length + 1)  # its last node is not chosen at
+    return choose_again(tree, path, None, config, draws, no_one)
+
+
+def alone(tree: Tree) -> backup.Path:
+    """Paths that begin and end at the roots."""
+    nodes = jnp.full((1, tree.num_trees), ROOT, jnp.int32)
+    return backup.Path(nodes, jnp.zeros(tree.num_trees, jnp.int32))
+
+
+def beliefs(tree: Tree, row: jax.Array, judged: Judged) -> dict[str, Any]:
     """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
 
     Gelly & Silver (2011), Eq. 48-52. Rows are used again, so they begin with zeros at least.
     """
-    heuristic, new = judged.heuristic, {}
+    heuristic = judged.heuristic or Heuristic()
     none = jnp.zeros(judged.prior.shape, jnp.int32)
+    new = {}
 
-    def put(kind, value, visits):
+    def put(counts, value, visits):
         visits = none if visits is None else visits.astype(jnp.int32)
         sums = none if value is None else trees.to_fixed(value) * visits
-        for name, x in ((f"{kind}_visits", visits), (f"{kind}_sum", sums)):
-            new[name] = rows.write(getattr(tree, name), row, x)
+        return trees.Counts(
+            rows.write(counts.visits, row, visits), rows.write(counts.sums, row, sums)
+        )
 
-    if tree.guess_visits is not None:
-        put("guess", heuristic.value, heuristic.visits)
-    if tree.amaf_visits is not None:
-        if heuristic is None:
-            put("amaf", None, None)
-        else:
-            put("amaf", heuristic.amaf_value, heuristic.amaf_visits)
+    if tree.guess is not None:
+        new["guess"] = put(tree.guess, heuristic.value, heuristic.visits)
+    if tree.amaf is not None:
+        new["amaf"] = put(tree.amaf, heuristic.amaf_value, heuristic.amaf_visits)
     return new
 
 
 class Untried(NamedTuple):
+    """The best action of a node that has no child."""
+
     action: jax.Array  # i32[B]
-    prior: jax.Array  # f32[B]
+    prior: jax.Array  # f32[B]: -inf if there is none
+
+    def given_up(self, gives_up: jax.Array) -> Untried:
+        """None, where bool[B]."""
+        return self._replace(prior=jnp.where(gives_up, -jnp.inf, self.prior))
 
 
 def best_untried(
@@ -121,10 +143,9 @@ def num_levels(config: SearchConfig) -> int:
 
 
 def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
-    """Follow each tree's choices from its root to a node that tries an action, or is closed.
+    """Follow each tree's choices from its root to a node that tries an action, or has none.
 
-    Carries indices and the path only; the tree is read. Trip bound: path_limit + 1 levels, for
-    nodes at the depth limit are closed, and no closed node has a child.
+    Carries indices and the path only; the tree is read. Trip bound: path_limit + 1 levels.
     """
     levels = num_levels(config)
 
@@ -132,10 +153,11 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
         def levels_down(carry):
             live, level, node, nodes = carry
             visited = []
-            for _ in range(_LEVELS_AT_ONCE):
+            for i in range(_LEVELS_AT_ONCE):
                 visited.append(jnp.where(live, node, NO_NODE))
                 child = rows.read(following, tree.row(node)).astype(jnp.int32)
-                live = live & (child != NO_NODE)
+                # (A tree that was grown under a higher depth limit may lead further.)
+                live = live & (child != NO_NODE) & (level + i < config.path_limit)
                 node = jnp.where(live, child, node)
             nodes = lax.dynamic_update_slice(nodes, jnp.stack(visited), (level, jnp.int32(0)))
             return live, level + _LEVELS_AT_ONCE, node, nodes
@@ -161,14 +183,16 @@ class Leaf(NamedTuple):
     edge_prior: jax.Array  # f32[B]: the action's prior; -inf where no node may be added
     left: jax.Array  # f32[B, A]: the priors of the other actions without a child
     grows: jax.Array  # bool[B]: a node is added
+    gives_up: jax.Array  # bool[B]: for want of room none is, nor will be; see `_gives_up`
 
     def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
         """i32[B] twice: the rows of the leaf and of the node that is added below it.
 
-        What adds no node writes to rows outside the tree, each its own.
+        What does not change is written to rows outside the tree, each its own.
         """
         outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32)
-        parent = jnp.where(self.grows, self.row, outside + tree.num_trees)
+        changes = self.grows | self.gives_up
+        parent = jnp.where(changes, self.row, outside + tree.num_trees)
         return parent, jnp.where(self.grows, tree.row(tree.size), outside)
 
     def longer_path(self, node: jax.Array) -> backup.Path:
@@ -191,7 +215,8 @@ def find_leaf(tree: Tree, config: SearchConfig) -> Leaf:
     edge_prior = jnp.max(jnp.where(is_tried, prior, -jnp.inf), axis=1)
     # Whether it grows is said by what was read of `prior`: else one tree would be copied.
     left = jnp.where(is_tried, -jnp.inf, prior)
-    return Leaf(path, row, action, edge_prior, left, grows=edge_prior >= 0)
+    gives_up = _gives_up(tree, path, row, config)
+    return Leaf(path, row, action, edge_prior, left, edge_prior >= 0, gives_up)
 
 
 def grow(
@@ -221,15 +246,24 @@ def grow(
         **new_edge(tree, leaf, parent_row, row),
         **beliefs(tree, row, judged),
     )
-    if not tree.in_full_rows:
+    if tree.in_full_rows:
+        grown = grown.replace(untried_prior=open_to_try(tree, row))
+    else:
         nodes = jnp.concatenate([leaf.path.end, tree.size])
         untried = best_untried(config, both, jnp.tile(draws.salts, 2), nodes)
+        gives_up = jnp.concatenate([leaf.gives_up, jnp.zeros_like(leaf.gives_up)])
+        untried = untried.given_up(gives_up)
         grown = grown.replace(
             untried=rows.write(tree.untried, both_rows, untried.action),
             untried_prior=rows.write(tree.untried_prior, both_rows, untried.prior),
         )
     grown = backup.back_up(grown, path, judged.value)
-    return choose_again(grown, path, judged, config, draws), ok & judged.ok
+    return choose_again(grown, path, judged, config, draws, leaf.gives_up), ok & judged.ok
+
+
+def open_to_try(tree: Tree, row: jax.Array) -> jax.Array:
+    """`untried_prior` where new nodes at rows i32[B] have not given up; see `full_rows`."""
+    return rows.write(tree.untried_prior, row, jnp.zeros(row.shape))
 
 
 def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> dict[str, jax.Array]:
@@ -237,7 +271,8 @@ def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> d
     num_children = rows.read(tree.num_children, leaf.row).astype(jnp.int32)
     return {
         "children": rows.write_entry(tree.children, parent_row, num_children, tree.size),
-        "num_children": rows.write(tree.num_children, parent_row, num_children + 1),
+        "num_children": rows.write(tree.num_children, parent_row, num_children + leaf.grows),
+        "parent": rows.write(tree.parent, row, leaf.path.end),
         "action": rows.write(tree.action, row, leaf.action),
         "edge_prior": rows.write(tree.edge_prior, row, leaf.edge_prior),
     }
@@ -255,7 +290,7 @@ def played(game, parents: Any, leaf: Leaf) -> Any:
 def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: below a path's end, in rows i32[B], a node may be added for an action."""
     may = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    if config.num_nodes <= config.num_simulations:
+    if config.fills:
         may &= tree.size < tree.capacity
     if config.expand_after > 1:
         visits = rows.read(tree.visits, row)
@@ -263,8 +298,26 @@ def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfi
     return may
 
 
+def _gives_up(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
+    """bool[B]: a path's end would get a child if there were room.
+
+    It is judged again, and from then on it chooses among the children that it has: else a node
+    that would rather try an action would be judged for ever. So its `untried_prior` says that
+    there is none; its `prior` does not, from which `reuse` restores it.
+    """
+    if not config.fills:
+        return jnp.zeros(tree.num_trees, bool)
+    could = ~rows.read(tree.over, row) & (path.length < config.path_limit)
+    return could & (tree.size >= tree.capacity)
+
+
 def choose_again(
-    tree: Tree, path: backup.Path, judged: Judged | None, config: SearchConfig, draws: Draws
+    tree: Tree,
+    path: backup.Path,
+    judged: Judged | None,
+    config: SearchConfig,
+    draws: Draws,
+    gives_up: jax.Array,
 ) -> Tree:
     """Choose again along the paths; with a judgement, credit the actions of the simulations."""
     own_root = config.root_select is not None
@@ -272,12 +325,15 @@ def choose_again(
         if own_root:
             # Before the other nodes: what it writes they read, and it reads nothing they write.
             tree = root.choose(tree, root.actions(tree), config, draws)
+        # What gives up chooses among its children; else the last node of a path has none.
+        path = path._replace(length=path.length + gives_up)
         return choices.choose_again(tree, path, config.select, draws.salts, int(own_root))
     credit = None
     if config.amaf is not None and judged is not None:
         counted = amaf.counted(tree, path, _first_play(judged), config.amaf)
         credit = full_rows.Credit(counted, judged.value)
-    tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit)
+    given_up = gives_up if config.fills else None
+    tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit, given_up)
     return root.choose(tree, root.actions(tree), config, draws) if own_root else tree
 
 

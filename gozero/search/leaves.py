@@ -28,6 +28,7 @@ class _Found(NamedTuple):
     nodes: jax.Array  # i32[K, D + 1, B]: the paths
     length: jax.Array  # i32[K, B]
     grows: jax.Array  # bool[K, B]: the last node of the path was added by it
+    gives_up: jax.Array  # bool[K, B]: none could be, for want of room
 
     def path(self, k: jax.Array) -> backup.Path:
         return backup.Path(self.nodes[k], self.length[k])
@@ -60,7 +61,7 @@ def grow(
         path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
         tree = backup.lose(tree, path, -config.virtual_loss)
         tree = backup.back_up(tree, path, one.value)
-        return growth.choose_again(tree, path, one, config, draws)
+        return growth.choose_again(tree, path, one, config, draws, found.gives_up[k])
 
     return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)
 
@@ -81,15 +82,18 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
             size=tree.size + leaf.grows,
             **growth.new_edge(tree, leaf, parent_row, row),
         )
-        if not tree.in_full_rows:
+        if tree.in_full_rows:
+            grown = grown.replace(untried_prior=growth.open_to_try(tree, row))
+        else:
             untried = growth.best_untried(config, leaf.left, draws.salts, leaf.path.end)
+            untried = untried.given_up(leaf.gives_up)
             grown = grown.replace(
                 untried=rows.write(tree.untried, parent_row, untried.action),
                 untried_prior=rows.write(tree.untried_prior, parent_row, untried.prior),
             )
         grown = backup.lose(grown, path, config.virtual_loss)
-        grown = growth.choose_again(grown, path, None, config, draws)
-        here = _Found(path.nodes, path.length, leaf.grows)
+        grown = growth.choose_again(grown, path, None, config, draws, leaf.gives_up)
+        here = _Found(path.nodes, path.length, leaf.grows, leaf.gives_up)
         return grown, jax.tree.map(lambda all, one: all.at[k].set(one), found, here)
 
     count = config.leaves
@@ -97,6 +101,7 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
         nodes=jnp.full((count, num_levels, tree.num_trees), NO_NODE, jnp.int32),
         length=jnp.zeros((count, tree.num_trees), jnp.int32),
         grows=jnp.zeros((count, tree.num_trees), bool),
+        gives_up=jnp.zeros((count, tree.num_trees), bool),
     )
     return lax.fori_loop(0, count, one_more, (tree, blank))
 

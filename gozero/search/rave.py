@@ -15,6 +15,18 @@ import jax.numpy as jnp
 
 from gozero.search.selection import Edges
 
+
+def _amaf(edges: Edges) -> tuple[jax.Array, jax.Array]:
+    """(N~, Q~) of a node's actions.
+
+    Raises:
+      ValueError: the search keeps none.
+    """
+    if edges.amaf_visits is None or edges.amaf_q is None:
+        raise ValueError("amaf: the search keeps no such statistics; give SearchConfig(amaf=...)")
+    return edges.amaf_visits, edges.amaf_q
+
+
 Schedule = Callable[[Edges], jax.Array]
 """The weight of the all-moves-as-first value, ``Edges -> f32[K]`` in [0, 1]."""
 
@@ -66,10 +78,11 @@ class MinimumMse:
             raise ValueError(f"bias: {self.bias} is not from 0 to 1")
 
     def __call__(self, edges: Edges) -> jax.Array:
-        n, amaf = edges.visits.astype(jnp.float32), edges.amaf_visits.astype(jnp.float32)
+        amaf_visits, amaf_q = _amaf(edges)
+        n, amaf = edges.visits.astype(jnp.float32), amaf_visits.astype(jnp.float32)
         precision = 4.0
         if not self.even:
-            mu = jnp.clip((1.0 + edges.amaf_q) / 2, 0.01, 0.99)
+            mu = jnp.clip((1.0 + amaf_q) / 2, 0.01, 0.99)
             precision = 1.0 / (mu * (1.0 - mu))
         scale = n + amaf + precision * n * amaf * self.bias**2
         return amaf / jnp.maximum(scale, 1.0)
@@ -103,12 +116,13 @@ class Rave:
             raise ValueError(f"c: {self.c} is not at least 0")
 
     def __call__(self, edges: Edges) -> jax.Array:
-        chex.assert_equal_shape([edges.prior, edges.visits, edges.q, edges.amaf_visits])
-        visited, heard = edges.visits > 0, edges.amaf_visits > 0
+        amaf_visits, amaf_q = _amaf(edges)
+        chex.assert_equal_shape([edges.prior, edges.visits, edges.q, amaf_visits, amaf_q])
+        visited, heard = edges.visits > 0, amaf_visits > 0
         # Written so that equal values mix to the same value to the last bit, whatever beta is:
         # after a simulation most actions tie.
-        mixed = edges.q + self.schedule(edges) * (edges.amaf_q - edges.q)
-        value = jnp.where(visited, jnp.where(heard, mixed, edges.q), edges.amaf_q)
+        mixed = edges.q + self.schedule(edges) * (amaf_q - edges.q)
+        value = jnp.where(visited, jnp.where(heard, mixed, edges.q), amaf_q)
         value = jnp.where(visited | heard, (1.0 + value) / 2, self.first_play)
         if self.c > 0:
             total = jnp.maximum(edges.total, 1).astype(jnp.float32)
@@ -130,6 +144,7 @@ def learnt_bias(edges: Edges, least: int) -> tuple[jax.Array, jax.Array]:
     Returns:
       (sum of (Q~ - Q)^2 as probabilities of winning f32[], number of actions i32[]).
     """
-    known = (edges.visits >= least) & (edges.amaf_visits >= least)
-    apart = jnp.where(known, (edges.amaf_q - edges.q) / 2, 0.0)
+    amaf_visits, amaf_q = _amaf(edges)
+    known = (edges.visits >= least) & (amaf_visits >= least)
+    apart = jnp.where(known, (amaf_q - edges.q) / 2, 0.0)
     return jnp.sum(apart**2), jnp.sum(known, dtype=jnp.int32)

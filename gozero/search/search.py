@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, leaves, noise, root
+from gozero.search import growth, leaves, noise, reuse, root, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -36,7 +36,8 @@ class SearchResult(NamedTuple):
     q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
     policy_target: jax.Array  # f32[B, A]
     value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations
-    ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action
+    ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action,
+    # and a tree to go on from was of the game's own root
     tree: Tree
 
 
@@ -60,17 +61,23 @@ def search(
       contexts: the games up to the roots, a pytree with a leading axis [B].
       roots: positions with a leading axis [B].
       config: static settings.
-      tree: trees of the last move to go on from; not there yet, leave it None.
+      tree: trees to go on from, of the same roots: those of the last move's result, after
+        `reuse.reroot`; None to start anew. Their visits count in `visits`, `q`, `value` and
+        `policy_target`. Empty ones (size 0) are planted; of the others `config.num_kept` nodes
+        are kept. The roots are evaluated again, for clean priors and new noise. `reuse.empty`
+        makes trees for a first move, so that all moves are one compiled search.
 
     Returns:
-      A `SearchResult`. A game that is over at its root has no visits.
+      A `SearchResult`. A game that is over at its root has no visits. A tree of another position
+      than its root is planted anew, and `ok` says False.
 
     Raises:
-      ValueError: contexts and roots of different batch sizes, or a tree.
+      ValueError: contexts and roots of different batch sizes; a tree of another batch, capacity
+        or game.
     """
-    if tree is not None:
-        raise ValueError("tree: going on from an earlier tree is not there yet; use tree=None")
     _check_batch(contexts, roots)
+    if tree is not None:
+        _check_tree(tree, game, roots, config)
     noise_key, choice_key, salt_key, evaluation_key = jax.random.split(key, 4)
     noise_key, gumbel_key = jax.random.split(noise_key)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
@@ -80,9 +87,16 @@ def search(
     )
 
     root_key = jax.random.fold_in(evaluation_key, 0)
-    planted = growth.plant(
-        game, evaluate, params, root_key, noise_key, contexts, roots, config, draws
+    judged = growth.judge_roots(
+        game, evaluate, params, root_key, noise_key, contexts, roots, config
     )
+    if tree is None:
+        guesses = judged.heuristic is not None and judged.heuristic.visits is not None
+        blank = reuse.empty(roots, game.num_actions, config, guesses)
+        planted = growth.plant(blank, judged, roots, config, draws), judged.ok
+    else:
+        fitted, is_its_own = reuse.fit(tree, roots, config)
+        planted = reuse.replant(fitted, judged, roots, config, draws), judged.ok & is_its_own
 
     def simulate(i, carry):
         step_key = jax.random.fold_in(evaluation_key, i + 1)
@@ -101,6 +115,20 @@ def _check_batch(contexts: Any, roots: Any) -> None:
             f"contexts and roots: leading axes {sorted(sizes)}; give every leaf the same [B], "
             "[1] for a single game"
         )
+
+
+def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> None:
+    num_trees = jax.tree.leaves(roots)[0].shape[0]
+    wanted = {
+        "capacity": (tree.capacity, config.num_nodes),
+        "num_actions": (tree.num_actions, game.num_actions),
+        "batch": (tree.num_trees, num_trees),
+        "all-moves-as-first": (tree.amaf is not None, config.amaf is not None),
+        "positions": (tree.codec, rows.codec_of(roots)),
+    }
+    for name, (has, wants) in wanted.items():
+        if has != wants:
+            raise ValueError(f"tree: its {name} is {has}; this search wants {wants}")
 
 
 def _summary(

@@ -36,6 +36,13 @@ MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
 """Visits that a value sum and the node's own value are sure to hold together: 131,070."""
 
 
+class Counts(NamedTuple):
+    """Of each action of each node, be it tried or not, for the player to move at the node."""
+
+    visits: jax.Array  # i32[R, A]
+    sums: jax.Array  # i32[R, A]: the sum of so many values, fixed point
+
+
 class Tree(flax.struct.PyTreeNode):
     """B trees with room for N nodes each; R = B * N rows."""
 
@@ -45,18 +52,17 @@ class Tree(flax.struct.PyTreeNode):
     untried: jax.Array  # i16 or i32[R]: the best action without a child
     untried_prior: jax.Array  # f32[R]: its prior; -inf if there is none
     next: jax.Array  # i16 or i32[R]: the child a descent goes to; NO_NODE: it tries `untried`
+    parent: jax.Array  # i16 or i32[R]: NO_NODE for the root
     action: jax.Array  # i16 or i32[R]: what led to the node
     edge_prior: jax.Array  # f32[R]: the prior it had
-    visits: jax.Array  # i32[R]: evaluations at the node and below, its own included
+    visits: jax.Array  # i32[R]: values backed up at the node and below, its own included
     value_sum: jax.Array  # i32[R]: sum of their values, fixed point
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
     over: jax.Array  # bool[R]: the game has ended here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
     size: jax.Array  # i32[B]: nodes in use
-    amaf_visits: jax.Array | None  # i32[R, A]: N~, simulations that played the action here or later
-    amaf_sum: jax.Array | None  # i32[R, A]: sum of their values for the mover here, fixed point
-    guess_visits: jax.Array | None  # i32[R, A]: what a heuristic's value counts for
-    guess_sum: jax.Array | None  # i32[R, A]: that many times the value, fixed point
+    amaf: Counts | None  # N~ and W~: simulations that played the action here or later
+    guess: Counts | None  # C and C Q: what a heuristic's value counts for
     capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
@@ -75,7 +81,7 @@ class Tree(flax.struct.PyTreeNode):
     @property
     def in_full_rows(self) -> bool:
         """Actions without visits differ in more than their priors."""
-        return self.amaf_visits is not None or self.guess_visits is not None
+        return self.amaf is not None or self.guess is not None
 
     def row(self, node: jax.Array | int) -> jax.Array:
         """i32[B]: the row of one node (i32[B] or a number) in each tree."""
@@ -105,7 +111,7 @@ def allocate(
     node = functools.partial(jnp.full, dtype=_index_dtype(capacity))
     action = functools.partial(jnp.full, dtype=_index_dtype(num_actions))
     blank = jax.eval_shape(lambda x: rows.encode(codec, x), roots)
-    edges = lambda wanted: jnp.zeros((num_rows, num_actions), jnp.int32) if wanted else None
+    zeros = functools.partial(jnp.zeros, (num_rows, num_actions), jnp.int32)
     return Tree(
         prior=jnp.full((num_rows, num_actions), -jnp.inf, jnp.float32),
         children=node((num_rows, num_actions), NO_NODE),
@@ -113,6 +119,7 @@ def allocate(
         untried=action(num_rows, 0),
         untried_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
         next=node(num_rows, NO_NODE),
+        parent=node(num_rows, NO_NODE),
         action=action(num_rows, 0),
         edge_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
         visits=jnp.zeros(num_rows, jnp.int32),
@@ -121,10 +128,8 @@ def allocate(
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
-        amaf_visits=edges(amaf),
-        amaf_sum=edges(amaf),
-        guess_visits=edges(guesses),
-        guess_sum=edges(guesses),
+        amaf=Counts(zeros(), zeros()) if amaf else None,
+        guess=Counts(zeros(), zeros()) if guesses else None,
         capacity=capacity,
         codec=codec,
     )
@@ -147,7 +152,7 @@ class Entries(NamedTuple):
 
     edges: Edges  # fields [M, K], value and total [M]
     nodes: jax.Array  # i32[M, K]: the child; NO_NODE where there is none
-    actions: jax.Array | None  # i32[M, K]; of no meaning where no child stands
+    actions: Any  # i32[M, K]; of no meaning where no child stands
 
 
 def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
@@ -168,12 +173,14 @@ def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entri
     child = jnp.where(is_child, child, NO_NODE)
     child_row = base[:, None] + jnp.maximum(child, ROOT)
     # A kernel that needs no actions leaves them out.
-    action = None if tree.action is None else rows.read(tree.action, child_row).astype(jnp.int32)
+    action: Any = (
+        None if tree.action is None else rows.read(tree.action, child_row).astype(jnp.int32)
+    )
     visits = rows.read(tree.visits, child_row)
     sums = -rows.read(tree.value_sum, child_row)  # the mover of a child is the opponent
-    if tree.guess_visits is not None:
-        visits += rows.read_entries(tree.guess_visits, row, action)
-        sums += rows.read_entries(tree.guess_sum, row, action)
+    if tree.guess is not None:
+        visits += rows.read_entries(tree.guess.visits, row, action)
+        sums += rows.read_entries(tree.guess.sums, row, action)
     visits = jnp.where(is_child, visits, 0)
     edges = Edges(
         prior=jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf),
@@ -183,9 +190,9 @@ def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entri
         total=jnp.sum(visits, axis=1),
         raw_value=None if tree.value is None else to_float(rows.read(tree.value, row)),
     )
-    if tree.amaf_visits is not None:
-        count = rows.read_entries(tree.amaf_visits, row, action)
-        total = rows.read_entries(tree.amaf_sum, row, action)
+    if tree.amaf is not None:
+        count = rows.read_entries(tree.amaf.visits, row, action)
+        total = rows.read_entries(tree.amaf.sums, row, action)
         edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))
     return Entries(edges, child, action)
 
@@ -215,7 +222,7 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
 
 _READ_OF_CHILDREN = (
     *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf_visits", "amaf_sum", "guess_visits", "guess_sum"),
+    *("amaf", "guess"),
 )
 
 
@@ -237,7 +244,7 @@ def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
 
     Visits and values are those of simulations; what a heuristic guessed is left out.
     """
-    counted = tree.replace(guess_visits=None, guess_sum=None)
+    counted = tree.replace(guess=None)
     return by_action(counted, node, tree.num_actions).edges
 
 
@@ -250,8 +257,8 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
     put = lambda x, of_children: x.at[lanes[:, None], action].set(of_children, mode="drop")
     none = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
     visits, sums = none, none
-    if tree.guess_visits is not None:
-        visits, sums = rows.read(tree.guess_visits, row), rows.read(tree.guess_sum, row)
+    if tree.guess is not None:
+        visits, sums = (rows.read(x, row) for x in tree.guess)
     visits = put(visits, found.edges.visits)
     edges = found.edges._replace(
         prior=put(rows.read(tree.prior, row), found.edges.prior),
@@ -259,9 +266,9 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
         q=put(mean(sums, visits), found.edges.q),
         total=jnp.sum(visits, axis=1),
     )
-    if tree.amaf_visits is not None:
-        count = rows.read(tree.amaf_visits, row)
-        edges = edges._replace(amaf_visits=count, amaf_q=mean(rows.read(tree.amaf_sum, row), count))
+    if tree.amaf is not None:
+        count, total = (rows.read(x, row) for x in tree.amaf)
+        edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))
     return Entries(edges, put(none + NO_NODE, found.nodes), None)
 
 

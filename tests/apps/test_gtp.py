@@ -243,6 +243,7 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     config = gtp.GtpConfig(size=3, evaluator="network", weights=path, simulations=2)
     given = session("genmove b\nboardsize 9\nboardsize 3\n", config)
     assert given[1:] == ["? unacceptable size: the weights are for 3x3", "="]
+    assert "a tree of 5 nodes" in capsys.readouterr().err
     path.write_bytes(b"no weights")
     out = io.StringIO()
     with pytest.raises(SystemExit) as stop:

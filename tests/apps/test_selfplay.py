@@ -16,6 +16,7 @@ import pytest
 from sgfmill import boards, sgf
 
 from gozero.apps import cli
+from gozero.apps import selfplay as app
 from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import coords
 from gozero.players import shards
@@ -41,6 +42,13 @@ def run_folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("selfplay") / "run"
     assert selfplay(out) == 0
     return out
+
+
+def test_reuse_comes_with_room_for_it():
+    flags = SelfPlayFlags(size=5, simulations=8, evaluator="playout", reuse_subtree=True)
+    settings, _ = app._settings(flags)
+    assert settings.reuse_subtree
+    assert settings.search.num_nodes == 17
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax
@@ -15,6 +16,7 @@ from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.search.config import SearchConfig
 from tests.reference.go import ReferenceGame
+from tests.search.judges import hash_evaluate, observe_position
 
 RULES = Rules(size=4, max_moves=20)
 KOMI = 1.5
@@ -126,6 +128,31 @@ def test_a_lane_keeps_its_past_after_a_reset():
     beyond = np.asarray(lanes.states.past.boards[lane, ply + 1 :])
     assert not np.asarray(lanes.states.past.boards[lane, 0]).any()
     assert ply >= RULES.move_limit - 1 or beyond.any()
+
+
+def test_trees_are_reused_and_memory_stays_flat():
+    rules = dataclasses.replace(RULES, ko="simple")  # quicker to compile
+    judge = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
+    search = selfplay.search_config(rules, judge, num_simulations=8, reuse_subtree=True)
+    config = dataclasses.replace(CONFIG, rules=rules, search=search, reuse_subtree=True)
+    play = selfplay.make_play_moves(config, judge, num_moves=10)
+    lanes, finer, sizes = selfplay.start(config, 5), 0, []
+    ends = np.zeros(config.batch, int)
+    for _ in range(6):
+        lanes, rows = play(None, lanes)
+        rows = jax.tree.map(np.asarray, rows)
+        assert rows.ok.all()  # every tree was of its lane's position
+        assert np.take_along_axis(rows.legal, rows.action[..., None], -1).all()
+        finer += int((rows.policy_target * 8 % 1 > 1e-3).any(axis=-1).sum())
+        ends += rows.ended.sum(axis=0)
+        sizes.append(sum(x.nbytes for x in jax.live_arrays()))
+    assert finer > 50  # shares of more visits than a move's eight
+    assert (ends > 0).all()
+    assert len(set(sizes)) == 1
+    assert play._cache_size() == 1
+    memory = selfplay.memory(config)
+    assert memory.tree == sum(x.nbytes for x in jax.tree.leaves(lanes.tree))
+    assert memory.total == 3 * memory.tree
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ class Node:
         self.value = fixed(value)
         self.judged = 0  # times; all but the first because no node could be added
         self.fresh = True  # of this step
+        self.tries_no_more = False  # of a full tree: judged again, it keeps to its children
         num_actions = len(self.prior)
         self.visits = np.zeros(num_actions, np.int64)
         self.value_sum = np.zeros(num_actions, np.int64)
@@ -79,7 +80,7 @@ class Node:
         ties = np.flatnonzero(rank == rank.max())
         untried = int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
         choices = {action: child.index for action, child in self.children.items()}
-        if prior[untried] >= 0:
+        if prior[untried] >= 0 and not (self.tries_no_more and choices):
             choices[untried] = -1
         best = max(score[action] for action in choices)
         ties = [action for action in choices if score[action] == best]
@@ -195,15 +196,17 @@ def search(
     capacity=None,
     leaves=1,
     virtual_loss=0,
+    nodes=None,
 ):
     """Run one search; `judge(state)` says what a `Node` is made of, `play` returns a new state.
 
-    `amaf` is "either", "same" or None.
+    `amaf` is "either", "same" or None. It goes on from `nodes`, if there are any.
     """
-    nodes = [Node(0, root_state, 0, judge(root_state))]
-    nodes[0].judged, nodes[0].fresh = 1, False
-    if amaf:
-        credit([], nodes[0], amaf)
+    if not nodes:
+        nodes = [Node(0, root_state, 0, judge(root_state))]
+        nodes[0].judged, nodes[0].fresh = 1, False
+        if amaf:
+            credit([], nodes[0], amaf)
 
     def descend():
         node, path = nodes[0], []
@@ -219,6 +222,7 @@ def search(
             else:
                 action = node.best_action(rule, salt)
             if action not in node.children and not grows:
+                node.tries_no_more |= full and node.depth < max_depth
                 return path, node
             path.append((node, action))
             if action not in node.children:
@@ -250,6 +254,23 @@ def search(
             if amaf:
                 credit(path, end, amaf)
     return nodes
+
+
+def reroot(nodes, action):
+    """The nodes below the root's child by an action, in their order; [] if there is none."""
+    root = nodes[0].children.get(action)
+    if root is None:
+        return []
+    kept, todo = [], [root]
+    while todo:
+        node = todo.pop()
+        kept.append(node)
+        todo += node.children.values()
+    kept.sort(key=lambda node: node.index)
+    above = root.depth
+    for index, node in enumerate(kept):
+        node.index, node.depth, node.tries_no_more = index, node.depth - above, False
+    return kept
 
 
 def credit(path, end, amaf):

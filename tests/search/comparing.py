@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from gozero.search.tree import NO_NODE
+
 
 def compare_trees(tree, b, nodes):
     """Tree b of some searched, against the plain search's nodes: every number of every node."""
@@ -19,16 +21,20 @@ def compare_trees(tree, b, nodes):
     np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])
     np.testing.assert_array_equal(tree.over[rows], [n.over for n in nodes])
     children, action = tree.children[rows], tree.action[rows]
-    num_children = tree.num_children[rows]
+    num_children, parent = tree.num_children[rows], tree.parent[rows]
+    assert parent[0] == NO_NODE
     for i, node in enumerate(nodes):
         found = children[i, : num_children[i]]
         assert {action[c]: c for c in found} == {a: n.index for a, n in node.children.items()}
-        left = np.where(node.visits > 0, -np.inf, node.prior)
+        assert list(found) == sorted(found)
+        assert (parent[found] == i).all()
+        left = np.where(
+            np.isin(np.arange(len(node.prior)), list(node.children)), -np.inf, node.prior
+        )
         np.testing.assert_array_equal(tree.prior[rows][i], left)
         np.testing.assert_array_equal(
             tree.edge_prior[rows][found], node.prior[list(node.children)].astype(np.float32)
         )
-    if tree.amaf_visits is not None:
-        for name in ("amaf_visits", "amaf_sum"):
-            expected = [getattr(n, name) for n in nodes]
-            np.testing.assert_array_equal(getattr(tree, name)[rows], expected)
+    if tree.amaf is not None:
+        np.testing.assert_array_equal(tree.amaf.visits[rows], [n.amaf_visits for n in nodes])
+        np.testing.assert_array_equal(tree.amaf.sums[rows], [n.amaf_sum for n in nodes])

@@ -164,7 +164,7 @@ def test_the_package_runs_a_search():
     ("field", "value"),
     [
         ("num_simulations", 0),
-        ("capacity", 64),
+        ("capacity", 1),
         ("max_depth", 0),
         ("root_temperature", 0.0),
         ("dirichlet_fraction", 1.5),
@@ -181,5 +181,5 @@ def test_bad_arguments():
     arguments = (tictactoe.GAME, tictactoe.even, None, jax.random.key(0))
     with pytest.raises(ValueError, match="leading axes"):
         search(*arguments, jnp.zeros(3), POSITIONS, CONFIG)
-    with pytest.raises(ValueError, match="tree"):
-        search(*arguments, jnp.zeros(5), POSITIONS, CONFIG, tree=searched().tree)
+    with pytest.raises(ValueError, match="tree: its capacity is 301"):
+        search(*arguments, jnp.zeros(5), POSITIONS, SearchConfig(64), tree=searched().tree)

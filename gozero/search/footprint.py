@@ -1,0 +1,46 @@
+"""The memory that a search takes, known before it is allocated."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+
+from gozero.search import tree as trees
+from gozero.search.config import SearchConfig
+
+
+class Memory(NamedTuple):
+    """Bytes; the evaluator's and the paths' are not among them."""
+
+    tree: int  # the trees of all games
+    reroot_copy: int  # what they are compacted into after a move, when trees are reused; else 0
+    prune_copy: int  # and when they are pruned
+    per_game: int  # of all three, for one game
+    total: int  # of all three
+
+    def __str__(self) -> str:
+        copies = ", copies to re-root and prune included" if self.reroot_copy else ""
+        return f"{self.total / 2**20:,.1f} MiB, {self.per_game / 2**10:,.1f} KiB a game{copies}"
+
+
+def memory(
+    roots: Any, num_actions: int, config: SearchConfig, reuse: bool = False, guesses: bool = False
+) -> Memory:
+    """What the trees of a search take.
+
+    Args:
+      roots: positions with a leading axis [B], or their shapes (``jax.eval_shape``).
+      num_actions: A.
+      config: the search's settings; with reuse those are `SearchConfig.roomy`, most likely.
+      reuse: trees are re-rooted from move to move. Where moves follow each other in one compiled
+        loop, as in self-play, XLA keeps room for all three at once; where each move is a call
+        that is given its trees (``donate_argnums``), there are two at most.
+      guesses: the evaluator says what a heuristic believes, with a confidence in visits.
+    """
+    num_trees = jax.tree.leaves(roots)[0].shape[0]
+    amaf = config.amaf is not None
+    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, amaf, guesses)
+    copy = tree if reuse else 0
+    total = tree + 2 * copy
+    return Memory(tree, copy, copy, -(-total // num_trees), total)

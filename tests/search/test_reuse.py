@@ -1,0 +1,328 @@
+"""Going on from an earlier tree, against the plain search that does the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gozero
+from gozero.hashing import mix
+from gozero.search import reuse
+from gozero.search import tree as trees
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation
+from gozero.search.search import search
+from gozero.search.selection import Puct
+from tests.hlo import moves_in_loops
+from tests.reference import mcts
+from tests.search import random_tree
+from tests.search.comparing import compare_trees
+
+NUM_TREES, SIMULATIONS = 5, 60
+CODES = np.random.RandomState(3).randint(1, 2**31, NUM_TREES).astype(np.uint32)
+RULE, PLAIN_RULE = Puct(1.5), mcts.Puct(1.5)
+
+
+def evaluate(params, key, codes):
+    """Values and priors from hashes; hardly two priors are alike, so no tie is to be broken.
+
+    `params` is f32[]: how much of the value is the key's.
+    """
+    action = jnp.arange(random_tree.NUM_ACTIONS, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
+    logits = mix(codes[:, None] ^ (action + np.uint32(99))).astype(jnp.float32) / 2**30
+    value = mix(codes ^ np.uint32(0xABCDEF)).astype(jnp.float32) * (2 / 2**32) - 1
+    if params is not None:
+        value = value + params * jax.random.uniform(key, value.shape, minval=-1.0)
+    return Evaluation(logits, value * 0.5)
+
+
+PLAIN = random_tree.Plain(evaluate)
+
+
+class Searcher:
+    """(tree, codes, key, luck=0) -> SearchResult, compiled once: other shapes are refused."""
+
+    def __init__(self, **settings):
+        self.config = SearchConfig(num_simulations=SIMULATIONS, select=RULE, **settings)
+
+    @functools.cached_property
+    def compiled(self):
+        def run(tree, codes, key, luck):
+            roots = random_tree.Position(codes)
+            contexts = jnp.zeros(len(codes))
+            return search(random_tree.GAME, evaluate, luck, key, contexts, roots, self.config, tree)
+
+        arguments = (empty(self.config), CODES, jax.random.key(0), np.float32(0))
+        return jax.jit(run).lower(*arguments).compile()
+
+    def __call__(self, tree, codes, key, luck=0.0):
+        return self.compiled(tree, codes, key, np.float32(luck))
+
+
+def empty(config):
+    return reuse.empty(random_tree.Position(CODES), random_tree.NUM_ACTIONS, config)
+
+
+REROOT = jax.jit(reuse.reroot)
+EDGES = jax.jit(trees.all_edges)
+PRUNE = jax.jit(reuse.prune, static_argnums=1)
+SHALLOW = Searcher(capacity=7 * SIMULATIONS, max_depth=4)
+SMALL = Searcher(capacity=23)  # R is no other size of the search: see law 2
+RUN_NOISY = Searcher(capacity=2 * SIMULATIONS + 1, dirichlet_fraction=0.5, dirichlet_alpha=0.03)
+NOISY = RUN_NOISY.config
+
+
+def host(x):
+    return jax.tree.map(np.asarray, x)
+
+
+def plain_search(b, nodes, code, key, max_depth=64, capacity=None):
+    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (NUM_TREES,), jnp.uint32))
+    return mcts.search(
+        int(code),
+        PLAIN.play,
+        PLAIN.judge,
+        SIMULATIONS,
+        max_depth,
+        PLAIN_RULE,
+        int(salts[b]),
+        nodes=nodes,
+        capacity=capacity,
+    )
+
+
+def check_consistent(tree):
+    """What every tree keeps to, whatever it has been through; rows without a node are blank."""
+    tree = host(tree)
+    blank = host(reuse.empty(random_tree.Position(CODES), tree.num_actions, SearchConfig(9)))
+    for b in range(tree.num_trees):
+        size, first = int(tree.size[b]), b * tree.capacity
+        for field in dataclasses.fields(tree):
+            if field.name not in ("size", "capacity", "codec"):
+                for x, empty_row in zip(
+                    jax.tree.leaves(getattr(tree, field.name)),
+                    jax.tree.leaves(getattr(blank, field.name)),
+                    strict=True,
+                ):
+                    beyond = x[first + size : first + tree.capacity]
+                    np.testing.assert_array_equal(
+                        beyond, np.broadcast_to(empty_row[0], beyond.shape), field.name
+                    )
+        seen = []
+        for node in range(size):
+            row = first + node
+            children = tree.children[row, : tree.num_children[row]]
+            assert (children > node).all()
+            assert (tree.parent[first + children] == node).all()
+            seen += children.tolist()
+            actions = tree.action[first + children]
+            assert len(set(actions.tolist())) == len(actions)
+            assert np.isneginf(tree.prior[row, actions]).all()
+            whole = np.append(tree.prior[row], tree.edge_prior[first + children])
+            assert whole[whole >= 0].sum() == pytest.approx(1, abs=1e-5)
+            assert tree.untried_prior[row] == tree.prior[row].max()
+            if tree.untried_prior[row] >= 0:
+                assert tree.prior[row, tree.untried[row]] == tree.untried_prior[row]
+            assert tree.next[row] in [trees.NO_NODE, *children]
+            assert tree.visits[row] > tree.visits[first + children].sum()
+        assert sorted(seen) == list(range(1, size))
+
+
+def test_equal_to_the_plain_search_move_by_move():
+    """What was at the depth limit is grown on as the root comes nearer."""
+    tree, codes, max_depth = empty(SHALLOW.config), CODES.copy(), SHALLOW.config.max_depth
+    nodes = [None] * NUM_TREES
+    kept, at_limit = [], []
+    for move in range(5):
+        key = jax.random.key(move)
+        result = SHALLOW(tree, codes, key)
+        assert bool(result.ok.all())
+        action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
+        if move == 2:
+            action[1] = -1  # this game is another one from here
+        tree = REROOT(result.tree, action)
+        check_consistent(tree)
+        for b in range(NUM_TREES):
+            nodes[b] = plain_search(b, nodes[b], codes[b], key, max_depth)
+            compare_trees(result.tree, b, nodes[b])
+            np.testing.assert_array_equal(result.visits[b], nodes[b][0].visits)
+            codes[b] = PLAIN.play(int(codes[b]), int(action[b]) % 2**32)
+            at_limit.append(
+                [n for n in nodes[b] if n.depth == max_depth and n.judged > 1 and not n.over]
+            )
+            nodes[b] = mcts.reroot(nodes[b], action[b])
+            kept.append(len(nodes[b]))
+            if nodes[b]:
+                compare_trees(tree, b, nodes[b])
+            assert int(tree.size[b]) == len(nodes[b])
+    assert np.mean(kept) > SIMULATIONS / 4
+    assert sum(bool(n.children) for some in at_limit for n in some) > 3  # open again
+
+
+def test_a_full_tree_goes_on_as_the_plain_one():
+    run, config = SMALL, SMALL.config
+    result = run(empty(config), CODES, jax.random.key(1))
+    for b in range(NUM_TREES):
+        nodes = plain_search(b, None, CODES[b], jax.random.key(1), capacity=23)
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+    full = np.asarray(result.tree.size) == 23
+    assert full.sum() >= 3
+    # Values are new ones: with a judge that draws them, no leaf's sum is a multiple of its first.
+    drawn = host(run(empty(config), CODES, jax.random.key(1), 1.0).tree)
+    leaf = (drawn.visits > 2) & (drawn.num_children == 0) & ~drawn.over
+    assert leaf.sum() > 3
+    assert (drawn.value_sum != drawn.value * drawn.visits)[leaf].all()
+    # What a full tree's nodes have given up is theirs again after a move; half the room is free.
+    moved = REROOT(result.tree, result.action)
+    check_consistent(moved)
+    again = run(result.tree, CODES, jax.random.key(2))
+    assert (np.asarray(again.visits.sum(axis=1))[full] > SIMULATIONS).all()
+    assert again.ok.all()
+    assert (np.asarray(again.tree.size)[full] == 23).all()
+
+
+def test_noise_is_new_with_every_search_and_does_not_add_up():
+    tree, codes = empty(NOISY), CODES.copy()
+    noises = []
+    for move in range(3):
+        result = RUN_NOISY(tree, codes, jax.random.key(move))
+        clean = np.stack([PLAIN.judge(int(code))[0] for code in codes])
+        prior = np.asarray(EDGES(result.tree, 0).prior)
+        legal = clean >= 0
+        assert ((prior >= 0) == legal).all()
+        # Half of it is the clean prior; noise of noise would be less than that somewhere, for
+        # with so small an alpha most of the noise is at one action.
+        noise = 2 * (prior[legal] - 0.5 * clean[legal])
+        assert noise.min() > -1e-6
+        assert noise.sum() == pytest.approx(NUM_TREES, abs=1e-4)
+        assert np.median(noise) < 0.05
+        noises.append(noise if move < 2 else None)
+        if move == 0:
+            tree = result.tree  # the same roots again
+        else:
+            tree = REROOT(result.tree, result.action)
+            codes = np.array(
+                [PLAIN.play(int(c), int(a)) for c, a in zip(codes, result.action, strict=True)],
+                np.uint32,
+            )
+            for b in np.flatnonzero(tree.size):
+                prior = PLAIN.judge(int(codes[b]))[0]
+                np.testing.assert_array_equal(EDGES(tree, 0).prior[b], prior)
+    assert np.abs(noises[0] - noises[1]).max() > 0.1
+
+
+def test_pruning_keeps_the_most_visited():
+    tree = RUN_NOISY(empty(NOISY), CODES, jax.random.key(5)).tree
+    most = 17
+    old, pruned = host(tree), host(PRUNE(tree, most))
+    check_consistent(pruned)
+    lost = 0
+    for b in range(NUM_TREES):
+        first, size = b * tree.capacity, int(old.size[b])
+        order = sorted(range(size), key=lambda n: (-old.visits[first + n], n))
+        kept = first + np.array(sorted(order[:most]))
+        rows = slice(first, first + len(kept))
+        assert pruned.size[b] == len(kept)
+        for name in ("visits", "value_sum", "value", "action", "over", "edge_prior"):
+            np.testing.assert_array_equal(getattr(pruned, name)[rows], getattr(old, name)[kept])
+        lost += int((pruned.num_children[rows] < old.num_children[kept]).sum())
+    assert lost > 5
+    same = host(PRUNE(tree, tree.capacity))
+    jax.tree.map(np.testing.assert_array_equal, same, old)
+    result = RUN_NOISY(pruned, CODES, jax.random.key(6))
+    assert result.ok.all()
+    check_consistent(result.tree)
+
+
+def test_a_search_makes_room_for_itself():
+    """Of a full tree as many nodes stay as leave room for the new ones."""
+    result = RUN_NOISY(empty(NOISY), CODES, jax.random.key(5))
+    for move in range(3):
+        before = result
+        result = RUN_NOISY(result.tree, CODES, jax.random.key(6 + move))
+        check_consistent(result.tree)
+        growing = np.asarray(before.visits.sum(axis=1)) > 0
+        more = np.asarray(result.visits.sum(axis=1) - before.visits.sum(axis=1))
+        assert (more[growing] > 0).all()
+    assert int(result.tree.size.max()) > 2 * SIMULATIONS - 5  # ends of games add no node
+    spent = np.asarray(result.tree.visits).reshape(NUM_TREES, -1)[:, 0]
+    np.testing.assert_array_equal(spent, 1 + 4 * SIMULATIONS)
+
+
+def test_a_tree_of_another_position_is_told_and_spoils_no_other():
+    tree = RUN_NOISY(empty(NOISY), CODES, jax.random.key(0)).tree
+    codes = CODES.copy()
+    right = RUN_NOISY(tree, codes, jax.random.key(1))
+    codes[2] += 8
+    wrong = RUN_NOISY(tree, codes, jax.random.key(1))
+    assert wrong.ok.tolist() == [True, True, False, True, True]
+    others = np.arange(NUM_TREES) != 2
+    for name in ("visits", "q", "value", "policy_target"):
+        np.testing.assert_array_equal(
+            np.asarray(getattr(wrong, name))[others], np.asarray(getattr(right, name))[others]
+        )
+    new = RUN_NOISY(empty(NOISY), codes, jax.random.key(1))  # what it has instead
+    np.testing.assert_array_equal(wrong.visits[2], new.visits[2])
+    check_consistent(wrong.tree)
+
+
+def test_visits_that_sums_would_not_hold_are_not_taken_over():
+    tree = host(RUN_NOISY(empty(NOISY), CODES, jax.random.key(0)).tree)
+    roots = np.arange(NUM_TREES) * tree.capacity
+    most = trees.MAX_VISITS - SIMULATIONS + 1
+    visits = tree.visits.copy()
+    visits[roots] = [*[most] * 2, *[most + 1] * 3]
+    result = RUN_NOISY(tree.replace(visits=visits), CODES, jax.random.key(1))
+    after = np.asarray(result.tree.visits)[roots]
+    expected = trees.MAX_VISITS + 1
+    assert after.tolist() == [expected, expected, *[SIMULATIONS + 1] * 3]
+    assert result.ok.all()
+
+
+def test_trees_that_do_not_fit_are_refused():
+    arguments = (random_tree.GAME, evaluate, None, jax.random.key(0))
+    roots = random_tree.Position(CODES)
+    make = lambda roots, num_actions, capacity: jax.eval_shape(
+        lambda: trees.allocate(roots, num_actions, capacity)
+    )
+    wide = random_tree.Position(CODES.astype(np.uint16))
+    fewer = random_tree.Position(CODES[1:])
+    config, capacity = NOISY, NOISY.num_nodes
+    for name, tree in {
+        "capacity": make(roots, random_tree.NUM_ACTIONS, capacity + 1),
+        "num_actions": make(roots, random_tree.NUM_ACTIONS + 1, capacity),
+        "batch": make(fewer, random_tree.NUM_ACTIONS, capacity),
+        "positions": make(wide, random_tree.NUM_ACTIONS, capacity),
+    }.items():
+        with pytest.raises(ValueError, match=f"tree: its {name} is"):
+            search(*arguments, jnp.zeros(NUM_TREES), roots, config, tree)
+    with pytest.raises(ValueError, match="action: shape"):
+        reuse.reroot(make(roots, 3, 4), jnp.zeros(2, jnp.int32))
+
+
+@pytest.mark.parametrize("run", [SHALLOW, SMALL], ids=["roomy", "full"])
+def test_law_2_no_tree_sized_copy_or_select_inside_a_loop(run):
+    assert moves_in_loops(run.compiled.as_text(), NUM_TREES * run.config.num_nodes) == []
+
+
+def test_memory_is_known_beforehand():
+    config = SearchConfig(num_simulations=50).roomy
+    assert (config.num_nodes, config.num_kept) == (101, 51)
+    assert config.roomy is config
+    roots = random_tree.Position(jax.ShapeDtypeStruct((3,), jnp.uint32))
+    memory = gozero.search.memory(roots, random_tree.NUM_ACTIONS, config, reuse=True)
+    tree = trees.allocate(random_tree.Position(jnp.zeros(3, jnp.uint32)), 12, 101)
+    assert memory.tree == sum(x.nbytes for x in jax.tree.leaves(tree))
+    assert memory.tree == memory.reroot_copy == memory.prune_copy
+    assert memory.total == 3 * memory.tree == 3 * memory.per_game
+    alone = gozero.search.memory(roots, random_tree.NUM_ACTIONS, config)
+    assert (alone.reroot_copy, alone.total) == (0, memory.tree)
+    assert str(memory).endswith("a game, copies to re-root and prune included")
+    with pytest.raises(AttributeError, match="memories"):
+        gozero.search.memories  # noqa: B018
