@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import time
+from collections.abc import Callable
 
 import jax
 
-from experiments.throughput import games, judges, peers
+from experiments.throughput import games, judges, peers, trees
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, best_seconds
+from experiments.throughput.worker import Worker, num_cores
 from gozero.go import rules as go
 from gozero.players.go_game import go_game
 from gozero.search.config import SearchConfig
@@ -39,7 +42,9 @@ def measure(config: ThroughputConfig, report: Report) -> None:
         key = jax.random.key(config.seed)
         seconds = best_seconds(run, lambda s=states, k=key: (s, k), config.repeats)
         cost[size, simulations] = seconds / simulations
-        peer, note = None, f"mean depth {float(run(states, key)[1]):.1f}"
+        found = run(states, key)
+        lockstep = trees.lockstep_depth(found, simulations)
+        peer, note = None, f"mean depth {trees.depth(found):.1f}, lockstep {lockstep:.1f}"
         if ask_mctx and peers.installed("mctx") and peers.installed("pgx"):
             theirs = peers.mctx_search(size, simulations, MAX_DEPTH)
             roots = functools.reduce(
@@ -60,6 +65,8 @@ def measure(config: ThroughputConfig, report: Report) -> None:
                 note=note,
             )
         )
+    _compile(report)
+    trees.measure(config, report)
     if (9, 1600) in cost:
         report.add(
             Result(
@@ -78,8 +85,39 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 def _search_stub(rules, settings, states, key):
     game = go_game(rules, judges.observe)
     evaluate = functools.partial(judges.stub, rules.num_actions)
-    result = search(game, evaluate, None, key, states, states.position, settings)
-    num_trees = result.visits.shape[0]
-    # A simulation, or the root's evaluation, is a visit to each node on its path.
-    edges = result.tree.visits.sum() - num_trees - result.visits.sum()
-    return result.visits, edges / result.visits.sum()
+    return search(game, evaluate, None, key, states, states.position, settings)
+
+
+def _compile(report: Report) -> None:
+    """In a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
+    report.say("compile time of a search at 9x9")
+    task = "experiments.throughput.search:make_compile_seconds"
+    with Worker(task, min(2, num_cores()), size=9, batch=64, simulations=400) as compiling:
+        seconds = compiling()
+    report.add(
+        Result(
+            row="search 9x9 B=64, 400 sims: to trace and compile",
+            ours=seconds,
+            unit="s",
+            must=10.0,
+            aim=4.0,
+            bounds="ours",
+            better="less",
+        )
+    )
+
+
+def make_compile_seconds(size: int, batch: int, simulations: int) -> Callable[[], float]:
+    """A function that traces and compiles a search anew and gives the seconds."""
+    rules = go.Rules(size=size)
+    settings = SearchConfig(num_simulations=simulations, max_depth=MAX_DEPTH)
+    states = jax.block_until_ready(games.start(rules, batch))
+
+    def compile_seconds() -> float:
+        jax.clear_caches()
+        started = time.perf_counter()
+        run = jax.jit(functools.partial(_search_stub, rules, settings))
+        run.lower(states, jax.random.key(0)).compile()
+        return time.perf_counter() - started
+
+    return compile_seconds

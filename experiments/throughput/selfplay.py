@@ -1,51 +1,108 @@
-"""Self-play: what the search, the rules and the records leave of the bare network's speed."""
+"""The search with a network: what it leaves of the bare network's speed."""
 
 from __future__ import annotations
+
+import statistics
 
 import jax
 
 from experiments.throughput import games
 from experiments.throughput.config import ThroughputConfig
-from experiments.throughput.measure import Report, Result, best_seconds
+from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
 from gozero.go import rules as go
+from gozero.nets.network import NetworkConfig
 from gozero.players import selfplay
-from gozero.players.evaluators import make_evaluator
+from gozero.players.evaluators import Evaluator, network_evaluator
+from gozero.players.go_game import go_game
+from gozero.search.config import SearchConfig
+from gozero.search.search import search
+
+RULES = go.Rules(size=9)
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Self-play with the network against the bare network on the same batch."""
-    rules = go.Rules(size=9)
-    batch, simulations, moves = 64, 32, 4
-    evaluator = make_evaluator(rules, "network")
+    """Self-play against the bare network on the same batch; many leaves of one tree."""
+    _selfplay(config, report, blocks=2, channels=32, batch=64, moves=4)
+    if not config.quick:
+        _selfplay(config, report, blocks=6, channels=64, batch=256, moves=1, must=0.8, aim=0.95)
+        _leaves(config, report, blocks=6, channels=64, leaves=64)
+
+
+def _evaluator(blocks: int, channels: int) -> Evaluator:
+    return network_evaluator(RULES, NetworkConfig(blocks=blocks, channels=channels))
+
+
+def _bare(evaluator: Evaluator, batch: int, calls: int):
+    """A timer of the bare network on a batch of positions, a few calls one after another."""
+    states = games.start(RULES, batch)
+    planes = jax.jit(jax.vmap(lambda s: evaluator.observe(s, s.position, None)))(states)
+    network = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
+    several = lambda params, x: [network(params, x) for _ in range(calls)]
+    return make_timed(several, lambda: (evaluator.params, planes))
+
+
+def _selfplay(config, report, blocks, channels, batch, moves, must=None, aim=None) -> None:
+    simulations, calls = 32, 8
+    evaluator = _evaluator(blocks, channels)
     settings = selfplay.SelfPlayConfig(
-        rules,
+        RULES,
         7.0,
         num_games=10**6,
         batch=batch,
-        search=selfplay.search_config(rules, evaluator, simulations),
+        search=selfplay.search_config(RULES, evaluator, simulations),
     )
     run = selfplay.make_play_moves(settings, evaluator, moves)
-    arguments = lambda: (evaluator.params, selfplay.start(settings, config.seed))
-    seconds = best_seconds(run, arguments, config.repeats)
-
-    states = games.start(rules, batch)
-    planes = jax.vmap(lambda s: evaluator.observe(s, s.position, None))(states)
-    bare = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
-    bound = (
-        20
-        * batch
-        / best_seconds(
-            lambda params, x: [bare(params, x) for _ in range(20)],
-            lambda: (evaluator.params, planes),
-            config.repeats,
-        )
+    plays = make_timed(run, lambda: (evaluator.params, selfplay.start(settings, config.seed)))
+    ours, peer = in_turn([plays, _bare(evaluator, batch, calls)], config.repeats)
+    # A move is one evaluation more than simulations: the root's.
+    rates = (
+        [moves * batch * (simulations + 1) / x for x in ours],
+        [calls * batch / x for x in peer],
     )
     report.add(
         Result(
-            row=f"self-play 9x9 B={batch}, {simulations} sims, 2x32 network",
-            ours=moves * batch * simulations / seconds,
-            unit="simulations/s",
-            peer=bound,
-            peer_name="the bare network",
+            row=f"self-play 9x9 B={batch}, {simulations} sims, {blocks}x{channels} network",
+            unit="evaluations/s",
+            must=must,
+            aim=aim,
+            **against(*rates, "the bare network"),
+        )
+    )
+
+
+def _leaves(config, report, blocks, channels, leaves) -> None:
+    """One tree: many leaves a step against one, beside what the network gains by such a batch."""
+    evaluator = _evaluator(blocks, channels)
+    game = go_game(RULES, evaluator.observe)
+    states = games.start(RULES, 1)
+
+    def timer(simulations, at_once):
+        settings = SearchConfig(simulations, leaves=at_once)
+
+        def run(params, states, key):
+            roots = states.position
+            found = search(game, evaluator.evaluate, params, key, states, roots, settings)
+            return found.visits
+
+        arguments = (evaluator.params, states, jax.random.key(config.seed))
+        return make_timed(jax.jit(run), lambda: arguments)
+
+    many, one = 512, 64
+    timers = [timer(many, leaves), timer(one, 1)]
+    timers += [_bare(evaluator, leaves, 8), _bare(evaluator, 1, 64)]
+    rounds = list(zip(*in_turn(timers, config.repeats), strict=True))
+    gains = [(many / a) / (one / b) for a, b, _, _ in rounds]
+    bare = [(8 * leaves / c) / (64 / d) for _, _, c, d in rounds]
+    speed = lambda x: f"{x:,.0f}"
+    a, b, c, d = (statistics.median(side) for side in zip(*rounds, strict=True))
+    report.add(
+        Result(
+            row=f"one tree 9x9, {leaves} leaves a step against 1, {blocks}x{channels} network",
+            unit="x",
+            must=0.8,
+            aim=0.95,
+            note=f"{speed(many / a)} and {speed(one / b)} sims/s; the network alone "
+            f"{speed(8 * leaves / c)} and {speed(64 / d)} evaluations/s",
+            **against(gains, bare, "the network's gain"),
         )
     )

@@ -1,0 +1,131 @@
+"""All moves as first: what a simulation counts for, by hand."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.search import amaf, rave
+from gozero.search import tree as trees
+from gozero.search.amaf import Amaf
+from gozero.search.backup import Path
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation
+from gozero.search.heuristics import with_heuristic
+from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
+from gozero.search.selection import Edges
+
+INF = float("inf")
+
+
+def test_sets_of_actions_are_words():
+    chosen = np.random.RandomState(0).rand(3, 2, 82) < 0.3
+    words = amaf.pack(jnp.array(chosen))
+    assert words.shape == (3, 2, amaf.num_words(82)) == (3, 2, 3)
+    np.testing.assert_array_equal(amaf.unpack(words, 82), chosen)
+    assert int(words[0, 0, 1]) == sum(1 << k for k in range(32) if chosen[0, 0, 32 + k])
+
+
+def path_tree(actions):
+    """One tree that is a single path, and the path through it."""
+    length, num_actions = len(actions), 6
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), num_actions, length + 1, amaf=True)
+    tree = tree.replace(action=tree.action.at[1:].set(jnp.array(actions, jnp.int16)))
+    nodes = jnp.arange(length + 1, dtype=jnp.int32)[:, None]
+    return tree, Path(nodes, jnp.array([length]))
+
+
+@pytest.mark.parametrize("first", ["either", "same"])
+def test_who_plays_where_first_counts_from_each_node_on(first):
+    # Black 0, White 1, Black 1 (White's stone is gone), White 2; then Black is to move.
+    tree, path = path_tree([0, 1, 1, 2])
+    # The playout: Black plays 3 first, White 4; and White plays 0.
+    played = jnp.array([[[0, 0, 0, 1, 0, 0], [1, 0, 0, 0, 1, 0]]], bool)
+    words = amaf.counted(tree, path, played, Amaf(first))
+    counted = [np.flatnonzero(amaf.unpack(words[level, 0], 6)).tolist() for level in range(5)]
+    either = [
+        [0, 3],  # Black at the root: 0, and 3; White was first at 1
+        [0, 1, 2, 4],  # White: 1, 2, 4, and 0, as Black's 0 lies behind
+        [1, 3],  # Black: 1, 3
+        [0, 2, 4],  # White: 2, 0, 4
+        [3],  # Black, where the path ends
+    ]
+    same = [[0, 1, 3], [0, 1, 2, 4], [1, 3], [0, 2, 4], [3]]
+    assert counted == (either if first == "either" else same)
+
+
+def four() -> Edges:
+    """Tried and heard of; tried only; heard of only; neither; and an illegal one."""
+    return Edges(
+        prior=jnp.array([0.25, 0.25, 0.25, 0.25, -INF]),
+        visits=jnp.array([4, 2, 0, 0, 0]),
+        q=jnp.array([0.5, -0.5, 0.0, 0.0, 0.0]),
+        value=jnp.float32(0.2),
+        total=jnp.int32(6),
+        amaf_visits=jnp.array([8, 0, 2, 0, 3]),
+        amaf_q=jnp.array([-0.25, 0.0, 0.75, 0.0, 1.0]),
+    )
+
+
+def test_schedules_by_hand():
+    edges = four()
+    # k / (3 * 6 + k) = 6 / 24
+    np.testing.assert_allclose(HandSelected(6.0)(edges), [0.5] * 5, rtol=1e-6)
+    # b = 1/4: 8 / (4 + 8 + 4 * 32 / 16) = 8 / 20
+    np.testing.assert_allclose(MinimumMse(0.25)(edges)[:4], [0.4, 0, 1, 0], rtol=1e-6)
+    # mu = 0.375: 8 / (12 + 32 / 16 / (0.375 * 0.625))
+    uneven = MinimumMse(0.25, even=False)(edges)
+    np.testing.assert_allclose(uneven[0], 8 / (12 + 2 / (0.375 * 0.625)), rtol=1e-6)
+    assert AmafOnly()(edges).tolist() == [1.0] * 5
+
+
+def test_rave_by_hand():
+    edges = four()
+    # Values as probabilities: .75 and .375 mixed by halves; .25; .875; nothing known.
+    scores = Rave(HandSelected(6.0), first_play=0.55)(edges)
+    np.testing.assert_allclose(scores, [0.5625, 0.25, 0.875, 0.55, -INF], rtol=1e-6)
+    bonus = lambda n: 0.3 * np.sqrt(np.log(6) / (1 + n))
+    uct = Rave(HandSelected(6.0), c=0.3, first_play=0.55)(edges)
+    expected = np.add([0.5625, 0.25, 0.875, 0.55], [bonus(4), bonus(2), bonus(0), bonus(0)])
+    np.testing.assert_allclose(uct[:4], expected, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"^amaf: "):
+        Rave()(edges._replace(amaf_visits=None))
+
+
+def test_a_bias_is_learnt_from_what_is_well_visited():
+    # Only the first action has four visits of both kinds: ((-.25 - .5) / 2)^2.
+    square, count = rave.learnt_bias(four(), least=4)
+    assert (float(square), int(count)) == (0.375**2, 1)
+    assert rave.learnt_bias(four(), least=5)[1] == 0
+
+
+def test_a_heuristic_beside_an_evaluator():
+    even = lambda params, key, seen: Evaluation(jnp.zeros((2, 3)), jnp.zeros(2))
+    value = lambda params, key, seen: seen[:, None] * jnp.array([[1.0, 0.5, -1.0]])
+    both = with_heuristic(even, value, visits=2, amaf_visits=lambda p, k, seen: jnp.ones((2, 3)))
+    said = both(None, jax.random.key(0), jnp.array([0.5, 1.0])).heuristic
+    assert said.value.tolist() == said.amaf_value.tolist() == [[0.5, 0.25, -0.5], [1, 0.5, -1]]
+    assert said.visits.tolist() == [[2] * 3] * 2
+    assert said.amaf_visits.tolist() == [[1.0] * 3] * 2
+    only = with_heuristic(even, value, amaf_visits=5)(None, jax.random.key(0), jnp.ones(2))
+    assert only.heuristic.visits is None
+    for bad in ({"visits": -1}, {"amaf_visits": -2}, {}):
+        with pytest.raises(ValueError, match="visits"):
+            with_heuristic(even, value, **bad)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Amaf("last"), "first"),
+        (lambda: HandSelected(0.0), "k"),
+        (lambda: MinimumMse(-0.1), "bias"),
+        (lambda: Rave(c=-1.0), "c"),
+        (lambda: SearchConfig(select=Rave()), "amaf"),
+    ],
+)
+def test_bad_settings(make, field):
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        make()

@@ -1,0 +1,153 @@
+"""Figures of Gelly & Silver (2011) as golden tests.
+
+Made from what the captions and the text say of them: five simulations of a search, each adding a
+node and counting wins over visits (Fig. 1); six simulations judged in two ways (Fig. 2).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.search import amaf, backup, full_rows
+from gozero.search import tree as trees
+from gozero.search.amaf import Amaf
+from gozero.search.backup import Path
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation, Game
+from gozero.search.rave import AmafOnly, MinimumMse, Rave
+from gozero.search.search import search
+from gozero.search.selection import Edges, Ucb1
+
+
+class Line(NamedTuple):
+    """The moves so far in a game of two actions: 1, then a bit for each."""
+
+    moves: jax.Array  # u32[]
+
+
+OUTCOMES = {0b1: 1, 0b10: 0, 0b11: 1, 0b110: 1, 0b111: 0}
+"""Of the playout from each state: 1 Black has won, 0 White has. Black begins."""
+
+TWO_ACTIONS = Game(
+    2,
+    play=lambda line, action: Line(line.moves * 2 + action.astype(jnp.uint32)),
+    key=lambda line: jnp.stack([line.moves, line.moves]),
+    legal=lambda context, line, trail: jnp.ones(2, bool),
+    result=lambda context, line: (jnp.bool_(False), jnp.float32(0)),
+    observe=lambda context, line, trail: (line.moves, trail.length),
+)
+
+
+def outcome(params, key, seen):
+    moves, depth = seen
+    black_wins = jnp.zeros(moves.shape)
+    for state, result in OUTCOMES.items():
+        black_wins = jnp.where(moves == state, result, black_wins)
+    value = jnp.where(depth % 2 == 0, 2 * black_wins - 1, 1 - 2 * black_wins)
+    return Evaluation(jnp.zeros((moves.shape[0], 2)), value)
+
+
+def test_figure_1_five_simulations():
+    """Greedy: an untried action first, then the child that wins most for the player to move.
+
+    The outcomes 1, 0, 1, 1, 0 for Black make the root 1/1, 1/2, 2/3, 3/4 and 3/5, and each
+    simulation goes where the values so far say.
+    """
+
+    def run(key, simulations):
+        config = SearchConfig(simulations, capacity=5, max_depth=2, select=Ucb1(0.0))
+        root = Line(jnp.ones(1, jnp.uint32))
+        return search(TWO_ACTIONS, outcome, None, key, jnp.zeros(1), root, config).tree
+
+    def wins(tree):
+        """(Black's wins, visits) of each state in the tree."""
+        found = {}
+        for node in range(int(tree.size[0])):
+            moves = int(tree.positions[0][node, 0])
+            n, total = int(tree.visits[node]), int(tree.value_sum[node]) / trees.VALUE_ONE
+            for_black = total if len(f"{moves:b}") % 2 else -total
+            found[f"{moves:b}"[1:]] = ((for_black + n) / 2, n)
+        return found
+
+    jitted = jax.jit(run, static_argnums=1)
+    seen = set()
+    for seed in range(12):  # the order of the untried is drawn
+        step = {n: wins(jax.tree.map(np.asarray, jitted(jax.random.key(seed), n))) for n in (1, 4)}
+        first = next(state for state in step[1] if state)
+        seen.add(first)
+        assert step[1] == {"": (1 + OUTCOMES[int("1" + first, 2)], 2), first: step[1][first]}
+        # After both first moves Black goes on with 1, which has won; White answers 0 or 1 there.
+        assert step[4] == {
+            "": (3, 5),
+            "0": (0, 1),
+            "1": (2, 3),
+            "10": (1, 1),
+            "11": (0, 1),
+        }
+    assert seen == {"0", "1"}
+
+
+A, B, C = 0, 1, 2
+
+
+def test_figure_2_of_the_paper():
+    """Six simulations from one state: Monte-Carlo prefers b, all-moves-as-first a.
+
+    Gelly & Silver (2011), Fig. 2, with its counts: a was tried twice and lost, and played at any
+    time five times, of which three were won; b won two of three, and two of five.
+    """
+    six = [
+        # the first action, what its player plays first later on, and who wins
+        (A, [B], 0),
+        (A, [B], 0),
+        (B, [A], 1),
+        (B, [A], 1),
+        (B, [], 0),
+        (C, [A], 1),
+    ]
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 4, amaf=True)
+    tree = tree.replace(
+        children=tree.children.at[0].set(jnp.array([1, 2, 3], jnp.int16)),
+        num_children=tree.num_children.at[0].set(3),
+        action=tree.action.at[1:].set(jnp.array([A, B, C], jnp.int16)),
+        edge_prior=tree.edge_prior.at[1:].set(1 / 3),
+        size=jnp.array([4]),
+    )
+
+    @functools.partial(jax.jit, static_argnums=4)
+    def simulate(tree, action, later, won, rule):
+        path = Path(jnp.stack([jnp.zeros(1, jnp.int32), action[None] + 1]), jnp.array([1]))
+        # The opponent is to move after the action; who began is the other one.
+        played = jnp.stack([jnp.zeros(3, bool), later])[None]
+        value = jnp.where(won, -trees.VALUE_ONE, trees.VALUE_ONE)[None]
+        tree = backup.back_up(tree, path, value)
+        credit = full_rows.Credit(amaf.counted(tree, path, played, Amaf()), value)
+        return full_rows.choose_again(tree, path, rule, jnp.zeros(1, jnp.uint32), credit)
+
+    def after_six(rule):
+        found = tree
+        for action, later, won in six:
+            mask = np.isin(np.arange(3), later)
+            found = simulate(found, np.int32(action), mask, np.bool_(won), rule)
+        return found
+
+    monte_carlo, pure = Rave(MinimumMse(1.0)), Rave(AmafOnly())
+    edges = jax.jit(trees.all_edges)(after_six(pure), 0)
+    wins = lambda q, n: [(round(float((1 + x) / 2 * k)), int(k)) for x, k in zip(q, n, strict=True)]
+    assert wins(edges.q[0], edges.visits[0]) == [(0, 2), (2, 3), (1, 1)]
+    assert wins(edges.amaf_q[0], edges.amaf_visits[0]) == [(3, 5), (2, 5), (1, 1)]
+    only_these = Edges(*(x[0] if x is not None else None for x in edges))
+    # c, tried once and won, is left out of the comparison, as in the figure.
+    amaf_values = np.asarray(pure(only_these))[:2]
+    np.testing.assert_allclose(amaf_values, [0.6, 0.4], rtol=1e-6)
+    # b^2 = 1: beta = 5 / (2 + 5 + 40) and 5 / (3 + 5 + 60): nearly the mean alone.
+    beta = np.array([5 / 47, 5 / 68])
+    expected = (1 - beta) * [0, 2 / 3] + beta * [0.6, 0.4]
+    np.testing.assert_allclose(np.asarray(monte_carlo(only_these))[:2], expected, rtol=1e-5)
+    assert amaf_values[A] > amaf_values[B]
+    assert expected[B] > expected[A]
