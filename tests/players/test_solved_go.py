@@ -112,6 +112,7 @@ def test_3x3_with_playouts():
     assert np.sign(values).tolist() == [[sign] * seeds for sign in signs]
 
 
+@pytest.mark.slow
 def test_3x3_without_an_evaluator():
     """Five plies: the centre alone has 2. Values come from the ends of games and nothing else."""
     rules, seeds = go.Rules(size=3, ko="simple", max_moves=5), 8

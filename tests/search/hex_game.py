@@ -156,7 +156,8 @@ def playout_evaluate(params, rng, boards: Board) -> Evaluation:
     """An evaluator: one random fill a position, uniform priors."""
     del params
     count, _, size = boards.stones.shape
-    return Evaluation(jnp.zeros((count, size * size)), playouts(boards, rng).value)
+    played = playouts(boards, rng)
+    return Evaluation(jnp.zeros((count, size * size)), played.value, played.first_play)
 
 
 def as_board(game: Hex) -> Board:
