@@ -16,7 +16,9 @@ from gozero.search import reuse, transpositions
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation, Game, Heuristic
+from gozero.search.footprint import memory
+from gozero.search.game import Game, Heuristic
+from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.judging import checked
 from gozero.search.search import search
 from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
@@ -62,220 +64,258 @@ def observe(context, position: Set, trail):
 
 
 GAME = Game(NUMBERS, play, lambda p: jnp.stack([p.taken, p.last]), legal, result, observe)
-EVALUATE = hash_evaluate(NUMBERS, 1.0, 0.6)
+HASH_EVALUATE = hash_evaluate(NUMBERS, 1.0, 0.6)
 ROOTS = Set(np.array([0, 1, 0, 0b1010, 0b111111], np.uint32), np.array([8, 0, 3, 3, 5], np.uint32))
-BATCH, SIMULATIONS = 5, 150
+BATCH, SIMULATIONS, CAPACITY = 5, 150, 307
+
+
+class Params(NamedTuple):
+    """Of the evaluator."""
+
+    luck: float = 0.0  # the weight of a draw in the value, one a call
+    sick: int = 2**32 - 1  # the set whose value is not a number
+
+
+def evaluate(params, key, sets):
+    said = HASH_EVALUATE(None, None, sets)
+    value = said.value + params.luck * jax.random.uniform(key, (), minval=-1.0)
+    return said._replace(value=jnp.where(sets == params.sick, jnp.nan, value))
 
 
 class Searcher:
-    """(roots, key[, tree]) -> SearchResult, compiled once."""
+    """(roots, key, params=Params(), tree=None) -> SearchResult, compiled once.
 
-    def __init__(self, evaluate=EVALUATE, going_on=False, **settings):
-        self.config = SearchConfig(SIMULATIONS, **settings)
+    With `goes_on` it is one that is always given trees, empty ones if need be.
+    """
 
-        def run(roots, key, tree=None):
+    def __init__(self, goes_on=False, **settings):
+        self.config = SearchConfig(SIMULATIONS, **{"capacity": CAPACITY, **settings})
+
+        def run(roots, key, params, tree=None):
             contexts = jnp.zeros(BATCH)
-            return search(GAME, evaluate, None, key, contexts, roots, self.config, tree)
+            return search(GAME, evaluate, params, key, contexts, roots, self.config, tree)
 
-        blank = (reuse.empty(ROOTS, NUMBERS, self.config),) if going_on else ()
-        self.run = jax.jit(run).lower(ROOTS, jax.random.key(0), *blank).compile()
+        self.blank = (reuse.empty(ROOTS, NUMBERS, self.config),) if goes_on else ()
+        arguments = ROOTS, jax.random.key(0), _as_arrays(Params()), *self.blank
+        self.run = jax.jit(run).lower(*arguments).compile()
 
-    def __call__(self, *arguments):
-        return jax.tree.map(np.asarray, self.run(*arguments))
-
-
-SHARED = functools.cache(lambda: Searcher(transpositions=True, dirichlet_fraction=0.25))
-
-
-def assert_same_trees(result, plain):
-    """Every array of every node, and what the search says."""
-    for field in dataclasses.fields(plain.tree):
-        if field.name not in ("capacity", "codec", "shared"):
-            jax.tree.map(
-                functools.partial(np.testing.assert_array_equal, err_msg=field.name),
-                getattr(result.tree, field.name),
-                getattr(plain.tree, field.name),
-            )
-    for name in ("action", "visits", "q", "policy_target", "value", "ok"):
-        np.testing.assert_array_equal(getattr(result, name), getattr(plain, name), name)
+    def __call__(self, roots, key, params=Params(), tree=None):  # noqa: B008 (a constant)
+        trees = self.blank if tree is None else (tree,)
+        return jax.tree.map(np.asarray, self.run(roots, key, _as_arrays(params), *trees))
 
 
-CASES = {
-    "puct with noise": dict(dirichlet_fraction=0.25),
-    "ucb1, a depth limit and several visits to grow": dict(
-        select=Ucb1(0.7), max_depth=4, expand_after=3, rounds=2
-    ),
-    "a full tree, a rule at the root, buckets that forget": dict(
-        capacity=40, root_select=ForcedPlayouts(Puct(1.0), 2.0), rounds=1, slots=4
-    ),
-}
+def _as_arrays(params):
+    return Params(np.float32(params.luck), np.uint32(params.sick))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equal_to_the_search_without(name, monkeypatch):
-    settings = dict(CASES[name])
-    if "slots" in settings:
-        few = settings.pop("slots")
-        monkeypatch.setattr(transpositions, "num_slots", lambda capacity: few)
-    sharing = Transpositions(rounds=settings.pop("rounds", 8))
-    key = jax.random.key(3)
-    if name == "puct with noise":
-        result = SHARED()(ROOTS, key)
-    else:
-        result = Searcher(transpositions=sharing, **settings)(ROOTS, key)
-    plain = Searcher(**settings)(ROOTS, key)
-    assert_same_trees(result, plain)
-    assert plain.evaluations is None
-    visits = result.tree.visits.reshape(BATCH, -1)[:, 0]
-    np.testing.assert_array_equal(visits, SIMULATIONS + 1)
-    assert (result.evaluations > 0).tolist() == [True] * 4 + [False]  # the last is over
-    assert (result.evaluations < (0.9 if "few" in name else 0.6) * SIMULATIONS).all()
-    assert result.ok.all()
-
-
-def plain_judge(code):
-    """What the plain search's node is made of; `code` is (taken, last)."""
-    taken, last = code
-    over = bin(taken).count("1") >= TAKEN
-    may = [not (taken >> a & 1 or (last + 1) % NUMBERS == a or over) for a in range(NUMBERS)]
-    prior, value = _judged(np.array([taken], np.uint32), np.array([may]))
-    exact = 1.0 if mcts.mix(taken) % 2 == 0 else -1.0
-    return np.asarray(prior)[0], exact if over else float(value[0]), over
+@functools.cache
+def shared():
+    return Searcher(goes_on=True, transpositions=True, select=Puct(1.5))
 
 
 @jax.jit
-def _judged(seen, may):
-    prior, value, _ = jax.vmap(checked)(may, EVALUATE(None, None, seen)._replace(first_play=None))
-    return prior, value
+def _judged(sets, may, params):
+    said = evaluate(params, jax.random.key(0), sets)
+    return jax.vmap(checked)(may, said._replace(first_play=None))
 
 
-def test_equal_to_the_plain_search_and_evaluated_once():
-    key = jax.random.key(5)
-    run = Searcher(transpositions=True, select=Puct(1.5))
-    result = run(ROOTS, key)
-    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (BATCH,), jnp.uint32))
-    for b in range(BATCH):
-        nodes = mcts.search(
-            (int(ROOTS.taken[b]), int(ROOTS.last[b])),
-            lambda code, a: (code[0] | 1 << a, a),
-            plain_judge,
+class Plain:
+    """The same game for the plain search; a state is (taken, last)."""
+
+    def __init__(self, params=Params()):  # noqa: B008
+        self.params = _as_arrays(params)
+
+    def play(self, state, action):
+        return state[0] | 1 << action, action
+
+    def judge(self, state):
+        taken, last = state
+        over = taken.bit_count() >= TAKEN
+        may = [not (taken >> a & 1 or (last + 1) % NUMBERS == a or over) for a in range(NUMBERS)]
+        prior, value, _ = _judged(np.array([taken], np.uint32), np.array([may]), self.params)
+        exact = 1.0 if mcts.mix(taken) % 2 == 0 else -1.0
+        return np.asarray(prior)[0], exact if over else float(value[0]), over
+
+    def search(self, roots, b, key, rule, nodes=None, max_depth=64, **settings):
+        salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (BATCH,), jnp.uint32))
+        root = int(roots.taken[b]), int(roots.last[b])
+        return mcts.search(
+            root,
+            self.play,
+            self.judge,
             SIMULATIONS,
-            64,
-            mcts.Puct(1.5),
+            max_depth,
+            rule,
             int(salts[b]),
+            nodes=nodes,
+            **settings,
+        )
+
+
+def open_sets(nodes):
+    return {node.state[0] for node in nodes if not node.over}
+
+
+def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
+    """What is legal at a set differs from node to node, and with it the priors."""
+    run, roots, plain = shared(), ROOTS, Plain()
+    tree, nodes, spent = None, [[]] * BATCH, []
+    known = [set() for _ in range(BATCH)]
+    reroot = jax.jit(reuse.reroot)
+    for move in range(3):
+        key = jax.random.key(move)
+        result = run(roots, key, tree=tree)
+        assert result.ok.all()
+        action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
+        action[move] = -1  # planted anew
+        tree = reroot(result.tree, action)
+        spent.append(result.evaluations)
+        for b in range(BATCH):
+            nodes[b] = plain.search(roots, b, key, mcts.Puct(1.5), nodes[b])
+            compare_trees(result.tree, b, nodes[b])
+            np.testing.assert_array_equal(result.visits[b], nodes[b][0].visits)
+            # The root's own evaluation is not counted.
+            assert result.evaluations[b] == len(open_sets(nodes[b][1:]) - known[b])
+            nodes[b] = mcts.reroot(nodes[b], action[b])
+            known[b] = open_sets(nodes[b])
+            if nodes[b]:
+                compare_trees(tree, b, nodes[b])
+            assert tree.size[b] == len(nodes[b])
+        moved = jax.vmap(play)(roots, jnp.maximum(jnp.asarray(action), 0))
+        roots = jax.tree.map(lambda x, y, a=action: np.where(a >= 0, x, y), moved, roots)
+    spent = np.array(spent)
+    assert (spent[:, :4] > 0).any(axis=0).all()
+    assert (spent[0] < 0.85 * SIMULATIONS).all()
+    assert (spent[1:] < 0.5 * SIMULATIONS).sum() >= 6
+    assert (spent[:, 4] == 0).all()  # it is over
+
+
+def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
+    """Trees that fill, leaves that do not grow, a key by position, buckets that forget."""
+    monkeypatch.setattr(transpositions, "num_slots", lambda capacity: 8)
+    by_position = lambda context, position, trail: jnp.stack([position.taken, position.last])
+    run = Searcher(
+        transpositions=Transpositions(by_position, rounds=2),
+        select=Ucb1(0.7),
+        max_depth=3,
+        expand_after=2,
+        capacity=60,
+    )
+    key, rule = jax.random.key(5), mcts.Ucb1(0.7)
+    result = run(ROOTS, key)
+    for b in range(BATCH):
+        nodes = Plain().search(
+            ROOTS,
+            b,
+            key,
+            rule,
+            max_depth=3,
+            expand_after=2,
+            capacity=60,
         )
         compare_trees(result.tree, b, nodes)
-        # Every set is evaluated once, the root's not counted.
-        open_sets = {node.state[0] for node in nodes[1:] if not node.over}
-        assert result.evaluations[b] == len(open_sets)
-    assert (result.evaluations[:4] < SIMULATIONS / 2).all()
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        found = {node.state for node in nodes[1:] if not node.over}
+        assert len(found) <= result.evaluations[b] < SIMULATIONS  # forgotten, evaluated again
+    assert result.ok.all()
+    assert result.tree.size.max() == 60
 
 
 def test_a_tree_does_not_feel_the_others():
-    alone, key = SHARED()(ROOTS, jax.random.key(1)), jax.random.key(1)
+    key = jax.random.key(1)
+    result = shared()(ROOTS, key)
     codes = ROOTS.taken.copy()
     codes[[0, 2, 4]] = [0b111000, 0b111111, 0]
-    other = SHARED()(ROOTS._replace(taken=codes), key)
+    other = shared()(ROOTS._replace(taken=codes), key)
     for b in (1, 3):
-        np.testing.assert_array_equal(alone.visits[b], other.visits[b])
-        np.testing.assert_array_equal(alone.evaluations[b], other.evaluations[b])
-        by_tree = lambda x: x.reshape(BATCH, -1)[b]
+        np.testing.assert_array_equal(result.visits[b], other.visits[b])
+        np.testing.assert_array_equal(result.evaluations[b], other.evaluations[b])
+        rows = slice(b * CAPACITY, (b + 1) * CAPACITY)
         for name in ("visits", "value_sum", "prior", "next", "shared"):
-            jax.tree.map(
-                lambda x, y, by_tree=by_tree: np.testing.assert_array_equal(by_tree(x), by_tree(y)),
-                getattr(alone.tree, name),
-                getattr(other.tree, name),
+            here, there = (
+                [x[rows] for x in jax.tree.leaves(getattr(r.tree, name))] for r in (result, other)
             )
+            jax.tree.map(np.testing.assert_array_equal, here, there)
 
 
 def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
-    calls = []
-
-    def draws(params, key, observations):
-        jax.debug.callback(lambda: calls.append(1))
-        value = jax.random.uniform(key, observations.shape, minval=-1.0)
-        return Evaluation(jnp.zeros((len(observations), NUMBERS)), value)
-
-    run = Searcher(draws, transpositions=True)
-    result = run(ROOTS, jax.random.key(0))
-    jax.effects_barrier()
-    assert max(result.evaluations) <= len(calls) - 1 < 0.7 * SIMULATIONS
+    """A call has one value for all: as many values as calls."""
+    flat = Params(luck=1.0, sick=2**32 - 1)
+    result = shared()(ROOTS, jax.random.key(0), params=flat)
     tree = result.tree
-    codes = trees.read_positions(tree, jnp.arange(tree.num_rows))
+    taken = tree.positions[0][:, 0]
+    draws = set()
     for b in range(BATCH):
         values = {}
-        for node in range(1, tree.size[b]):
-            row = b * tree.capacity + node
+        for row in range(b * CAPACITY + 1, b * CAPACITY + tree.size[b]):
             if not tree.over[row]:
-                values.setdefault(int(codes.taken[row]), set()).add(int(tree.value[row]))
-        assert all(len(found) == 1 for found in values.values())
+                values.setdefault(int(taken[row]), set()).add(float(tree.shared.evaluation[row, 9]))
+        assert all(len(drawn) == 1 for drawn in values.values())
         assert len(values) == result.evaluations[b]
-
-
-def test_a_tree_that_is_reused_remembers():
-    settings = dict(capacity=2 * SIMULATIONS + 1, select=Puct(1.5))
-    run, plain = (Searcher(going_on=True, transpositions=x, **settings) for x in (True, False))
-    roots = ROOTS
-    trees_ = [reuse.empty(roots, NUMBERS, x.config) for x in (run, plain)]
-    reroot, spent = jax.jit(reuse.reroot), []
-    for move in range(3):
-        key = jax.random.key(move)
-        result, expected = run(roots, key, trees_[0]), plain(roots, key, trees_[1])
-        assert_same_trees(result, expected)
-        assert result.ok.all()
-        spent.append(result.evaluations)
-        action = result.action.copy()
-        action[move] = -1  # planted anew
-        trees_ = [reroot(x.tree, action) for x in (result, expected)]
-        going_on = np.asarray(trees_[0].size) > 0
-        moved = jax.vmap(play)(roots, jnp.maximum(jnp.asarray(action), 0))
-        roots = jax.tree.map(lambda new, old: np.where(going_on, new, old), moved, roots)
-    assert (np.array(spent) < 0.6 * SIMULATIONS).all()
-    assert spent[1][3] < 20  # nearly all sets are known
-    with pytest.raises(ValueError, match="tree: its transpositions is False"):
-        Searcher.__init__(run, going_on=True, transpositions=False, **settings)
-        search(GAME, EVALUATE, None, jax.random.key(0), jnp.zeros(BATCH), ROOTS,
-               SearchConfig(SIMULATIONS, transpositions=True, **settings), trees_[1])  # fmt: skip
-
-
-def test_a_key_of_ones_own():
-    """By the position, and not by what is seen: here that is finer."""
-    by_position = Transpositions(key=lambda context, position, trail: GAME.key(position))
-    key = jax.random.key(3)
-    run = Searcher(transpositions=by_position, dirichlet_fraction=0.25)
-    result, coarse = run(ROOTS, key), SHARED()(ROOTS, key)
-    assert_same_trees(result, coarse)
-    assert (result.evaluations[:4] > coarse.evaluations[:4]).all()
-    assert (result.evaluations < SIMULATIONS).all()
+        sets = np.array(sorted(values), np.uint32)
+        own = np.asarray(HASH_EVALUATE(None, None, sets).value)
+        draws |= {round(values[int(s)].pop() - float(v), 4) for s, v in zip(sets, own, strict=True)}
+    # Each tree has a leaf for most calls: several rounds between two of them.
+    assert result.evaluations.max() <= len(draws) < 1.2 * result.evaluations.max()
+    assert len(draws) < 0.9 * SIMULATIONS
 
 
 def test_a_sick_evaluation_is_shared_as_it_is():
-    def sick(params, key, observations):
-        evaluation = EVALUATE(params, key, observations)
-        is_sick = observations == 0b1011
-        return evaluation._replace(value=jnp.where(is_sick, jnp.nan, evaluation.value))
-
-    run, plain = (Searcher(sick, transpositions=x, max_depth=3) for x in (True, False))
-    result, expected = run(ROOTS, jax.random.key(0)), plain(ROOTS, jax.random.key(0))
-    assert_same_trees(result, expected)
-    assert not result.ok.all()
+    params = Params(sick=0b1011)
+    result = shared()(ROOTS, jax.random.key(2), params=params)
+    for b in range(BATCH):
+        nodes = Plain(params).search(ROOTS, b, jax.random.key(2), mcts.Puct(1.5))
+        compare_trees(result.tree, b, nodes)
+        assert result.ok[b] == (0b1011 not in open_sets(nodes))
     assert result.ok.any()
+    assert not result.ok.all()
 
 
-@pytest.mark.parametrize("batch", [8, 1])
-def test_law_2_no_tree_sized_copy_or_select_inside_a_loop(batch):
-    config = SearchConfig(24, capacity=31, transpositions=True)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dirichlet_fraction": 0.25},
+        {"root_select": ForcedPlayouts(Puct(1.5), 2.0)},
+        {"root_select": GumbelRoot(), "select": GumbelInterior()},
+        {"select": Puct(1.0, c_base=20.0, first_play="parent"), "capacity": 40},
+    ],
+    ids=["noise", "forced", "gumbel", "full"],
+)
+def test_equal_to_the_search_without(settings):
+    """Every array of every node, what a descent follows among them."""
+    key = jax.random.key(3)
+    result, plain = (
+        Searcher(transpositions=x, **{"select": Puct(1.5), **settings})(ROOTS, key)
+        for x in (True, False)
+    )
+    for field in dataclasses.fields(plain.tree):
+        if field.name not in ("capacity", "codec", "shared"):
+            here, there = (jax.tree.leaves(getattr(r.tree, field.name)) for r in (result, plain))
+            jax.tree.map(np.testing.assert_array_equal, here, there)
+    for name in ("action", "visits", "q", "policy_target", "value", "ok"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(plain, name), name)
+    assert plain.evaluations is None
+
+
+def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
+    text = shared().run.as_text()
+    for size in (CAPACITY, transpositions.num_slots(CAPACITY)):
+        assert moves_in_loops(text, BATCH * size) == []
+
+
+def test_law_2_for_one_tree():
+    """As in tests/test_laws.py: vectors [N] may be copied."""
+    config = SearchConfig(24, capacity=31, transpositions=True, select=Puct(1.5))
 
     def run(roots, key):
-        return search(GAME, EVALUATE, None, key, jnp.zeros(batch), roots, config)
+        params = _as_arrays(Params())
+        return search(GAME, evaluate, params, key, jnp.zeros(1), roots, config)
 
-    roots = Set(*jnp.zeros((2, batch), jnp.uint32))
+    roots = Set(*jnp.zeros((2, 1), jnp.uint32))
     text = jax.jit(run).lower(roots, jax.random.key(0)).compile().as_text()
-    moves = moves_in_loops(text, batch * 31)
-    if batch == 1:  # as in tests/test_laws.py
-        moves = [move for move in moves if "[31]" not in move]
-    assert moves == []
-    assert moves_in_loops(text, batch * transpositions.num_slots(31)) == []
+    assert [move for move in moves_in_loops(text, 31) if "[31]" not in move] == []
+    assert moves_in_loops(text, transpositions.num_slots(31)) == []
 
 
 def test_a_hash_is_of_every_bit():
@@ -347,30 +387,33 @@ def test_a_table_of_many_nodes_finds_each_or_one_alike():
     ],
 )
 def test_what_is_refused(field, settings):
-    with pytest.raises(ValueError, match=f"^{field}: "):
+    with pytest.raises(ValueError, match=rf"^{field}: "):
         SearchConfig(**settings)
 
 
 def test_what_else_is_refused():
-    with pytest.raises(ValueError, match="^key: "):
+    with pytest.raises(ValueError, match=r"^key: "):
         Transpositions(key=3)  # pyright: ignore
-    with pytest.raises(ValueError, match="^rounds: "):
+    with pytest.raises(ValueError, match=r"^rounds: "):
         Transpositions(rounds=0)
 
     def believes(params, key, observations):
         none = jnp.zeros((len(observations), NUMBERS))
         heuristic = Heuristic(none, none.astype(jnp.int32))
-        return EVALUATE(params, key, observations)._replace(heuristic=heuristic)
+        return HASH_EVALUATE(params, key, observations)._replace(heuristic=heuristic)
 
-    with pytest.raises(ValueError, match="^transpositions: "):
-        Searcher(believes, transpositions=True)
+    arguments = (GAME, believes, None, jax.random.key(0), jnp.zeros(BATCH), ROOTS)
+    with pytest.raises(ValueError, match=r"^transpositions: "):
+        jax.eval_shape(lambda: search(*arguments, SearchConfig(transpositions=True)))
+    blank = reuse.empty(ROOTS, NUMBERS, SearchConfig())
+    arguments = (GAME, HASH_EVALUATE, *arguments[2:])
+    with pytest.raises(ValueError, match="tree: its transpositions is False"):
+        search(*arguments, SearchConfig(transpositions=True), blank)
 
 
 def test_memory_is_known_beforehand():
     config = SearchConfig(50, transpositions=True)
     blank = reuse.empty(ROOTS, NUMBERS, config)
-    from gozero.search.footprint import memory
-
     slots = transpositions.table(blank)
     taken = sum(x.nbytes for x in jax.tree.leaves((blank, slots)))
     assert memory(ROOTS, NUMBERS, config).total == taken
