@@ -12,6 +12,7 @@ from gozero.search import selection
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.root import RootRule
+from gozero.search.transpositions import Transpositions
 
 FinalMove = Literal["visits", "value", "bound"]
 
@@ -39,6 +40,9 @@ class SearchConfig:
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration; None: scaled to the number of actions, see
         `noise.board_alpha`.
+      transpositions: positions of a tree that the evaluator sees alike share one evaluation: True,
+        or `transpositions.Transpositions`, which says what counts as alike. Not with several
+        leaves, `amaf` or a heuristic.
       temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
         says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
@@ -60,6 +64,7 @@ class SearchConfig:
     root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
     dirichlet_alpha: float | None = None
+    transpositions: Transpositions | bool = False
     temperature: float = 0.0
     final_move: FinalMove = "visits"
 
@@ -107,8 +112,23 @@ class SearchConfig:
             raise ValueError(f"dirichlet_fraction: {self.dirichlet_fraction} is not from 0 to 1")
         if self.dirichlet_alpha is not None and not self.dirichlet_alpha > 0:
             raise ValueError(f"dirichlet_alpha: {self.dirichlet_alpha} is not above 0")
+        if not isinstance(self.transpositions, Transpositions | bool):
+            raise ValueError(
+                f"transpositions: {self.transpositions!r} is neither a bool nor Transpositions(...)"
+            )
+        if self.sharing is not None and self.leaves > 1:
+            raise ValueError(f"leaves: {self.leaves}; transpositions want a leaf a step, leaves=1")
+        if self.sharing is not None and self.amaf is not None:
+            raise ValueError(f"amaf: {self.amaf}; playouts are not shared by transpositions")
         if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")
+
+    @property
+    def sharing(self) -> Transpositions | None:
+        """How transpositions share evaluations; None: they do not."""
+        if isinstance(self.transpositions, bool):
+            return Transpositions() if self.transpositions else None
+        return self.transpositions
 
     @property
     def num_nodes(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from gozero.search import transpositions
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 
@@ -16,8 +17,8 @@ class Memory(NamedTuple):
     tree: int  # the trees of all games
     reroot_copy: int  # what they are compacted into after a move, when trees are reused; else 0
     prune_copy: int  # and when they are pruned
-    per_game: int  # of all three, for one game
-    total: int  # of all three
+    per_game: int  # of the total, for one game
+    total: int  # of all three, and of the tables of transpositions
 
     def __str__(self) -> str:
         copies = ", copies to re-root and prune included" if self.reroot_copy else ""
@@ -40,7 +41,9 @@ def memory(
     """
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     amaf = config.amaf is not None
-    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, amaf, guesses)
+    shared = config.sharing is not None
+    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, amaf, guesses, shared)
     copy = tree if reuse else 0
-    total = tree + 2 * copy
+    slots = 4 * num_trees * transpositions.num_slots(config.num_nodes) if shared else 0
+    total = tree + 2 * copy + slots
     return Memory(tree, copy, copy, -(-total // num_trees), total)

@@ -229,11 +229,29 @@ def grow(
     """
     leaf = find_leaf(tree, config)
     trail = read_trail(tree, leaf.path, config)
-    parents = jax.vmap(_at)(trail, leaf.path.length)
+    parents = jax.vmap(at_level)(trail, leaf.path.length)
     positions = played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)
     judged = judge(game, evaluate, params, key, contexts, positions, trail)
+    return add_leaf(tree, leaf, positions, judged, config, draws), ok & judged.ok
 
+
+def add_leaf(
+    tree: Tree,
+    leaf: Leaf,
+    positions: Any,
+    judged: Judged,
+    config: SearchConfig,
+    draws: Draws,
+    counts: jax.Array | None = None,
+) -> Tree:
+    """Write the nodes of the leaves at positions [B], and back their values up.
+
+    Args:
+      tree, leaf, positions, judged: what was found, and what it was judged to be.
+      config, draws: of the search.
+      counts: bool[B]: a tree's simulation counts; else nothing goes up. None: all do.
+    """
     parent_row, row = leaf.new_rows(tree)
     path = leaf.longer_path(tree.size)
     both, both_rows = jnp.concatenate([leaf.left, judged.prior]), jnp.concatenate([parent_row, row])
@@ -257,8 +275,11 @@ def grow(
             untried=rows.write(tree.untried, both_rows, untried.action),
             untried_prior=rows.write(tree.untried_prior, both_rows, untried.prior),
         )
-    grown = backup.back_up(grown, path, judged.value)
-    return choose_again(grown, path, judged, config, draws, leaf.gives_up), ok & judged.ok
+    counted = path
+    if counts is not None:
+        counted = path._replace(length=jnp.where(counts, path.length, -1))
+    grown = backup.back_up(grown, counted, judged.value)
+    return choose_again(grown, path, judged, config, draws, leaf.gives_up)
 
 
 def open_to_try(tree: Tree, row: jax.Array) -> jax.Array:
@@ -361,6 +382,6 @@ def read_trail(
     return Trail(trees.read_positions(tree, first_rows[:, None] + nodes), path.length)
 
 
-def _at(trail: Trail, level: jax.Array) -> Any:
+def at_level(trail: Trail, level: jax.Array) -> Any:
     """One ancestor of one trail."""
     return jax.tree.map(lambda x: x[level], trail.positions)

@@ -26,6 +26,11 @@ def judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> Jud
     legal = jax.vmap(game.legal)(contexts, positions, trail)
     over, exact = jax.vmap(game.result)(contexts, positions)
     evaluation = evaluate(params, key, jax.vmap(game.observe)(contexts, positions, trail))
+    return judged_as(legal, over, exact, evaluation)
+
+
+def judged_as(legal, over, exact, evaluation: Evaluation) -> Judged:
+    """What an evaluation of B positions comes to: legal bool[B, A], over bool[B], exact f32[B]."""
     chex.assert_shape(evaluation.prior_logits, legal.shape)
     chex.assert_shape(evaluation.value, over.shape)
     prior, value, ok = jax.vmap(checked)(legal, evaluation)

@@ -49,7 +49,8 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, guesses: bool = Fa
       guesses: the evaluator says what a heuristic believes, with a confidence in visits.
     """
     amaf = config.amaf is not None
-    return trees.allocate(roots, num_actions, config.num_nodes, amaf, guesses)
+    shared = config.sharing is not None
+    return trees.allocate(roots, num_actions, config.num_nodes, amaf, guesses, shared)
 
 
 def reroot(tree: Tree, action: jax.Array) -> Tree:

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, leaves, noise, reuse, root, rows
+from gozero.search import growth, leaves, noise, reuse, root, rows, sharing
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -39,6 +39,8 @@ class SearchResult(NamedTuple):
     ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action,
     # and a tree to go on from was of the game's own root
     tree: Tree
+    evaluations: jax.Array | None = None  # i32[B]: of the simulations, those that the evaluator was
+    # asked for, where transpositions share the others (`SearchConfig.transpositions`); else None
 
 
 def search(
@@ -98,6 +100,15 @@ def search(
         fitted, is_its_own = reuse.fit(tree, roots, config)
         planted = reuse.replant(fitted, judged, roots, config, draws), judged.ok & is_its_own
 
+    if config.sharing is not None:
+        if judged.heuristic is not None:
+            raise ValueError("transpositions: what a heuristic believes of actions is not shared")
+        shared = sharing.simulate(
+            game, evaluate, params, evaluation_key, contexts, config, draws, planted, tree is None
+        )
+        summary = _summary(shared.tree, shared.ok, choice_key, config, draws)
+        return summary._replace(evaluations=shared.evaluations)
+
     def simulate(i, carry):
         step_key = jax.random.fold_in(evaluation_key, i + 1)
         return grow(game, evaluate, params, step_key, contexts, config, draws, *carry)
@@ -124,6 +135,7 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "num_actions": (tree.num_actions, game.num_actions),
         "batch": (tree.num_trees, num_trees),
         "all-moves-as-first": (tree.amaf is not None, config.amaf is not None),
+        "transpositions": (tree.shared is not None, config.sharing is not None),
         "positions": (tree.codec, rows.codec_of(roots)),
     }
     for name, (has, wants) in wanted.items():

@@ -43,6 +43,13 @@ class Counts(NamedTuple):
     sums: jax.Array  # i32[R, A]: the sum of so many values, fixed point
 
 
+class Shared(NamedTuple):
+    """What the evaluator said of each node, for others of the same key; see `transpositions`."""
+
+    key: jax.Array  # u32[R, 2]: of what the evaluator saw; 0, 0 where it was not asked
+    evaluation: jax.Array  # f32[R, A + 1]: the logits of all actions, and the value
+
+
 class Tree(flax.struct.PyTreeNode):
     """B trees with room for N nodes each; R = B * N rows."""
 
@@ -63,6 +70,7 @@ class Tree(flax.struct.PyTreeNode):
     size: jax.Array  # i32[B]: nodes in use
     amaf: Counts | None  # N~ and W~: simulations that played the action here or later
     guess: Counts | None  # C and C Q: what a heuristic's value counts for
+    shared: Shared | None  # for transpositions
     capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
@@ -89,7 +97,12 @@ class Tree(flax.struct.PyTreeNode):
 
 
 def allocate(
-    roots: Any, num_actions: int, capacity: int, amaf: bool = False, guesses: bool = False
+    roots: Any,
+    num_actions: int,
+    capacity: int,
+    amaf: bool = False,
+    guesses: bool = False,
+    shared: bool = False,
 ) -> Tree:
     """Empty trees for roots with a leading axis [B]; the roots are not written yet.
 
@@ -99,6 +112,7 @@ def allocate(
       capacity: N, nodes of each tree.
       amaf: with room for all-moves-as-first statistics.
       guesses: with room for what a heuristic says of the actions.
+      shared: with room for what the evaluator says, to be shared by transpositions.
 
     Raises:
       ValueError: more rows than an i32 can number.
@@ -130,6 +144,12 @@ def allocate(
         size=jnp.zeros(num_trees, jnp.int32),
         amaf=Counts(zeros(), zeros()) if amaf else None,
         guess=Counts(zeros(), zeros()) if guesses else None,
+        shared=Shared(
+            jnp.zeros((num_rows, 2), jnp.uint32),
+            jnp.zeros((num_rows, num_actions + 1), jnp.float32),
+        )
+        if shared
+        else None,
         capacity=capacity,
         codec=codec,
     )
@@ -140,10 +160,17 @@ def _index_dtype(count: int) -> Any:
 
 
 def memory_bytes(
-    roots: Any, num_actions: int, capacity: int, amaf: bool = False, guesses: bool = False
+    roots: Any,
+    num_actions: int,
+    capacity: int,
+    amaf: bool = False,
+    guesses: bool = False,
+    shared: bool = False,
 ) -> int:
     """Bytes that `allocate` will take, known before it does. Roots may be shapes."""
-    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, amaf, guesses), roots)
+    arrays = jax.eval_shape(
+        lambda x: allocate(x, num_actions, capacity, amaf, guesses, shared), roots
+    )
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
 
 

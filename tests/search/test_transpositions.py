@@ -1,0 +1,357 @@
+"""Evaluations shared by transpositions: the same trees, node by node, for fewer evaluations."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.hashing import mix
+from gozero.search import reuse, transpositions
+from gozero.search.amaf import Amaf
+from gozero.search.config import SearchConfig
+from gozero.search.footprint import memory
+from gozero.search.game import Game, Heuristic
+from gozero.search.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.judging import checked
+from gozero.search.search import search
+from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
+from gozero.search.transpositions import Transpositions
+from tests.hlo import moves_in_loops
+from tests.reference import mcts
+from tests.search.comparing import compare_trees
+from tests.search.judges import hash_evaluate
+
+# --- a game of sets: players take numbers in turn, and it ends when six are taken --------
+# What is legal depends on the path, as under superko: not the number after the one just taken.
+
+NUMBERS, TAKEN = 9, 6
+_ACTIONS = np.arange(NUMBERS, dtype=np.uint32)
+
+
+class Set(NamedTuple):
+    taken: jax.Array  # u32[]: a bit each
+    last: jax.Array  # u32[]
+
+
+def play(position: Set, action: jax.Array) -> Set:
+    action = action.astype(jnp.uint32)
+    return Set(position.taken | (jnp.uint32(1) << action), action)
+
+
+def result(context, position: Set):
+    del context
+    over = jax.lax.population_count(position.taken) >= TAKEN
+    return over, jnp.where(mix(position.taken) % 2 == 0, 1.0, -1.0)
+
+
+def legal(context, position: Set, trail):
+    del trail
+    free = (position.taken >> _ACTIONS) & 1 == 0
+    free &= (position.last + 1) % NUMBERS != _ACTIONS
+    return free & ~result(context, position)[0]
+
+
+def observe(context, position: Set, trail):
+    del context, trail
+    return position.taken
+
+
+GAME = Game(NUMBERS, play, lambda p: jnp.stack([p.taken, p.last]), legal, result, observe)
+HASH_EVALUATE = hash_evaluate(NUMBERS, 1.0, 0.6)
+ROOTS = Set(np.array([0, 1, 0, 0b1010, 0b111111], np.uint32), np.array([8, 0, 3, 3, 5], np.uint32))
+BATCH, SIMULATIONS, CAPACITY = 5, 150, 307
+
+
+class Params(NamedTuple):
+    """Of the evaluator."""
+
+    luck: float = 0.0  # the weight of a draw in the value, one a call
+    sick: int = 2**32 - 1  # the set whose value is not a number
+
+
+def evaluate(params, key, sets):
+    said = HASH_EVALUATE(None, None, sets)
+    value = said.value + params.luck * jax.random.uniform(key, (), minval=-1.0)
+    return said._replace(value=jnp.where(sets == params.sick, jnp.nan, value))
+
+
+class Searcher:
+    """(roots, key, params=Params(), tree=None) -> SearchResult, compiled once.
+
+    With `goes_on` it is one that is always given trees, empty ones if need be.
+    """
+
+    def __init__(self, goes_on=False, **settings):
+        self.config = SearchConfig(SIMULATIONS, **{"capacity": CAPACITY, **settings})
+
+        def run(roots, key, params, tree=None):
+            contexts = jnp.zeros(BATCH)
+            return search(GAME, evaluate, params, key, contexts, roots, self.config, tree)
+
+        self.blank = (reuse.empty(ROOTS, NUMBERS, self.config),) if goes_on else ()
+        arguments = ROOTS, jax.random.key(0), _as_arrays(Params()), *self.blank
+        self.run = jax.jit(run).lower(*arguments).compile()
+
+    def __call__(self, roots, key, params=Params(), tree=None):  # noqa: B008 (a constant)
+        trees = self.blank if tree is None else (tree,)
+        return jax.tree.map(np.asarray, self.run(roots, key, _as_arrays(params), *trees))
+
+
+def _as_arrays(params):
+    return Params(np.float32(params.luck), np.uint32(params.sick))
+
+
+@functools.cache
+def shared():
+    return Searcher(goes_on=True, transpositions=True, select=Puct(1.5))
+
+
+@jax.jit
+def _judged(sets, may, params):
+    said = evaluate(params, jax.random.key(0), sets)
+    return jax.vmap(checked)(may, said._replace(first_play=None))
+
+
+class Plain:
+    """The same game for the plain search; a state is (taken, last)."""
+
+    def __init__(self, params=Params()):  # noqa: B008
+        self.params = _as_arrays(params)
+
+    def play(self, state, action):
+        return state[0] | 1 << action, action
+
+    def judge(self, state):
+        taken, last = state
+        over = taken.bit_count() >= TAKEN
+        may = [not (taken >> a & 1 or (last + 1) % NUMBERS == a or over) for a in range(NUMBERS)]
+        prior, value, _ = _judged(np.array([taken], np.uint32), np.array([may]), self.params)
+        exact = 1.0 if mcts.mix(taken) % 2 == 0 else -1.0
+        return np.asarray(prior)[0], exact if over else float(value[0]), over
+
+    def search(self, roots, b, key, rule, nodes=None, max_depth=64, **settings):
+        salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (BATCH,), jnp.uint32))
+        root = int(roots.taken[b]), int(roots.last[b])
+        return mcts.search(
+            root,
+            self.play,
+            self.judge,
+            SIMULATIONS,
+            max_depth,
+            rule,
+            int(salts[b]),
+            nodes=nodes,
+            **settings,
+        )
+
+
+def open_sets(nodes):
+    return {node.state[0] for node in nodes if not node.over}
+
+
+def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
+    """What is legal at a set differs from node to node, and with it the priors."""
+    run, roots, plain = shared(), ROOTS, Plain()
+    tree, nodes, spent = None, [[]] * BATCH, []
+    known = [set() for _ in range(BATCH)]
+    reroot = jax.jit(reuse.reroot)
+    for move in range(3):
+        key = jax.random.key(move)
+        result = run(roots, key, tree=tree)
+        assert result.ok.all()
+        action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
+        action[move] = -1  # planted anew
+        tree = reroot(result.tree, action)
+        spent.append(result.evaluations)
+        for b in range(BATCH):
+            nodes[b] = plain.search(roots, b, key, mcts.Puct(1.5), nodes[b])
+            compare_trees(result.tree, b, nodes[b])
+            np.testing.assert_array_equal(result.visits[b], nodes[b][0].visits)
+            # The root's own evaluation is not counted.
+            assert result.evaluations[b] == len(open_sets(nodes[b][1:]) - known[b])
+            nodes[b] = mcts.reroot(nodes[b], action[b])
+            known[b] = open_sets(nodes[b])
+            if nodes[b]:
+                compare_trees(tree, b, nodes[b])
+            assert tree.size[b] == len(nodes[b])
+        moved = jax.vmap(play)(roots, jnp.maximum(jnp.asarray(action), 0))
+        roots = jax.tree.map(lambda x, y, a=action: np.where(a >= 0, x, y), moved, roots)
+    spent = np.array(spent)
+    assert (spent[:, :4] > 0).any(axis=0).all()
+    assert (spent[0] < 0.85 * SIMULATIONS).all()
+    assert (spent[1:] < 0.5 * SIMULATIONS).sum() >= 6
+    assert (spent[:, 4] == 0).all()  # it is over
+
+
+def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
+    """Trees that fill, leaves that do not grow, a key by position, buckets that forget."""
+    monkeypatch.setattr(transpositions, "num_slots", lambda capacity: 8)
+    by_position = lambda context, position, trail: jnp.stack([position.taken, position.last])
+    run = Searcher(
+        transpositions=Transpositions(by_position, rounds=2),
+        select=Ucb1(0.7),
+        max_depth=3,
+        expand_after=2,
+        capacity=60,
+    )
+    key, rule = jax.random.key(5), mcts.Ucb1(0.7)
+    result = run(ROOTS, key)
+    for b in range(BATCH):
+        nodes = Plain().search(
+            ROOTS,
+            b,
+            key,
+            rule,
+            max_depth=3,
+            expand_after=2,
+            capacity=60,
+        )
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        found = {node.state for node in nodes[1:] if not node.over}
+        assert len(found) <= result.evaluations[b] < SIMULATIONS  # forgotten, evaluated again
+    assert result.ok.all()
+    assert result.tree.size.max() == 60
+
+
+def test_a_tree_does_not_feel_the_others():
+    key = jax.random.key(1)
+    result = shared()(ROOTS, key)
+    codes = ROOTS.taken.copy()
+    codes[[0, 2, 4]] = [0b111000, 0b111111, 0]
+    other = shared()(ROOTS._replace(taken=codes), key)
+    for b in (1, 3):
+        np.testing.assert_array_equal(result.visits[b], other.visits[b])
+        np.testing.assert_array_equal(result.evaluations[b], other.evaluations[b])
+        rows = slice(b * CAPACITY, (b + 1) * CAPACITY)
+        for name in ("visits", "value_sum", "prior", "next", "shared"):
+            here, there = (
+                [x[rows] for x in jax.tree.leaves(getattr(r.tree, name))] for r in (result, other)
+            )
+            jax.tree.map(np.testing.assert_array_equal, here, there)
+
+
+def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
+    """A call has one value for all: as many values as calls."""
+    flat = Params(luck=1.0, sick=2**32 - 1)
+    result = shared()(ROOTS, jax.random.key(0), params=flat)
+    tree = result.tree
+    taken = tree.positions[0][:, 0]
+    own = np.asarray(HASH_EVALUATE(None, None, np.arange(2**NUMBERS, dtype=np.uint32)).value)
+    draws = set()
+    for b in range(BATCH):
+        values = {}
+        for row in range(b * CAPACITY + 1, b * CAPACITY + tree.size[b]):
+            if not tree.over[row]:
+                values.setdefault(int(taken[row]), set()).add(float(tree.shared.evaluation[row, 9]))
+        assert all(len(drawn) == 1 for drawn in values.values())
+        assert len(values) == result.evaluations[b]
+        draws |= {round(values[taken].pop() - float(own[taken]), 4) for taken in values}
+    # Each tree has a leaf for most calls: several rounds between two of them.
+    assert result.evaluations.max() <= len(draws) < 1.2 * result.evaluations.max()
+    assert len(draws) < 0.9 * SIMULATIONS
+
+
+def test_a_sick_evaluation_is_shared_as_it_is():
+    params = Params(sick=0b1011)
+    result = shared()(ROOTS, jax.random.key(2), params=params)
+    for b in range(BATCH):
+        nodes = Plain(params).search(ROOTS, b, jax.random.key(2), mcts.Puct(1.5))
+        compare_trees(result.tree, b, nodes)
+        assert result.ok[b] == (0b1011 not in open_sets(nodes))
+    assert result.ok.any()
+    assert not result.ok.all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dirichlet_fraction": 0.25},
+        {"root_select": ForcedPlayouts(Puct(1.5), 2.0)},
+        {"root_select": GumbelRoot(), "select": GumbelInterior()},
+        {"select": Puct(1.0, c_base=20.0, first_play="parent"), "capacity": 40},
+    ],
+    ids=["noise", "forced", "gumbel", "full"],
+)
+def test_equal_to_the_search_without(settings):
+    """Every array of every node, what a descent follows among them."""
+    key = jax.random.key(3)
+    result, plain = (
+        Searcher(transpositions=x, **{"select": Puct(1.5), **settings})(ROOTS, key)
+        for x in (True, False)
+    )
+    for field in dataclasses.fields(plain.tree):
+        if field.name not in ("capacity", "codec", "shared"):
+            here, there = (jax.tree.leaves(getattr(r.tree, field.name)) for r in (result, plain))
+            jax.tree.map(np.testing.assert_array_equal, here, there)
+    for name in ("action", "visits", "q", "policy_target", "value", "ok"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(plain, name), name)
+    assert plain.evaluations is None
+
+
+def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
+    text = shared().run.as_text()
+    for size in (CAPACITY, transpositions.num_slots(CAPACITY)):
+        assert moves_in_loops(text, BATCH * size) == []
+
+
+def test_law_2_for_one_tree():
+    """As in tests/test_laws.py: vectors [N] may be copied."""
+    config = SearchConfig(24, capacity=31, transpositions=True, select=Puct(1.5))
+
+    def run(roots, key):
+        params = _as_arrays(Params())
+        return search(GAME, evaluate, params, key, jnp.zeros(1), roots, config)
+
+    roots = Set(*jnp.zeros((2, 1), jnp.uint32))
+    text = jax.jit(run).lower(roots, jax.random.key(0)).compile().as_text()
+    assert [move for move in moves_in_loops(text, 31) if "[31]" not in move] == []
+    assert moves_in_loops(text, transpositions.num_slots(31)) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("transpositions", {"transpositions": 3}),
+        ("leaves", {"transpositions": True, "leaves": 2}),
+        ("amaf", {"transpositions": Transpositions(), "amaf": Amaf()}),
+    ],
+)
+def test_what_is_refused(field, settings):
+    with pytest.raises(ValueError, match=rf"^{field}: "):
+        SearchConfig(**settings)
+
+
+def test_what_else_is_refused():
+    with pytest.raises(ValueError, match=r"^key: "):
+        Transpositions(key=3)  # pyright: ignore
+    with pytest.raises(ValueError, match=r"^rounds: "):
+        Transpositions(rounds=0)
+
+    def believes(params, key, observations):
+        none = jnp.zeros((len(observations), NUMBERS))
+        heuristic = Heuristic(none, none.astype(jnp.int32))
+        return HASH_EVALUATE(params, key, observations)._replace(heuristic=heuristic)
+
+    arguments = (GAME, believes, None, jax.random.key(0), jnp.zeros(BATCH), ROOTS)
+    with pytest.raises(ValueError, match=r"^transpositions: "):
+        jax.eval_shape(lambda: search(*arguments, SearchConfig(transpositions=True)))
+    blank = reuse.empty(ROOTS, NUMBERS, SearchConfig())
+    arguments = (GAME, HASH_EVALUATE, *arguments[2:])
+    with pytest.raises(ValueError, match="tree: its transpositions is False"):
+        search(*arguments, SearchConfig(transpositions=True), blank)
+
+
+def test_memory_is_known_beforehand():
+    config = SearchConfig(50, transpositions=True)
+    blank = reuse.empty(ROOTS, NUMBERS, config)
+    slots = transpositions.table(blank)
+    taken = sum(x.nbytes for x in jax.tree.leaves((blank, slots)))
+    assert memory(ROOTS, NUMBERS, config).total == taken
