@@ -2,7 +2,8 @@
 
 A move gets the time that is left over the moves expected: in a byo-yomi period those that it
 still asks for; before that half of the points that games fill (three quarters of the board), less
-those played, and ten at least. A twentieth is held back for what is not thinking. Imports no JAX.
+those played, and ten at least; and a move of the main time no less than a stone of the byo-yomi
+will have. A twentieth is held back for what is not thinking. Imports no JAX.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class GameClock:
     def set(self, main: float, period: float, stones: int) -> None:
         """A game's time: main seconds, then periods of so many seconds for so many stones.
 
-        As GTP has it: a period without stones means no limit; no period: the main time is all.
+        As GTP has it: a period without stones means no limit; no period: the main time is all. (All
+        three 0, which leaves no time at all, is no limit too.)
         """
         for name, value in (("main time", main), ("byo-yomi time", period), ("stones", stones)):
             _check(name, value)
@@ -45,15 +47,12 @@ class GameClock:
 
     def reset(self) -> None:
         """All of the time again, for a new game."""
-        if self._period > 0 and self._stones == 0:
+        if (self._period > 0 and self._stones == 0) or self._main == self._period == 0:
             self._left = None
-        elif (self._main, self._period, self._stones) != (0.0, 0.0, 0) or self._left is not None:
-            self._left = (self._at_first(), self._at_first())
-
-    def _at_first(self) -> _Left:
-        if self._main == 0 and self._period > 0:
-            return _Left(self._period, self._stones)
-        return _Left(self._main, 0)
+            return
+        in_period = self._main == 0
+        left = (self._period, self._stones) if in_period else (self._main, 0)
+        self._left = (_Left(*left), _Left(*left))
 
     def set_left(self, colour: int, seconds: float, stones: int) -> None:
         """What a player has left; stones: of a byo-yomi period, 0 in the main time."""
@@ -82,8 +81,11 @@ class GameClock:
         if self._left is None:
             return None
         left = self._left[colour]
+        if left.stones > 0:
+            return _USED * left.seconds / left.stones
         expected = max((_FILLED * num_points - num_moves) / 2, _FEWEST_EXPECTED)
-        return _USED * left.seconds / (left.stones or expected)
+        in_period = self._period / self._stones if self._stones else 0.0
+        return _USED * max(left.seconds / expected, in_period)
 
 
 def _check(name: str, value: float) -> None:

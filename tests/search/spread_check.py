@@ -55,7 +55,7 @@ def main():
         assert found.prior_logits.shape == (count, 2)
     with pytest.raises(ValueError, match=r"leading axes \[2, 3\]"):
         over_mesh(keyed, mesh)(1.0, key, (jnp.zeros(2), jnp.zeros(3)))
-    with pytest.raises(ValueError, match="mesh: its axes are {'a': 2, 'b': 2}"):
+    with pytest.raises(ValueError, match=r"mesh: its axes are \{'a': 2, 'b': 2\}"):
         over_mesh(keyed, jax.make_mesh((2, 2), ("a", "b")))
 
     bits = jax.random.key_data(key)
