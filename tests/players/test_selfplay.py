@@ -161,7 +161,7 @@ def test_trees_are_reused_and_memory_stays_flat():
 
 
 def a_search_that_finds(best_by_visits, action):
-    """A `search` of nothing: every action is legal, one is visited most, another is to be played."""
+    """A `search` of nothing: all is legal, one action is visited most, another to be played."""
 
     def search(game, evaluate, params, key, contexts, roots, config, tree):
         ones = jnp.ones((CONFIG.batch, 17), jnp.int32)
