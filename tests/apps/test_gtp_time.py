@@ -162,6 +162,7 @@ def lost():
     return searcher, clock
 
 
+@pytest.mark.slow  # to compile
 def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
     searcher, clock = lost
     rules = go.Rules(3, "simple", max_moves=400)

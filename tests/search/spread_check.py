@@ -60,8 +60,7 @@ def main():
 
     bits = jax.random.key_data(key)
     lowered = lambda bits: jax.tree.leaves(run(spread, codes, jax.random.wrap_key_data(bits)))
-    platforms = ("cpu", "cuda", "tpu")
-    assert jax.export.export(jax.jit(lowered), platforms=platforms)(bits).nr_devices == 4
+    assert jax.export.export(jax.jit(lowered), platforms=["tpu"])(bits).nr_devices == 4
 
 
 if __name__ == "__main__":

@@ -128,6 +128,7 @@ def lead(visits):
     return first - second
 
 
+@pytest.mark.slow  # to compile
 def test_a_tree_that_is_gone_on_from_may_be_decided_before_it_is_searched():
     """The root's best action grows further ahead with every search, of one position here."""
     codes = [mixed(seed)[:1] for seed in range(60)]
