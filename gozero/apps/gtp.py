@@ -42,6 +42,10 @@ def commands(engine: Engine) -> dict[str, Command]:
         "set_free_handicap": Command(
             functools.partial(_set_free_handicap, engine), "VERTEX VERTEX [VERTEX...]"
         ),
+        "time_settings": Command(
+            functools.partial(_time_settings, engine), "MAIN_TIME BYO_YOMI_TIME BYO_YOMI_STONES"
+        ),
+        "time_left": Command(functools.partial(_time_left, engine), "COLOUR TIME STONES"),
         "undo": Command(functools.partial(_undo, engine)),
         "showboard": Command(lambda: "\n" + engine.board_text()),
         "final_score": Command(engine.score_text),
@@ -119,7 +123,37 @@ def _play(engine: Engine, colour: str, vertex: str) -> str:
 
 
 def _genmove(engine: Engine, colour: str) -> str:
-    return coords.to_gtp(engine.size, engine.genmove(_colour(colour)))
+    action = engine.genmove(_colour(colour))
+    return "resign" if action is None else coords.to_gtp(engine.size, action)
+
+
+def _time_settings(engine: Engine, main: str, period: str, stones: str) -> str:
+    return _set_time(engine.game_clock.set, _seconds(main), _seconds(period), _stones(stones))
+
+
+def _time_left(engine: Engine, colour: str, seconds: str, stones: str) -> str:
+    player = _colour(colour)
+    return _set_time(engine.game_clock.set_left, player, _seconds(seconds), _stones(stones))
+
+
+def _set_time(tell: Callable[..., None], *numbers: float) -> str:
+    try:
+        tell(*numbers)
+    except ValueError as error:
+        raise GtpFailure(f"syntax error: {error}") from error
+    return ""
+
+
+def _seconds(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise GtpFailure(f"syntax error: {text} is not a number of seconds")
+    return float(text)
+
+
+def _stones(text: str) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise GtpFailure(f"syntax error: {text} is not a number of stones")
+    return int(text)
 
 
 def _choose(engine: Engine, placement: Callable[[int, int], list[int]], number: str) -> str:

@@ -12,6 +12,9 @@ from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_kom
 MAX_SIMULATIONS = 131_070
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
 
+MAX_SECONDS = 86_400
+"""A day: the most for one move."""
+
 
 @dataclasses.dataclass(frozen=True)
 class GtpConfig:
@@ -37,7 +40,15 @@ class GtpConfig:
     """The network's weights (.npz); without, random ones. They fix the board size."""
 
     simulations: int = 400
-    """Simulations of each move."""
+    """Simulations of each move; with a limit of time at most so many, and a tree has room for
+    them."""
+
+    seconds: float | None = None
+    """Seconds of each move, at most; time_settings and time_left may give less."""
+
+    resign: float | None = None
+    """Resign when the position and its best move are worth less than this, from -1 (lost) to 0
+    (even): -0.95, say. Without, never."""
 
     reuse: bool = True
     """Whether a search goes on from what the last one found, if the game went on from there."""
@@ -58,4 +69,8 @@ class GtpConfig:
             raise ValueError("weights: playouts take none; use --evaluator network")
         if not 1 <= self.simulations <= MAX_SIMULATIONS:
             raise ValueError(f"simulations: {self.simulations} is not from 1 to {MAX_SIMULATIONS}")
+        if self.seconds is not None and not 0 < self.seconds <= MAX_SECONDS:
+            raise ValueError(f"seconds: {self.seconds} is not above 0, or more than {MAX_SECONDS}")
+        if self.resign is not None and not -1 <= self.resign < 0:
+            raise ValueError(f"resign: {self.resign} is not a value from -1 to below 0, as -0.95")
         check_seed(self.seed)

@@ -5,14 +5,20 @@ exactly where two passes end it: it passes when the search likes that best. One 
 before: if the opponent has just passed and the board as it stands is won by area, it passes,
 which wins. Dead stones count as they stand, so it takes them off first if it needs them. In a
 game that two passes have ended it passes; a play by either side goes on with that game.
+
+Time. A move takes the seconds of the flags, or what `gtp_clock` says if that is less, and no longer
+than it takes until nothing can change the choice; without either, all simulations.
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gozero.apps import render
+from gozero.apps.gtp_clock import GameClock
 from gozero.apps.gtp_config import GtpConfig
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
@@ -31,10 +37,11 @@ class _Searched(NamedTuple):
 
 
 class Engine:
-    """A game and what thinks about it."""
+    """A game and what thinks about it; the clock is in seconds, from any moment on."""
 
-    def __init__(self, config: GtpConfig):
+    def __init__(self, config: GtpConfig, clock: Callable[[], float] = time.monotonic):
         self.config = config
+        self.clock, self.game_clock = clock, GameClock()
         self.size, self.komi = config.size, config.komi
         self.handicap: tuple[int, ...] = ()
         self._game: HostGame | None = None
@@ -65,7 +72,7 @@ class Engine:
         if self.size not in self._searchers:
             from gozero.apps.gtp_search import Searcher
 
-            self._searchers[self.size] = Searcher(self.game.rules, self.config)
+            self._searchers[self.size] = Searcher(self.game.rules, self.config, self.clock)
         return self._searchers[self.size]
 
     def set_size(self, size: int) -> None:
@@ -82,8 +89,9 @@ class Engine:
         self.clear()
 
     def clear(self) -> None:
-        """The empty board, Black to play; the komi stays."""
+        """The empty board, Black to play, with all of the time; the komi stays."""
         self._game, self.handicap = None, ()
+        self.game_clock.reset()
 
     @property
     def untouched(self) -> bool:
@@ -112,23 +120,34 @@ class Engine:
         if self._game is not None:
             self._game.set_komi(komi)
 
-    def genmove(self, colour: int) -> int:
-        """Choose an action for a colour, on turn or not, and play it."""
+    def genmove(self, colour: int) -> int | None:
+        """Choose an action for a colour, on turn or not, and play it; None: it resigns."""
+        start = self.clock()
         action = self._choose(colour)
-        self.game.play(colour, action)
+        self.game_clock.spend(colour, self.clock() - start)
+        if action is not None:
+            self.game.play(colour, action)
         return action
 
-    def _choose(self, colour: int) -> int:
+    def _choose(self, colour: int) -> int | None:
         game = self.game
         if game.ended or self._wins_by_passing(colour):
             return game.rules.pass_action
         self._num_searches += 1
         played = self._played_since_the_search(colour)
-        found = self.searcher.search(game.state, colour, self._num_searches, played)
+        seconds = self._seconds(colour)
+        found = self.searcher.search(game.state, colour, self._num_searches, played, seconds)
         self._searched = _Searched(self._start, list(game.moves), colour)
         if not found.ok:
             print("gozero gtp: the evaluator gave a number that is not finite", file=sys.stderr)
-        return found.action
+        return None if found.resigns and found.ok else found.action
+
+    def _seconds(self, colour: int) -> float | None:
+        """For the next move; None: no limit."""
+        game = self.game
+        of_game = self.game_clock.for_move(colour, game.rules.num_points, len(game.moves))
+        limits = [limit for limit in (self.config.seconds, of_game) if limit is not None]
+        return min(limits, default=None)
 
     @property
     def _start(self) -> tuple:

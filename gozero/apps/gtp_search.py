@@ -5,7 +5,9 @@ With reuse the tree stays, and is re-rooted ply by ply: all of its life in the s
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,9 +18,10 @@ import numpy as np
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
-from gozero.search import footprint, reuse
+from gozero.search import footprint, move_choice, reuse
+from gozero.search.budget import Budget, Runner
 from gozero.search.config import SearchConfig
-from gozero.search.search import search
+from gozero.search.search import SearchResult, search
 from gozero.search.tree import Tree
 
 if TYPE_CHECKING:
@@ -31,16 +34,24 @@ class Found(NamedTuple):
     action: int  # the most visited
     value: float  # in [-1, 1]
     ok: bool  # every evaluation was a finite number
+    resigns: bool = False  # the position is worth less than the threshold, if there is one
 
 
 class Searcher:
     """`gozero.search` for single games under some rules.
 
+    Args:
+      rules: the rules.
+      config: the flags.
+      clock: seconds, from any moment on; for searches that have a limit of time.
+
     Raises:
       ValueError: weights that are missing, damaged or for another size.
     """
 
-    def __init__(self, rules: Rules, config: GtpConfig):
+    def __init__(
+        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+    ):
         evaluator = make_evaluator(rules, config.evaluator, config.weights, config.seed)
         game = go_game(rules, evaluator.observe)
         settings = SearchConfig(num_simulations=config.simulations, select=evaluator.select)
@@ -48,15 +59,28 @@ class Searcher:
         if config.reuse:
             settings = settings.roomy
 
+        def to_search(state: GameState, colour: jax.Array) -> GameState:
+            return jax.tree.map(lambda x: x[None], with_to_play(state, colour))
+
+        def told(result: SearchResult) -> tuple:
+            """What `Found` is made of."""
+            value, resigns = result.value[0], None
+            if config.resign is not None:
+                visits, q = result.visits[0], result.q[0]
+                resigns = move_choice.resigns(value, visits, q, config.resign)
+            return result.action[0], value, result.ok[0], resigns
+
         def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array, tree):
-            states = jax.tree.map(lambda x: x[None], with_to_play(state, colour))
+            states = to_search(state, colour)
             result = search(
                 game, evaluator.evaluate, params, key, states, states.position, settings, tree
             )
-            kept = result.tree if config.reuse else None
-            return (result.action[0], result.value[0], result.ok[0]), kept
+            return told(result), result.tree if config.reuse else None
 
         self._search = jax.jit(one_tree, donate_argnames="tree")
+        early = dataclasses.replace(settings, early_stop=True)
+        self._timed = Runner(game, evaluator.evaluate, early, clock=clock)
+        self._to_search, self._told = jax.jit(to_search), jax.jit(told)
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
         self._new_tree = _new_tree(rules, settings) if config.reuse else None
         self._tree: Tree | None = None
@@ -64,7 +88,12 @@ class Searcher:
         self._key = jax.random.key(config.seed)
 
     def search(
-        self, state: GameState, colour: int, number: int, played: Sequence[int] | None = None
+        self,
+        state: GameState,
+        colour: int,
+        number: int,
+        played: Sequence[int] | None = None,
+        seconds: float | None = None,
     ) -> Found:
         """Search a game that is not over, for a colour.
 
@@ -74,6 +103,8 @@ class Searcher:
           number: picks the random stream.
           played: the actions since the last search, by either colour in turn; None if this is
             another game, or there was no search.
+          seconds: what the search may take; None: it does all of its simulations. A first search
+            is compiled before that.
         """
         # The arrays are handed on: if a search fails, the next one starts anew.
         tree, self._tree = self._tree, None
@@ -83,9 +114,19 @@ class Searcher:
             if tree is not None:
                 tree = self._reroot(tree, np.array([action], np.int32))
         key = jax.random.fold_in(self._key, number)
-        found, self._tree = self._search(self._params, key, state, jnp.int32(colour), tree)
-        action, value, ok = found
-        return Found(int(action), float(value), bool(ok))
+        if seconds is None:
+            found, self._tree = self._search(self._params, key, state, jnp.int32(colour), tree)
+        else:
+            found, self._tree = self._within(seconds, key, state, colour, tree)
+        action, value, ok, resigns = found
+        return Found(int(action), float(value), bool(ok), bool(resigns))
+
+    def _within(self, seconds: float, key: jax.Array, state: GameState, colour: int, tree):
+        states = self._to_search(state, jnp.int32(colour))
+        limits = Budget(seconds=seconds)
+        result = self._timed.search(self._params, key, states, states.position, limits, tree)
+        kept = result.tree if self._new_tree is not None else None
+        return self._told(result._replace(tree=None)), kept
 
 
 def _new_tree(rules: Rules, settings: SearchConfig) -> Callable[[], Tree]:

@@ -23,6 +23,7 @@ from gozero.search import footprint, move_choice, noise, reuse
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.footprint import Memory
+from gozero.search.move_choice import Temperature
 from gozero.search.search import search
 from gozero.search.tree import Tree
 
@@ -39,9 +40,11 @@ class SelfPlayConfig:
       komi: points for White.
       num_games: games to play in all.
       batch: lanes, games played at once.
-      search: the search of every move; its temperature is not used.
+      search: the search of every move; its temperature and final move are not used. A root rule
+        that says what is played does so at every move, whatever the temperature.
       temperature_moves: moves of a game drawn in proportion to the visits; after them the
         most visited is played.
+      temperature: another schedule than that, by moves into the game.
       reuse_subtree: a search goes on from what the last one found below the move played; give
         `search` room for it, see `SearchConfig.roomy`.
 
@@ -56,6 +59,7 @@ class SelfPlayConfig:
     search: SearchConfig
     temperature_moves: int = 16
     reuse_subtree: bool = False
+    temperature: Temperature | None = None
 
     def __post_init__(self):
         for name, least in (("num_games", 1), ("batch", 1), ("temperature_moves", 0)):
@@ -66,7 +70,16 @@ class SelfPlayConfig:
                 f"batch: {self.batch} trees of {self.search.num_nodes} nodes are more than "
                 f"{trees.MAX_ROWS} rows; lower the batch or the simulations"
             )
+        if self.search.early_stop:
+            raise ValueError(
+                "search: early_stop is for playing, and spoils the policy targets; leave it out"
+            )
         init(self.rules, self.komi)  # refuses a komi that is none
+
+    @property
+    def schedule(self) -> Temperature:
+        """The temperature of each move."""
+        return self.temperature or Temperature(moves=self.temperature_moves)
 
 
 def search_config(
@@ -151,9 +164,12 @@ def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]
         game, evaluate, params, search_key, before, before.position, config.search, lanes.tree
     )
     prior = trees.all_edges(found.tree, trees.ROOT).prior
-    temperature = jnp.where(before.position.ply < config.temperature_moves, 1.0, 0.0)
-    keys = jax.random.split(choice_key, config.batch)
-    action = jax.vmap(move_choice.by_visits)(keys, found.visits, prior, temperature)
+    if hasattr(config.search.root_select, "final_action"):
+        action = found.action
+    else:
+        temperature = config.schedule(before.position.ply)
+        keys = jax.random.split(choice_key, config.batch)
+        action = jax.vmap(move_choice.by_visits)(keys, found.visits, prior, temperature)
 
     after = jax.vmap(lambda state, a: play(config.rules, state, a))(before, action)
     row = Row(

@@ -47,6 +47,9 @@ class SearchConfig:
         says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
         "bound", the lower confidence bound of its value, see `move_choice.by_value`.
+      early_stop: end the search when in no tree the most visited action can be overtaken any
+        more; see `stopping`. For playing: the most visited action stays the same, visits, values
+        and policy targets do not, nor what "value" and "bound" choose.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -67,6 +70,7 @@ class SearchConfig:
     transpositions: Transpositions | bool = False
     temperature: float = 0.0
     final_move: FinalMove = "visits"
+    early_stop: bool = False
 
     def __post_init__(self):
         for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
@@ -98,6 +102,13 @@ class SearchConfig:
         if self.final_move != "visits" and self.temperature > 0:
             raise ValueError(
                 f"final_move: {self.final_move!r} has no temperature; use temperature=0"
+            )
+        if self.early_stop and self.sharing is not None:
+            raise ValueError("early_stop: not with transpositions, whose trees do not keep step")
+        if self.early_stop and self.temperature > 0:
+            raise ValueError(
+                "early_stop: only the most visited action is settled early, and temperature "
+                f"{self.temperature} draws others; use temperature=0"
             )
         if self.num_simulations % self.leaves:
             raise ValueError(

@@ -10,6 +10,9 @@ How the loop keeps the trees in place (law 2 of the design): no loop carries a t
 batched predicate. A descent reads the tree and carries node indices and the path; a step
 then writes each array once, at rows that depend on what was read, so that XLA has no reason
 to keep the old copy.
+
+A search can be taken in pieces, for whoever wants to look in between: `begin`, `advance` as often
+as he likes, `finish`; `search` is all of them. `budget.Runner` runs the pieces from the host.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from gozero.search import growth, leaves, noise, reuse, root, rows, sharing
+from gozero.search import growth, leaves, noise, reuse, root, rows, sharing, stopping
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -39,8 +43,20 @@ class SearchResult(NamedTuple):
     ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action,
     # and a tree to go on from was of the game's own root
     tree: Tree
+    simulations: jax.Array | None = None  # i32[B]: done by this search; see `early_stop`
     evaluations: jax.Array | None = None  # i32[B]: of the simulations, those that the evaluator was
     # asked for, where transpositions share the others (`SearchConfig.transpositions`); else None
+
+
+class Running(NamedTuple):
+    """A search that is not finished."""
+
+    tree: Tree
+    ok: jax.Array  # bool[B]: as in `SearchResult`, so far
+    draws: noise.Draws
+    choice_key: jax.Array  # PRNG key of the action that is drawn in the end
+    evaluation_key: jax.Array  # PRNG key of the evaluator: step i has its i-th
+    steps: jax.Array  # i32[]: done, of `SearchConfig.leaves` simulations of each tree
 
 
 def search(
@@ -77,6 +93,27 @@ def search(
       ValueError: contexts and roots of different batch sizes; a tree of another batch, capacity
         or game.
     """
+    running = begin(game, evaluate, params, key, contexts, roots, config, tree)
+    if config.sharing is not None:
+        running, evaluations = sharing.simulate(
+            game, evaluate, params, contexts, config, running, is_new=tree is None
+        )
+        return finish(running, config)._replace(evaluations=evaluations)
+    running = advance(game, evaluate, params, contexts, running, config)
+    return finish(running, config)
+
+
+def begin(
+    game: Game,
+    evaluate: Evaluate,
+    params: Any,
+    key: jax.Array,
+    contexts: Any,
+    roots: Any,
+    config: SearchConfig,
+    tree: Tree | None = None,
+) -> Running:
+    """The first piece of a `search`, which says what the arguments are: plant the roots."""
     _check_batch(contexts, roots)
     if tree is not None:
         _check_tree(tree, game, roots, config)
@@ -92,31 +129,86 @@ def search(
     judged = growth.judge_roots(
         game, evaluate, params, root_key, noise_key, contexts, roots, config
     )
+    if config.sharing is not None and judged.heuristic is not None:
+        raise ValueError("transpositions: what a heuristic believes of actions is not shared")
     if tree is None:
         guesses = judged.heuristic is not None and judged.heuristic.visits is not None
         blank = reuse.empty(roots, game.num_actions, config, guesses)
-        planted = growth.plant(blank, judged, roots, config, draws), judged.ok
+        planted, ok = growth.plant(blank, judged, roots, config, draws), judged.ok
     else:
         fitted, is_its_own = reuse.fit(tree, roots, config)
-        planted = reuse.replant(fitted, judged, roots, config, draws), judged.ok & is_its_own
+        planted = reuse.replant(fitted, judged, roots, config, draws)
+        ok = judged.ok & is_its_own
+    # (A number of NumPy's is static: a search in one piece has loops of known length.)
+    return Running(planted, ok, draws, choice_key, evaluation_key, np.int32(0))  # pyright: ignore
 
+
+def advance(
+    game: Game,
+    evaluate: Evaluate,
+    params: Any,
+    contexts: Any,
+    running: Running,
+    config: SearchConfig,
+    num_steps: int | jax.Array | None = None,
+    last_step: int | jax.Array | None = None,
+) -> Running:
+    """Some steps more of a search, each of `config.leaves` simulations of every tree.
+
+    However a search is cut into pieces, it finds the same.
+
+    Args:
+      game, evaluate, params, contexts, config: as given to `begin`.
+      running: the search.
+      num_steps: how many, i32[] or a number; None: all that are left.
+      last_step: steps of the whole search, if fewer than the config's; what `config.early_stop`
+        counts on. i32[] or a number.
+
+    Returns:
+      The search, with more `steps`: fewer than asked for at the last one, and where it has
+      stopped early.
+
+    Raises:
+      ValueError: with transpositions, whose trees are at different simulations.
+    """
     if config.sharing is not None:
-        if judged.heuristic is not None:
-            raise ValueError("transpositions: what a heuristic believes of actions is not shared")
-        shared = sharing.simulate(
-            game, evaluate, params, evaluation_key, contexts, config, draws, planted, tree is None
-        )
-        summary = _summary(shared.tree, shared.ok, choice_key, config, draws)
-        return summary._replace(evaluations=shared.evaluations)
+        raise ValueError("transpositions: such a search is not made in pieces; call `search`")
+    last: Any = config.num_simulations // config.leaves
+    if last_step is not None:
+        last = jnp.minimum(last_step, last)
+    end = last if num_steps is None else jnp.minimum(running.steps + num_steps, last)
 
     def simulate(i, carry):
-        step_key = jax.random.fold_in(evaluation_key, i + 1)
-        return grow(game, evaluate, params, step_key, contexts, config, draws, *carry)
+        step_key = jax.random.fold_in(running.evaluation_key, i + 1)
+        return grow(game, evaluate, params, step_key, contexts, config, running.draws, *carry)
 
     grow = growth.grow if config.leaves == 1 else leaves.grow
-    num_steps = config.num_simulations // config.leaves
-    searched, ok = lax.fori_loop(0, num_steps, simulate, planted)
-    return _summary(searched, ok, choice_key, config, draws)
+    grown = running.tree, running.ok
+    if config.early_stop:
+        open_ = lambda tree, i: ~jnp.all(stopping.decided(tree, (last - i) * config.leaves))
+        steps, grown = stopping.while_open(running.steps, end, simulate, grown, open_)
+    else:
+        grown = lax.fori_loop(running.steps, end, simulate, grown)
+        steps = end if num_steps is None and last_step is None else jnp.maximum(running.steps, end)
+    return running._replace(tree=grown[0], ok=grown[1], steps=jnp.asarray(steps, jnp.int32))
+
+
+def finish(running: Running, config: SearchConfig) -> SearchResult:
+    """What a search has found so far; its tree is the result's."""
+    tree, draws = running.tree, running.draws
+    edges = trees.all_edges(tree, ROOT)
+    keys = jax.random.split(running.choice_key, tree.num_trees)
+    simulations = jnp.asarray(running.steps, jnp.int32) * config.leaves
+    return SearchResult(
+        action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, draws.gumbel),
+        visits=edges.visits,
+        q=edges.q,
+        policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
+        value=edges.value,
+        ok=running.ok,
+        tree=tree,
+        simulations=jnp.broadcast_to(simulations, (tree.num_trees,)),
+    )
 
 
 def _check_batch(contexts: Any, roots: Any) -> None:
@@ -141,19 +233,3 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
     for name, (has, wants) in wanted.items():
         if has != wants:
             raise ValueError(f"tree: its {name} is {has}; this search wants {wants}")
-
-
-def _summary(
-    tree: Tree, ok: jax.Array, key: jax.Array, config: SearchConfig, draws: noise.Draws
-) -> SearchResult:
-    edges = trees.all_edges(tree, ROOT)
-    keys = jax.random.split(key, tree.num_trees)
-    return SearchResult(
-        action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, draws.gumbel),
-        visits=edges.visits,
-        q=edges.q,
-        policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
-        value=edges.value,
-        ok=ok,
-        tree=tree,
-    )

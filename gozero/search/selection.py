@@ -178,7 +178,7 @@ class ForcedPlayouts:
     """A root's rule: actions that have been visited are visited `num_forced` times, then `rule`.
 
     Noise then shows what an action is worth, and `targets.pruned_visits` takes the forced visits
-    out of the policy target again. Wu (2019), section 3.2.
+    out of the policy target again, which is the rule's `policy_target`. Wu (2019), section 3.2.
 
     Raises:
       ValueError: a k that is not above 0.
@@ -194,6 +194,12 @@ class ForcedPlayouts:
     def __call__(self, edges: Edges) -> jax.Array:
         forced = edges.visits.astype(jnp.float32) < num_forced(edges, self.k)
         return jnp.where(forced, jnp.inf, self.rule(edges))
+
+    def policy_target(self, edges: Edges) -> jax.Array:
+        """f32[A]: the shares of the visits that were not only forced; see `root.RootRule`."""
+        from gozero.search import targets  # which knows this rule
+
+        return targets.visit_policy(targets.pruned_visits(edges, self), edges.prior)
 
 
 def rank_untried(rule: Callable, prior: jax.Array) -> jax.Array:

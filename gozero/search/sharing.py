@@ -57,24 +57,24 @@ def simulate(
     game,
     evaluate,
     params,
-    key,
     contexts,
     config: SearchConfig,
-    draws: Draws,
-    planted: tuple[Tree, jax.Array],
+    running: Any,
     is_new: bool,
-) -> State:
+) -> tuple[Any, jax.Array]:
     """All simulations of all trees. Trip bound: num_simulations calls of the evaluator.
 
     Args:
-      game, evaluate, params, contexts, config, draws: of the search.
-      key: of the evaluator.
-      planted: the trees, and bool[B]: they are sound so far.
-      is_new: nothing but the roots is in them.
+      game, evaluate, params, contexts, config: of the search.
+      running: the `search.Running` that has begun.
+      is_new: nothing but the roots is in its trees.
+
+    Returns:
+      The search with all its steps done, and i32[B]: the evaluations that they took.
     """
     sharing = config.sharing
     assert sharing is not None
-    tree, ok = planted
+    tree, ok, draws, key = running.tree, running.ok, running.draws, running.evaluation_key
     slots = transpositions.table(tree) if is_new else transpositions.table_of(tree)
     none = jnp.zeros(tree.num_trees, jnp.int32)
     state = State(tree, slots, none, none, ok)
@@ -102,7 +102,9 @@ def simulate(
         return i + 1, *lax.while_loop(goes_on, round_of_all, (jnp.int32(0), state, leaf))[1:]
 
     start = (jnp.int32(0), state, find(state))
-    return lax.while_loop(lambda carry: jnp.any(_waits(carry[2])), call, start)[1]
+    state = lax.while_loop(lambda carry: jnp.any(_waits(carry[2])), call, start)[1]
+    steps = jnp.int32(config.num_simulations)
+    return running._replace(tree=state.tree, ok=state.ok, steps=steps), state.evaluations
 
 
 def _waits(leaf: _Leaf) -> jax.Array:

@@ -124,6 +124,7 @@ def test_what_front_ends_ask_first_needs_no_jax():
         *("protocol_version", "name", "version", "known_command", "list_commands", "boardsize"),
         *("clear_board", "komi", "play", "genmove", "undo", "showboard", "final_score", "quit"),
         *("fixed_handicap", "place_free_handicap", "set_free_handicap"),
+        *("time_settings", "time_left"),
     }
     assert given[4:] == [
         *("= true", "=", "=", "="),
@@ -265,6 +266,10 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
         ({"evaluator": "guess"}, "evaluator: 'guess'"),
         ({"weights": "x.npz"}, "playouts take none"),
         ({"simulations": 0}, "simulations: 0 is not from 1"),
+        ({"seconds": 0.0}, "seconds: 0.0 is not above 0"),
+        ({"seconds": float("nan")}, "seconds: nan"),
+        ({"seconds": 1e9}, "seconds: 1000000000.0"),
+        ({"resign": 0.5}, "resign: 0.5 is not a value from -1"),
         ({"seed": -1}, "--seed -1: expected from 0"),
     ],
 )

@@ -15,7 +15,7 @@ def test_a_search_goes_on_where_the_game_did():
     engine, asked = gtp_engine.Engine(gtp_config.GtpConfig(size=5)), []
 
     class Clerk:
-        def search(self, state, colour, number, played):
+        def search(self, state, colour, number, played, seconds):
             asked.append(played)
             action = next(p for p in range(26) if p not in [a for _, a in engine.game.moves])
             return gtp_search.Found(action, 0.0, True)

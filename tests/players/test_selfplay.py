@@ -14,7 +14,12 @@ from gozero.go import bitboard as bb
 from gozero.go.rules import Rules
 from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
+from gozero.search import reuse
 from gozero.search.config import SearchConfig
+from gozero.search.gumbel import GumbelRoot
+from gozero.search.move_choice import Temperature
+from gozero.search.search import SearchResult
+from gozero.search.selection import ForcedPlayouts
 from tests.reference.go import ReferenceGame
 from tests.search.judges import hash_evaluate, observe_position
 
@@ -155,6 +160,46 @@ def test_trees_are_reused_and_memory_stays_flat():
     assert memory.total == 3 * memory.tree
 
 
+def a_search_that_finds(best_by_visits, action):
+    """A `search` of nothing: all is legal, one action is visited most, another to be played."""
+
+    def search(game, evaluate, params, key, contexts, roots, config, tree):
+        ones = jnp.ones((CONFIG.batch, 17), jnp.int32)
+        blank = reuse.empty(roots, 17, config)
+        return SearchResult(
+            action=ones[:, 0] * action,
+            visits=ones.at[:, best_by_visits].set(50),
+            q=ones * 0.0,
+            policy_target=ones / 17,
+            value=ones[:, 0] * 0.0,
+            ok=ones[:, 0] > 0,
+            tree=blank.replace(prior=jnp.zeros_like(blank.prior)),
+        )
+
+    return search
+
+
+@pytest.mark.parametrize(
+    ("root_rule", "played"), [(GumbelRoot(), 5), (ForcedPlayouts(), 3), (None, 3)]
+)
+def test_a_root_rule_that_says_what_is_played_is_obeyed(monkeypatch, root_rule, played):
+    monkeypatch.setattr(selfplay, "search", a_search_that_finds(3, action=5))
+    search = SearchConfig(2, root_select=root_rule)
+    config = dataclasses.replace(
+        CONFIG, rules=dataclasses.replace(RULES, ko="simple"), search=search, temperature_moves=0
+    )
+    lanes, rows = selfplay.make_play_moves(config, EVALUATOR, 1)(None, selfplay.start(config, 1))
+    assert rows.action.tolist() == [[played] * 3]
+    assert not (lanes.states.position.to_play != 1).any()
+
+
+def test_the_temperatures_schedule():
+    config = dataclasses.replace(CONFIG, temperature_moves=6)
+    assert config.schedule == Temperature(1.0, 0.0, 6)
+    halves = Temperature(1.0, 0.1, halflife=4)
+    assert dataclasses.replace(CONFIG, temperature=halves).schedule == halves
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("num_games", 0), ("batch", 0), ("temperature_moves", -1), ("komi", 0.3), ("batch", 2**30)],
@@ -163,6 +208,12 @@ def test_bad_settings(field, value):
     arguments = {"rules": RULES, "komi": 0.5, "num_games": 1, "batch": 1, "search": SearchConfig()}
     with pytest.raises(ValueError, match=field):
         selfplay.SelfPlayConfig(**{**arguments, field: value})
+
+
+def test_rows_want_whole_searches():
+    search = SearchConfig(early_stop=True)
+    with pytest.raises(ValueError, match="search: early_stop"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
 
 
 def test_lanes_number_games_in_order():

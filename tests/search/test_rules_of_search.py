@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import backup, choices, move_choice, noise, rows, selection, targets
+from gozero.search import backup, choices, move_choice, noise, root, rows, selection, targets
 from gozero.search import tree as trees
+from gozero.search.config import SearchConfig
 from tests.reference import mcts
 
 INF = float("inf")
@@ -78,6 +79,9 @@ def test_forced_playouts_by_hand():
     #   action 2: -.9 + .32136 / (1 + n), none: 6 - 2 forced = 4
     #   action 3: .29 + .67843 / (1 + n), n > 4.4: all 4.
     assert targets.pruned_visits(edges, rule).tolist() == [30, 8, 4, 4, 0]
+    # They are what is learnt: of 46 visits.
+    learnt = root.policy_target(SearchConfig(root_select=rule), edges)
+    np.testing.assert_allclose(learnt, np.array([30, 8, 4, 4, 0]) / 46, rtol=1e-6)
     # One visit that is left goes as well; the best action's own visits stay.
     few = edges._replace(visits=jnp.array([30, 10, 2, 1, 0]), total=jnp.int32(43))
     assert targets.pruned_visits(few, rule)[2] == 0

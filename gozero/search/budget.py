@@ -1,0 +1,136 @@
+"""A search that the host ends: by its visits, or by the clock.
+
+The host runs a search in chunks and looks at the clock between them. The trees stay where they
+are, for each call is given those of the call before; what a search may grow to is the config's
+`num_simulations` and capacity, so bound the seconds and let these be large.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gozero.search import search as pieces
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluate, Game
+from gozero.search.search import SearchResult
+from gozero.search.tree import Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What one search may use; whatever is used up first ends it.
+
+    Attributes:
+      visits: simulations of each tree, by whole steps of `SearchConfig.leaves`, one at least;
+        None, or more than the config's: as many as the config's.
+      seconds: of the wall clock; None: no limit. 0 is one chunk.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    visits: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self):
+        if self.visits is not None and (not isinstance(self.visits, int) or self.visits < 1):
+            raise ValueError(f"visits: {self.visits!r} is not a whole number of at least 1")
+        if self.seconds is not None and not 0 <= self.seconds < math.inf:
+            raise ValueError(f"seconds: {self.seconds!r} is not a number of at least 0")
+
+
+class Runner:
+    """Searches of one kind within budgets, each in chunks; compiled once for arrays of a shape.
+
+    A search that is given its visits finds what `search` finds, whatever the chunks. The clock
+    starts when everything is compiled: a first search is rehearsed before, on empty trees. It does
+    not begin a chunk that would last too long if it took as long as the one before; so it is late
+    by a part of a chunk at most, unless the machine falters. One chunk is always done.
+
+    Args:
+      game, evaluate, config: as `search` has them; `config.early_stop` ends a search too.
+      chunk: steps between two looks at the clock.
+      clock: seconds, from any moment on.
+
+    Raises:
+      ValueError: a chunk of no steps.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        evaluate: Evaluate,
+        config: SearchConfig,
+        chunk: int = 16,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        if not isinstance(chunk, int) or chunk < 1:
+            raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
+        self.config, self.chunk, self.clock = config, chunk, clock
+        self._rehearsed: set = set()
+
+        def begin(params, key, contexts, roots, tree):
+            return pieces.begin(game, evaluate, params, key, contexts, roots, config, tree)
+
+        def advance(running, params, contexts, num_steps, last_step):
+            return pieces.advance(
+                game, evaluate, params, contexts, running, config, num_steps, last_step
+            )
+
+        def finish(tree, others):  # apart: what is not in the result cannot be handed on
+            return pieces.finish(others._replace(tree=tree), config)
+
+        self._begin = jax.jit(begin, donate_argnames="tree")
+        self._advance = jax.jit(advance, donate_argnums=0)
+        self._finish = jax.jit(finish, donate_argnums=0)
+
+    def search(
+        self,
+        params: Any,
+        key: jax.Array,
+        contexts: Any,
+        roots: Any,
+        budget: Budget = Budget(),
+        tree: Tree | None = None,
+    ) -> SearchResult:
+        """One search; its arguments are `search`'s. Trees to go on from are used up.
+
+        Returns:
+          The result; `simulations` says how many were done.
+        """
+        run = functools.partial(self._run, params, key, contexts, roots)
+        signature = _signature((params, contexts, roots, tree))
+        if signature not in self._rehearsed:
+            run(None if tree is None else jax.tree.map(jnp.zeros_like, tree), 0, 0.0)
+            self._rehearsed.add(signature)
+        most = self.config.num_simulations
+        visits = most if budget.visits is None else min(budget.visits, most)
+        return run(tree, max(visits // self.config.leaves, 1), budget.seconds)
+
+    def _run(self, params, key, contexts, roots, tree, last: int, seconds) -> SearchResult:
+        start = self.clock()
+        running = self._begin(params, key, contexts, roots, tree)
+        chunk, steps, is_open = last if seconds is None else self.chunk, 0, True
+        while is_open:
+            before = self.clock()
+            running = self._advance(running, params, contexts, jnp.int32(chunk), jnp.int32(last))
+            done = int(running.steps)  # waits for it
+            is_open = done == steps + chunk and done < last
+            steps = done
+            if seconds is not None:
+                now = self.clock()
+                is_open = is_open and (now - start) + (now - before) <= seconds
+        return self._finish(running.tree, running._replace(tree=None))
+
+
+def _signature(arguments: Any) -> Any:
+    leaves, structure = jax.tree.flatten(arguments)
+    return structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)

@@ -1,0 +1,21 @@
+"""One tree's leaves judged by four devices: in a process of its own, which has four."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+
+def test_four_devices_find_what_one_does():
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.search.spread_check"],
+        cwd=pathlib.Path(__file__).parents[2],
+        env={**os.environ, "XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "all is as on one device\n"

@@ -1,0 +1,206 @@
+"""A search in pieces, one that stops early, and one within a budget of the host."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.search import budget, reuse, stopping
+from gozero.search import search as pieces
+from gozero.search.config import SearchConfig
+from gozero.search.selection import Puct
+from tests.hlo import moves_in_loops
+from tests.search import random_tree
+from tests.search.judges import hash_evaluate
+
+BATCH = 4
+EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.0, 0.3)
+CONFIG = SearchConfig(num_simulations=48, leaves=2, select=Puct(1.0), dirichlet_fraction=0.2)
+EARLY = dataclasses.replace(CONFIG, early_stop=True)
+SMALL = dataclasses.replace(EARLY, capacity=59)  # R is no other size of the search: see law 2
+CODES = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
+
+
+def arguments(codes):
+    return jnp.zeros(codes.shape), random_tree.Position(codes)
+
+
+@functools.cache
+def searcher(config, batch=BATCH):
+    """(codes u32[B], key) -> SearchResult, compiled."""
+
+    def run(codes, key):
+        return pieces.search(random_tree.GAME, EVALUATE, None, key, *arguments(codes), config)
+
+    return jax.jit(run).lower(jnp.zeros(batch, jnp.uint32), jax.random.key(0)).compile()
+
+
+@functools.cache
+def compiled_runner(config):
+    return budget.Runner(random_tree.GAME, EVALUATE, config)
+
+
+def runner(config, chunk=5, clock=time.monotonic):
+    """One a config, with what it looks at between chunks."""
+    run = compiled_runner(config)
+    run.chunk, run.clock = chunk, clock
+    return run
+
+
+def assert_same(one, other, but=()):
+    for name in set(one._fields) - {"tree", *but}:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    if "tree" not in but:
+        jax.tree.map(np.testing.assert_array_equal, one.tree, other.tree)
+
+
+@pytest.mark.parametrize("chunk", [5, 24])
+def test_pieces_find_what_the_whole_does(chunk):
+    run, key = runner(CONFIG, chunk), jax.random.key(3)
+    whole = searcher(CONFIG)(CODES, key)
+    within = budget.Budget(seconds=1e6)
+    assert_same(run.search(None, key, *arguments(CODES), within), whole)
+    assert whole.simulations.tolist() == [48] * BATCH
+
+
+def test_a_budget_of_visits():
+    run, key = runner(CONFIG), jax.random.key(3)
+    search = lambda **limits: run.search(None, key, *arguments(CODES), budget.Budget(**limits))
+    few, in_chunks = search(visits=21), search(visits=21, seconds=1e6)
+    assert_same(few, in_chunks)
+    open_ = ~np.asarray(few.tree.over).reshape(BATCH, -1)[:, 0]
+    assert few.visits.sum(axis=1).tolist() == (20 * open_).tolist()
+    assert few.simulations.tolist() == [20] * BATCH
+    assert search(visits=1).simulations.tolist() == [2] * BATCH
+    assert_same(search(visits=10**6), searcher(CONFIG)(CODES, key))
+
+
+def test_an_early_stop_spares_simulations_and_plays_the_same():
+    """One tree that stops early, beside its like among four that do not."""
+    spared = 0
+    for seed in range(60):
+        codes, key = mixed(seed), jax.random.key(seed)
+        whole, early = searcher(CONFIG)(codes, key), searcher(EARLY, 1)(codes[:1], key)
+        assert int(early.action[0]) == int(whole.action[0])
+        if bool(early.tree.over[0]):
+            assert int(early.simulations[0]) == 0
+            continue
+        done = int(early.simulations[0])
+        assert int(early.visits.sum()) == done
+        spared += 48 - done
+        if done < 48:
+            assert lead(early.visits)[0] > 48 - done
+            # Not so a step before.
+            limit = budget.Budget(visits=done - 2)
+            before = runner(CONFIG).search(None, key, *arguments(codes), limit)
+            assert lead(before.visits)[0] <= 50 - done
+    assert spared > 300
+
+
+def test_several_trees_stop_when_all_of_them_are_decided():
+    spared, run = 0, runner(SMALL)
+    for seed in range(60):
+        codes, key = mixed(seed), jax.random.key(seed)
+        whole = searcher(CONFIG)(codes, key)
+        early = run.search(None, key, *arguments(codes), budget.Budget(seconds=1e6))
+        np.testing.assert_array_equal(early.action, whole.action)
+        done = int(early.simulations[0])
+        assert early.simulations.tolist() == [done] * BATCH
+        spared += 48 - done
+        over = np.asarray(early.tree.over).reshape(BATCH, -1)[:, 0]
+        assert done == 48 or ((lead(early.visits) > 48 - done) | over).all()
+    assert spared > 100
+
+
+def mixed(seed):
+    rng = np.random.default_rng(seed)
+    return jnp.array(rng.integers(2**32, size=BATCH, dtype=np.uint32))
+
+
+def lead(visits):
+    second, first = np.sort(np.asarray(visits), axis=1)[:, -2:].T
+    return first - second
+
+
+@pytest.mark.slow  # to compile
+def test_a_tree_that_is_gone_on_from_may_be_decided_before_it_is_searched():
+    """The root's best action grows further ahead with every search, of one position here."""
+    codes = [mixed(seed)[:1] for seed in range(60)]
+    ahead = [lead(searcher(EARLY, 1)(code, jax.random.key(0)).visits)[0] for code in codes]
+    roots = arguments(jnp.tile(codes[int(np.argmax(ahead))], BATCH))
+    run, key, done = runner(SMALL), jax.random.key(1), []
+    tree = jax.jit(lambda: reuse.empty(roots[1], random_tree.NUM_ACTIONS, SMALL))()
+    for _ in range(8):
+        found = run.search(None, key, *roots, tree=tree)
+        tree = found.tree
+        done.append(int(found.simulations[0]))
+        assert bool(found.ok.all())
+    assert done[0] > done[1] > done[2] > 0  # each stops as soon as it may
+    assert done[-1] == 0
+
+
+def test_decided_by_hand():
+    tree = searcher(CONFIG)(CODES, jax.random.key(3)).tree
+    ahead = lead(searcher(CONFIG)(CODES, jax.random.key(3)).visits)
+    over = np.asarray(tree.over).reshape(BATCH, -1)[:, 0]
+    decided = jax.jit(stopping.decided)
+    for left in (0, 5, int(ahead.max()) - 1, int(ahead.max())):
+        np.testing.assert_array_equal(decided(tree, left), (ahead > left) | over)
+
+
+class Clock:
+    """A clock that a search of `ticks` a look moves on."""
+
+    def __init__(self, tick):
+        self.now, self.tick, self.looks = 0.0, tick, 0
+
+    def __call__(self):
+        self.looks += 1
+        self.now += self.tick
+        return self.now
+
+
+def test_seconds_are_kept_and_one_chunk_is_done():
+    clock = Clock(0.0)
+    run, key = runner(CONFIG, 5, clock), jax.random.key(2)
+    search = lambda seconds: run.search(None, key, *arguments(CODES), budget.Budget(None, seconds))
+    simulations = lambda seconds: int(search(seconds).simulations[0])
+    assert simulations(0.0) == 48  # a clock that stands still
+    clock.tick = 1.0
+    # A chunk is ten simulations, 1 s, and it takes 1 s to begin one: after k there are 2k s.
+    for seconds, expected in [(0.0, 10), (2.9, 10), (3.0, 20), (4.9, 20), (5.0, 30), (99.0, 48)]:
+        start = clock.now
+        assert simulations(seconds) == expected
+        assert clock.now - start <= seconds + 3.0
+    assert run._advance._cache_size() == run._begin._cache_size() == 1
+
+
+def test_law_2_holds_for_pieces():
+    run, key, roots = runner(SMALL), jax.random.key(0), arguments(CODES)
+    running = jax.eval_shape(run._begin, None, key, *roots, None)
+    count = jnp.int32(0)
+    text = run._advance.lower(running, None, roots[0], count, count).compile().as_text()
+    assert moves_in_loops(text, BATCH * SMALL.num_nodes) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SearchConfig(early_stop=True, temperature=0.5), "early_stop: .*temperature 0.5"),
+        (lambda: budget.Budget(visits=0), "visits: 0"),
+        (lambda: budget.Budget(visits=1.5), "visits: 1.5"),  # type: ignore
+        (lambda: budget.Budget(seconds=-1.0), "seconds: -1.0"),
+        (lambda: budget.Budget(seconds=float("nan")), "seconds: nan"),
+        (lambda: budget.Budget(seconds=float("inf")), "seconds: inf"),
+        (lambda: budget.Runner(random_tree.GAME, EVALUATE, CONFIG, 0), "chunk: 0"),
+    ],
+)
+def test_bad_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
