@@ -11,6 +11,7 @@ import jax
 from gozero.search import selection
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
+from gozero.search.operators import Operator
 from gozero.search.root import RootRule
 
 FinalMove = Literal["visits", "value", "bound"]
@@ -43,6 +44,10 @@ class SearchConfig:
         says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
         "bound", the lower confidence bound of its value, see `move_choice.by_value`.
+      backup: what a node is worth by its children, the Q that its parent sees: one of `operators`,
+        ``selection.Edges -> f32[]``; None for the mean. Not with several leaves or `amaf`.
+      prove: results are proven, and a proven node is visited no further, see `proofs`; what is
+        proven to win is played, and what is proven to lose is not. Not with a `root.RootRule`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -62,6 +67,8 @@ class SearchConfig:
     dirichlet_alpha: float | None = None
     temperature: float = 0.0
     final_move: FinalMove = "visits"
+    backup: Operator | None = None
+    prove: bool = False
 
     def __post_init__(self):
         for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
@@ -107,6 +114,14 @@ class SearchConfig:
             raise ValueError(f"dirichlet_fraction: {self.dirichlet_fraction} is not from 0 to 1")
         if self.dirichlet_alpha is not None and not self.dirichlet_alpha > 0:
             raise ValueError(f"dirichlet_alpha: {self.dirichlet_alpha} is not above 0")
+        if not (self.backup is None or callable(self.backup)):
+            raise ValueError(f"backup: {self.backup!r} is not a function of Edges")
+        if self.backup is not None and self.leaves > 1:
+            raise ValueError(f"backup: {self.backup} shows no virtual losses; use leaves=1")
+        if self.backup is not None and self.amaf is not None:
+            raise ValueError(f"backup: {self.backup} is not mixed with amaf; use amaf=None")
+        if self.prove and hasattr(self.root_select, "score_root"):
+            raise ValueError(f"prove: {self.root_select} would visit what is proven to lose")
         if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")
 

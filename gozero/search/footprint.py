@@ -40,7 +40,8 @@ def memory(
     """
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     amaf = config.amaf is not None
-    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, amaf, guesses)
+    worth = config.backup is not None, config.prove
+    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, amaf, guesses, *worth)
     copy = tree if reuse else 0
     total = tree + 2 * copy
     return Memory(tree, copy, copy, -(-total // num_trees), total)

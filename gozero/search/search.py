@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, leaves, noise, reuse, root, rows
+from gozero.search import growth, leaves, noise, proofs, reuse, root, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -35,10 +35,12 @@ class SearchResult(NamedTuple):
     visits: jax.Array  # i32[B, A]
     q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
     policy_target: jax.Array  # f32[B, A]
-    value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations
+    value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations; by an operator
+    # (`SearchConfig.backup`) or exact by proof, if these are used
     ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action,
     # and a tree to go on from was of the game's own root
     tree: Tree
+    proven: jax.Array | None = None  # i8[B]: the root's result, see `proofs`, if it was asked for
 
 
 def search(
@@ -92,6 +94,8 @@ def search(
     )
     if tree is None:
         guesses = judged.heuristic is not None and judged.heuristic.visits is not None
+        if guesses and config.backup is not None:
+            raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
         blank = reuse.empty(roots, game.num_actions, config, guesses)
         planted = growth.plant(blank, judged, roots, config, draws), judged.ok
     else:
@@ -124,6 +128,8 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "num_actions": (tree.num_actions, game.num_actions),
         "batch": (tree.num_trees, num_trees),
         "all-moves-as-first": (tree.amaf is not None, config.amaf is not None),
+        "backup": (tree.backed is not None, config.backup is not None),
+        "prove": (tree.proven is not None, config.prove),
         "positions": (tree.codec, rows.codec_of(roots)),
     }
     for name, (has, wants) in wanted.items():
@@ -136,12 +142,17 @@ def _summary(
 ) -> SearchResult:
     edges = trees.all_edges(tree, ROOT)
     keys = jax.random.split(key, tree.num_trees)
+    proven, value = None, edges.value
+    if tree.proven is not None:
+        proven = rows.read(tree.proven, tree.row(ROOT))
+        value = jnp.where(proven == proofs.UNKNOWN, value, proofs.value(proven))
     return SearchResult(
         action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, draws.gumbel),
         visits=edges.visits,
         q=edges.q,
         policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
-        value=edges.value,
+        value=value,
         ok=ok,
         tree=tree,
+        proven=proven,
     )

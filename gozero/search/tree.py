@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search import rows
+from gozero.search import proofs, rows
 from gozero.search.selection import Edges, Rule
 
 NO_NODE = -1
@@ -63,6 +63,8 @@ class Tree(flax.struct.PyTreeNode):
     size: jax.Array  # i32[B]: nodes in use
     amaf: Counts | None  # N~ and W~: simulations that played the action here or later
     guess: Counts | None  # C and C Q: what a heuristic's value counts for
+    backed: jax.Array | None  # i32[R]: the worth by `SearchConfig.backup`, fixed point
+    proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
     capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
@@ -89,7 +91,13 @@ class Tree(flax.struct.PyTreeNode):
 
 
 def allocate(
-    roots: Any, num_actions: int, capacity: int, amaf: bool = False, guesses: bool = False
+    roots: Any,
+    num_actions: int,
+    capacity: int,
+    amaf: bool = False,
+    guesses: bool = False,
+    backed: bool = False,
+    proven: bool = False,
 ) -> Tree:
     """Empty trees for roots with a leading axis [B]; the roots are not written yet.
 
@@ -99,6 +107,8 @@ def allocate(
       capacity: N, nodes of each tree.
       amaf: with room for all-moves-as-first statistics.
       guesses: with room for what a heuristic says of the actions.
+      backed: with room for values that are no means.
+      proven: with room for results that are proven.
 
     Raises:
       ValueError: more rows than an i32 can number.
@@ -130,6 +140,8 @@ def allocate(
         size=jnp.zeros(num_trees, jnp.int32),
         amaf=Counts(zeros(), zeros()) if amaf else None,
         guess=Counts(zeros(), zeros()) if guesses else None,
+        backed=jnp.zeros(num_rows, jnp.int32) if backed else None,
+        proven=jnp.zeros(num_rows, jnp.int8) if proven else None,
         capacity=capacity,
         codec=codec,
     )
@@ -139,11 +151,9 @@ def _index_dtype(count: int) -> Any:
     return jnp.int16 if count < 2**15 else jnp.int32
 
 
-def memory_bytes(
-    roots: Any, num_actions: int, capacity: int, amaf: bool = False, guesses: bool = False
-) -> int:
+def memory_bytes(roots: Any, num_actions: int, capacity: int, *more: bool) -> int:
     """Bytes that `allocate` will take, known before it does. Roots may be shapes."""
-    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, amaf, guesses), roots)
+    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, *more), roots)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
 
 
@@ -177,18 +187,31 @@ def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entri
         None if tree.action is None else rows.read(tree.action, child_row).astype(jnp.int32)
     )
     visits = rows.read(tree.visits, child_row)
-    sums = -rows.read(tree.value_sum, child_row)  # the mover of a child is the opponent
+    # The mover of a child is the opponent.
+    if tree.backed is None:
+        sums = -rows.read(tree.value_sum, child_row)
+        value = mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
+    else:
+        sums, value = -rows.read(tree.backed, child_row), to_float(rows.read(tree.backed, row))
     if tree.guess is not None:
         visits += rows.read_entries(tree.guess.visits, row, action)
         sums += rows.read_entries(tree.guess.sums, row, action)
     visits = jnp.where(is_child, visits, 0)
+    sums = jnp.where(is_child, sums, 0)
+    q = mean(sums, visits) if tree.backed is None else to_float(sums)
+    proven = None
+    if tree.proven is not None:
+        proven = proofs.opponent(rows.read(tree.proven, child_row))
+        proven = jnp.where(is_child, proven, proofs.UNKNOWN).astype(jnp.int8)
+        q = jnp.where(proven == proofs.UNKNOWN, q, proofs.value(proven))
     edges = Edges(
         prior=jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf),
         visits=visits,
-        q=mean(jnp.where(is_child, sums, 0), visits),
-        value=mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row)),
+        q=q,
+        value=value,
         total=jnp.sum(visits, axis=1),
         raw_value=None if tree.value is None else to_float(rows.read(tree.value, row)),
+        proven=proven,
     )
     if tree.amaf is not None:
         count = rows.read_entries(tree.amaf.visits, row, action)
@@ -217,12 +240,14 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
         visits=with_rest(found.edges.visits, none),
         q=with_rest(found.edges.q, none.astype(jnp.float32)),
     )
+    if edges.proven is not None:
+        edges = edges._replace(proven=with_rest(edges.proven, none.astype(jnp.int8)))
     return Entries(edges, with_rest(found.nodes, none + NO_NODE), found.actions)
 
 
 _READ_OF_CHILDREN = (
     *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf", "guess"),
+    *("amaf", "guess", "backed", "proven"),
 )
 
 
@@ -235,6 +260,8 @@ def with_only(tree: Tree, *names: str) -> Tree:
 def for_entries(tree: Tree, select: Rule) -> Tree:
     """The trees with nothing but what `entries` reads for a rule."""
     read = set(_READ_OF_CHILDREN) - {"action"}
+    if tree.backed is not None:
+        read -= {"value_sum"}
     raw = ["value"] if getattr(select, "needs_raw_value", False) else []
     return with_only(tree, "untried_prior", *read, *raw)
 
@@ -266,6 +293,8 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
         q=put(mean(sums, visits), found.edges.q),
         total=jnp.sum(visits, axis=1),
     )
+    if edges.proven is not None:
+        edges = edges._replace(proven=put(none.astype(jnp.int8), edges.proven))
     if tree.amaf is not None:
         count, total = (rows.read(x, row) for x in tree.amaf)
         edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))
