@@ -87,7 +87,7 @@ def back_up(
     if tree.proven is None:
         end_proven = jnp.zeros(num_trees, jnp.int8)
     lanes = jnp.arange(num_trees, dtype=jnp.int32)
-    widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
+    widths = [w for w in (_FEW, _SOME) if 2 * w <= tree.num_actions] + [tree.num_actions]
 
     def one_up(i, carry):
         found, below, is_new = carry
@@ -154,7 +154,7 @@ def _by_children(
         mean = trees.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
         edges = found.edges._replace(q=q, value=mean)
         worth = worth._replace(backed=trees.to_fixed(jax.vmap(config.backup)(edges)))
-    if tree.proven is not None:
+    if found.edges.proven is not None:
         results = jnp.where(is_it, proofs.opponent(below.proven)[:, None], found.edges.proven)
         results = jnp.where(is_child, results, -1)
         has_untried = jnp.any(rows.read(tree.prior, row) >= 0, axis=1)

@@ -7,13 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import proofs
+from gozero.search import backup, proofs, root, worth
+from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.gumbel import GumbelRoot
 from gozero.search.operators import MixBackup, max_backup
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search
-from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
+from gozero.search.selection import Edges, ForcedPlayouts, Puct, Ucb1
+from tests.hlo import moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_trees
@@ -22,13 +25,13 @@ from tests.search.judges import hash_evaluate
 LOSS, DRAW, WIN = proofs.LOSS, proofs.DRAW, proofs.WIN
 NUM_TREES, MAX_DEPTH = 5, 20
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
-ENDS = (1.0, 0.0, 0.0, -1.0, 0.5, 0.0, 1.0, -0.25)
+ENDS = (1.0, 0.0, 0.0, -1.0, 0.5, 1.0, 1.0, 0.0)
 """What the game may end in, of which most prove something."""
 
 
 def ends(code):
-    """(over, which of `ENDS`): two positions in nine are the end."""
-    return (code >> 5) % 9 < 2, (code >> 9) % 8
+    """(over, which of `ENDS`): two positions in eleven are the end."""
+    return (code >> 5) % 11 < 2, (code >> 9) % 8
 
 
 def result(context, position):
@@ -38,9 +41,9 @@ def result(context, position):
 
 
 def legal(context, position, trail):
-    """Of most positions no more than three actions: else few are lost."""
+    """Of most positions no more than two actions: else few are lost."""
     is_wide = position.code % 8 == 0
-    return random_tree.legal(context, position, trail) & (is_wide | (jnp.arange(12) < 3))
+    return random_tree.legal(context, position, trail) & (is_wide | (jnp.arange(12) < 2))
 
 
 GAME = random_tree.GAME._replace(result=result, legal=legal)
@@ -73,6 +76,10 @@ MIX = MixBackup(8.0)
 CASES = {
     # rule, its plain one, simulations, settings
     "max": (PUCT, PLAIN_PUCT, 80, {"backup": max_backup}),
+    "prove, mix": (PUCT, PLAIN_PUCT, 120, {"prove": True, "backup": MIX}),
+    "prove, five leaves": (PUCT, PLAIN_PUCT, 120, {"prove": True, "leaves": 5}),
+}
+MORE = {
     "mix": (PUCT, PLAIN_PUCT, 80, {"backup": MIX}),
     "mix, first play as the parent": (
         Puct(1.5, first_play="parent"),
@@ -82,17 +89,40 @@ CASES = {
     ),
     "prove": (PUCT, PLAIN_PUCT, 120, {"prove": True}),
     "prove, ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), 120, {"prove": True}),
-    "prove, mix": (PUCT, PLAIN_PUCT, 120, {"prove": True, "backup": MIX}),
-    "prove, five leaves": (PUCT, PLAIN_PUCT, 120, {"prove": True, "leaves": 5}),
+    "prove, mix, by widths": (PUCT, PLAIN_PUCT, 120, {"prove": True, "backup": MIX}),
     "prove, no room": (PUCT, PLAIN_PUCT, 120, {"prove": True, "capacity": 40, "expand_after": 2}),
     "prove, forced playouts": (PUCT, PLAIN_PUCT, 80, {"prove": True}),
     "prove, rave": (Rave(MinimumMse(0.25)), None, 80, {"prove": True, "amaf": Amaf()}),
 }
 
 
+def compiled_search(config, num_trees):
+    """(codes, key) -> SearchResult."""
+
+    def run(codes, key):
+        roots = random_tree.Position(codes)
+        return search(GAME, EVALUATE, None, key, jnp.zeros(num_trees), roots, config)
+
+    codes = jnp.zeros(num_trees, jnp.uint32)
+    return jax.jit(run).lower(codes, jax.random.key(0)).compile()
+
+
+@pytest.mark.parametrize("name", MORE)
+@pytest.mark.slow
+def test_equal_to_the_plain_search_with_other_settings(name, monkeypatch):
+    if name.endswith("by widths"):
+        monkeypatch.setattr(worth, "_FEW", 2)
+        monkeypatch.setattr(worth, "_SOME", 4)
+    check_equal_to_the_plain_search(name, *MORE[name])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_equal_to_the_plain_search_at_every_node(name):
-    rule, plain_rule, simulations, settings = CASES[name]
+    check_equal_to_the_plain_search(name, *CASES[name])
+
+
+def check_equal_to_the_plain_search(name, rule, plain_rule, simulations, settings):
+    """At every node; and law 2."""
     codes = np.random.RandomState(1).randint(1, 2**31, 400).astype(np.uint32)
     codes = codes[~ends(codes)[0]][:NUM_TREES]
     plain_settings, root_rule = dict(settings), None
@@ -108,11 +138,8 @@ def test_equal_to_the_plain_search_at_every_node(name):
         settings = {**settings, "root_select": ForcedPlayouts(rule, 3.0)}
     config = SearchConfig(simulations, max_depth=MAX_DEPTH, select=rule, **settings)
 
-    @jax.jit
-    def run(codes, key):
-        roots = random_tree.Position(codes)
-        return search(GAME, EVALUATE, None, key, jnp.zeros(len(codes)), roots, config)
-
+    run = compiled_search(config, NUM_TREES)
+    assert moves_in_loops(run.as_text(), NUM_TREES * config.num_nodes) == []
     key = jax.random.key(len(name))
     found = run(codes, key)
     salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (NUM_TREES,), jnp.uint32))
@@ -139,3 +166,148 @@ def test_equal_to_the_plain_search_at_every_node(name):
         assert every >= {(r, c) for r in (0, LOSS, DRAW, WIN) for c in (False, True)}
     assert (found.proven is None) == (not config.prove)
     assert bool(found.ok.all())
+
+
+def test_law_2_for_one_tree():
+    """As without these options: nothing that has an action axis, and vectors [N]."""
+    config = SearchConfig(48, max_depth=10, select=PUCT, prove=True, backup=MIX)
+    moves = moves_in_loops(compiled_search(config, 1).as_text(), config.num_nodes)
+    assert [move for move in moves if f"[{config.num_nodes}]" not in move] == []
+    assert len(moves) <= 2, moves
+
+
+# --- by hand ----------------------------------------------------------------------------
+
+
+def small_tree(**arrays):
+    """A root and two children by actions 0 and 1 of three: (tree, path to the first of them).
+
+    Q is 1/2 of 3 visits, and 3/4 of one; the root's own evaluation is 0. Action 2 is illegal.
+    """
+    tree = trees.allocate(jnp.zeros((1, 1)), num_actions=3, capacity=3, **arrays)
+    one = trees.VALUE_ONE
+    tree = tree.replace(
+        children=tree.children.at[0, :2].set(jnp.array([1, 2], jnp.int16)),
+        num_children=tree.num_children.at[0].set(2),
+        action=jnp.array([0, 0, 1], jnp.int16),
+        edge_prior=jnp.array([-jnp.inf, 0.5, 0.5]),
+        visits=jnp.array([5, 3, 1]),
+        value_sum=jnp.array([9 * one // 4, -3 * one // 2, -3 * one // 4]),
+    )
+    return tree, backup.Path(jnp.array([[0], [1]]), jnp.array([1]))
+
+
+def test_operators_by_hand():
+    """The mean is (0 + 3/2 + 3/4) / 5 = 9/20, the most visited child has 1/2, the best one 3/4."""
+    known = {
+        max_backup: 0.75,
+        MixBackup(0.0): 0.5,  # robust max
+        MixBackup(3.0): (3 * 0.45 + 3 * 0.5) / 6,
+        MixBackup(9.0): (9 * 0.45 + 3 * 0.5) / 12,
+    }
+    tree, path = small_tree(backed=True)
+    # The second child's is kept in the tree; the first one's comes up with the path.
+    tree = tree.replace(backed=tree.backed.at[2].set(-3 * trees.VALUE_ONE // 4))
+    unknown = jnp.zeros(1, jnp.int8)
+    for operator, value in known.items():
+        found = worth.back_up(tree, path, unknown, SearchConfig(backup=operator))
+        expected = np.round(np.array([value, -0.5, -0.75]) * trees.VALUE_ONE)
+        np.testing.assert_array_equal(found.backed, expected)
+        edges = trees.all_edges(found, 0)
+        np.testing.assert_array_equal(edges.q, [[0.5, 0.75, 0.0]])
+        assert float(edges.value[0]) == pytest.approx(value, abs=1e-4)
+        np.testing.assert_array_equal(found.value_sum, tree.value_sum)
+    # More simulations, the same values: from the mean towards the most visited child's.
+    mixed = [
+        float(MixBackup(8.0)(Edges(None, jnp.array([n, 1]), jnp.array([0.5, 1]), 0.1, None)))
+        for n in (8, 24, 8000)
+    ]
+    np.testing.assert_allclose(mixed, [0.3, 0.4, 0.5], atol=1e-3)
+    with pytest.raises(ValueError, match="mean_weight"):
+        MixBackup(-1.0)
+
+
+def test_proofs_by_hand():
+    over, value = jnp.array([1, 1, 1, 1, 1, 0], bool), jnp.array([1, 0, -1, 0.5, jnp.nan, 1])
+    assert proofs.of_result(over, value).tolist() == [WIN, DRAW, LOSS, 0, 0, 0]
+    known = jnp.array([0, LOSS, DRAW, WIN], jnp.int8)
+    assert proofs.opponent(known).tolist() == [0, WIN, DRAW, LOSS]
+    assert proofs.value(known)[1:].tolist() == [-1, 0, 1]
+    cases = {
+        # results of the actions that are tried, whether there are others: what it proves
+        ((LOSS, WIN, 0), True): WIN,
+        ((LOSS, LOSS), False): LOSS,
+        ((LOSS, LOSS), True): 0,
+        ((LOSS, DRAW), False): DRAW,
+        ((LOSS, DRAW), True): 0,
+        ((LOSS, DRAW, 0), False): 0,
+        ((-1, -1), False): 0,  # no action at all
+    }
+    for (results, untried), proven in cases.items():
+        found = proofs.of_actions(jnp.array(results, jnp.int8), jnp.bool_(untried))
+        assert int(found) == proven, results
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "untried", "proven"),
+    # Of the children, for their own mover; of the root, for his opponent.
+    [(LOSS, 0, -1, WIN), (WIN, WIN, -1, LOSS), (DRAW, WIN, -1, DRAW), (DRAW, WIN, 0.1, 0)],
+)
+def test_a_proof_goes_up(first, second, untried, proven):
+    tree, path = small_tree(proven=True)
+    tree = tree.replace(
+        proven=tree.proven.at[2].set(second), prior=tree.prior.at[0, 2].set(untried)
+    )
+    found = worth.back_up(tree, path, jnp.array([first], jnp.int8), SearchConfig(prove=True))
+    assert found.proven.tolist() == [proven, first, second]
+    edges = trees.all_edges(found, 0)
+    exact = {0: 0.75, WIN: -1, DRAW: 0, LOSS: 1}
+    assert edges.q[0, :2].tolist() == [exact[first], exact[second]]
+    assert edges.proven[0].tolist() == [4 - first, 4 - second if second else 0, 0]
+    assert int(worth.unless_proven(found, jnp.array([0]), jnp.array([1]))[0]) == (
+        trees.NO_NODE if proven else 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("results", "visits", "played"),
+    [
+        ((0, WIN, 0), (8, 1, 3), 1),
+        ((LOSS, DRAW, 0), (8, 1, 3), 2),
+        ((LOSS, DRAW, LOSS), (8, 1, 3), 1),
+        ((LOSS, LOSS, 0), (8, 1, 0), 2),  # not tried yet: it may be better
+        ((LOSS, LOSS, LOSS), (1, 8, 3), 1),
+    ],
+)
+@pytest.mark.parametrize("final_move", ["visits", "value", "bound"])
+def test_what_is_played(results, visits, played, final_move):
+    result = jnp.array(results, jnp.int8)
+    q = jnp.where(result > 0, proofs.value(result), 0.25)
+    prior, total = jnp.array([0.5, 0.3, 0.2]), jnp.int32(12)
+    edges = Edges(prior, jnp.array(visits), q, jnp.float32(0), total, proven=result)
+    config = SearchConfig(prove=True, final_move=final_move)
+    for seed in range(3):
+        key = jax.random.key(seed)
+        assert int(root.final_action(config, key, edges, jnp.zeros(3))) == played
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("backup", {"backup": 1.0}),
+        ("backup", {"backup": max_backup, "leaves": 4}),
+        ("backup", {"backup": max_backup, "amaf": Amaf()}),
+        ("prove", {"prove": True, "root_select": GumbelRoot()}),
+    ],
+)
+def test_what_does_not_go_together_is_refused(field, settings):
+    with pytest.raises(ValueError, match=field):
+        SearchConfig(**settings)
+
+
+def test_no_room_is_taken_unless_asked_for():
+    codes = random_tree.Position(jnp.zeros(3, jnp.uint32))
+    size = lambda *more: trees.memory_bytes(codes, 12, 101, *more)
+    assert size(False, False, True) - size() == 3 * 101 * 4
+    assert size(False, False, False, True) - size() == 3 * 101
+    assert trees.allocate(codes, 12, 101).backed is None
