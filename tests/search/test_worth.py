@@ -227,6 +227,18 @@ def test_operators_by_hand():
         MixBackup(-1.0)
 
 
+def test_a_rule_that_seeks_proofs():
+    rule, prior = proofs.ProveFirst(Ucb1(0.0)), jnp.array([0.5, 0.3, 0.2, 0.0])
+    edges = Edges(prior, jnp.array([2, 1, 3, 0]), jnp.array([0, -1, -0.5, 0]), 0.0, jnp.int32(6))
+    assert rule(edges).tolist() == Ucb1(0.0)(edges).tolist() == [0.5, 0.0, 0.25, np.inf]
+    drawn = edges._replace(proven=jnp.array([DRAW, LOSS, 0, 0], jnp.int8))
+    scores = proofs.avoid_lost(rule(drawn), drawn)
+    assert np.argsort(scores).tolist() == [1, 0, 2, 3]
+    assert np.isfinite(scores[:3]).all()
+    assert rule.rank_untried(prior).tolist() == [0.0] * 4
+    assert not rule.needs_raw_value
+
+
 def test_proofs_by_hand():
     over, value = jnp.array([1, 1, 1, 1, 1, 0], bool), jnp.array([1, 0, -1, 0.5, jnp.nan, 1])
     assert proofs.of_result(over, value).tolist() == [WIN, DRAW, LOSS, 0, 0, 0]
