@@ -75,11 +75,11 @@ PUCT, PLAIN_PUCT = Puct(1.5), mcts.Puct(1.5)
 MIX = MixBackup(8.0)
 CASES = {
     # rule, its plain one, simulations, settings
-    "max": (PUCT, PLAIN_PUCT, 80, {"backup": max_backup}),
     "prove, mix": (PUCT, PLAIN_PUCT, 120, {"prove": True, "backup": MIX}),
     "prove, five leaves": (PUCT, PLAIN_PUCT, 120, {"prove": True, "leaves": 5}),
 }
 MORE = {
+    "max": (PUCT, PLAIN_PUCT, 80, {"backup": max_backup}),
     "mix": (PUCT, PLAIN_PUCT, 80, {"backup": MIX}),
     "mix, first play as the parent": (
         Puct(1.5, first_play="parent"),
@@ -210,7 +210,8 @@ def test_operators_by_hand():
     tree = tree.replace(backed=tree.backed.at[2].set(-3 * trees.VALUE_ONE // 4))
     unknown = jnp.zeros(1, jnp.int8)
     for operator, value in known.items():
-        found = worth.back_up(tree, path, unknown, SearchConfig(backup=operator))
+        config = SearchConfig(backup=operator)
+        found = jax.jit(worth.back_up, static_argnums=3)(tree, path, unknown, config)
         expected = np.round(np.array([value, -0.5, -0.75]) * trees.VALUE_ONE)
         np.testing.assert_array_equal(found.backed, expected)
         edges = trees.all_edges(found, 0)
@@ -270,7 +271,8 @@ def test_a_proof_goes_up(first, second, untried, proven):
     tree = tree.replace(
         proven=tree.proven.at[2].set(second), prior=tree.prior.at[0, 2].set(untried)
     )
-    found = worth.back_up(tree, path, jnp.array([first], jnp.int8), SearchConfig(prove=True))
+    back_up = jax.jit(worth.back_up, static_argnums=3)
+    found = back_up(tree, path, jnp.array([first], jnp.int8), SearchConfig(prove=True))
     assert found.proven.tolist() == [proven, first, second]
     edges = trees.all_edges(found, 0)
     exact = {0: 0.75, WIN: -1, DRAW: 0, LOSS: 1}
