@@ -154,7 +154,8 @@ def _bytes(report: Report) -> None:
     def bytes_of(size, nodes, amaf=False):
         rules = go.Rules(size=size)
         states = jax.eval_shape(jax.vmap(lambda komi: go.init(rules, komi)), jnp.zeros(1))
-        return trees.memory_bytes(states.position, rules.num_actions, nodes, amaf)
+        keeps = trees.Keeps(amaf=amaf)
+        return trees.memory_bytes(states.position, rules.num_actions, nodes, keeps)
 
     bound = functools.partial(Result, unit="bytes", bounds="ours", better="less")
     for size, must, aim in ((9, 900.0, 580.0), (19, 3200.0, 2450.0)):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero import fusion
-from gozero.search import rows, selection
+from gozero.search import proofs, rows, selection, worth
 from gozero.search import tree as trees
 from gozero.search.backup import Path
 from gozero.search.selection import Rule
@@ -52,6 +52,7 @@ def choose_again(
         most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
         levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
         chosen = _choose_by_level(tree, path, first_level, levels, most, select, salts, chosen)
+    chosen = worth.unless_proven(tree, tree.row(0)[None] + jnp.maximum(path.nodes, ROOT), chosen)
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 
@@ -149,7 +150,7 @@ def _choose(
 ) -> jax.Array:
     """i32[M]: the child that the rule chooses, or NO_NODE for the best untried action."""
     found = trees.entries(tree, index, node, width)
-    scores = jax.vmap(select)(found.edges)
+    scores = proofs.avoid_lost(jax.vmap(select)(found.edges), found.edges)
     priority = jax.vmap(selection.tie_break)(rows.read(salts, index), node, found.nodes)
     entry = jax.vmap(selection.choose)(scores, priority)
     return jnp.take_along_axis(found.nodes, entry[:, None], axis=1)[:, 0]

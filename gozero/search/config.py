@@ -11,6 +11,7 @@ import jax
 from gozero.search import selection
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
+from gozero.search.operators import Operator
 from gozero.search.root import RootRule
 from gozero.search.transpositions import Transpositions
 
@@ -50,6 +51,10 @@ class SearchConfig:
       early_stop: end the search when in no tree the most visited action can be overtaken any
         more; see `stopping`. For playing: the most visited action stays the same, visits, values
         and policy targets do not, nor what "value" and "bound" choose.
+      backup: what a node is worth by its children, the Q that its parent sees: one of `operators`,
+        ``selection.Edges -> f32[]``; None for the mean. Not with several leaves or `amaf`.
+      prove: results are proven, and a proven node is visited no further, see `proofs`; what is
+        proven to win is played, and what is proven to lose is not. Not with a `root.RootRule`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -71,6 +76,8 @@ class SearchConfig:
     temperature: float = 0.0
     final_move: FinalMove = "visits"
     early_stop: bool = False
+    backup: Operator | None = None
+    prove: bool = False
 
     def __post_init__(self):
         for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
@@ -131,6 +138,16 @@ class SearchConfig:
             raise ValueError(f"leaves: {self.leaves}; transpositions want a leaf a step, leaves=1")
         if self.sharing is not None and self.amaf is not None:
             raise ValueError(f"amaf: {self.amaf}; playouts are not shared by transpositions")
+        if not (self.backup is None or callable(self.backup)):
+            raise ValueError(f"backup: {self.backup!r} is not a function of Edges")
+        if self.backup is not None and self.leaves > 1:
+            raise ValueError(f"backup: {self.backup} shows no virtual losses; use leaves=1")
+        if self.backup is not None and self.amaf is not None:
+            raise ValueError(f"backup: {self.backup} is not mixed with amaf; use amaf=None")
+        if self.sharing is not None and (self.prove or self.backup is not None):
+            raise ValueError("transpositions: not with prove or backup, which see one parent")
+        if self.prove and hasattr(self.root_select, "score_root"):
+            raise ValueError(f"prove: {self.root_select} would visit what is proven to lose")
         if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")
 
@@ -145,6 +162,16 @@ class SearchConfig:
     def num_nodes(self) -> int:
         """N, the nodes a tree has room for."""
         return self.num_simulations + 1 if self.capacity is None else self.capacity
+
+    def keeps(self, guesses: bool = False) -> trees.Keeps:
+        """What the trees have room for; `guesses`: for a heuristic's values too."""
+        return trees.Keeps(
+            amaf=self.amaf is not None,
+            guesses=guesses,
+            shared=self.sharing is not None,
+            backed=self.backup is not None,
+            proven=self.prove,
+        )
 
     @property
     def path_limit(self) -> int:

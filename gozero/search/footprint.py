@@ -40,10 +40,9 @@ def memory(
       guesses: the evaluator says what a heuristic believes, with a confidence in visits.
     """
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    amaf = config.amaf is not None
-    shared = config.sharing is not None
-    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, amaf, guesses, shared)
+    keeps = config.keeps(guesses)
+    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, keeps)
     copy = tree if reuse else 0
-    slots = 4 * num_trees * transpositions.num_slots(config.num_nodes) if shared else 0
+    slots = 4 * num_trees * transpositions.num_slots(config.num_nodes) if keeps.shared else 0
     total = tree + 2 * copy + slots
     return Memory(tree, copy, copy, -(-total // num_trees), total)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero import fusion
-from gozero.search import amaf, backup, rows, selection
+from gozero.search import amaf, backup, proofs, rows, selection, worth
 from gozero.search import tree as trees
 from gozero.search.backup import Path
 from gozero.search.selection import Edges, Rule
@@ -132,7 +132,7 @@ def _choose_at(
 
 _READ = (
     *("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf", "guess"),
+    *("amaf", "guess", "proven"),
 )
 
 
@@ -165,14 +165,15 @@ def _choose(
     is_it = actions[None] == untried[:, None]
     best = jnp.where(tries_no_more, -jnp.inf, jnp.max(scores, axis=1))
 
-    tried_scores = jax.vmap(select)(tried_edges)
+    tried_scores = proofs.avoid_lost(jax.vmap(select)(tried_edges), tried_edges)
     tried_scores = jnp.where(tried.nodes >= 0, tried_scores, -jnp.inf)
     scores = jnp.concatenate([tried_scores, best[:, None]], axis=1)
     nodes = jnp.concatenate([tried.nodes, jnp.full_like(tried.nodes[:, :1], NO_NODE)], axis=1)
     priority = jax.vmap(selection.tie_break)(salt, node, nodes)
     entry = jax.vmap(selection.choose)(scores, priority)
+    chosen = jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0]
     return _Chosen(
-        next=jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0],
+        next=worth.unless_proven(tree, index * tree.capacity + node, chosen),
         untried=untried,
         untried_prior=jnp.where(
             tries_no_more, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)

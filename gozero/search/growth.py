@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero import fusion
-from gozero.search import amaf, backup, choices, full_rows, noise, root, rows, selection
+from gozero.search import amaf, backup, choices, full_rows, noise, root, rows, selection, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Heuristic, Trail
@@ -54,6 +54,7 @@ def plant(tree: Tree, judged: Judged, roots, config: SearchConfig, draws: Draws)
         size=tree.size + 1,
         **beliefs(tree, row, judged),
     )
+    tree = worth.back_up(tree, alone(tree), judged.proven, config)
     if tree.in_full_rows:
         tree = tree.replace(untried_prior=open_to_try(tree, row))
         credit = None
@@ -275,10 +276,14 @@ def add_leaf(
             untried=rows.write(tree.untried, both_rows, untried.action),
             untried_prior=rows.write(tree.untried_prior, both_rows, untried.prior),
         )
+    # (What was proven is read before anything is written.)
+    value = worth.of_end(tree, leaf.row, judged.value)
+    end_proven = worth.proven_by_game(tree, leaf.row, judged.proven, leaf.grows)
     counted = path
     if counts is not None:
         counted = path._replace(length=jnp.where(counts, path.length, -1))
-    grown = backup.back_up(grown, counted, judged.value)
+    grown = backup.back_up(grown, counted, value)
+    grown = worth.back_up(grown, path, end_proven, config)
     return choose_again(grown, path, judged, config, draws, leaf.gives_up)
 
 
@@ -311,6 +316,7 @@ def played(game, parents: Any, leaf: Leaf) -> Any:
 def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: below a path's end, in rows i32[B], a node may be added for an action."""
     may = ~rows.read(tree.over, row) & (path.length < config.path_limit)
+    may &= worth.is_open(tree, row)
     if config.fills:
         may &= tree.size < tree.capacity
     if config.expand_after > 1:
@@ -329,7 +335,7 @@ def _gives_up(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfi
     if not config.fills:
         return jnp.zeros(tree.num_trees, bool)
     could = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    return could & (tree.size >= tree.capacity)
+    return could & worth.is_open(tree, row) & (tree.size >= tree.capacity)
 
 
 def choose_again(

@@ -8,6 +8,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from gozero.search import proofs
 from gozero.search import tree as trees
 from gozero.search.game import Evaluation, Heuristic, Trail
 
@@ -19,6 +20,7 @@ class Judged(NamedTuple):
     ok: jax.Array  # bool[B]
     first_play: jax.Array | None  # bool[B, 2, A], see `Evaluation`
     heuristic: Heuristic | None
+    proven: jax.Array  # i8[B]: what the game's end proves, see `proofs`
 
 
 def judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> Judged:
@@ -36,7 +38,8 @@ def judged_as(legal, over, exact, evaluation: Evaluation) -> Judged:
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     value = trees.to_fixed(jnp.where(over, exact, value))
     ok = over | (ok & legal.any(axis=1))
-    return Judged(prior, value, over, ok, evaluation.first_play, evaluation.heuristic)
+    proven = proofs.of_result(over, exact)
+    return Judged(prior, value, over, ok, evaluation.first_play, evaluation.heuristic, proven)
 
 
 def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, rows
+from gozero.search import growth, rows, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.judging import Judged
@@ -48,9 +48,7 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, guesses: bool = Fa
       config: the search's settings.
       guesses: the evaluator says what a heuristic believes, with a confidence in visits.
     """
-    amaf = config.amaf is not None
-    shared = config.sharing is not None
-    return trees.allocate(roots, num_actions, config.num_nodes, amaf, guesses, shared)
+    return trees.allocate(roots, num_actions, config.num_nodes, config.keeps(guesses))
 
 
 def reroot(tree: Tree, action: jax.Array) -> Tree:
@@ -362,4 +360,6 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
         amaf=counts[0],
         guess=counts[1],
     )
+    # What was proven by a child that is gone has to be found again: it is to be played.
+    tree = worth.back_up(tree, growth.alone(tree), judged.proven, config, look=True)
     return growth.choose_at_roots(tree, config, draws)

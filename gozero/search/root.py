@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import move_choice, rows, selection, targets
+from gozero.search import move_choice, proofs, rows, selection, targets, worth
 from gozero.search import tree as trees
 from gozero.search.noise import Draws
 from gozero.search.selection import Edges
@@ -56,6 +56,7 @@ def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tr
     """
     scores = jax.vmap(functools.partial(_scores, config))(found.edges, draws.gumbel)
     order = jax.vmap(selection.tie_break, in_axes=(0, None, None))
+    scores = proofs.avoid_lost(scores, found.edges)
     priority = order(draws.salts, jnp.int32(ROOT), jnp.arange(tree.num_actions))
     action = jax.vmap(selection.choose)(scores, priority)
     take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]
@@ -63,7 +64,7 @@ def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tr
     # Where a child is chosen, what has no child and comes first stays known.
     untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
     return tree.replace(
-        next=rows.write(tree.next, row, child),
+        next=rows.write(tree.next, row, worth.unless_proven(tree, row, child)),
         untried=rows.write(tree.untried, untried_row, action),
         untried_prior=rows.write(tree.untried_prior, untried_row, take(found.edges.prior)),
     )
@@ -95,11 +96,19 @@ def final_action(
     rule: Any = config.root_select
     if hasattr(rule, "final_action"):
         return rule.final_action(edges, gumbel)
+    played = proofs.playable(edges)
+    by_visits = move_choice.by_visits(
+        key, played.visits, played.prior, jnp.float32(config.temperature)
+    )
     if config.final_move == "visits":
-        temperature = jnp.float32(config.temperature)
-        return move_choice.by_visits(key, edges.visits, edges.prior, temperature)
+        return by_visits
     z = move_choice.CONFIDENCE if config.final_move == "bound" else 0.0
-    return move_choice.by_value(key, edges.visits, edges.q, z)
+    by_value = move_choice.by_value(key, played.visits, played.q, z)
+    if edges.proven is None:
+        return by_value
+    # Where all are lost their values are one; where what is left has no visits, it has none.
+    has_value = jnp.any(played.visits > 0) & ~jnp.all(proofs.is_lost(edges) | ~edges.legal)
+    return jnp.where(has_value, by_value, by_visits)
 
 
 def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import growth, leaves, noise, reuse, root, rows, sharing, stopping
+from gozero.search import growth, leaves, noise, proofs, reuse, root, rows, sharing, stopping
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -39,13 +39,15 @@ class SearchResult(NamedTuple):
     visits: jax.Array  # i32[B, A]
     q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
     policy_target: jax.Array  # f32[B, A]
-    value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations
+    value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations; by an operator
+    # (`SearchConfig.backup`) or exact by proof, if these are used
     ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action,
     # and a tree to go on from was of the game's own root
     tree: Tree
     simulations: jax.Array | None = None  # i32[B]: done by this search; see `early_stop`
     evaluations: jax.Array | None = None  # i32[B]: of the simulations, those that the evaluator was
     # asked for, where transpositions share the others (`SearchConfig.transpositions`); else None
+    proven: jax.Array | None = None  # i8[B]: the root's result, see `proofs`, if it was asked for
 
 
 class Running(NamedTuple):
@@ -133,6 +135,8 @@ def begin(
         raise ValueError("transpositions: what a heuristic believes of actions is not shared")
     if tree is None:
         guesses = judged.heuristic is not None and judged.heuristic.visits is not None
+        if guesses and config.backup is not None:
+            raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
         blank = reuse.empty(roots, game.num_actions, config, guesses)
         planted, ok = growth.plant(blank, judged, roots, config, draws), judged.ok
     else:
@@ -199,15 +203,20 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
     edges = trees.all_edges(tree, ROOT)
     keys = jax.random.split(running.choice_key, tree.num_trees)
     simulations = jnp.asarray(running.steps, jnp.int32) * config.leaves
+    proven, value = None, edges.value
+    if tree.proven is not None:
+        proven = rows.read(tree.proven, tree.row(ROOT))
+        value = jnp.where(proven == proofs.UNKNOWN, value, proofs.value(proven))
     return SearchResult(
         action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, draws.gumbel),
         visits=edges.visits,
         q=edges.q,
         policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
-        value=edges.value,
+        value=value,
         ok=running.ok,
         tree=tree,
         simulations=jnp.broadcast_to(simulations, (tree.num_trees,)),
+        proven=proven,
     )
 
 
@@ -228,6 +237,8 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "batch": (tree.num_trees, num_trees),
         "all-moves-as-first": (tree.amaf is not None, config.amaf is not None),
         "transpositions": (tree.shared is not None, config.sharing is not None),
+        "backup": (tree.backed is not None, config.backup is not None),
+        "prove": (tree.proven is not None, config.prove),
         "positions": (tree.codec, rows.codec_of(roots)),
     }
     for name, (has, wants) in wanted.items():

@@ -34,6 +34,7 @@ class Edges(NamedTuple):
     raw_value: jax.Array | None = None  # f32[]: the node's own evaluation, for a rule that asks
     amaf_visits: jax.Array | None = None  # N~, i32[K], if the search keeps them
     amaf_q: jax.Array | None = None  # Q~, f32[K] in [-1, 1], 0 where N~ is
+    proven: jax.Array | None = None  # i8[K]: what the action comes to, see `proofs`, if it is kept
 
     @property
     def legal(self) -> jax.Array:

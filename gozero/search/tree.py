@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search import rows
+from gozero.search import proofs, rows
 from gozero.search.selection import Edges, Rule
 
 NO_NODE = -1
@@ -71,6 +71,8 @@ class Tree(flax.struct.PyTreeNode):
     amaf: Counts | None  # N~ and W~: simulations that played the action here or later
     guess: Counts | None  # C and C Q: what a heuristic's value counts for
     shared: Shared | None  # for transpositions
+    backed: jax.Array | None  # i32[R]: the worth by `SearchConfig.backup`, fixed point
+    proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
     capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
@@ -96,23 +98,27 @@ class Tree(flax.struct.PyTreeNode):
         return jnp.arange(self.num_trees, dtype=jnp.int32) * self.capacity + node
 
 
-def allocate(
-    roots: Any,
-    num_actions: int,
-    capacity: int,
-    amaf: bool = False,
-    guesses: bool = False,
-    shared: bool = False,
-) -> Tree:
+class Keeps(NamedTuple):
+    """What a tree has room for beside what every search needs; static."""
+
+    amaf: bool = False  # all-moves-as-first statistics
+    guesses: bool = False  # what a heuristic says of the actions
+    shared: bool = False  # what the evaluator says, to be shared by transpositions
+    backed: bool = False  # values that are no means
+    proven: bool = False  # results that are proven
+
+
+NOTHING_MORE = Keeps()
+
+
+def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING_MORE) -> Tree:
     """Empty trees for roots with a leading axis [B]; the roots are not written yet.
 
     Args:
       roots: positions.
       num_actions: A.
       capacity: N, nodes of each tree.
-      amaf: with room for all-moves-as-first statistics.
-      guesses: with room for what a heuristic says of the actions.
-      shared: with room for what the evaluator says, to be shared by transpositions.
+      keeps: what else there is to be room for.
 
     Raises:
       ValueError: more rows than an i32 can number.
@@ -142,14 +148,16 @@ def allocate(
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
-        amaf=Counts(zeros(), zeros()) if amaf else None,
-        guess=Counts(zeros(), zeros()) if guesses else None,
+        amaf=Counts(zeros(), zeros()) if keeps.amaf else None,
+        guess=Counts(zeros(), zeros()) if keeps.guesses else None,
         shared=Shared(
             jnp.zeros((num_rows, 2), jnp.uint32),
             jnp.zeros((num_rows, num_actions + 1), jnp.float32),
         )
-        if shared
+        if keeps.shared
         else None,
+        backed=jnp.zeros(num_rows, jnp.int32) if keeps.backed else None,
+        proven=jnp.zeros(num_rows, jnp.int8) if keeps.proven else None,
         capacity=capacity,
         codec=codec,
     )
@@ -159,18 +167,9 @@ def _index_dtype(count: int) -> Any:
     return jnp.int16 if count < 2**15 else jnp.int32
 
 
-def memory_bytes(
-    roots: Any,
-    num_actions: int,
-    capacity: int,
-    amaf: bool = False,
-    guesses: bool = False,
-    shared: bool = False,
-) -> int:
+def memory_bytes(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING_MORE) -> int:
     """Bytes that `allocate` will take, known before it does. Roots may be shapes."""
-    arrays = jax.eval_shape(
-        lambda x: allocate(x, num_actions, capacity, amaf, guesses, shared), roots
-    )
+    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, keeps), roots)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
 
 
@@ -204,18 +203,31 @@ def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entri
         None if tree.action is None else rows.read(tree.action, child_row).astype(jnp.int32)
     )
     visits = rows.read(tree.visits, child_row)
-    sums = -rows.read(tree.value_sum, child_row)  # the mover of a child is the opponent
+    # The mover of a child is the opponent.
+    if tree.backed is None:
+        sums = -rows.read(tree.value_sum, child_row)
+        value = mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
+    else:
+        sums, value = -rows.read(tree.backed, child_row), to_float(rows.read(tree.backed, row))
     if tree.guess is not None:
         visits += rows.read_entries(tree.guess.visits, row, action)
         sums += rows.read_entries(tree.guess.sums, row, action)
     visits = jnp.where(is_child, visits, 0)
+    sums = jnp.where(is_child, sums, 0)
+    q = mean(sums, visits) if tree.backed is None else to_float(sums)
+    proven = None
+    if tree.proven is not None:
+        proven = proofs.opponent(rows.read(tree.proven, child_row))
+        proven = jnp.where(is_child, proven, proofs.UNKNOWN).astype(jnp.int8)
+        q = jnp.where(proven == proofs.UNKNOWN, q, proofs.value(proven))
     edges = Edges(
         prior=jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf),
         visits=visits,
-        q=mean(jnp.where(is_child, sums, 0), visits),
-        value=mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row)),
+        q=q,
+        value=value,
         total=jnp.sum(visits, axis=1),
         raw_value=None if tree.value is None else to_float(rows.read(tree.value, row)),
+        proven=proven,
     )
     if tree.amaf is not None:
         count = rows.read_entries(tree.amaf.visits, row, action)
@@ -244,12 +256,14 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
         visits=with_rest(found.edges.visits, none),
         q=with_rest(found.edges.q, none.astype(jnp.float32)),
     )
+    if edges.proven is not None:
+        edges = edges._replace(proven=with_rest(edges.proven, none.astype(jnp.int8)))
     return Entries(edges, with_rest(found.nodes, none + NO_NODE), found.actions)
 
 
 _READ_OF_CHILDREN = (
     *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf", "guess"),
+    *("amaf", "guess", "backed", "proven"),
 )
 
 
@@ -262,6 +276,8 @@ def with_only(tree: Tree, *names: str) -> Tree:
 def for_entries(tree: Tree, select: Rule) -> Tree:
     """The trees with nothing but what `entries` reads for a rule."""
     read = set(_READ_OF_CHILDREN) - {"action"}
+    if tree.backed is not None:
+        read -= {"value_sum"}
     raw = ["value"] if getattr(select, "needs_raw_value", False) else []
     return with_only(tree, "untried_prior", *read, *raw)
 
@@ -293,6 +309,8 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
         q=put(mean(sums, visits), found.edges.q),
         total=jnp.sum(visits, axis=1),
     )
+    if edges.proven is not None:
+        edges = edges._replace(proven=put(none.astype(jnp.int8), edges.proven))
     if tree.amaf is not None:
         count, total = (rows.read(x, row) for x in tree.amaf)
         edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))

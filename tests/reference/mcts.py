@@ -32,6 +32,11 @@ class Node:
         self.prior, value, self.over, *more = judgement
         self.first_play, heuristic = [*more, None, None][:2]
         self.value = fixed(value)
+        # 1, 2, 3: lost, drawn, won for the player to move; 0: not known
+        exact = self.over and float(value) in (-1, 0, 1)
+        self.by_game, self.proven = int(value) + 2 if exact else 0, 0
+        self.backed = self.value
+        self.own_sum = 0  # of its evaluations
         self.judged = 0  # times; all but the first because no node could be added
         self.fresh = True  # of this step
         self.tries_no_more = False  # of a full tree: judged again, it keeps to its children
@@ -51,11 +56,40 @@ class Node:
             self.amaf_sum += amaf_visits * fixed(amaf_value)
         self.children = {}
 
-    def scores(self, rule):
+    def sees(self, action):
+        """The proven result of an action, for the player to move."""
+        child = self.children.get(action)
+        return 4 - child.proven if child and child.proven else 0
+
+    def mean(self):
+        value = self.own_sum + self.value_sum.sum() + self.lost_above * ONE
+        return F32(value) / F32(ONE) / F32(self.num_visits())
+
+    def back_up(self, backup, prove):
+        """Anew, from children that are: what it is worth, and what is proven."""
+        self.proven = self.by_game
+        if prove and self.children:
+            seen = [self.sees(action) for action in self.children]
+            untried = set(np.flatnonzero(self.prior >= 0)) - set(self.children)
+            if 3 in seen or (not untried and 0 not in seen):
+                self.proven = max(seen)
+        if backup:
+            worth = self.mean()
+            if self.children:
+                counts = [self.visits[action] for action in self.children]
+                values = [-F32(child.backed) / F32(ONE) for child in self.children.values()]
+                worth = backup(worth, counts, values)
+            self.backed = (self.proven - 2) * ONE if prove and self.proven else int(fixed(worth))
+
+    def scores(self, rule, backup=None, prove=False):
         visits = self.visits + self.guess_visits + self.lost
         q = mean(self.value_sum + self.guess_sum - self.lost * ONE, visits)
-        value = self.judged * self.value + self.value_sum.sum() + self.lost_above * ONE
-        value = F32(value) / F32(ONE) / F32(self.num_visits())
+        value = F32(self.backed) / F32(ONE) if backup else self.mean()
+        for action, child in self.children.items():
+            if backup:
+                q[action] = -F32(child.backed) / F32(ONE)
+            if prove and child.proven:
+                q[action] = self.sees(action) - 2
         amaf = (self.amaf_visits, mean(self.amaf_sum, self.amaf_visits))
         # What is illegal has no statistics.
         legal = self.prior >= 0
@@ -63,15 +97,16 @@ class Node:
         with np.errstate(invalid="ignore", divide="ignore"):
             raw = F32(self.value) / F32(ONE)
             score = rule(self.prior, visits, q, value, raw, *(amaf if rule.full_rows else ()))
-        return np.where(legal, score, -np.inf)
+        lost = [prove and self.sees(action) == 1 for action in range(len(legal))]
+        return np.where(legal, np.where(lost, np.finfo(F32).min, score), -np.inf)
 
-    def best_of_all(self, rule, salt):
-        score = self.scores(rule)
+    def best_of_all(self, rule, salt, *options):
+        score = self.scores(rule, *options)
         ties = np.flatnonzero(score == score.max())
         return int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
 
-    def best_action(self, rule, salt):
-        score = self.scores(rule)
+    def best_action(self, rule, salt, *options):
+        score = self.scores(rule, *options)
         # Of the actions without visits only the first in order is thought of.
         prior = self.prior.copy()
         prior[list(self.children)] = -np.inf
@@ -197,20 +232,28 @@ def search(
     leaves=1,
     virtual_loss=0,
     nodes=None,
+    backup=None,
+    prove=False,
 ):
     """Run one search; `judge(state)` says what a `Node` is made of, `play` returns a new state.
 
-    `amaf` is "either", "same" or None. It goes on from `nodes`, if there are any.
+    `amaf` is "either", "same" or None. `backup` says (mean, visits, values) -> what a node is
+    worth by its children, `prove` that results are proven. It goes on from `nodes`, if there are
+    any.
     """
     if not nodes:
         nodes = [Node(0, root_state, 0, judge(root_state))]
         nodes[0].judged, nodes[0].fresh = 1, False
+        nodes[0].own_sum = nodes[0].value
+        nodes[0].back_up(backup, prove)
         if amaf:
             credit([], nodes[0], amaf)
 
     def descend():
         node, path = nodes[0], []
         while True:
+            if prove and node.proven:
+                return path, node
             full = capacity is not None and len(nodes) >= capacity
             grows = node.depth < max_depth and not full and not node.over and not node.fresh
             if node is not nodes[0]:
@@ -218,9 +261,9 @@ def search(
             if not node.children and not grows:
                 return path, node
             if root_rule and not path:
-                action = node.best_of_all(root_rule, salt)
+                action = node.best_of_all(root_rule, salt, backup, prove)
             else:
-                action = node.best_action(rule, salt)
+                action = node.best_action(rule, salt, backup, prove)
             if action not in node.children and not grows:
                 node.tries_no_more |= full and node.depth < max_depth
                 return path, node
@@ -246,13 +289,17 @@ def search(
             lose(path, -virtual_loss)
             end.judged += 1
             end.fresh = False
-            value = end.value
+            value = (end.proven - 2) * ONE if prove and end.proven else end.value
+            end.own_sum += value
             for parent, action in reversed(path):
                 value = -value
                 parent.visits[action] += 1
                 parent.value_sum[action] += value
             if amaf:
                 credit(path, end, amaf)
+        if backup or prove:
+            for node in reversed(nodes):  # children come after their parents
+                node.back_up(backup, prove)
     return nodes
 
 

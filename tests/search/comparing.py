@@ -14,7 +14,7 @@ def compare_trees(tree, b, nodes):
     rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
     assert int(tree.size[b]) == len(nodes)
     # What was judged more than once could not grow.
-    value_sums = [n.judged * n.value + n.value_sum.sum() for n in nodes]
+    value_sums = [n.own_sum + n.value_sum.sum() for n in nodes]
     visits = [n.judged + n.visits.sum() for n in nodes]
     np.testing.assert_array_equal(tree.visits[rows], visits)
     np.testing.assert_array_equal(tree.value_sum[rows], value_sums)
@@ -35,6 +35,10 @@ def compare_trees(tree, b, nodes):
         np.testing.assert_array_equal(
             tree.edge_prior[rows][found], node.prior[list(node.children)].astype(np.float32)
         )
+    if tree.backed is not None:
+        np.testing.assert_array_equal(tree.backed[rows], [n.backed for n in nodes])
+    if tree.proven is not None:
+        np.testing.assert_array_equal(tree.proven[rows], [n.proven for n in nodes])
     if tree.amaf is not None:
         np.testing.assert_array_equal(tree.amaf.visits[rows], [n.amaf_visits for n in nodes])
         np.testing.assert_array_equal(tree.amaf.sums[rows], [n.amaf_sum for n in nodes])

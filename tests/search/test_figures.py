@@ -110,7 +110,7 @@ def test_figure_2_of_the_paper():
         (B, [], 0),
         (C, [A], 1),
     ]
-    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 4, amaf=True)
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 4, trees.Keeps(amaf=True))
     tree = tree.replace(
         children=tree.children.at[0].set(jnp.array([1, 2, 3], jnp.int16)),
         num_children=tree.num_children.at[0].set(3),

@@ -1,0 +1,119 @@
+"""Results that are proven: won, drawn or lost whatever the other does.
+
+MCTS-Solver (Winands, Björnsson & Saito 2008), with draws: a game that is over proves its position,
+and proofs go up. A node is won if one of its actions wins; once all its actions are tried and
+their results known, it is worth the best of them.
+
+A result is an i8 that is larger if it is better for the player whose it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.search import selection
+from gozero.search.selection import Edges
+
+UNKNOWN, LOSS, DRAW, WIN = range(4)
+
+_LEAST = np.finfo(np.float32).min
+
+
+def of_result(over: jax.Array, value: jax.Array) -> jax.Array:
+    """i8[...]: what a game's end proves, f32[...] for the player to move.
+
+    Only +1, 0 and -1 exactly are a win, a draw and a loss. Another value, such as a reward for the
+    margin, proves nothing: there might be better.
+    """
+    known = over & ((value == 1) | (value == 0) | (value == -1))
+    return jnp.where(known, jnp.where(known, value, 0).astype(jnp.int8) + DRAW, UNKNOWN).astype(
+        jnp.int8
+    )
+
+
+def of_actions(results: jax.Array, has_untried: jax.Array) -> jax.Array:
+    """i8[]: what a node's actions prove of it.
+
+    Args:
+      results: i8[K], for the player to move at the node, of all his actions that are tried; less
+        than 0 for what is no action.
+      has_untried: bool[]: he has other actions.
+    """
+    best = jnp.max(results)
+    all_known = ~has_untried & ~jnp.any(results == UNKNOWN) & (best >= LOSS)
+    return jnp.where((best == WIN) | all_known, best, UNKNOWN).astype(jnp.int8)
+
+
+def opponent(result: jax.Array) -> jax.Array:
+    """i8[...]: a result as the other player sees it."""
+    return jnp.where(result == UNKNOWN, UNKNOWN, WIN + LOSS - result).astype(jnp.int8)
+
+
+def value(result: jax.Array) -> jax.Array:
+    """f32[...]: +1, 0, -1; of no meaning if unknown."""
+    return result.astype(jnp.float32) - DRAW
+
+
+def avoid_lost(scores: jax.Array, edges: Edges) -> jax.Array:
+    """Scores f32[..., K] with the actions that lose behind all others. (One that wins is never
+    asked for: its node is proven, and a descent stops there.)"""
+    if edges.proven is None:
+        return scores
+    return jnp.where(is_lost(edges), _LEAST, scores)
+
+
+def is_lost(edges: Edges) -> jax.Array:
+    """bool[K]: the actions that lose."""
+    return edges.proven == jnp.int8(LOSS)
+
+
+def playable(edges: Edges) -> Edges:
+    """A root's actions without the legality and the visits of those that must not be played.
+
+    An action that wins is played, and one that loses only if all do.
+    """
+    if edges.proven is None:
+        return edges
+    wins, safe = edges.legal & (edges.proven == WIN), edges.legal & ~is_lost(edges)
+    kept = jnp.where(jnp.any(safe), safe, edges.legal)
+    kept = jnp.where(jnp.any(wins), wins, kept)
+    return edges._replace(
+        visits=jnp.where(kept, edges.visits, 0), prior=jnp.where(kept, edges.prior, -jnp.inf)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ProveFirst:
+    """A selection rule that visits actions proven drawn only if it has no others.
+
+    For solving positions: nothing is learnt from another visit to a draw, and a rule that likes
+    its value spends most of its visits there. What the visits say of a node whose best action is
+    a draw is worth less for it, so not for play.
+
+    Attributes:
+      rule: for the other actions.
+    """
+
+    rule: Callable[[Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        scores = self.rule(edges)
+        if edges.proven is None:
+            return scores
+        return jnp.where(edges.proven == DRAW, _LEAST / 2, scores)
+
+    @property
+    def needs_raw_value(self) -> bool:
+        return getattr(self.rule, "needs_raw_value", False)
+
+    @property
+    def needs_amaf(self) -> bool:
+        return getattr(self.rule, "needs_amaf", False)
+
+    def rank_untried(self, prior: jax.Array) -> jax.Array:
+        return selection.rank_untried(self.rule, prior)
