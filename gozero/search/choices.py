@@ -91,9 +91,9 @@ def _choose_in_chunks(
     def choose_some(i, carry):
         slots, chosen = carry
         number = i * chunk + jnp.arange(chunk, dtype=jnp.int32)
-        index = jnp.searchsorted(ends, number, side="right", method="scan_unrolled")
+        index = _num_before(ends, number)
         counts = index < num_trees
-        index = jnp.minimum(index.astype(jnp.int32), num_trees - 1)
+        index = jnp.minimum(index, num_trees - 1)
         level = jnp.where(counts, number - (ends - path.length)[index], 0)
         node = jnp.maximum(path.nodes[level, index], ROOT)
         slot = jnp.where(counts, level * num_trees + index, num_levels * num_trees)
@@ -104,6 +104,14 @@ def _choose_in_chunks(
     blank = jnp.full(num_slots, num_levels * num_trees, jnp.int32)
     num_chunks = (ends[-1] + chunk - 1) // chunk
     return lax.fori_loop(0, num_chunks, choose_some, (blank, blank))
+
+
+def _num_before(ends: jax.Array, number: jax.Array) -> jax.Array:
+    """i32[M]: how many of the ends i32[B], in order, each number i32[M] has reached."""
+    if ends.size * number.size <= fusion.MAX_REDUCED:  # all by all, while a kernel may count them
+        return jnp.sum(number[:, None] >= ends[None], axis=1, dtype=jnp.int32)
+    index = jnp.searchsorted(ends, number, side="right", method="scan_unrolled")
+    return index.astype(jnp.int32)
 
 
 def _choose_by_level(

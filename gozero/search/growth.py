@@ -24,7 +24,7 @@ def judge_roots(
     """Judge the roots; the priors are softened and noisy."""
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     stacked = jax.tree.map(
-        lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit + 1, *x.shape[1:])),
+        lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit, *x.shape[1:])),
         roots,
     )
     trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
@@ -229,8 +229,7 @@ def grow(
     value goes up once more.
     """
     leaf = find_leaf(tree, config)
-    trail = read_trail(tree, leaf.path, config)
-    parents = jax.vmap(at_level)(trail, leaf.path.length)
+    trail, parents = read_trail(tree, leaf.path, config)
     positions = played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)
     judged = judge(game, evaluate, params, key, contexts, positions, trail)
@@ -374,20 +373,18 @@ def _first_play(judged: Judged) -> jax.Array:
 
 def read_trail(
     tree: Tree, path: backup.Path, config: SearchConfig, first_rows: jax.Array | None = None
-) -> Trail:
-    """The positions on paths, their ends among them; as `length` says, the ends' ancestors.
+) -> tuple[Trail, Any]:
+    """(the ancestors of the ends of paths, the positions at the ends) of M paths.
 
     The rows of their trees' first nodes are i32[M]; None: one path a tree.
 
-    With one leaf a step this is the step's only read of positions. The parent is taken from it and
+    With one leaf a step this is the step's only read of positions. The ends are taken from it and
     not from the tree, so that what is written depends on all that was read and the write stays in
     place.
     """
     nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
     first_rows = tree.row(0) if first_rows is None else first_rows
-    return Trail(trees.read_positions(tree, first_rows[:, None] + nodes), path.length)
-
-
-def at_level(trail: Trail, level: jax.Array) -> Any:
-    """One ancestor of one trail."""
-    return jax.tree.map(lambda x: x[level], trail.positions)
+    positions = trees.read_positions(tree, first_rows[:, None] + nodes)
+    ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
+    ancestors = jax.tree.map(lambda x: x[:, : config.path_limit], positions)
+    return Trail(ancestors, path.length), ends

@@ -45,9 +45,8 @@ def grow(
     nodes = jnp.moveaxis(found.nodes, 0, 1).reshape(num_levels, -1)
     paths = backup.Path(nodes, found.length.reshape(-1))
     first_rows = many(tree.row(0))
-    trail = growth.read_trail(tree, paths, config, first_rows)
+    trail, positions = growth.read_trail(tree, paths, config, first_rows)
     row = first_rows + paths.end
-    positions = trees.read_positions(tree, row)
     judged = judge(game, evaluate, params, key, jax.tree.map(many, contexts), positions, trail)
     grows = found.grows.reshape(-1)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)

@@ -123,8 +123,7 @@ def _find(game, contexts, config: SearchConfig, state: State) -> _Leaf:
     assert tree.shared is not None
     assert sharing is not None
     leaf = growth.find_leaf(tree, config)
-    trail = growth.read_trail(tree, leaf.path, config)
-    parents = jax.vmap(growth.at_level)(trail, leaf.path.length)
+    trail, parents = growth.read_trail(tree, leaf.path, config)
     positions = growth.played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)
     observations = jax.vmap(game.observe)(contexts, positions, trail)

@@ -90,7 +90,7 @@ def even(rules):
 def test_3x3_with_playouts():
     """Black has 9 with the centre, -9 with a corner, 3 with an edge point; the value is White's
     where White is to move."""
-    rules, seeds = go.Rules(size=3, ko="simple", max_moves=18), 4
+    rules, seeds = go.Rules(size=3, ko="simple", max_moves=18), 2
     exact = solved_go.first_moves_with_limit(solved(3), 18)
     assert exact.tolist() == [-9, 3, -9, 3, 9, 3, -9, 3, -9]
     states = openings(
@@ -127,7 +127,7 @@ def test_3x3_without_an_evaluator():
 def test_4x4_opens_in_the_centre():
     """The four centre points have 2, all others lose every point; in 33 plies."""
     rules = go.Rules(size=4, ko="simple", max_moves=33)
-    states = openings(rules, (EMPTY, 1.5), seeds=16)
+    states = openings(rules, (EMPTY, 1.5), seeds=8)
     actions, values = played(rules, states, 4000, playout_evaluator(rules))
     assert set(actions.tolist()) <= CENTRE_4X4
     assert (values > 0).all()

@@ -82,11 +82,11 @@ def random_start(rules, komi, num_games, num_moves, seed):
 
 CASES = {
     # size, ko, games, simulations, max depth, move limit, first moves, prior spread, value scale
-    "terminals and superko on 2x2": (2, "positional", 12, 200, 30, None, 1, 1.0, 0.1),
-    "superko on 3x3": (3, "positional", 12, 200, 64, None, 3, 1.0, 0.3),
-    "simple ko on 3x3": (3, "simple", 12, 200, 64, None, 3, 1.0, 1.0),
+    "terminals and superko on 2x2": (2, "positional", 6, 150, 30, None, 1, 1.0, 0.1),
+    "superko on 3x3": (3, "positional", 6, 150, 64, None, 3, 1.0, 0.3),
+    "simple ko on 3x3": (3, "simple", 5, 100, 64, None, 3, 1.0, 1.0),
     "a move limit that binds": (5, "positional", 6, 120, 10, 16, 12, 2.0, 0.1),
-    "deep and narrow on 9x9": (9, "positional", 3, 80, 64, None, 20, 6.0, 0.1),
+    "deep and narrow on 9x9": (9, "positional", 2, 80, 64, None, 20, 6.0, 0.1),
 }
 
 

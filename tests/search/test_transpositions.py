@@ -189,6 +189,7 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
     assert (spent[:, 4] == 0).all()  # it is over
 
 
+@pytest.mark.slow
 def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
     """Trees that fill, leaves that do not grow, a key by position, buckets that forget."""
     monkeypatch.setattr(transpositions, "num_slots", lambda capacity: 8)
@@ -302,6 +303,7 @@ def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
         assert moves_in_loops(text, BATCH * size) == []
 
 
+@pytest.mark.slow
 def test_law_2_for_one_tree():
     """As in tests/test_laws.py: vectors [N] may be copied."""
     config = SearchConfig(24, capacity=31, transpositions=True, select=Puct(1.5))

@@ -168,6 +168,7 @@ def check_equal_to_the_plain_search(name, rule, plain_rule, simulations, setting
     assert bool(found.ok.all())
 
 
+@pytest.mark.slow
 def test_law_2_for_one_tree():
     """As without these options: nothing that has an action axis, and vectors [N]."""
     config = SearchConfig(48, max_depth=10, select=PUCT, prove=True, backup=MIX)
