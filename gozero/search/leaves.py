@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, growth, rows, worth
+from gozero.search import backup, descent, growth, rows, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.judging import Judged, judge
@@ -45,7 +45,7 @@ def grow(
     nodes = jnp.moveaxis(found.nodes, 0, 1).reshape(num_levels, -1)
     paths = backup.Path(nodes, found.length.reshape(-1))
     first_rows = many(tree.row(0))
-    trail, positions = growth.read_trail(tree, paths, config, first_rows)
+    trail, positions = descent.read_trail(tree, paths, config, first_rows)
     row = first_rows + paths.end
     judged = judge(game, evaluate, params, key, jax.tree.map(many, contexts), positions, trail)
     grows = found.grows.reshape(-1)
@@ -70,12 +70,12 @@ def grow(
 
 def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _Found]:
     """Add the nodes, not judged yet: nothing is below them, and their paths are lost so far."""
-    num_levels = growth.num_levels(config)
+    num_levels = descent.num_levels(config)
 
     def one_more(k, carry):
         tree, found = carry
-        leaf = growth.find_leaf(tree, config)
-        positions = growth.played(game, trees.read_positions(tree, leaf.row), leaf)
+        leaf = descent.find_leaf(tree, config)
+        positions = descent.played(game, trees.read_positions(tree, leaf.row), leaf)
         parent_row, row = leaf.new_rows(tree)
         path = leaf.longer_path(tree.size)
         grown = tree.replace(

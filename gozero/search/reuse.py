@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import growth, rows, worth
+from gozero.search import planting, rows, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.judging import Judged
@@ -195,7 +195,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
         )
     parent = jnp.where(in_use, rows.read(tree.parent, source), NO_NODE).astype(jnp.int32)
     parent = renumbered(parent)
-    # A full tree's nodes have given up the actions that they have not tried: `growth._again`.
+    # A full tree's nodes have given up the actions that they have not tried: `descent.Leaf.gives_up`.
     fields["untried_prior"] = fields["prior"][
         jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
     ]
@@ -342,7 +342,7 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
     old_visits, old_sum = rows.read(tree.visits, row), rows.read(tree.value_sum, row)
     old_value, old_size = rows.read(tree.value, row), tree.size
     old_counts = jax.tree.map(lambda x: rows.read(x, row), (tree.amaf, tree.guess))
-    tree = growth.plant(tree, judged._replace(prior=left), roots, config, draws)
+    tree = planting.plant(tree, judged._replace(prior=left), roots, config, draws)
     as_before = lambda old, new: jnp.where(
         is_new.reshape(-1, *[1] * (new.ndim - 1)), rows.read(new, row), old
     )
@@ -361,5 +361,5 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
         guess=counts[1],
     )
     # What was proven by a child that is gone has to be found again: it is to be played.
-    tree = worth.back_up(tree, growth.alone(tree), judged.proven, config, look=True)
-    return growth.choose_at_roots(tree, config, draws)
+    tree = worth.back_up(tree, planting.alone(tree), judged.proven, config, look=True)
+    return planting.choose_at_roots(tree, config, draws)

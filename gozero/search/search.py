@@ -25,7 +25,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import growth, leaves, noise, proofs, reuse, root, rows, sharing, stopping
+from gozero.search import (
+    growth,
+    leaves,
+    noise,
+    planting,
+    proofs,
+    reuse,
+    root,
+    rows,
+    sharing,
+    stopping,
+)
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
@@ -128,7 +139,7 @@ def begin(
     )
 
     root_key = jax.random.fold_in(evaluation_key, 0)
-    judged = growth.judge_roots(
+    judged = planting.judge_roots(
         game, evaluate, params, root_key, noise_key, contexts, roots, config
     )
     if config.sharing is not None and judged.heuristic is not None:
@@ -138,7 +149,7 @@ def begin(
         if guesses and config.backup is not None:
             raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
         blank = reuse.empty(roots, game.num_actions, config, guesses)
-        planted, ok = growth.plant(blank, judged, roots, config, draws), judged.ok
+        planted, ok = planting.plant(blank, judged, roots, config, draws), judged.ok
     else:
         fitted, is_its_own = reuse.fit(tree, roots, config)
         planted = reuse.replant(fitted, judged, roots, config, draws)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, growth, rows, transpositions
+from gozero.search import backup, descent, growth, rows, transpositions
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
@@ -30,7 +30,7 @@ from gozero.search.tree import NO_NODE, ROOT, Tree
 class _Leaf(NamedTuple):
     """A leaf of each tree, and what is known of it before the evaluator is asked."""
 
-    leaf: growth.Leaf
+    leaf: descent.Leaf
     positions: Any  # [B]
     legal: jax.Array  # bool[B, A]
     over: jax.Array  # bool[B]
@@ -122,9 +122,9 @@ def _find(game, contexts, config: SearchConfig, state: State) -> _Leaf:
     tree, sharing = state.tree, config.sharing
     assert tree.shared is not None
     assert sharing is not None
-    leaf = growth.find_leaf(tree, config)
-    trail, parents = growth.read_trail(tree, leaf.path, config)
-    positions = growth.played(game, parents, leaf)
+    leaf = descent.find_leaf(tree, config)
+    trail, parents = descent.read_trail(tree, leaf.path, config)
+    positions = descent.played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)
     observations = jax.vmap(game.observe)(contexts, positions, trail)
     over, exact = jax.vmap(game.result)(contexts, positions)
