@@ -195,7 +195,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
         )
     parent = jnp.where(in_use, rows.read(tree.parent, source), NO_NODE).astype(jnp.int32)
     parent = renumbered(parent)
-    # A full tree's nodes have given up the actions that they have not tried: `descent.Leaf.gives_up`.
+    # In a full tree nodes have given up what they had not tried: `descent.Leaf.gives_up`.
     fields["untried_prior"] = fields["prior"][
         jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
     ]
