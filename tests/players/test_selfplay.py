@@ -135,6 +135,7 @@ def test_a_lane_keeps_its_past_after_a_reset():
     assert ply >= RULES.move_limit - 1 or beyond.any()
 
 
+@pytest.mark.slow
 def test_trees_are_reused_and_memory_stays_flat():
     rules = dataclasses.replace(RULES, ko="simple")  # quicker to compile
     judge = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))

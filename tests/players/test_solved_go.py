@@ -124,6 +124,7 @@ def test_3x3_without_an_evaluator():
     assert np.sign(values).tolist() == [1] * seeds + [-1] * seeds
 
 
+@pytest.mark.slow
 def test_4x4_opens_in_the_centre():
     """The four centre points have 2, all others lose every point; in 33 plies."""
     rules = go.Rules(size=4, ko="simple", max_moves=33)

@@ -90,7 +90,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = {"simple ko on 3x3", "a move limit that binds"}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case in SLOW)) for case in CASES]
+)
 def test_equal_to_the_plain_search_at_every_node(case):
     size, ko, num_games, sims, max_depth, limit, first_moves, spread, scale = CASES[case]
     rules = go.Rules(size=size, ko=ko, max_moves=limit)

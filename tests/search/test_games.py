@@ -216,6 +216,7 @@ def all_hex_positions(size):
     return found
 
 
+@pytest.mark.slow
 def test_hex_3x3():
     """Some of all the positions where a move may be wrong."""
     config = SearchConfig(num_simulations=1000, max_depth=9, select=HEX_RULE)
@@ -241,6 +242,7 @@ def share_of_winning_moves(config):
     return np.mean([int(move) in right for move, right in zip(moves, winning, strict=True)])
 
 
+@pytest.mark.slow
 def test_rave_helps_in_hex():
     """A second game where a move is worth much the same whenever it is played."""
     settings = functools.partial(SearchConfig, num_simulations=50, max_depth=16)

@@ -60,6 +60,7 @@ ENDGAMES = {
 }
 
 
+@pytest.mark.slow
 def test_tictactoe():
     """All positions up to symmetry, and endgames by hand."""
     classes = one_of_each_eight(tictactoe_positions(), random.Random(0))

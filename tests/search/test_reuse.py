@@ -187,6 +187,7 @@ def test_a_full_tree_goes_on_as_the_plain_one():
     assert (np.asarray(again.tree.size)[full] == 23).all()
 
 
+@pytest.mark.slow
 def test_noise_is_new_with_every_search_and_does_not_add_up():
     tree, codes = empty(NOISY), CODES.copy()
     noises = []

@@ -40,7 +40,23 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("name", RULES)
+def most(cases, *slow):
+    """The names of cases; some are slow ones, for each is compiled."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name in slow)) for name in cases]
+
+
+@pytest.mark.parametrize(
+    "name",
+    most(
+        RULES,
+        "puct",
+        "puct with a growing c",
+        "first play a loss",
+        "a depth limit that binds",
+        "five leaves, first play as the parent",
+        "greedy",
+    ),
+)
 def test_equal_to_the_plain_search_at_every_node(name):
     rule, plain_rule = RULES[name]
     codes = np.random.RandomState(len(name)).randint(1, 2**31, NUM_TREES).astype(np.uint32)
@@ -104,7 +120,9 @@ FULL_ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", FULL_ROWS)
+@pytest.mark.parametrize(
+    "name", most(FULL_ROWS, "rave", "all later moves, no playouts", "ucb1 with a heuristic")
+)
 def test_rules_that_know_more_of_an_untried_action(name):
     rule, first, playouts, heuristic, options = FULL_ROWS[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)

@@ -92,6 +92,7 @@ def test_root_noise_changes_root_priors_only():
     assert set(np.asarray(edges(plain, 0).prior)[2].tolist()) == {np.float32(1 / 9)}
 
 
+@pytest.mark.slow
 def test_the_roots_priors_are_softened_and_no_others():
     def lean(params, rng, observations):
         evaluation = tictactoe.even(params, rng, observations)

@@ -103,6 +103,7 @@ def test_an_early_stop_spares_simulations_and_plays_the_same():
     assert spared > 300
 
 
+@pytest.mark.slow
 def test_several_trees_stop_when_all_of_them_are_decided():
     spared, run = 0, runner(SMALL)
     for seed in range(60):
@@ -181,6 +182,7 @@ def test_seconds_are_kept_and_one_chunk_is_done():
     assert run._advance._cache_size() == run._begin._cache_size() == 1
 
 
+@pytest.mark.slow
 def test_law_2_holds_for_pieces():
     run, key, roots = runner(SMALL), jax.random.key(0), arguments(CODES)
     running = jax.eval_shape(run._begin, None, key, *roots, None)
