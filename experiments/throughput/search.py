@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import statistics
 import time
 from collections.abc import Callable
 
@@ -93,7 +94,7 @@ def _compile(report: Report) -> None:
     report.say("compile time of a search at 9x9")
     task = "experiments.throughput.search:make_compile_seconds"
     with Worker(task, min(2, num_cores()), size=9, batch=64, simulations=400) as compiling:
-        seconds = compiling()
+        seconds = statistics.median(compiling() for _ in range(3))
     report.add(
         Result(
             row="search 9x9 B=64, 400 sims: to trace and compile",
@@ -109,6 +110,7 @@ def _compile(report: Report) -> None:
 
 def make_compile_seconds(size: int, batch: int, simulations: int) -> Callable[[], float]:
     """A function that traces and compiles a search anew and gives the seconds."""
+    jax.config.update("jax_enable_compilation_cache", False)
     rules = go.Rules(size=size)
     settings = SearchConfig(num_simulations=simulations, max_depth=MAX_DEPTH)
     states = jax.block_until_ready(games.start(rules, batch))
