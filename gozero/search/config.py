@@ -112,6 +112,8 @@ class SearchConfig:
             )
         if self.early_stop and self.sharing is not None:
             raise ValueError("early_stop: not with transpositions, whose trees do not keep step")
+        if self.early_stop and self.prove:
+            raise ValueError("early_stop: not with prove, by which a later proof changes the move")
         if self.early_stop and self.temperature > 0:
             raise ValueError(
                 "early_stop: only the most visited action is settled early, and temperature "

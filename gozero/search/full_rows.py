@@ -2,7 +2,8 @@
 
 All-moves-as-first statistics and a heuristic's guesses belong to actions, tried or not. So a node
 is looked at in two parts: the row of its A actions, of which those without a child have no visits,
-and its children. The rule scores both; the best of the row stands for all that are untried.
+and its children. The rule scores both; the best of the row stands for all that are untried. So it
+may not ask of an action what its siblings are (a rule that does says `needs_siblings`).
 """
 
 from __future__ import annotations

@@ -187,6 +187,7 @@ class GumbelInterior:
     max_visit_init: float = 50.0
 
     needs_raw_value = True
+    needs_siblings = True
 
     def __post_init__(self):
         _check_sigma(self)

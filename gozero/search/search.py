@@ -149,6 +149,11 @@ def begin(
         if guesses and config.backup is not None:
             raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
         blank = reuse.empty(roots, game.num_actions, config, guesses)
+        if blank.in_full_rows and getattr(config.select, "needs_siblings", False):
+            raise ValueError(
+                f"select: {config.select} scores an action by its siblings, which goes together "
+                "with neither amaf nor a heuristic's visits"
+            )
         planted, ok = planting.plant(blank, judged, roots, config, draws), judged.ok
     else:
         fitted, is_its_own = reuse.fit(tree, roots, config)

@@ -117,6 +117,11 @@ class Puct:
         if self.reduction and self.first_play != "parent":
             raise ValueError('reduction: of no meaning without first_play="parent"')
 
+    @property
+    def needs_siblings(self) -> bool:
+        """A score depends on which other actions were visited; see `full_rows`."""
+        return self.reduction != 0
+
     def __call__(self, edges: Edges) -> jax.Array:
         return puct(edges, self.c_puct, self.c_base, self.first_play, self.reduction)
 

@@ -13,9 +13,13 @@ from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
+from gozero.search.gumbel import GumbelInterior
 from gozero.search.heuristics import with_heuristic
 from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
-from gozero.search.selection import Edges
+from gozero.search.search import search
+from gozero.search.selection import Edges, Puct
+from tests.search import random_tree
+from tests.search.judges import hash_evaluate
 
 INF = float("inf")
 
@@ -116,6 +120,17 @@ def test_a_heuristic_beside_an_evaluator():
     for bad in ({"visits": -1}, {"amaf_visits": -2}, {}):
         with pytest.raises(ValueError, match="visits"):
             with_heuristic(even, value, **bad)
+
+
+@pytest.mark.parametrize("rule", [Puct(first_play="parent", reduction=0.2), GumbelInterior()])
+def test_rules_that_ask_for_siblings_are_refused(rule):
+    config = SearchConfig(4, select=rule, amaf=Amaf())
+    roots, key = random_tree.Position(jnp.ones(1, jnp.uint32)), jax.random.key(0)
+    evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
+    with pytest.raises(ValueError, match=r"^select: .* siblings"):
+        jax.eval_shape(
+            lambda: search(random_tree.GAME, evaluate, None, key, jnp.zeros(1), roots, config)
+        )
 
 
 @pytest.mark.parametrize(

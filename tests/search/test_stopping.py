@@ -195,6 +195,8 @@ def test_law_2_holds_for_pieces():
     ("make", "message"),
     [
         (lambda: SearchConfig(early_stop=True, temperature=0.5), "early_stop: .*temperature 0.5"),
+        (lambda: SearchConfig(early_stop=True, prove=True), "early_stop: not with prove"),
+        (lambda: SearchConfig(early_stop=True, transpositions=True), "early_stop: not with trans"),
         (lambda: budget.Budget(visits=0), "visits: 0"),
         (lambda: budget.Budget(visits=1.5), "visits: 1.5"),  # type: ignore
         (lambda: budget.Budget(seconds=-1.0), "seconds: -1.0"),
