@@ -92,7 +92,7 @@ def test_law_2_for_one_tree():  # and of a tree to go on from: tests/search/test
     assert [move for move in moves if f"[{num_rows}]" not in move] == []
 
 
-@pytest.mark.parametrize("batch", [2, 1])
+@pytest.mark.parametrize("batch", [pytest.param(2, marks=pytest.mark.slow), 1])
 def test_law_2_for_full_rows_and_several_leaves(batch):
     config = SearchConfig(48, leaves=4, max_depth=20, select=Rave(), amaf=Amaf())
     evaluate = random_tree.with_more(hash_evaluate(random_tree.NUM_ACTIONS), True, True)

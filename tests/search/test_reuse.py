@@ -164,6 +164,7 @@ def test_equal_to_the_plain_search_move_by_move():
     assert sum(bool(n.children) for some in at_limit for n in some) > 3  # open again
 
 
+@pytest.mark.slow
 def test_a_full_tree_goes_on_as_the_plain_one():
     run, config = SMALL, SMALL.config
     result = run(empty(config), CODES, jax.random.key(1))

@@ -81,6 +81,7 @@ def test_a_budget_of_visits():
     assert_same(search(visits=10**6), searcher(CONFIG)(CODES, key))
 
 
+@pytest.mark.slow
 def test_an_early_stop_spares_simulations_and_plays_the_same():
     """One tree that stops early, beside its like among four that do not."""
     spared = 0

@@ -238,6 +238,7 @@ def test_a_tree_does_not_feel_the_others():
             jax.tree.map(np.testing.assert_array_equal, here, there)
 
 
+@pytest.mark.slow
 def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
     """A call has one value for all: as many values as calls."""
     flat = Params(luck=1.0, sick=2**32 - 1)

@@ -116,7 +116,9 @@ def test_equal_to_the_plain_search_with_other_settings(name, monkeypatch):
     check_equal_to_the_plain_search(name, *MORE[name])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("leaves" in name)) for name in CASES]
+)
 def test_equal_to_the_plain_search_at_every_node(name):
     check_equal_to_the_plain_search(name, *CASES[name])
 
