@@ -117,7 +117,7 @@ def _choose_at(
     most = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
     widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
     which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
-    seen = trees.with_only(tree, *_READ)
+    seen = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN)
 
     def choose(width):
         choose_here = functools.partial(_choose, select, width)
@@ -129,12 +129,6 @@ def _choose_at(
     changed["untried"] = rows.write(tree.untried, target, chosen.untried)
     changed["untried_prior"] = rows.write(tree.untried_prior, target, chosen.untried_prior)
     return changed
-
-
-_READ = (
-    *("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf", "guess", "proven"),
-)
 
 
 class _Chosen(NamedTuple):

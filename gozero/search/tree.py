@@ -261,7 +261,7 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
     return Entries(edges, with_rest(found.nodes, none + NO_NODE), found.actions)
 
 
-_READ_OF_CHILDREN = (
+READ_OF_CHILDREN = (
     *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
     *("amaf", "guess", "backed", "proven"),
 )
@@ -275,7 +275,7 @@ def with_only(tree: Tree, *names: str) -> Tree:
 
 def for_entries(tree: Tree, select: Rule) -> Tree:
     """The trees with nothing but what `entries` reads for a rule."""
-    read = set(_READ_OF_CHILDREN) - {"action"}
+    read = set(READ_OF_CHILDREN) - {"action"}
     if tree.backed is not None:
         read -= {"value_sum"}
     raw = ["value"] if getattr(select, "needs_raw_value", False) else []
