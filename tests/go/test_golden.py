@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.go import coords, setup
+from gozero.go import coords, scoring, setup
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 from tests.go.stepping import stepper
@@ -217,3 +217,58 @@ def test_superko_bans_suicide(ko):
     # White was to move on this board before: now it is the same situation too.
     game = Game(space, WHITE, ko, suicide=True).play("pass", "A4", "pass")
     assert game.legal("B4") == (ko == "simple")
+
+
+# --- Gelly & Silver (2011), Fig. 2 ----------------------------------------------------
+# By its caption; for its eyes and false eyes (b) see test_pass_alive.
+
+# B9 is in atari, J9 would be suicide, and D4 can be taken at E4.
+FIGURE_2A = """
+    .OX....O.
+    .X......O
+    .........
+    .........
+    ...XO....
+    ..XO.O...
+    ...XO....
+    .........
+    .........
+"""
+
+
+@pytest.mark.parametrize("ko", KO_RULES)
+def test_figure_2a_atari_suicide_and_ko(ko):
+    game = Game(FIGURE_2A, BLACK, ko)
+    assert not game.legal("J9")
+    assert game.play("E4").view["stones"][0, coords.from_gtp(9, "D4")] == 0
+    assert not game.legal("D4")
+    assert game.play("pass").legal("D4")
+    assert game.play("A9").view["stones"][0, coords.from_gtp(9, "B9")] == 0
+
+
+# A final position; x and o are dead stones, and the rest of the board is surrounded.
+FIGURE_2D = """
+    o.oXXXOx.
+    ooooXOOO.
+    XooXXOO..
+    XXX.XO...
+    ..X.XXO..
+    .....XO..
+    ....XOO..
+    ....XO...
+    ....XO...
+"""
+
+
+def test_figure_2d_the_score_without_the_dead_stones():
+    """48 points to 33: at a komi of 6.5 Black wins by 8.5."""
+    rows = FIGURE_2D.replace("x", ".").replace("o", ".").split()
+    board = np.array([[{".": 0, "X": 1, "O": -1}[x] for x in row] for row in rows], np.int8)
+    rules = go.Rules(size=9)
+    state = setup.from_stones(rules, board, BLACK, 6.5)
+    assert float(scoring.area_score(rules, state)) == 8.5
+    assert np.bincount(np.asarray(scoring.ownership(rules, state)).ravel() + 1).tolist() == [
+        33,
+        0,
+        48,
+    ]

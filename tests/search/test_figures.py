@@ -1,7 +1,8 @@
 """Figures of Gelly & Silver (2011) as golden tests.
 
-Made from what the captions and the text say of them: five simulations of a search, each adding a
-node and counting wins over visits (Fig. 1); six simulations judged in two ways (Fig. 2).
+Made from what their captions and the text say: five simulations of a search, each adding a node
+and counting wins over visits (Fig. 1); six simulations judged in two ways (Fig. 4). Fig. 2, on the
+rules of Go, is in tests/go/test_golden.py.
 """
 
 from __future__ import annotations
@@ -93,61 +94,75 @@ def test_figure_1_five_simulations():
 
 
 A, B, C = 0, 1, 2
+ROOT, S, ELSEWHERE, AFTER_A, AFTER_B, AFTER_C = range(6)
 
 
-def test_figure_2_of_the_paper():
-    """Six simulations from one state: Monte-Carlo prefers b, all-moves-as-first a.
+def test_figure_4_all_moves_as_first():
+    """Six simulations through a state s: Monte-Carlo prefers b there, all-moves-as-first a.
 
-    Gelly & Silver (2011), Fig. 2, with its counts: a was tried twice and lost, and played at any
-    time five times, of which three were won; b won two of three, and two of five.
+    Gelly & Silver (2011), Fig. 4, with its counts: a was tried twice and lost, and played at any
+    time five times, of which three were won; b won two of three, and two of five. A seventh, of
+    which a is the first move from the root, does not pass through s and does not count there.
     """
+    after = {A: AFTER_A, B: AFTER_B, C: AFTER_C}
     six = [
-        # the first action, what its player plays first later on, and who wins
-        (A, [B], 0),
-        (A, [B], 0),
-        (B, [A], 1),
-        (B, [A], 1),
-        (B, [], 0),
-        (C, [A], 1),
+        # the action at s, what its player plays first later on, and whether he wins
+        ([ROOT, S, after[A]], [B], False),
+        ([ROOT, S, after[A]], [B], False),
+        ([ROOT, S, after[B]], [A], True),
+        ([ROOT, S, after[B]], [A], True),
+        ([ROOT, S, after[B]], [], False),
+        ([ROOT, S, after[C]], [A], True),
     ]
-    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 4, trees.Keeps(amaf=True))
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 6, trees.Keeps(amaf=True))
     tree = tree.replace(
-        children=tree.children.at[0].set(jnp.array([1, 2, 3], jnp.int16)),
-        num_children=tree.num_children.at[0].set(3),
-        action=tree.action.at[1:].set(jnp.array([A, B, C], jnp.int16)),
+        children=tree.children.at[ROOT, :2]
+        .set(jnp.array([S, ELSEWHERE], jnp.int16))
+        .at[S]
+        .set(jnp.array([AFTER_A, AFTER_B, AFTER_C], jnp.int16)),
+        num_children=tree.num_children.at[ROOT].set(2).at[S].set(3),
+        action=tree.action.at[1:].set(jnp.array([C, A, A, B, C], jnp.int16)),
         edge_prior=tree.edge_prior.at[1:].set(1 / 3),
-        size=jnp.array([4]),
+        size=jnp.array([6]),
     )
 
-    @functools.partial(jax.jit, static_argnums=4)
-    def simulate(tree, action, later, won, rule):
-        path = Path(jnp.stack([jnp.zeros(1, jnp.int32), action[None] + 1]), jnp.array([1]))
-        # The opponent is to move after the action; who began is the other one.
+    @functools.partial(jax.jit, static_argnums=5)
+    def simulate(tree, nodes, length, later, value, rule):
+        path = Path(nodes[:, None], length[None])
+        # Whoever is to move where the path ends plays nothing for the first time.
         played = jnp.stack([jnp.zeros(3, bool), later])[None]
-        value = jnp.where(won, -trees.VALUE_ONE, trees.VALUE_ONE)[None]
-        tree = backup.back_up(tree, path, value)
-        credit = full_rows.Credit(amaf.counted(tree, path, played, Amaf()), value)
+        tree = backup.back_up(tree, path, value[None])
+        credit = full_rows.Credit(amaf.counted(tree, path, played, Amaf()), value[None])
         return full_rows.choose_again(tree, path, rule, jnp.zeros(1, jnp.uint32), credit)
 
-    def after_six(rule):
+    def after_all(rule, simulations):
         found = tree
-        for action, later, won in six:
+        for nodes, later, won in simulations:
+            padded = np.array([*nodes, *[trees.NO_NODE] * (3 - len(nodes))], np.int32)
+            # The opponent of him who moved last is to move at the end.
+            value = np.int32(-trees.VALUE_ONE if won else trees.VALUE_ONE)
             mask = np.isin(np.arange(3), later)
-            found = simulate(found, np.int32(action), mask, np.bool_(won), rule)
+            found = simulate(found, padded, np.int32(len(nodes) - 1), mask, value, rule)
         return found
 
+    def at_s(rule, simulations):
+        edges = jax.jit(trees.all_edges)(after_all(rule, simulations), S)
+        return Edges(*(None if x is None else x[0] for x in edges))
+
+    def wins(q, n):
+        return [(round(float((1 + x) / 2 * k)), int(k)) for x, k in zip(q, n, strict=True)]
+
     monte_carlo, pure = Rave(MinimumMse(1.0)), Rave(AmafOnly())
-    edges = jax.jit(trees.all_edges)(after_six(pure), 0)
-    wins = lambda q, n: [(round(float((1 + x) / 2 * k)), int(k)) for x, k in zip(q, n, strict=True)]
-    assert wins(edges.q[0], edges.visits[0]) == [(0, 2), (2, 3), (1, 1)]
-    assert wins(edges.amaf_q[0], edges.amaf_visits[0]) == [(3, 5), (2, 5), (1, 1)]
-    only_these = Edges(*(x[0] if x is not None else None for x in edges))
+    for simulations in (six, [([ROOT, ELSEWHERE], [B], True), *six]):
+        edges = at_s(pure, simulations)
+        assert wins(edges.q, edges.visits) == [(0, 2), (2, 3), (1, 1)]
+        assert wins(edges.amaf_q, edges.amaf_visits) == [(3, 5), (2, 5), (1, 1)]
     # c, tried once and won, is left out of the comparison, as in the figure.
-    amaf_values = np.asarray(pure(only_these))[:2]
+    amaf_values = np.asarray(pure(edges))[:2]
     np.testing.assert_allclose(amaf_values, [0.6, 0.4], rtol=1e-6)
     # b^2 = 1: beta = 5 / (2 + 5 + 40) and 5 / (3 + 5 + 60): nearly the mean alone.
     beta = np.array([5 / 47, 5 / 68])
     expected = (1 - beta) * [0, 2 / 3] + beta * [0.6, 0.4]
-    np.testing.assert_allclose(np.asarray(monte_carlo(only_these))[:2], expected, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(monte_carlo(edges))[:2], expected, rtol=1e-5)
     assert amaf_values[A] > amaf_values[B]
     assert expected[B] > expected[A]
