@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.throughput import hash_game
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
-from experiments.throughput.numpy_tree import NumpyTree
 from gozero.go import rules as go
 from gozero.search import reuse
 from gozero.search import tree as trees
@@ -110,7 +110,7 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
         started = time.perf_counter()
         tree = last["tree"] = NumpyTree(num_actions, simulations + 1, priors, values)
         for _ in range(simulations):
-            tree.simulate()
+            tree.step()
         return time.perf_counter() - started
 
     evaluate = hash_game.judge(num_actions, spread, 1.0)

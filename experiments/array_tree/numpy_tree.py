@@ -1,0 +1,83 @@
+"""PUCT on flat NumPy arrays, as a careful hand would write it: the peer of one tree of ours."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+VIRTUAL_LOSS = 3
+
+
+class NumpyTree:
+    """One tree; nodes in the order they were added, a row of A edges each.
+
+    The judgement is a stub: row n of a table of priors for the n-th that is judged, and a value.
+    """
+
+    def __init__(self, num_actions: int, capacity: int, priors, values, c_puct: float = 1.5):
+        self.prior = np.zeros((capacity, num_actions), np.float32)
+        self.visits = np.zeros((capacity, num_actions), np.int32)
+        self.value_sum = np.zeros((capacity, num_actions), np.float32)
+        self.child = np.full((capacity, num_actions), -1, np.int32)
+        self.total = np.zeros(capacity, np.int32)  # judgements, and visits of its edges
+        self.judged = np.zeros(capacity, bool)
+        self.priors, self.values, self.c_puct = priors, values, c_puct
+        self.size, self.edges, self.judgements = 1, 0, 0
+        self._judge(0)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.prior, self.visits, self.value_sum, self.child, self.total, self.judged)
+        return sum(x.nbytes for x in arrays)
+
+    def step(self, leaves: int = 1) -> None:
+        """Finds so many leaves, kept apart by virtual losses, and then judges them."""
+        if leaves == 1:
+            return self._back_up(*self._find())
+        found = []
+        for _ in range(leaves):
+            leaf, path = self._find()
+            for edge in path:
+                self._add(edge, VIRTUAL_LOSS, -VIRTUAL_LOSS)
+            found.append((leaf, path))
+        for leaf, path in found:
+            for edge in path:
+                self._add(edge, -VIRTUAL_LOSS, VIRTUAL_LOSS)
+            self._back_up(leaf, path)
+
+    def _find(self) -> tuple[int, list[tuple[int, int]]]:
+        """A node to judge, and the edges that lead there."""
+        node, path = 0, []
+        while self.judged[node]:
+            visits = self.visits[node]
+            bonus = self.c_puct * math.sqrt(self.total[node])
+            score = self.value_sum[node] / np.maximum(visits, 1)
+            score += bonus * self.prior[node] / (1 + visits)
+            action = int(score.argmax())
+            path.append((node, action))
+            node = self.child[node, action]
+            if node < 0:
+                node = self.child[path[-1]] = self.size
+                self.size += 1
+        return node, path
+
+    def _judge(self, node: int) -> float:
+        row = self.judgements % len(self.priors)
+        self.judgements += 1
+        self.total[node] += 1
+        if not self.judged[node]:
+            self.prior[node], self.judged[node] = self.priors[row], True
+        return self.values[row]
+
+    def _back_up(self, leaf: int, path: list[tuple[int, int]]) -> None:
+        value = self._judge(leaf)
+        for edge in reversed(path):
+            value = -value
+            self._add(edge, 1, value)
+        self.edges += len(path)
+
+    def _add(self, edge: tuple[int, int], visits: int, value: float) -> None:
+        self.visits[edge] += visits
+        self.value_sum[edge] += value
+        self.total[edge[0]] += visits

@@ -1,0 +1,72 @@
+"""A tree of Python objects, as most first versions are: a node for every action of a position."""
+
+from __future__ import annotations
+
+import math
+
+VIRTUAL_LOSS = 3
+
+
+class Node:
+    """An action that leads to a position; its children are there once it has been judged."""
+
+    def __init__(self, prior: float, parent: Node | None):
+        self.prior, self.parent = prior, parent
+        self.visits, self.value_sum = 0, 0.0  # as he sees it who moves here
+        self.children: dict[int, Node] = {}
+
+
+class ObjectTree:
+    """PUCT on nodes. The judgement is a stub: row n of a table of priors, and a value."""
+
+    def __init__(self, num_actions: int, capacity: int, priors, values, c_puct: float = 1.5):
+        del capacity
+        self.num_actions, self.c_puct = num_actions, c_puct
+        self.priors, self.values = [row.tolist() for row in priors], values.tolist()
+        self.judged, self.edges = 0, 0
+        self.root = Node(1.0, None)
+        self.root.visits = 1
+        self._judge(self.root)
+
+    def _judge(self, node: Node) -> float:
+        row = self.judged % len(self.priors)
+        self.judged += 1
+        if not node.children:
+            node.children = {a: Node(p, node) for a, p in enumerate(self.priors[row])}
+        return self.values[row]
+
+    def step(self, leaves: int = 1) -> None:
+        """Finds so many leaves, kept apart by virtual losses, and then judges them."""
+        found = [self._find(leaves > 1) for _ in range(leaves)]
+        for leaf in found:
+            value = self._judge(leaf)
+            node = leaf
+            while node is not None:
+                if leaves > 1:
+                    node.visits -= VIRTUAL_LOSS
+                    node.value_sum += VIRTUAL_LOSS
+                node.visits += 1
+                node.value_sum += -value
+                value = -value
+                self.edges += node.parent is not None
+                node = node.parent
+
+    def _find(self, marks: bool) -> Node:
+        node = self.root
+        while True:
+            if marks:
+                node.visits += VIRTUAL_LOSS
+                node.value_sum -= VIRTUAL_LOSS
+            if not node.children:
+                return node
+            node = self._best(node)
+
+    def _best(self, node: Node) -> Node:
+        # Its visits: its judgements, and those of its children with their virtual losses.
+        bonus = self.c_puct * math.sqrt(node.visits)
+
+        def score(child: Node) -> float:
+            value = child.value_sum / max(child.visits, 1)
+            return value + bonus * child.prior / (1 + child.visits)
+
+        return max(node.children.values(), key=score)

@@ -1,0 +1,183 @@
+"""The article's experiment: one search tree, as Python objects, in NumPy arrays, and ours.
+
+    python -m experiments.array_tree.run [--simulations 10000] [--seconds 30] [--out DIR]
+
+Time and memory of a search, and how many simulations there are in half a minute, with 1, 8 and 16
+leaves a step. Each is measured in a process of its own, one after the other.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from experiments.array_tree import plot
+from experiments.array_tree.config import KINDS, ArrayTreeConfig
+from experiments.array_tree.numpy_tree import NumpyTree
+from experiments.array_tree.object_tree import ObjectTree
+from gozero.apps import flags, runtime
+
+SPREAD = 2.0  # of the logits: a tree of so even priors stays shallow, as the article's
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One kind of tree with so many leaves a step."""
+
+    tree: str
+    leaves: int
+    simulations: int
+    seconds: float
+    """Of a search of so many simulations; the median."""
+    mb: float
+    """Of memory, 10^6 bytes: what the process grew by, or what XLA says it takes."""
+    depth: float
+    """Edges a simulation, on average."""
+    long_simulations: int
+    """Done within the time given, or until the tree may grow no further."""
+    long_seconds: float
+
+
+def main() -> int:
+    config = flags.parse(ArrayTreeConfig, prog="python -m experiments.array_tree.run")
+    runtime.prepare()
+    if config.only is not None:
+        row = _ours(config) if config.only == "ours" else _theirs(config)
+        print(json.dumps(dataclasses.asdict(row)))
+        return 0
+    plot.check()
+    rows = []
+    for kind in KINDS:
+        for leaves in config.leaves:
+            print(f"{kind}, {leaves} leaves a step ...", file=sys.stderr, flush=True)
+            rows.append(_in_child(config, kind, leaves))
+    _write(config, rows)
+    return 0
+
+
+def _in_child(config: ArrayTreeConfig, kind: str, leaves: int) -> Row:
+    command = [sys.executable, "-m", "experiments.array_tree.run", "--only", kind]
+    command += ["--leaves", str(leaves)]
+    for name in ("simulations", "actions", "seconds", "repeats", "seed"):
+        command += [f"--{name}", str(getattr(config, name))]
+    child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return Row(**json.loads(child.stdout.splitlines()[-1]))
+
+
+def _theirs(config: ArrayTreeConfig) -> Row:
+    (leaves,), kind = config.leaves, {"objects": ObjectTree, "numpy": NumpyTree}[config.only]
+    steps = -(-config.simulations // leaves)
+    rng = np.random.RandomState(config.seed)
+    priors = np.exp(rng.rand(1000, config.actions).astype(np.float32) * SPREAD)
+    priors /= priors.sum(axis=1, keepdims=True)
+    values = (rng.rand(1000) * 2 - 1).astype(np.float32)
+
+    def search(num_steps, seconds=float("inf")):
+        started = time.perf_counter()
+        tree = kind(config.actions, num_steps * leaves + 1, priors, values)
+        done = 0
+        while done < num_steps and time.perf_counter() - started < seconds:
+            tree.step(leaves)
+            done += 1
+        return tree, done * leaves, time.perf_counter() - started
+
+    before = _peak_mb()
+    tree, simulations, first = search(steps)
+    mb, depth = _peak_mb() - before, tree.edges / simulations
+    seconds = [first] + [search(steps)[-1] for _ in range(config.repeats - 1)]
+    del tree
+    # Room for the long one: as much as ours may have.
+    _, long_simulations, long_seconds = search(_most(leaves) // leaves, config.seconds)
+    return Row(
+        config.only,
+        leaves,
+        simulations,
+        statistics.median(seconds),
+        mb,
+        depth,
+        long_simulations,
+        long_seconds,
+    )
+
+
+def _ours(config: ArrayTreeConfig) -> Row:
+    import jax
+    import jax.numpy as jnp
+
+    from experiments.throughput import hash_game, trees
+    from gozero.search.budget import Budget, Runner
+    from gozero.search.config import SearchConfig
+    from gozero.search.search import search
+
+    (leaves,) = config.leaves
+    simulations = -(-config.simulations // leaves) * leaves
+    game = hash_game.hash_game(config.actions)
+    evaluate = hash_game.judge(config.actions, SPREAD, 1.0)
+    settings = SearchConfig(simulations, leaves=leaves, max_depth=64)
+    roots, key = hash_game.roots(1, config.seed), jax.random.key(config.seed)
+
+    def run(roots, key):
+        return search(game, evaluate, None, key, jnp.zeros(1), roots, settings)
+
+    compiled = jax.jit(run).lower(roots, key).compile()
+    stats = compiled.memory_analysis()
+    seconds = []
+    for _ in range(config.repeats + 1):
+        started = time.perf_counter()
+        result = jax.block_until_ready(compiled(roots, key))
+        seconds.append(time.perf_counter() - started)
+    most = dataclasses.replace(settings, num_simulations=_most(leaves))
+    runner = Runner(game, evaluate, most, chunk=1024)
+    arguments = (None, key, jnp.zeros(1), roots)
+    long = jax.block_until_ready(runner.search(*arguments, Budget(visits=leaves)))
+    started = time.perf_counter()
+    long = jax.block_until_ready(runner.search(*arguments, Budget(seconds=config.seconds)))
+    return Row(
+        "ours",
+        leaves,
+        simulations,
+        statistics.median(seconds[1:]),
+        (stats.temp_size_in_bytes + stats.output_size_in_bytes) / 1e6,
+        trees.depth(result),
+        int(long.simulations[0]),
+        time.perf_counter() - started,
+    )
+
+
+def _most(leaves: int) -> int:
+    """The most simulations that a tree of ours holds, by whole steps."""
+    from gozero.apps.gtp_config import MAX_SIMULATIONS
+
+    return MAX_SIMULATIONS // leaves * leaves
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def _write(config: ArrayTreeConfig, rows: list[Row]) -> None:
+    config.out.mkdir(parents=True, exist_ok=True)
+    with pathlib.Path(config.out, "results.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(Row)])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(
+                {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in vars(row).items()}
+            )
+    runtime.write_json(config.out / "config.json", dataclasses.asdict(config))
+    runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+    plot.draw(config.out / "results.csv", config.out / "results.svg")
+    print(pathlib.Path(config.out, "results.csv").read_text())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""The peers of the array-tree experiment: both grow the same tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.array_tree.numpy_tree import NumpyTree
+from experiments.array_tree.object_tree import ObjectTree
+
+
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_objects_and_arrays_grow_the_same_tree(leaves):
+    num_actions, steps = 7, 120
+    rng = np.random.RandomState(leaves)
+    priors = rng.dirichlet(np.ones(num_actions), 50).astype(np.float32)
+    values = (rng.rand(50) * 2 - 1).astype(np.float32)
+    arguments = (num_actions, steps * leaves + 1, priors, values)
+    objects, arrays = ObjectTree(*arguments), NumpyTree(*arguments)
+    for _ in range(steps):
+        objects.step(leaves)
+        arrays.step(leaves)
+    assert _seen(objects.root) == _rows(arrays, 0)
+    assert objects.edges == arrays.edges > steps * leaves
+    assert objects.judged == arrays.judgements == steps * leaves + 1
+
+
+def _seen(node):
+    """{action: (visits, what follows)} of what was visited."""
+    return {a: (c.visits, _seen(c)) for a, c in node.children.items() if c.visits}
+
+
+def _rows(tree, node):
+    return {
+        int(a): (int(tree.visits[node, a]), _rows(tree, tree.child[node, a]))
+        for a in np.flatnonzero(tree.visits[node])
+    }
