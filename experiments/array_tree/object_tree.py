@@ -52,14 +52,14 @@ class ObjectTree:
                 node = node.parent
 
     def _find(self, marks: bool) -> Node:
-        node = self.root
-        while True:
-            if marks:
-                node.visits += VIRTUAL_LOSS
-                node.value_sum -= VIRTUAL_LOSS
-            if not node.children:
-                return node
-            node = self._best(node)
+        leaf = node = self.root
+        while leaf.children:
+            leaf = node = self._best(leaf)
+        while marks and node is not None:
+            node.visits += VIRTUAL_LOSS
+            node.value_sum -= VIRTUAL_LOSS
+            node = node.parent
+        return leaf
 
     def _best(self, node: Node) -> Node:
         # Its visits: its judgements, and those of its children with their virtual losses.
