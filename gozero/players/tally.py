@@ -1,0 +1,271 @@
+"""What games say of two players: score, intervals, Elo, a sequential test. NumPy only, no JAX.
+
+Points are always one player's: 1 for a win, 1/2 for a draw, 0 for a loss. A score is their mean.
+Two games that share an opening and swap colours are a pair. They are not independent of each
+other, pairs are: an interval of paired games comes from what pairs score, the means of their two
+games (0, 1/4, 1/2, 3/4 or 1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+Interval = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """Games won, drawn and lost."""
+
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+
+    @classmethod
+    def of(cls, points: Any) -> Tally:
+        """The tally of games' points, f[n].
+
+        Raises:
+          ValueError: what is not 0, 1/2 or 1.
+        """
+        points = np.asarray(points, np.float64).reshape(-1)
+        odd = points[~np.isin(points, (0.0, 0.5, 1.0))]
+        if odd.size:
+            raise ValueError(f"points: {odd[0]} is not 0, 0.5 or 1")
+        count = lambda value: int(np.sum(points == value))
+        return cls(wins=count(1.0), draws=count(0.5), losses=count(0.0))
+
+    @property
+    def games(self) -> int:
+        return self.wins + self.draws + self.losses
+
+    @property
+    def points(self) -> float:
+        return self.wins + self.draws / 2
+
+    @property
+    def score(self) -> float:
+        """Points a game; nan of no games."""
+        return self.points / self.games if self.games else math.nan
+
+    def __str__(self) -> str:
+        return f"+{self.wins} ={self.draws} -{self.losses}"
+
+
+def elo(score: float) -> float:
+    """The Elo difference with this expected score: 400 log10(s / (1 - s)).
+
+    >>> elo(0.5), round(elo(0.75), 1), elo(1.0)
+    (0.0, 190.8, inf)
+    """
+    if not 0 < score < 1:
+        return math.nan if math.isnan(score) else math.copysign(math.inf, score - 0.5)
+    return 400 * math.log10(score / (1 - score))
+
+
+def expected_score(elo: float) -> float:
+    """The inverse of `elo`: 1 / (1 + 10^(-elo / 400)).
+
+    >>> expected_score(0.0), round(expected_score(400.0), 4)
+    (0.5, 0.9091)
+    """
+    return 1 / (1 + 10 ** (-elo / 400))
+
+
+def wilson(score: float, count: float, confidence: float = 0.95) -> Interval:
+    """Wilson's (1927) interval of a mean of `count` independent results, each in [0, 1].
+
+    The means mu for which |score - mu| <= z sqrt(mu (1 - mu) / count). Exact variance for wins
+    and losses; draws vary less, and the interval is wider than it need be.
+
+    Raises:
+      ValueError: a score outside [0, 1], no results, a confidence that is none.
+    """
+    if not 0 <= score <= 1:
+        raise ValueError(f"score: {score} is not from 0 to 1")
+    if not count > 0:
+        raise ValueError(f"count: {count} is not above 0")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: {confidence} is not between 0 and 1")
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    n = count
+    middle = (score + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(score * (1 - score) / n + z * z / (4 * n * n))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def pair_interval(pairs: Any, confidence: float = 0.95) -> Interval:
+    """An interval of the mean of independent pairs, by the variance that they show.
+
+    Wilson's, with V(mu) = r mu (1 - mu) as the variance of a pair, where r is what the pairs
+    vary by, as a share of the most that they could: r = (S / (m (1 - m)) + 1) / n, at most 1,
+    with the mean m and the sum of squares S of n pairs. The 1 is one more pair of the largest
+    variance: without it a few pairs that happen to be alike would leave no doubt. Where all pairs
+    are won, or lost, r = 1.
+
+    Args:
+      pairs: f[n]; what each scored, in [0, 1].
+      confidence: of the interval.
+
+    Raises:
+      ValueError: no pairs, or scores outside [0, 1].
+    """
+    pairs = np.asarray(pairs, np.float64).reshape(-1)
+    if not pairs.size:
+        raise ValueError("pairs: there are none")
+    mean, share = float(pairs.mean()), 1.0
+    if 0 < mean < 1:
+        squares = float(np.sum((pairs - mean) ** 2))
+        share = min((squares / (mean * (1 - mean)) + 1) / pairs.size, 1.0)
+    return wilson(mean, pairs.size / share, confidence)
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """A match from the first player's side."""
+
+    total: Tally
+    as_black: Tally
+    as_white: Tally
+    interval: Interval  # of the score
+    confidence: float
+    paired: bool  # the interval is of pairs, or of single games
+
+    @property
+    def score(self) -> float:
+        return self.total.score
+
+    @property
+    def elo(self) -> float:
+        """The first player's Elo less the second's; infinite if all was won or lost."""
+        return elo(self.score)
+
+    @property
+    def elo_interval(self) -> Interval:
+        low, high = self.interval
+        return elo(low), elo(high)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        elo_low, elo_high = self.elo_interval
+        return (
+            f"{self.total} of {self.total.games}: {self.score:.1%} [{low:.1%}, {high:.1%}], "
+            f"Elo {self.elo:+.0f} [{elo_low:+.0f}, {elo_high:+.0f}]; "
+            f"as Black {self.as_black}, as White {self.as_white}"
+        )
+
+
+def summarise(points: Any, is_black: Any, paired: bool = True, confidence: float = 0.95) -> Summary:
+    """The summary of games.
+
+    Args:
+      points: f[n]; the first player's.
+      is_black: bool[n]; where he had Black.
+      paired: games 2i and 2i + 1 are a pair.
+      confidence: of the interval.
+
+    Raises:
+      ValueError: no games, points that are none, arrays that do not fit, half a pair.
+    """
+    points = np.asarray(points, np.float64)
+    is_black = np.asarray(is_black, bool)
+    if points.ndim != 1 or points.shape != is_black.shape or not points.size:
+        raise ValueError(
+            f"points: shape {points.shape}, is_black: shape {is_black.shape}; "
+            "expected the same (n,), n at least 1"
+        )
+    total = Tally.of(points)
+    if paired:
+        interval = pair_interval(pair_scores(points), confidence)
+    else:
+        interval = wilson(total.score, total.games, confidence)
+    as_black, as_white = Tally.of(points[is_black]), Tally.of(points[~is_black])
+    return Summary(total, as_black, as_white, interval, confidence, paired)
+
+
+def pair_scores(points: Any) -> np.ndarray:
+    """f64[n / 2]: the mean of each two games.
+
+    Raises:
+      ValueError: half a pair.
+    """
+    points = np.asarray(points, np.float64).reshape(-1)
+    if points.size % 2:
+        raise ValueError(f"points: of {points.size} games, an odd number; the last has no pair")
+    return points.reshape(-1, 2).mean(axis=1)
+
+
+Verdict = Literal["H0", "H1"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sprt:
+    """A sequential test of two Elo differences, on whatever results: games, or pairs of them.
+
+    The generalised sequential probability ratio test: Wald's (1945), each hypothesis with the
+    distribution of results that fits best among those with its mean (M. Van den Bergh, A Practical
+    Introduction to the GSPRT). Call `verdict` as often as there is something new.
+
+    Attributes:
+      elo0, elo1: H0 and H1; elo0 is the lower.
+      alpha: the chance of H1 where H0 holds.
+      beta: the chance of H0 where H1 holds.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    elo0: float = 0.0
+    elo1: float = 20.0
+    alpha: float = 0.05
+    beta: float = 0.05
+
+    def __post_init__(self):
+        if not self.elo0 < self.elo1:
+            raise ValueError(f"elo0: {self.elo0} is not below elo1, {self.elo1}")
+        for name in ("alpha", "beta"):
+            if not 0 < getattr(self, name) < 0.5:
+                raise ValueError(f"{name}: {getattr(self, name)} is not between 0 and 0.5")
+
+    @property
+    def bounds(self) -> Interval:
+        """Of the log-likelihood ratio: H0 at the first or below, H1 at the second or above."""
+        lower = math.log(self.beta / (1 - self.alpha))
+        return lower, math.log((1 - self.beta) / self.alpha)
+
+    def log_likelihood_ratio(self, results: Any) -> float:
+        """Of H1 to H0, given independent results f[n] in [0, 1]: `pair_scores`, or points."""
+        values, counts = np.unique(np.asarray(results, np.float64), return_counts=True)
+        if not values.size:
+            return 0.0
+        low, high = (_likelihood(values, counts, expected_score(x)) for x in (self.elo0, self.elo1))
+        return high - low
+
+    def verdict(self, results: Any) -> Verdict | None:
+        """What is accepted; None: play on."""
+        ratio, (lower, upper) = self.log_likelihood_ratio(results), self.bounds
+        return "H1" if ratio >= upper else "H0" if ratio <= lower else None
+
+
+def _likelihood(values: np.ndarray, counts: np.ndarray, mean: float) -> float:
+    """The largest log-likelihood of a distribution on [0, 1] with this mean, but for a constant.
+
+    It is p_i = q_i / (1 + t (a_i - mean)) with the shares q_i of what was seen, where t makes
+    sum q_i (a_i - mean) / (1 + t (a_i - mean)) zero. The sum falls as t grows; if it is nowhere
+    zero between -1 / (1 - mean) and 1 / mean, t is at that end, and what the p_i leave is the
+    probability of a 1, or a 0, that was not seen.
+    """
+    away, shares = values - mean, counts / counts.sum()
+    low, high = -1 / (1 - mean), 1 / mean
+    for _ in range(100):
+        t = (low + high) / 2
+        if np.sum(shares * away / (1 + t * away)) > 0:
+            low = t
+        else:
+            high = t
+    return -float(np.sum(counts * np.log1p((low + high) / 2 * away)))
