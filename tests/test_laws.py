@@ -13,12 +13,14 @@ import pytest
 from gozero.go import pass_alive, symmetry
 from gozero.go import rules as go
 from gozero.nets.features import FEATURES
-from gozero.players import selfplay
+from gozero.players import arena, selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
+from gozero.players.player import Turn, search_player
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.move_choice import Temperature
 from gozero.search.rave import Rave
 from gozero.search.search import search
 from tests.go.stepping import new_games
@@ -249,6 +251,25 @@ def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
         return lanes.replace(key=jax.random.key_data(lanes.key)), rows
 
     assert_lowers(moves, evaluator.params, bits)
+
+
+def test_law_7_a_match_lowers_for_every_platform():
+    rules = go.Rules(size=4)
+    evaluator = make_evaluator(rules, "network")
+    config = SearchConfig(4, select=evaluator.select)
+    player = search_player(rules, evaluator, config, Temperature(moves=4), reuse_subtree=True)
+
+    def one_ply(params, states, bits):
+        lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool))
+        turn = Turn(states, arena.look(rules, states), lanes.recent)
+        key, memory = jax.random.wrap_key_data(bits), player.begin(params, states)
+        choice = arena.think(player.choose, params, key, jnp.int32(1), turn, memory)
+        moved = arena.advance(rules, lanes, turn.legal, choice.action, choice.ok)
+        return moved, jax.tree.leaves(choice.memory)
+
+    assert_lowers(
+        one_ply, player.params, new_games(rules, 2), jax.random.key_data(jax.random.key(0))
+    )
 
 
 def assert_lowers(function, *arguments):

@@ -140,14 +140,16 @@ def _play(rules, first, second, key, halves, progress) -> tuple[list[Lanes], lis
     ]
     least = int(np.min(halves[0].position.ply))
     record, num_open = [], []
-    for ply in range(rules.move_limit - least):
-        known = num_open[ply - _PLIES_AHEAD] if ply >= _PLIES_AHEAD else None
-        if known is not None:
-            still_open = sum(map(int, known))
+    limit = rules.move_limit - least
+    for ply in range(limit + _PLIES_AHEAD):
+        if ply >= _PLIES_AHEAD:
+            still_open = sum(map(int, num_open[ply - _PLIES_AHEAD]))
             if progress is not None:
                 progress(ply - _PLIES_AHEAD + 1, still_open)
             if still_open == 0:
                 break
+        if ply >= limit:
+            continue
         taken = []
         for half in range(2):
             who = (ply + half) % 2

@@ -14,13 +14,11 @@ from gozero.go.rules import GameState, Rules, own_and_opponent
 from gozero.montecarlo import policies
 from gozero.players.evaluators import Evaluator
 from gozero.players.go_game import go_game
-from gozero.search import move_choice, proofs, reuse
+from gozero.search import move_choice, reuse
 from gozero.search import search as searching
-from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.move_choice import Temperature
 from gozero.search.search import SearchResult
-from gozero.search.tree import ROOT
 
 NO_ACTION = -1
 """Where no action was played."""
@@ -118,8 +116,8 @@ def search_player(
       reward: what a finished game is worth, see `go_game`.
 
     Raises:
-      ValueError: a temperature beside a root rule that says what is played, an early stop or a
-        temperature of the config.
+      ValueError: a temperature beside a root rule that says what is played, proofs, an early stop
+        or a temperature of the config.
     """
     if temperature is not None:
         _check_temperature(config)
@@ -153,19 +151,16 @@ def search_player(
 
 def _drawn(key: jax.Array, found: SearchResult, temperature: jax.Array) -> jax.Array:
     """i32[n]: an action by the visits at a temperature f32[n]; what the search plays at 0."""
-
-    def draw(key, edges, temperature):
-        edges = proofs.playable(edges)
-        return move_choice.by_visits(key, edges.visits, edges.prior, temperature)
-
     keys = jax.random.split(key, temperature.shape[0])
-    drawn = jax.vmap(draw)(keys, trees.all_edges(found.tree, ROOT), temperature)
+    prior = jnp.zeros(found.visits.shape)  # there are visits where the game is not over
+    drawn = jax.vmap(move_choice.by_visits)(keys, found.visits, prior, temperature)
     return jnp.where(temperature > 0, drawn, found.action)
 
 
 def _check_temperature(config: SearchConfig) -> None:
     wrong = {
         "a root rule that says what is played": hasattr(config.root_select, "final_action"),
+        "prove, which says what is played": config.prove,
         "early_stop, which settles the most visited action alone": config.early_stop,
         "a temperature of the config": config.temperature > 0,
     }
