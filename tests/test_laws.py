@@ -254,10 +254,12 @@ def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
 
 
 def test_law_7_a_match_lowers_for_every_platform():
-    rules = go.Rules(size=4)
-    evaluator = make_evaluator(rules, "network")
-    config = SearchConfig(4, select=evaluator.select)
-    player = search_player(rules, evaluator, config, Temperature(moves=4), reuse_subtree=True)
+    rules = go.Rules(size=4, ko="simple")
+    judge = make_evaluator(rules, "playout")._replace(
+        observe=observe_position, evaluate=hash_evaluate(rules.num_actions)
+    )
+    temperature = Temperature(moves=4)
+    player = search_player(rules, judge, SearchConfig(4), temperature, reuse_subtree=True)
 
     def one_ply(params, states, bits):
         lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool))
