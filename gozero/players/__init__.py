@@ -1,1 +1,1 @@
-"""Players of Go: the game, its evaluators, self-play."""
+"""Players of Go: the game, its evaluators, self-play, matches of ours."""

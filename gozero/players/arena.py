@@ -116,12 +116,12 @@ def play_match(
     num_pairs = _num_pairs(rules, num_games, openings)
     _check_komi(komi, 2 * num_pairs)
     opening_key, play_key = jax.random.split(key)
-    if isinstance(openings, int):
-        start = _new_games(rules, num_pairs)
-        opened, opening = _draw_openings(rules, opening_key, start, openings)
-    else:
+    if isinstance(openings, GameState):
         start = opened = jax.tree.map(jnp.asarray, openings)
         opening = []
+    else:
+        start = _new_games(rules, num_pairs)
+        opened, opening = _draw_openings(rules, opening_key, start, openings)
     halves = _by_half(opened, komi)
     lanes, record = _play(rules, first, second, play_key, halves, progress)
     record = [*([actions, actions] for actions in opening), *record]
@@ -138,9 +138,8 @@ def _play(rules, first, second, key, halves, progress) -> tuple[list[Lanes], lis
         [player.begin(player.params, half) if player.begin else None for player in players]
         for half in halves
     ]
-    least = int(np.min(halves[0].position.ply))
+    limit = rules.move_limit - int(np.min(halves[0].position.ply))
     record, num_open = [], []
-    limit = rules.move_limit - least
     for ply in range(limit + _PLIES_AHEAD):
         if ply >= _PLIES_AHEAD:
             still_open = sum(map(int, num_open[ply - _PLIES_AHEAD]))
@@ -148,20 +147,28 @@ def _play(rules, first, second, key, halves, progress) -> tuple[list[Lanes], lis
                 progress(ply - _PLIES_AHEAD + 1, still_open)
             if still_open == 0:
                 break
-        if ply >= limit:
-            continue
-        taken = []
-        for half in range(2):
-            who = (ply + half) % 2
-            number, memory = np.int32(2 * ply + half), memories[half][who]
-            lanes[half], memories[half][who], *said = _take_turns(
-                rules, players[who], key, number, lanes[half], memory
-            )
-            taken.append(said)
-        actions, counts = zip(*taken, strict=True)
-        record.append(list(actions))
-        num_open.append(counts)
+        if ply < limit:
+            actions, counts = _one_ply(rules, players, key, ply, lanes, memories)
+            record.append(actions)
+            num_open.append(counts)
     return lanes, record
+
+
+def _one_ply(rules, players, key, ply, lanes, memories) -> tuple[list, list]:
+    """Both players move; `lanes` and `memories` are changed in place.
+
+    Returns:
+      Of each half: (what was played i32[P], games not ended i32[]).
+    """
+    actions, counts = [], []
+    for half in range(2):
+        who = (ply + half) % 2
+        lanes[half], memories[half][who], action, count = _take_turns(
+            rules, players[who], key, np.int32(2 * ply + half), lanes[half], memories[half][who]
+        )
+        actions.append(action)
+        counts.append(count)
+    return actions, counts
 
 
 def _draw_openings(rules, key, start, plies) -> tuple[GameState, list[jax.Array]]:
