@@ -237,6 +237,19 @@ def test_memory_is_of_its_own_half_and_recent_moves_are_told():
     assert play(RANDOM, Player(choose, None, begin)).ok.all()
 
 
+def test_players_that_differ_by_parameters_share_a_program():
+    def policy(params, key, turn):
+        after = jnp.argmax(jnp.roll(turn.legal, -params, axis=1), axis=1)
+        return (after + params) % RULES.num_actions
+
+    one = policy_player(policy, jnp.int32(3))
+    before = arena.think._cache_size()
+    match = play(one, one._replace(params=jnp.int32(11)), openings=0)
+    assert match.actions[0].tolist() == [3, 11] * (GAMES // 2)
+    assert match.actions[1].tolist() == [11, 3] * (GAMES // 2)
+    assert arena.think._cache_size() == before + 1
+
+
 def test_progress_is_told():
     told = []
     match = play(seed=1, progress=lambda ply, num_open: told.append((ply, num_open)))
