@@ -33,14 +33,23 @@ class Amaf:
       first: "either": those where the first play of it, by either player, was his, as the
         paper's text has it; "same": those where he has played it at all, as its Algorithm 2. The
         evaluator's `first_play` says the same of the playout.
+      ancestor: visits that a node needs to go by its own statistics. One with fewer goes by those
+        of its nearest ancestor with the same player to move that has as many, if there is one in
+        the tree; what a heuristic believes of the node's actions is then not seen. None: by its
+        own always.
 
     Raises:
-      ValueError: another `first`.
+      ValueError: another `first`; an `ancestor` that is no whole number from 1 on.
     """
 
     first: Colours = "either"
+    ancestor: int | None = None
 
     def __post_init__(self):
+        if self.ancestor is not None and not (
+            isinstance(self.ancestor, int) and self.ancestor >= 1
+        ):
+            raise ValueError(f"ancestor: {self.ancestor!r} is not a whole number from 1 on")
         if self.first not in get_args(Colours):
             raise ValueError(f"first: {self.first!r} is not one of {', '.join(get_args(Colours))}")
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero import fusion
-from gozero.search import backup, rows, worth
+from gozero.search import ancestors, backup, rows, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Trail
@@ -26,19 +26,23 @@ def num_levels(config: SearchConfig) -> int:
 def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
     """Follow each tree's choices from its root to a node that tries an action, or has none.
 
-    Carries indices and the path only; the tree is read. Trip bound: path_limit + 1 levels.
+    Or no further than to a node that is to be chosen at anew, see `ancestors`. Carries indices and
+    the path only; the tree is read. Trip bound: path_limit + 1 levels.
     """
-    levels = num_levels(config)
+    levels, least = num_levels(config), ancestors.least(config)
 
-    def descend(following):
+    def descend(following, few=None):
         def levels_down(carry):
             live, level, node, nodes = carry
             visited = []
             for i in range(_LEVELS_AT_ONCE):
                 visited.append(jnp.where(live, node, NO_NODE))
-                child = rows.read(following, tree.row(node)).astype(jnp.int32)
+                row = tree.row(node)
+                child = rows.read(following, row).astype(jnp.int32)
                 # (A tree that was grown under a higher depth limit may lead further.)
                 live = live & (child != NO_NODE) & (level + i < config.path_limit)
+                if few is not None:
+                    live &= ~few.at(row, level + i, least)
                 node = jnp.where(live, child, node)
             nodes = lax.dynamic_update_slice(nodes, jnp.stack(visited), (level, jnp.int32(0)))
             return live, level + _LEVELS_AT_ONCE, node, nodes
@@ -51,7 +55,8 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
         )
         return lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)
 
-    nodes = fusion.one_kernel(descend, tree.next, reduced=tree.num_trees)[-1]
+    args = [tree.next] if least is None else [tree.next, ancestors.few(tree, least)]
+    nodes = fusion.one_kernel(descend, *args, reduced=tree.num_trees)[-1]
     return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
 
@@ -85,11 +90,18 @@ class Leaf(NamedTuple):
         return backup.Path(nodes, path.length + self.grows)
 
 
-def find_leaf(tree: Tree, config: SearchConfig) -> Leaf:
-    """Follow each tree's choices to where a node is to be added, or to be judged again."""
+def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
+    """Follow each tree's choices to where a node is to be added, or to be judged again.
+
+    The salts u32[B], one a tree, are for ties where a choice is not kept.
+    """
     path = _descend(tree, config)
-    row = tree.row(path.end)
-    action = rows.read(tree.untried, row).astype(jnp.int32)
+    if ancestors.least(config) is None:
+        row = tree.row(path.end)
+        action = rows.read(tree.untried, row).astype(jnp.int32)
+    else:
+        path, action = ancestors.go_on(tree, path, config, salts)
+        row = tree.row(path.end)
     prior = rows.read(tree.prior, row)
     may_grow = _may_grow(tree, path, row, config)
     is_tried = (jnp.arange(tree.num_actions)[None] == action[:, None]) & may_grow[:, None]

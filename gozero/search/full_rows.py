@@ -115,26 +115,49 @@ def _choose_at(
         tries_no_more = jnp.isneginf(rows.read(tree.untried_prior, row))
         tries_no_more |= is_last & gives_up[slots.index]
     most = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
-    widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
-    which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
-    seen = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN)
-
-    def choose(width):
-        choose_here = functools.partial(_choose, select, width)
-        return fusion.one_kernel(choose_here, seen, slots.index, node, salts, tries_no_more)
-
-    branches = [functools.partial(choose, width) for width in widths]
-    chosen = lax.switch(which, branches)
+    chosen = choose(tree, select, slots.index, node, most, salts, tries_no_more)
     changed["next"] = rows.write(tree.next, target, chosen.next)
     changed["untried"] = rows.write(tree.untried, target, chosen.untried)
     changed["untried_prior"] = rows.write(tree.untried_prior, target, chosen.untried_prior)
     return changed
 
 
-class _Chosen(NamedTuple):
+class Chosen(NamedTuple):
     next: jax.Array  # i32[M]: the child, or NO_NODE for the best untried action
     untried: jax.Array  # i32[M]: that action
     untried_prior: jax.Array  # f32[M]: -inf if there is none
+
+
+def choose(
+    tree: Tree,
+    select,
+    index: jax.Array,
+    node: jax.Array,
+    most: jax.Array,
+    salts: jax.Array,
+    tries_no_more: jax.Array,
+    heard: jax.Array | None = None,
+) -> Chosen:
+    """What a rule chooses at some nodes.
+
+    Args:
+      tree: the trees.
+      select: the rule.
+      index, node: i32[M]: node `node` of tree `index`; few enough for one kernel.
+      most: i32[]: children of the widest of these nodes; of one with more a few are not seen.
+      salts: u32[B], one a tree, for ties.
+      tries_no_more: bool[M]: the node keeps to its children.
+      heard: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
+    """
+    widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
+    which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
+    seen = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN)
+    args = (seen, index, node, salts, tries_no_more, *([] if heard is None else [heard]))
+
+    def choose_here(width):
+        return fusion.one_kernel(functools.partial(_choose, select, width), *args)
+
+    return lax.switch(which, [functools.partial(choose_here, width) for width in widths])
 
 
 def _choose(
@@ -145,10 +168,11 @@ def _choose(
     node: jax.Array,
     salts: jax.Array,
     tries_no_more: jax.Array,
-) -> _Chosen:
+    heard: jax.Array | None = None,
+) -> Chosen:
     salt = rows.read(salts, index)
-    tried = trees.children(tree, index, node, width)
-    row = _untried(tree, index * tree.capacity + node, tried.edges)
+    tried = trees.children(tree, index, node, width, heard)
+    row = _untried(tree, index * tree.capacity + node, tried.edges, heard)
     total = tried.edges.total + jnp.sum(row.visits, axis=1)
     tried_edges, row = tried.edges._replace(total=total), row._replace(total=total)
 
@@ -167,7 +191,7 @@ def _choose(
     priority = jax.vmap(selection.tie_break)(salt, node, nodes)
     entry = jax.vmap(selection.choose)(scores, priority)
     chosen = jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0]
-    return _Chosen(
+    return Chosen(
         next=worth.unless_proven(tree, index * tree.capacity + node, chosen),
         untried=untried,
         untried_prior=jnp.where(
@@ -176,8 +200,11 @@ def _choose(
     )
 
 
-def _untried(tree: Tree, row: jax.Array, tried: Edges) -> Edges:
-    """The actions of nodes (rows i32[M]) that have no child: [M, A], a prior of -inf elsewhere."""
+def _untried(tree: Tree, row: jax.Array, tried: Edges, heard: jax.Array | None) -> Edges:
+    """The actions of nodes (rows i32[M]) that have no child: [M, A], a prior of -inf elsewhere.
+
+    `heard` is as in `choose`.
+    """
     prior = rows.read(tree.prior, row)
     visits = jnp.zeros(prior.shape, jnp.int32)
     edges = Edges(prior, visits, jnp.zeros_like(prior), tried.value, tried.total)
@@ -185,6 +212,6 @@ def _untried(tree: Tree, row: jax.Array, tried: Edges) -> Edges:
         visits = jnp.where(prior >= 0, rows.read(tree.guess.visits, row), 0)
         edges = edges._replace(visits=visits, q=trees.mean(rows.read(tree.guess.sums, row), visits))
     if tree.amaf is not None:
-        count, sums = (rows.read(x, row) for x in tree.amaf)
+        count, sums = (rows.read(x, row if heard is None else heard) for x in tree.amaf)
         edges = edges._replace(amaf_visits=count, amaf_q=trees.mean(sums, count))
     return edges

@@ -71,7 +71,7 @@ def grow(
     Where none may be added the path ends at a node that is there: it is judged again, and its
     value goes up once more.
     """
-    leaf = find_leaf(tree, config)
+    leaf = find_leaf(tree, config, draws.salts)
     trail, parents = read_trail(tree, leaf.path, config)
     positions = played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)

@@ -74,7 +74,7 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
 
     def one_more(k, carry):
         tree, found = carry
-        leaf = descent.find_leaf(tree, config)
+        leaf = descent.find_leaf(tree, config, draws.salts)
         positions = descent.played(game, trees.read_positions(tree, leaf.row), leaf)
         parent_row, row = leaf.new_rows(tree)
         path = leaf.longer_path(tree.size)

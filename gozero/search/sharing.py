@@ -80,7 +80,7 @@ def simulate(
     state = State(tree, slots, none, none, ok)
 
     def find(state):
-        return _find(game, contexts, config, state)
+        return _find(game, contexts, config, draws, state)
 
     def round_of_all(carry):
         number, state, leaf = carry
@@ -117,12 +117,12 @@ def _joined(said: Evaluation) -> jax.Array:
     return jnp.concatenate([said.prior_logits, said.value[:, None]], axis=1).astype(jnp.float32)
 
 
-def _find(game, contexts, config: SearchConfig, state: State) -> _Leaf:
+def _find(game, contexts, config: SearchConfig, draws: Draws, state: State) -> _Leaf:
     """The next leaf of each tree, and its evaluation where that is known."""
     tree, sharing = state.tree, config.sharing
     assert tree.shared is not None
     assert sharing is not None
-    leaf = descent.find_leaf(tree, config)
+    leaf = descent.find_leaf(tree, config, draws.salts)
     trail, parents = descent.read_trail(tree, leaf.path, config)
     positions = descent.played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)

@@ -181,7 +181,9 @@ class Entries(NamedTuple):
     actions: Any  # i32[M, K]; of no meaning where no child stands
 
 
-def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
+def children(
+    tree: Tree, index: jax.Array, node: jax.Array, width: int, heard: jax.Array | None = None
+) -> Entries:
     """The visited actions of some nodes that have `width` children or fewer.
 
     An entry that stands for no child has a prior of -inf. `total` is theirs alone.
@@ -190,6 +192,7 @@ def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entri
       tree: the trees.
       index, node: i32[M]: node `node` of tree `index`.
       width: K.
+      heard: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
     """
     base = index * tree.capacity
     row = base + node
@@ -230,8 +233,9 @@ def children(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entri
         proven=proven,
     )
     if tree.amaf is not None:
-        count = rows.read_entries(tree.amaf.visits, row, action)
-        total = rows.read_entries(tree.amaf.sums, row, action)
+        heard = row if heard is None else heard
+        count = rows.read_entries(tree.amaf.visits, heard, action)
+        total = rows.read_entries(tree.amaf.sums, heard, action)
         edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))
     return Entries(edges, child, action)
 

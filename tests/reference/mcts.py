@@ -81,7 +81,7 @@ class Node:
                 worth = backup(worth, counts, values)
             self.backed = (self.proven - 2) * ONE if prove and self.proven else int(fixed(worth))
 
-    def scores(self, rule, backup=None, prove=False):
+    def scores(self, rule, backup=None, prove=False, heard=None):
         visits = self.visits + self.guess_visits + self.lost
         q = mean(self.value_sum + self.guess_sum - self.lost * ONE, visits)
         value = F32(self.backed) / F32(ONE) if backup else self.mean()
@@ -90,7 +90,8 @@ class Node:
                 q[action] = -F32(child.backed) / F32(ONE)
             if prove and child.proven:
                 q[action] = self.sees(action) - 2
-        amaf = (self.amaf_visits, mean(self.amaf_sum, self.amaf_visits))
+        heard = heard or self  # whose later plays count
+        amaf = (heard.amaf_visits, mean(heard.amaf_sum, heard.amaf_visits))
         # What is illegal has no statistics.
         legal = self.prior >= 0
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
@@ -234,12 +235,14 @@ def search(
     nodes=None,
     backup=None,
     prove=False,
+    ancestor=None,
 ):
     """Run one search; `judge(state)` says what a `Node` is made of, `play` returns a new state.
 
-    `amaf` is "either", "same" or None. `backup` says (mean, visits, values) -> what a node is
-    worth by its children, `prove` that results are proven. It goes on from `nodes`, if there are
-    any.
+    `amaf` is "either", "same" or None. A node with fewer than `ancestor` visits goes by the
+    all-moves-as-first values of its nearest ancestor of the same player that has as many. `backup`
+    says (mean, visits, values) -> what a node is worth by its children, `prove` that results are
+    proven. It goes on from `nodes`, if there are any.
     """
     if not nodes:
         nodes = [Node(0, root_state, 0, judge(root_state))]
@@ -248,6 +251,13 @@ def search(
         nodes[0].back_up(backup, prove)
         if amaf:
             credit([], nodes[0], amaf)
+
+    def heard(node, path):
+        if ancestor and node.num_visits() < ancestor:
+            for above, _ in path[-2::-2]:  # 2, 4, ... plies up
+                if above.num_visits() >= ancestor:
+                    return above
+        return node
 
     def descend():
         node, path = nodes[0], []
@@ -263,7 +273,7 @@ def search(
             if root_rule and not path:
                 action = node.best_of_all(root_rule, salt, backup, prove)
             else:
-                action = node.best_action(rule, salt, backup, prove)
+                action = node.best_action(rule, salt, backup, prove, heard(node, path))
             if action not in node.children and not grows:
                 node.tries_no_more |= full and node.depth < max_depth
                 return path, node

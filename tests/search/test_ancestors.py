@@ -1,0 +1,204 @@
+"""Nodes with few visits go by their ancestors' all-moves-as-first statistics."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.search import descent, reuse
+from gozero.search import tree as trees
+from gozero.search.amaf import Amaf
+from gozero.search.config import SearchConfig
+from gozero.search.game import Heuristic
+from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
+from gozero.search.search import search
+from gozero.search.selection import ForcedPlayouts, Puct
+from gozero.search.tree import NO_NODE
+from tests.hlo import moves_in_loops
+from tests.reference import mcts
+from tests.search import random_tree
+from tests.search.comparing import compare_trees
+from tests.search.judges import hash_evaluate
+
+EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
+SIMULATIONS = 120
+ALL, EVEN, HAND = AmafOnly(), MinimumMse(0.25), HandSelected(20.0)
+PLAIN_BETA = {
+    ALL: lambda n, amaf, total, mu: 1,
+    EVEN: lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1),
+    HAND: lambda n, amaf, total, mu: np.sqrt(20 / (3 * total + 20)),
+}
+
+
+def test_whose_statistics_count_by_hand():
+    """Four trees that are the path 0 -> 1 -> 2 -> 3 by the actions 0, 1, 2, and their visits.
+
+    Kept are the choices 0 -> 1 -> 2, and at 2 to try action 0, which is what its own statistics
+    say. The root's like action 2 best, which leads to node 3; the best of node 1's that can be
+    played at node 3 is action 3, of its own action 1.
+    """
+    config = SearchConfig(7, select=Rave(AmafOnly()), amaf=Amaf(ancestor=5))
+    blank = trees.allocate(jnp.zeros((4, 1), jnp.int32), 4, 8, trees.Keeps(amaf=True))
+    legal = np.array([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 1, 1], [0, 1, 0, 1]], bool)
+    tried = np.array([0, 1, 2, -1])  # ... each leads to the next node
+    values = np.array([[2, 1, 9, 3], [9, 0, 9, 3], [9, 8, 1, 0], [9, 3, 9, 2]])
+    visits = np.array([[20, 9, 4, 2], [20, 9, 5, 2], [20, 4, 3, 2], [4, 3, 2, 1]])
+    left = legal & (np.arange(4)[None] != tried[:, None])
+
+    def put(x, of_nodes):
+        whole = np.array(x).reshape(4, 8, *x.shape[1:])
+        whole[:, :4] = of_nodes
+        return jnp.array(whole.reshape(x.shape))
+
+    tree = blank.replace(
+        prior=put(blank.prior, np.where(left, 0.25, -np.inf)),
+        children=put(blank.children, tried[:, None] + 1),
+        num_children=put(blank.num_children, [1, 1, 1, 0]),
+        next=put(blank.next, [1, 2, NO_NODE, NO_NODE]),
+        untried=put(blank.untried, [3, 3, 0, 1]),
+        action=put(blank.action, [0, 0, 1, 2]),
+        edge_prior=put(blank.edge_prior, [-np.inf, 0.25, 0.25, 0.25]),
+        visits=put(blank.visits, visits),
+        size=jnp.full(4, 4),
+        amaf=trees.Counts(
+            put(blank.amaf.visits, np.ones((4, 4))),
+            put(blank.amaf.sums, values * (trees.VALUE_ONE // 10)),
+        ),
+    )
+    leaf = jax.jit(functools.partial(descent.find_leaf, config=config))(
+        tree, salts=jnp.arange(4, dtype=jnp.uint32)
+    )
+    # Nodes 2 and 3 have few visits; node 3 alone; node 1 too, so node 3 goes by its own; none of
+    # the first two has five, so what is kept is followed.
+    assert leaf.path.length.tolist() == [3, 2, 3, 2]
+    assert leaf.path.nodes[:4].T.tolist() == [
+        [0, 1, 2, 3],
+        [0, 1, 2, NO_NODE],
+        [0, 1, 2, 3],
+        [0, 1, 2, NO_NODE],
+    ]
+    assert leaf.action.tolist() == [3, 0, 1, 0]
+    assert leaf.grows.all()
+    assert (leaf.left[0] >= 0).tolist() == [False, True, False, False]
+
+
+CASES = {
+    # rule, colours that count, playouts, heuristic, ancestor, config
+    "a full tree, a depth limit": (
+        *(Rave(EVEN), "either", True, True, 8),
+        {"capacity": 90, "max_depth": 7},
+    ),
+    "uct-rave, same colour": (Rave(EVEN, c=0.3), "same", True, False, 8, {}),
+    "four leaves": (Rave(EVEN), "either", True, True, 10, {"leaves": 4, "virtual_loss": 2}),
+    "more virtual losses than visits": (
+        *(Rave(HAND, first_play=0.4), "either", True, False, 12),
+        {"leaves": 6, "virtual_loss": 5},
+    ),
+    "proofs": (Rave(EVEN), "either", True, False, 10, {"prove": True}),
+    "several visits before a node": (Rave(EVEN), "either", True, False, 6, {"expand_after": 3}),
+    "no playouts": (Rave(ALL), "either", False, False, 4, {}),
+    "a root with a rule of its own": (
+        *(Rave(EVEN), "either", True, False, 10),
+        {"root_select": ForcedPlayouts(Puct(1.0), 3.0)},
+    ),
+    "one tree": (Rave(EVEN), "either", True, False, 10, {}),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (i > 0)) for i, x in enumerate(CASES)]
+)
+def test_equal_to_the_plain_search_at_every_node(name):
+    rule, first, playouts, heuristic, ancestor, options = CASES[name]
+    num_trees = 1 if name == "one tree" else 5
+    codes = np.random.RandomState(len(name)).randint(1, 2**31, num_trees).astype(np.uint32)
+    evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
+    config = SearchConfig(SIMULATIONS, select=rule, amaf=Amaf(first, ancestor), **options)
+    key = jax.random.key(len(name))
+
+    def run(codes, key):
+        roots, contexts = random_tree.Position(codes), jnp.zeros(num_trees)
+        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+
+    compiled = jax.jit(run).lower(codes, key).compile()
+    assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # law 2
+    result = compiled(codes, key)
+    assert bool(result.ok.all())
+    plain, options = random_tree.Plain(evaluate), {"max_depth": config.max_depth, **options}
+    if "root_select" in options:
+        del options["root_select"]
+        options["root_rule"] = mcts.Forced(mcts.Puct(1.0), 3.0)
+    plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play)
+    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
+    differ = few = enough = 0
+    for b in range(num_trees):
+        plain_search = functools.partial(
+            *(mcts.search, int(codes[b]), plain.play, plain.judge, SIMULATIONS),
+            rule=plain_rule,
+            salt=int(salts[b]),
+            amaf=first,
+            **options,
+        )
+        nodes = plain_search(ancestor=ancestor)
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        differ += [node.state for node in nodes] != [node.state for node in plain_search()]
+        below = [node.num_visits() < ancestor for node in nodes if node.depth > 1 and node.children]
+        few, enough = few + sum(below), enough + len(below) - sum(below)
+    assert min(few, enough) > 5  # nodes that choose by an ancestor's, and by their own
+    assert differ > 0
+
+
+@pytest.mark.slow
+def test_equal_to_the_plain_search_when_it_goes_on_from_a_tree():
+    """The new root's ancestors are gone, and every node's choice of before is still there."""
+
+    def evaluate(params, key, codes):
+        # What is believed differs from action to action, so that no ties are to be broken, in
+        # which one search is not another.
+        judged = random_tree.with_more(EVALUATE, True, True)(params, key, codes)
+        said, none = judged.heuristic, jnp.zeros_like(judged.heuristic.visits)
+        return judged._replace(heuristic=Heuristic(said.value, none, said.amaf_value, none + 3))
+
+    num_trees, ancestor = 5, 8
+    codes = np.random.RandomState(1).randint(1, 2**31, num_trees).astype(np.uint32)
+    rule, amaf = Rave(EVEN), Amaf(ancestor=ancestor)
+    config = SearchConfig(SIMULATIONS, capacity=3 * SIMULATIONS, select=rule, amaf=amaf)
+
+    @jax.jit
+    def run(codes, key, tree):
+        roots, contexts = random_tree.Position(codes), jnp.zeros(num_trees)
+        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config, tree)
+
+    tree = reuse.empty(random_tree.Position(codes), random_tree.NUM_ACTIONS, config, True)
+    plain, nodes, kept = random_tree.Plain(evaluate), [None] * num_trees, 0
+    for move in range(3):
+        key = jax.random.key(move)
+        result = run(codes, key, tree)
+        tree = reuse.reroot(result.tree, result.action)
+        salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
+        for b in range(num_trees):
+            nodes[b] = mcts.search(
+                *(int(codes[b]), plain.play, plain.judge, SIMULATIONS, config.max_depth),
+                *(mcts.Rave(PLAIN_BETA[EVEN]), int(salts[b])),
+                amaf="either",
+                ancestor=ancestor,
+                nodes=nodes[b],
+            )
+            compare_trees(result.tree, b, nodes[b])
+            nodes[b] = mcts.reroot(nodes[b], int(result.action[b]))
+            codes[b] = plain.play(int(codes[b]), int(result.action[b]))
+            kept += len(nodes[b])
+    assert kept > 3 * num_trees * 20
+
+
+def test_a_wrong_number_is_refused():
+    for bad in (0, -1, 2.5):
+        with pytest.raises(ValueError, match=r"^ancestor: "):
+            Amaf(ancestor=bad)
+    assert dataclasses.asdict(Amaf()) == {"first": "either", "ancestor": None}
