@@ -11,6 +11,7 @@ import jax
 from gozero.search import selection
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
+from gozero.search.grandfather import Grandfather
 from gozero.search.operators import Operator
 from gozero.search.root import RootRule
 from gozero.search.transpositions import Transpositions
@@ -33,6 +34,8 @@ class SearchConfig:
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``selection.Edges -> f32[K]``.
       amaf: which later plays count as first ones, for a rule that asks; None: none are kept.
+      grandfather: a new node begins with the values that its actions have two plies above, counted
+        as so many simulations. Not with several leaves, transpositions or `backup`.
       expand_after: visits that a node needs before it gets its first child, the root apart; until
         then it is judged again.
       root_select: the root's, if it is another: of all actions, ``selection.Edges -> f32[A]``, or a
@@ -67,6 +70,7 @@ class SearchConfig:
     max_depth: int = 64
     select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
     amaf: Amaf | None = None
+    grandfather: Grandfather | None = None
     expand_after: int = 1
     root_select: Callable[[selection.Edges], jax.Array] | RootRule | None = None
     root_temperature: float = 1.0
@@ -126,6 +130,8 @@ class SearchConfig:
             )
         if getattr(self.select, "needs_amaf", False) and self.amaf is None:
             raise ValueError(f"amaf: {self.select} needs such statistics; give amaf=Amaf()")
+        if self.grandfather is not None:
+            self._check_grandfather(self.grandfather)
         if not self.root_temperature > 0:
             raise ValueError(f"root_temperature: {self.root_temperature} is not above 0")
         if not 0 <= self.dirichlet_fraction <= 1:
@@ -153,6 +159,20 @@ class SearchConfig:
         if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")
 
+    def _check_grandfather(self, grandfather: Grandfather):
+        if not isinstance(grandfather, Grandfather):
+            raise ValueError(f"grandfather: {grandfather!r} is not a Grandfather(...)")
+        if grandfather.amaf_visits > 0 and self.amaf is None:
+            raise ValueError(f"amaf: {grandfather} begins such statistics; give amaf=Amaf()")
+        if self.leaves > 1:
+            raise ValueError(
+                f"leaves: {self.leaves}; grandfathers show virtual losses; use leaves=1"
+            )
+        if self.sharing is not None or self.backup is not None:
+            raise ValueError(
+                "grandfather: not with transpositions or backup, which have other values"
+            )
+
     @property
     def sharing(self) -> Transpositions | None:
         """How transpositions share evaluations; None: they do not."""
@@ -167,6 +187,8 @@ class SearchConfig:
 
     def keeps(self, guesses: bool = False) -> trees.Keeps:
         """What the trees have room for; `guesses`: for a heuristic's values too."""
+        if self.grandfather is not None:
+            guesses |= self.grandfather.visits > 0
         return trees.Keeps(
             amaf=self.amaf is not None,
             guesses=guesses,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero import fusion
-from gozero.search import ancestors, backup, rows, worth
+from gozero.search import ancestors, backup, grandfather, rows, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Trail
@@ -70,6 +70,7 @@ class Leaf(NamedTuple):
     left: jax.Array  # f32[B, A]: the priors of the other actions without a child
     grows: jax.Array  # bool[B]: a node is added
     gives_up: jax.Array  # bool[B]: for want of room none is, nor will be; see `_gives_up`
+    grandfather: grandfather.Known | None = None  # of the node that is added, if it was asked for
 
     def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
         """i32[B] twice: the rows of the leaf and of the node that is added below it.
@@ -109,7 +110,11 @@ def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
     # Whether it grows is said by what was read of `prior`: else one tree would be copied.
     left = jnp.where(is_tried, -jnp.inf, prior)
     gives_up = _gives_up(tree, path, row, config)
-    return Leaf(path, row, action, edge_prior, left, edge_prior >= 0, gives_up)
+    grows, known = edge_prior >= 0, None
+    if config.grandfather is not None:
+        known = grandfather.known(tree, path)
+        grows &= known.is_sound  # so that what is written depends on what was read here, too
+    return Leaf(path, row, action, edge_prior, left, grows, gives_up, known)
 
 
 def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:

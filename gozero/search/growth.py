@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gozero.search import amaf, backup, choices, full_rows, root, rows, selection, worth
+from gozero.search import (
+    amaf,
+    backup,
+    choices,
+    full_rows,
+    root,
+    rows,
+    selection,
+    worth,
+)
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.descent import Leaf, find_leaf, played, read_trail
@@ -17,26 +27,31 @@ from gozero.search.noise import Draws
 from gozero.search.tree import Tree
 
 
-def beliefs(tree: Tree, row: jax.Array, judged: Judged) -> dict[str, Any]:
+def beliefs(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic) -> dict[str, Any]:
     """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
 
-    Gelly & Silver (2011), Eq. 48-52. Rows are used again, so they begin with zeros at least.
+    What other heuristics believe than the evaluator's counts beside it. Gelly & Silver (2011),
+    Eq. 48-52. Rows are used again, so they begin with zeros at least.
     """
-    heuristic = judged.heuristic or Heuristic()
+    said = [judged.heuristic or Heuristic(), *others]
     none = jnp.zeros(judged.prior.shape, jnp.int32)
     new = {}
 
-    def put(counts, value, visits):
-        visits = none if visits is None else visits.astype(jnp.int32)
-        sums = none if value is None else trees.to_fixed(value) * visits
+    def put(counts, *pairs):
+        visits = [none if count is None else count.astype(jnp.int32) for _, count in pairs]
+        sums = [
+            none if value is None else trees.to_fixed(value) * count
+            for (value, _), count in zip(pairs, visits, strict=True)
+        ]
+        visits, sums = (functools.reduce(jnp.add, x) for x in (visits, sums))
         return trees.Counts(
             rows.write(counts.visits, row, visits), rows.write(counts.sums, row, sums)
         )
 
     if tree.guess is not None:
-        new["guess"] = put(tree.guess, heuristic.value, heuristic.visits)
+        new["guess"] = put(tree.guess, *[(x.value, x.visits) for x in said])
     if tree.amaf is not None:
-        new["amaf"] = put(tree.amaf, heuristic.amaf_value, heuristic.amaf_visits)
+        new["amaf"] = put(tree.amaf, *[(x.amaf_value, x.amaf_visits) for x in said])
     return new
 
 
@@ -97,6 +112,9 @@ def add_leaf(
     """
     parent_row, row = leaf.new_rows(tree)
     path = leaf.longer_path(tree.size)
+    others = []
+    if leaf.grandfather is not None and config.grandfather is not None:
+        others.append(leaf.grandfather.believed(config.grandfather, judged.prior >= 0))
     both, both_rows = jnp.concatenate([leaf.left, judged.prior]), jnp.concatenate([parent_row, row])
     grown = tree.replace(
         prior=rows.write(tree.prior, both_rows, both),
@@ -105,7 +123,7 @@ def add_leaf(
         positions=trees.write_positions(tree, row, positions),
         size=tree.size + leaf.grows,
         **new_edge(tree, leaf, parent_row, row),
-        **beliefs(tree, row, judged),
+        **beliefs(tree, row, judged, *others),
     )
     if tree.in_full_rows:
         grown = grown.replace(untried_prior=open_to_try(tree, row))

@@ -65,6 +65,22 @@ class Node:
         value = self.own_sum + self.value_sum.sum() + self.lost_above * ONE
         return F32(value) / F32(ONE) / F32(self.num_visits())
 
+    def begin_as(self, above, visits, amaf_visits):
+        """With the values that a node above, of the same player, has of the actions."""
+        for action in np.flatnonzero(self.prior >= 0):
+            if above.visits[action]:
+                value = fixed(mean(above.value_sum, above.visits)[action])
+                if above.sees(action):
+                    value = (above.sees(action) - 2) * ONE
+            elif above.amaf_visits[action]:
+                value = fixed(mean(above.amaf_sum, above.amaf_visits)[action])
+            else:
+                continue
+            self.guess_visits[action] += visits
+            self.guess_sum[action] += visits * value
+            self.amaf_visits[action] += amaf_visits
+            self.amaf_sum[action] += amaf_visits * value
+
     def back_up(self, backup, prove):
         """Anew, from children that are: what it is worth, and what is proven."""
         self.proven = self.by_game
@@ -236,13 +252,15 @@ def search(
     backup=None,
     prove=False,
     ancestor=None,
+    grandfather=None,
 ):
     """Run one search; `judge(state)` says what a `Node` is made of, `play` returns a new state.
 
     `amaf` is "either", "same" or None. A node with fewer than `ancestor` visits goes by the
-    all-moves-as-first values of its nearest ancestor of the same player that has as many. `backup`
-    says (mean, visits, values) -> what a node is worth by its children, `prove` that results are
-    proven. It goes on from `nodes`, if there are any.
+    all-moves-as-first values of its nearest ancestor of the same player that has as many. A new
+    node begins with the values two plies above, counted as `grandfather` says: (visits,
+    amaf_visits). `backup` says (mean, visits, values) -> what a node is worth by its children,
+    `prove` that results are proven. It goes on from `nodes`, if there are any.
     """
     if not nodes:
         nodes = [Node(0, root_state, 0, judge(root_state))]
@@ -282,6 +300,8 @@ def search(
                 child = play(node.state, action)
                 node.children[action] = Node(len(nodes), child, node.depth + 1, judge(child))
                 nodes.append(node.children[action])
+                if grandfather and len(path) > 1:
+                    nodes[-1].begin_as(path[-2][0], *grandfather)
                 return path, nodes[-1]
             node = node.children[action]
 

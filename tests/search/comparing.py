@@ -42,3 +42,6 @@ def compare_trees(tree, b, nodes):
     if tree.amaf is not None:
         np.testing.assert_array_equal(tree.amaf.visits[rows], [n.amaf_visits for n in nodes])
         np.testing.assert_array_equal(tree.amaf.sums[rows], [n.amaf_sum for n in nodes])
+    if tree.guess is not None:
+        np.testing.assert_array_equal(tree.guess.visits[rows], [n.guess_visits for n in nodes])
+        np.testing.assert_array_equal(tree.guess.sums[rows], [n.guess_sum for n in nodes])

@@ -93,7 +93,7 @@ CASES = {
         *(Rave(EVEN), "either", True, True, 8),
         {"capacity": 90, "max_depth": 7},
     ),
-    "uct-rave, same colour": (Rave(EVEN, c=0.3), "same", True, False, 8, {}),
+    "uct-rave, same colour": (Rave(EVEN, c=0.3), "same", True, False, 5, {}),
     "four leaves": (Rave(EVEN), "either", True, True, 10, {"leaves": 4, "virtual_loss": 2}),
     "more virtual losses than visits": (
         *(Rave(HAND, first_play=0.4), "either", True, False, 12),

@@ -1,0 +1,131 @@
+"""New nodes begin with what was known two plies above."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.search import tree as trees
+from gozero.search.amaf import Amaf
+from gozero.search.backup import Path
+from gozero.search.config import SearchConfig
+from gozero.search.grandfather import Grandfather, known
+from gozero.search.operators import max_backup
+from gozero.search.rave import MinimumMse, Rave
+from gozero.search.search import search
+from gozero.search.selection import Ucb1
+from gozero.search.tree import VALUE_ONE
+from tests.hlo import moves_in_loops
+from tests.reference import mcts
+from tests.search import random_tree
+from tests.search.comparing import compare_trees
+from tests.search.judges import hash_evaluate
+
+EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
+SIMULATIONS = 120
+PLAIN_BETA = lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1)
+
+
+def test_what_it_knows_by_hand():
+    """The path 0 -> 1, and a node that would be added below 1: its grandfather is the root.
+
+    The root's action 0 was tried: its child lost 3 of 4, so the root's player won 3 of 4. Action 1
+    was only heard of: 2 of 4. Of actions 2 and 3 nothing is known; 3 is not legal at the new node.
+    """
+    blank = trees.allocate(jnp.zeros((2, 1), jnp.int32), 5, 3, trees.Keeps(amaf=True))
+    tree = blank.replace(
+        children=blank.children.at[0, 0].set(1),
+        num_children=blank.num_children.at[0].set(1),
+        visits=blank.visits.at[:2].set(jnp.array([5, 4])),
+        value_sum=blank.value_sum.at[:2].set(jnp.array([3, -2]) * VALUE_ONE),
+        amaf=trees.Counts(
+            blank.amaf.visits.at[0].set(jnp.array([9, 4, 0, 4, 4])),
+            blank.amaf.sums.at[0].set(jnp.array([-9, 0, 0, 4, -2]) * VALUE_ONE),
+        ),
+    )
+    # The other tree's path ends at its root: the new node would have no grandfather.
+    path = Path(jnp.array([[0, 0], [1, -1], [-1, -1]]), jnp.array([1, 0]))
+    found = known(tree, path)
+    assert found.is_known.tolist() == [[True, True, False, True, True], [False] * 5]
+    assert found.value[0].tolist() == [0.5, 0.0, 0.0, 1.0, -0.5]
+    assert found.is_sound.tolist() == [True, True]
+    legal = jnp.array([[True, True, True, False, True]] * 2)
+    said = found.believed(Grandfather(2, 7), legal)
+    assert said.visits.tolist() == [[2, 2, 0, 0, 2], [0] * 5]
+    assert said.amaf_visits.tolist() == [[7, 7, 0, 0, 7], [0] * 5]
+
+
+CASES = {
+    # rule, all-moves-as-first, playouts, heuristic, grandfather, config
+    "rave": (Rave(MinimumMse(0.25)), Amaf(), True, True, (0, 5), {}),
+    "ucb1": (Ucb1(0.5), None, False, False, (3, 0), {}),
+    "both counts, proofs": (
+        *(Rave(MinimumMse(0.25)), Amaf("same"), True, True, (2, 5)),
+        {"prove": True},
+    ),
+    "by ancestors, too": (Rave(MinimumMse(0.25)), Amaf(ancestor=6), True, False, (1, 5), {}),
+    "a full tree": (Rave(MinimumMse(0.25)), Amaf(), True, False, (0, 9), {"capacity": 60}),
+    "one tree": (Rave(MinimumMse(0.25)), Amaf(), True, False, (4, 4), {}),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x != "rave")) for x in CASES]
+)
+def test_equal_to_the_plain_search_at_every_node(name):
+    rule, amaf, playouts, heuristic, counts, options = CASES[name]
+    num_trees = 1 if name == "one tree" else 5
+    codes = np.random.RandomState(len(name)).randint(1, 2**31, num_trees).astype(np.uint32)
+    evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
+    config = SearchConfig(
+        SIMULATIONS, select=rule, amaf=amaf, grandfather=Grandfather(*counts), **options
+    )
+    key = jax.random.key(len(name))
+
+    def run(codes, key):
+        roots, contexts = random_tree.Position(codes), jnp.zeros(num_trees)
+        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+
+    compiled = jax.jit(run).lower(codes, key).compile()
+    assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # law 2
+    result = compiled(codes, key)
+    assert bool(result.ok.all())
+    plain = random_tree.Plain(evaluate)
+    plain_rule = mcts.HeuristicUcb1(0.5) if amaf is None else mcts.Rave(PLAIN_BETA)
+    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
+    differ = 0
+    for b in range(num_trees):
+        plain_search = functools.partial(
+            *(mcts.search, int(codes[b]), plain.play, plain.judge, SIMULATIONS),
+            *(config.max_depth, plain_rule, int(salts[b])),
+            amaf=amaf and amaf.first,
+            ancestor=amaf and amaf.ancestor,
+            **options,
+        )
+        nodes = plain_search(grandfather=counts)
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        differ += [node.state for node in nodes] != [node.state for node in plain_search()]
+    assert differ > 0
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Grandfather(-1), "^visits: "),
+        (lambda: Grandfather(1, 0.5), "^amaf_visits: "),
+        (lambda: Grandfather(), "both 0"),
+        (lambda: SearchConfig(grandfather=50), "^grandfather: 50 "),
+        (lambda: SearchConfig(grandfather=Grandfather(amaf_visits=5)), "^amaf: "),
+        (lambda: SearchConfig(leaves=4, grandfather=Grandfather(5)), "^leaves: 4; "),
+        (lambda: SearchConfig(transpositions=True, grandfather=Grandfather(5)), "transpositions"),
+        (lambda: SearchConfig(backup=max_backup, grandfather=Grandfather(5)), "backup"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
