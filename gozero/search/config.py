@@ -11,6 +11,7 @@ import jax
 from gozero.search import selection
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
+from gozero.search.ensemble import Ensemble
 from gozero.search.grandfather import Grandfather
 from gozero.search.operators import Operator
 from gozero.search.root import RootRule
@@ -58,6 +59,10 @@ class SearchConfig:
         ``selection.Edges -> f32[]``; None for the mean. Not with several leaves or `amaf`.
       prove: results are proven, and a proven node is visited no further, see `proofs`; what is
         proven to win is played, and what is proven to lose is not. Not with a `root.RootRule`.
+      ensemble: several trees for each game, which exchange what they find, see `ensemble`; all that
+        is said above of a tree is said of each of them. The result is one for the game, and its
+        trees are all of them. Not with a tree to go on from, transpositions, backup, early_stop or
+        a `root.RootRule`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -82,6 +87,7 @@ class SearchConfig:
     early_stop: bool = False
     backup: Operator | None = None
     prove: bool = False
+    ensemble: Ensemble | None = None
 
     def __post_init__(self):
         for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
@@ -158,6 +164,35 @@ class SearchConfig:
             raise ValueError(f"prove: {self.root_select} would visit what is proven to lose")
         if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")
+        if self.ensemble is not None:
+            self._check_ensemble(self.ensemble)
+
+    def _check_ensemble(self, ensemble: Ensemble):
+        if not isinstance(ensemble, Ensemble):
+            raise ValueError(f"ensemble: {ensemble!r} is neither None nor Ensemble(...)")
+        most = (trees.MAX_VISITS + 1) // ensemble.trees - 1
+        if self.num_simulations > most:
+            raise ValueError(
+                f"ensemble: {ensemble.trees} trees of {self.num_simulations} simulations have more "
+                f"visits together than a fixed-point value sum holds; use {most} simulations, or "
+                "fewer trees"
+            )
+        if ensemble.every is not None and ensemble.every % self.leaves:
+            raise ValueError(
+                f"ensemble: exchanges every {ensemble.every} simulations, but a step has "
+                f"{self.leaves} leaves; use a multiple"
+            )
+        refused = {
+            "transpositions, whose trees do not keep step": self.sharing is not None,
+            f"backup={self.backup}, for which values do not add up": self.backup is not None,
+            "early_stop, for an exchange may change what is most visited": self.early_stop,
+            f"{self.root_select}, which counts its tree's own visits": hasattr(
+                self.root_select, "score_root"
+            ),
+        }
+        for what, is_asked in refused.items():
+            if is_asked:
+                raise ValueError(f"ensemble: not with {what}")
 
     def _check_grandfather(self, grandfather: Grandfather):
         if not isinstance(grandfather, Grandfather):
@@ -195,6 +230,7 @@ class SearchConfig:
             shared=self.sharing is not None,
             backed=self.backup is not None,
             proven=self.prove,
+            common=self.ensemble is not None,
         )
 
     @property

@@ -31,7 +31,8 @@ def memory(
     """What the trees of a search take.
 
     Args:
-      roots: positions with a leading axis [B], or their shapes (``jax.eval_shape``).
+      roots: positions with a leading axis [B], or their shapes (``jax.eval_shape``). With a
+        `SearchConfig.ensemble` each has so many trees.
       num_actions: A.
       config: the search's settings; with reuse those are `SearchConfig.roomy`, most likely.
       reuse: trees are re-rooted from move to move. Where moves follow each other in one compiled
@@ -39,10 +40,13 @@ def memory(
         that is given its trees (``donate_argnums``), there are two at most.
       guesses: the evaluator says what a heuristic believes, with a confidence in visits.
     """
+    num_games = jax.tree.leaves(roots)[0].shape[0]
+    if config.ensemble is not None:
+        roots = jax.eval_shape(config.ensemble.copies, roots)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     keeps = config.keeps(guesses)
     tree = trees.memory_bytes(roots, num_actions, config.num_nodes, keeps)
     copy = tree if reuse else 0
     slots = 4 * num_trees * transpositions.num_slots(config.num_nodes) if keeps.shared else 0
     total = tree + 2 * copy + slots
-    return Memory(tree, copy, copy, -(-total // num_trees), total)
+    return Memory(tree, copy, copy, -(-total // num_games), total)

@@ -35,7 +35,7 @@ def beliefs(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic) -> d
     """
     said = [judged.heuristic or Heuristic(), *others]
     none = jnp.zeros(judged.prior.shape, jnp.int32)
-    new = {}
+    new: dict[str, Any] = {}
 
     def put(counts, *pairs):
         visits = [none if count is None else count.astype(jnp.int32) for _, count in pairs]
@@ -51,7 +51,12 @@ def beliefs(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic) -> d
     if tree.guess is not None:
         new["guess"] = put(tree.guess, *[(x.value, x.visits) for x in said])
     if tree.amaf is not None:
-        new["amaf"] = put(tree.amaf, *[(x.amaf_value, x.amaf_visits) for x in said])
+        pairs = [(x.amaf_value, x.amaf_visits) for x in said]
+        new["amaf"] = put(tree.amaf, *pairs)
+        if tree.common is not None and tree.common.amaf is not None:
+            # That the trees of a game believe the same is not to be counted for each of them.
+            believed = put(tree.common.amaf, *pairs)
+            new["common"] = tree.common._replace(amaf=believed)
     return new
 
 
@@ -188,6 +193,23 @@ def choose_again(
     given_up = gives_up if config.fills else None
     tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit, given_up)
     return root.choose(tree, root.actions(tree), config, draws) if own_root else tree
+
+
+def choose_at(
+    tree: Tree, nodes: jax.Array, count: jax.Array, config: SearchConfig, draws: Draws
+) -> Tree:
+    """Choose again at some nodes of each tree, and credit nothing.
+
+    Args:
+      tree: the trees.
+      nodes: i32[L, B], none twice; a root comes first.
+      count: i32[B]: so many of them.
+      config, draws: of the search.
+    """
+    # Full rows are chosen at to the end of a path, others up to there.
+    path = backup.Path(nodes, count - 1 if tree.in_full_rows else count)
+    no_one = jnp.zeros(tree.num_trees, bool)
+    return choose_again(tree, path, None, config, draws, no_one)
 
 
 def first_play(judged: Judged) -> jax.Array:

@@ -72,11 +72,8 @@ def plant(tree: Tree, judged: Judged, roots, config: SearchConfig, draws: Draws)
 
 def choose_at_roots(tree: Tree, config: SearchConfig, draws: Draws) -> Tree:
     """Choose at roots that have children already, and credit nothing."""
-    no_one = jnp.zeros(tree.num_trees, bool)
     path = alone(tree)
-    if not tree.in_full_rows:
-        path = path._replace(length=path.length + 1)  # its last node is not chosen at
-    return growth.choose_again(tree, path, None, config, draws, no_one)
+    return growth.choose_at(tree, path.nodes, path.length + 1, config, draws)
 
 
 def alone(tree: Tree) -> backup.Path:

@@ -59,6 +59,11 @@ def value(result: jax.Array) -> jax.Array:
     return result.astype(jnp.float32) - DRAW
 
 
+def exact_or(result: jax.Array, mean: jax.Array) -> jax.Array:
+    """f32[...]: the value of a result; the mean where none is known."""
+    return jnp.where(result == UNKNOWN, mean, value(result))
+
+
 def avoid_lost(scores: jax.Array, edges: Edges) -> jax.Array:
     """Scores f32[..., K] with the actions that lose behind all others. (One that wins is never
     asked for: its node is proven, and a descent stops there.)"""

@@ -7,7 +7,7 @@ action that has no child yet, and not only the one with the highest prior.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -75,6 +75,23 @@ def _scores(config: SearchConfig, edges: Edges, gumbel: jax.Array) -> jax.Array:
     if hasattr(rule, "score_root"):
         return rule.score_root(edges, gumbel, config.num_simulations)
     return rule(edges)
+
+
+class Found(NamedTuple):
+    """What a search has come to at B roots."""
+
+    edges: Edges  # [B, A]
+    value: jax.Array  # f32[B]: exact if proven
+    proven: jax.Array | None  # i8[B], if it is kept
+
+
+def found(tree: Tree) -> Found:
+    """Of the roots of trees."""
+    edges = trees.all_edges(tree, ROOT)
+    if tree.proven is None:
+        return Found(edges, edges.value, None)
+    proven = rows.read(tree.proven, tree.row(ROOT))
+    return Found(edges, proofs.exact_or(proven, edges.value), proven)
 
 
 _WIDTHS = 8, 32

@@ -26,21 +26,20 @@ import numpy as np
 from jax import lax
 
 from gozero.search import (
+    ensemble,
     growth,
     leaves,
     noise,
     planting,
-    proofs,
     reuse,
     root,
     rows,
     sharing,
     stopping,
 )
-from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluate, Game
-from gozero.search.tree import ROOT, Tree
+from gozero.search.tree import Tree
 
 
 class SearchResult(NamedTuple):
@@ -54,7 +53,7 @@ class SearchResult(NamedTuple):
     # (`SearchConfig.backup`) or exact by proof, if these are used
     ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action,
     # and a tree to go on from was of the game's own root
-    tree: Tree
+    tree: Tree  # B K of them if `SearchConfig.ensemble` says so, those of a game side by side
     simulations: jax.Array | None = None  # i32[B]: done by this search; see `early_stop`
     evaluations: jax.Array | None = None  # i32[B]: of the simulations, those that the evaluator was
     # asked for, where transpositions share the others (`SearchConfig.transpositions`); else None
@@ -104,7 +103,7 @@ def search(
 
     Raises:
       ValueError: contexts and roots of different batch sizes; a tree of another batch, capacity
-        or game.
+        or game, or for an ensemble.
     """
     running = begin(game, evaluate, params, key, contexts, roots, config, tree)
     if config.sharing is not None:
@@ -128,6 +127,10 @@ def begin(
 ) -> Running:
     """The first piece of a `search`, which says what the arguments are: plant the roots."""
     _check_batch(contexts, roots)
+    if config.ensemble is not None:
+        if tree is not None:
+            raise ValueError("tree: an ensemble begins anew with each search; give none")
+        contexts, roots = config.ensemble.copies((contexts, roots))
     if tree is not None:
         _check_tree(tree, game, roots, config)
     noise_key, choice_key, salt_key, evaluation_key = jax.random.split(key, 4)
@@ -197,6 +200,9 @@ def advance(
     if last_step is not None:
         last = jnp.minimum(last_step, last)
     end = last if num_steps is None else jnp.minimum(running.steps + num_steps, last)
+    group = config.ensemble
+    if group is not None:
+        contexts = group.copies(contexts)
 
     def simulate(i, carry):
         step_key = jax.random.fold_in(running.evaluation_key, i + 1)
@@ -204,34 +210,45 @@ def advance(
 
     grow = growth.grow if config.leaves == 1 else leaves.grow
     grown = running.tree, running.ok
+    steps = end if num_steps is None and last_step is None else jnp.maximum(running.steps, end)
     if config.early_stop:
         open_ = lambda tree, i: ~jnp.all(stopping.decided(tree, (last - i) * config.leaves))
         steps, grown = stopping.while_open(running.steps, end, simulate, grown, open_)
+    elif group is not None and group.every is not None:
+        every, meet = group.every // config.leaves, functools.partial(_meet, config, running.draws)
+        grown = ensemble.by_turns(running.steps, end, every, simulate, meet, grown)
     else:
         grown = lax.fori_loop(running.steps, end, simulate, grown)
-        steps = end if num_steps is None and last_step is None else jnp.maximum(running.steps, end)
     return running._replace(tree=grown[0], ok=grown[1], steps=jnp.asarray(steps, jnp.int32))
+
+
+def _meet(config: SearchConfig, draws: noise.Draws, tree: Tree, is_due: jax.Array) -> Tree:
+    """If it is due, the trees of each game exchange what they have found, and choose by that."""
+    assert config.ensemble is not None
+    met = ensemble.exchange(tree, config.ensemble, is_due)
+    return growth.choose_at(met.tree, met.nodes, met.count, config, draws)
 
 
 def finish(running: Running, config: SearchConfig) -> SearchResult:
     """What a search has found so far; its tree is the result's."""
-    tree, draws = running.tree, running.draws
-    edges = trees.all_edges(tree, ROOT)
-    keys = jax.random.split(running.choice_key, tree.num_trees)
-    simulations = jnp.asarray(running.steps, jnp.int32) * config.leaves
-    proven, value = None, edges.value
-    if tree.proven is not None:
-        proven = rows.read(tree.proven, tree.row(ROOT))
-        value = jnp.where(proven == proofs.UNKNOWN, value, proofs.value(proven))
+    tree, draws, group = running.tree, running.draws, config.ensemble
+    simulations, ok, gumbel = running.steps * config.leaves, running.ok, draws.gumbel
+    if group is None:
+        edges, value, proven = root.found(tree)
+    else:
+        edges, value, proven = ensemble.merged_roots(tree, group)
+        simulations, gumbel = simulations * group.trees, gumbel[:: group.trees]
+        ok = jnp.all(ok.reshape(-1, group.trees), axis=1)
+    keys = jax.random.split(running.choice_key, ok.shape[0])
     return SearchResult(
-        action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, draws.gumbel),
+        action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, gumbel),
         visits=edges.visits,
         q=edges.q,
         policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
         value=value,
-        ok=running.ok,
+        ok=ok,
         tree=tree,
-        simulations=jnp.broadcast_to(simulations, (tree.num_trees,)),
+        simulations=jnp.broadcast_to(jnp.asarray(simulations, jnp.int32), ok.shape),
         proven=proven,
     )
 
@@ -255,6 +272,7 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "transpositions": (tree.shared is not None, config.sharing is not None),
         "backup": (tree.backed is not None, config.backup is not None),
         "prove": (tree.proven is not None, config.prove),
+        "ensemble": (tree.common is not None, config.ensemble is not None),
         "positions": (tree.codec, rows.codec_of(roots)),
     }
     for name, (has, wants) in wanted.items():

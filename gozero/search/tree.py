@@ -50,6 +50,14 @@ class Shared(NamedTuple):
     evaluation: jax.Array  # f32[R, A + 1]: the logits of all actions, and the value
 
 
+class Common(NamedTuple):
+    """What each node held when the trees of its game last exchanged; see `ensemble`."""
+
+    visits: jax.Array  # i32[R]: 0 where they have not yet
+    sums: jax.Array  # i32[R]: the value sum then
+    amaf: Counts | None  # N~ and W~ then; where they have not yet, what a heuristic believed
+
+
 class Tree(flax.struct.PyTreeNode):
     """B trees with room for N nodes each; R = B * N rows."""
 
@@ -73,6 +81,7 @@ class Tree(flax.struct.PyTreeNode):
     shared: Shared | None  # for transpositions
     backed: jax.Array | None  # i32[R]: the worth by `SearchConfig.backup`, fixed point
     proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
+    common: Common | None  # for trees that search together
     capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
@@ -106,6 +115,7 @@ class Keeps(NamedTuple):
     shared: bool = False  # what the evaluator says, to be shared by transpositions
     backed: bool = False  # values that are no means
     proven: bool = False  # results that are proven
+    common: bool = False  # what trees of one game have told each other
 
 
 NOTHING_MORE = Keeps()
@@ -132,6 +142,8 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
     action = functools.partial(jnp.full, dtype=_index_dtype(num_actions))
     blank = jax.eval_shape(lambda x: rows.encode(codec, x), roots)
     zeros = functools.partial(jnp.zeros, (num_rows, num_actions), jnp.int32)
+    counts = lambda wanted: Counts(zeros(), zeros()) if wanted else None
+    number = functools.partial(jnp.zeros, num_rows, jnp.int32)
     return Tree(
         prior=jnp.full((num_rows, num_actions), -jnp.inf, jnp.float32),
         children=node((num_rows, num_actions), NO_NODE),
@@ -142,22 +154,23 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         parent=node(num_rows, NO_NODE),
         action=action(num_rows, 0),
         edge_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
-        visits=jnp.zeros(num_rows, jnp.int32),
-        value_sum=jnp.zeros(num_rows, jnp.int32),
-        value=jnp.zeros(num_rows, jnp.int32),
+        visits=number(),
+        value_sum=number(),
+        value=number(),
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
-        amaf=Counts(zeros(), zeros()) if keeps.amaf else None,
-        guess=Counts(zeros(), zeros()) if keeps.guesses else None,
+        amaf=counts(keeps.amaf),
+        guess=counts(keeps.guesses),
         shared=Shared(
             jnp.zeros((num_rows, 2), jnp.uint32),
             jnp.zeros((num_rows, num_actions + 1), jnp.float32),
         )
         if keeps.shared
         else None,
-        backed=jnp.zeros(num_rows, jnp.int32) if keeps.backed else None,
+        backed=number() if keeps.backed else None,
         proven=jnp.zeros(num_rows, jnp.int8) if keeps.proven else None,
+        common=Common(number(), number(), counts(keeps.amaf)) if keeps.common else None,
         capacity=capacity,
         codec=codec,
     )
@@ -222,7 +235,7 @@ def children(
     if tree.proven is not None:
         proven = proofs.opponent(rows.read(tree.proven, child_row))
         proven = jnp.where(is_child, proven, proofs.UNKNOWN).astype(jnp.int8)
-        q = jnp.where(proven == proofs.UNKNOWN, q, proofs.value(proven))
+        q = proofs.exact_or(proven, q)
     edges = Edges(
         prior=jnp.where(is_child, rows.read(tree.edge_prior, child_row), -jnp.inf),
         visits=visits,

@@ -54,6 +54,10 @@ class Node:
             self.guess_sum += visits * fixed(value)
             self.amaf_visits += amaf_visits
             self.amaf_sum += amaf_visits * fixed(amaf_value)
+        # What other trees have found here, see `reference.ensemble`; counted in amaf_*, too.
+        self.other_visits = self.other_sum = 0
+        self.other_amaf = np.zeros((2, num_actions), np.int64)
+        self.believed = np.stack([self.amaf_visits, self.amaf_sum])
         self.children = {}
 
     def sees(self, action):
@@ -62,7 +66,7 @@ class Node:
         return 4 - child.proven if child and child.proven else 0
 
     def mean(self):
-        value = self.own_sum + self.value_sum.sum() + self.lost_above * ONE
+        value = self.own_sum + self.value_sum.sum() + self.lost_above * ONE + self.other_sum
         return F32(value) / F32(ONE) / F32(self.num_visits())
 
     def begin_as(self, above, visits, amaf_visits):
@@ -99,7 +103,11 @@ class Node:
 
     def scores(self, rule, backup=None, prove=False, heard=None):
         visits = self.visits + self.guess_visits + self.lost
-        q = mean(self.value_sum + self.guess_sum - self.lost * ONE, visits)
+        sums = self.value_sum + self.guess_sum - self.lost * ONE
+        for action, child in self.children.items():
+            visits[action] += child.other_visits
+            sums[action] -= child.other_sum
+        q = mean(sums, visits)
         value = F32(self.backed) / F32(ONE) if backup else self.mean()
         for action, child in self.children.items():
             if backup:
@@ -139,7 +147,7 @@ class Node:
         return max(ties, key=lambda a: tie_break(salt, self.index, choices[a]))
 
     def num_visits(self):
-        return self.judged + self.visits.sum() + self.lost_above
+        return self.judged + self.visits.sum() + self.lost_above + self.other_visits
 
 
 def fixed(value):

@@ -14,8 +14,8 @@ def compare_trees(tree, b, nodes):
     rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
     assert int(tree.size[b]) == len(nodes)
     # What was judged more than once could not grow.
-    value_sums = [n.own_sum + n.value_sum.sum() for n in nodes]
-    visits = [n.judged + n.visits.sum() for n in nodes]
+    value_sums = [n.own_sum + n.value_sum.sum() + n.other_sum for n in nodes]
+    visits = [n.num_visits() for n in nodes]
     np.testing.assert_array_equal(tree.visits[rows], visits)
     np.testing.assert_array_equal(tree.value_sum[rows], value_sums)
     np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])

@@ -1,0 +1,292 @@
+"""Several trees of one position, which exchange what they have found near their roots.
+
+Root parallelisation, the trees of MoGo on a cluster: Gelly, Hoock, Rimmel, Teytaud & Kalemkarian
+(2008), "The parallelization of Monte-Carlo planning"; Gelly & Silver (2011), section 6. The K trees
+of a game differ by their keys: by ties, noise, and what an evaluator draws. (Where nothing is drawn
+they are one tree, K times.) Every so many simulations the nodes at which most of the simulations
+are, near the roots, get the visits and values that they have found since the last exchange in all
+of the trees. In the end the roots are merged.
+
+Nodes of different trees are one if the same actions lead to them. What each node of one place held
+after the last exchange is the same in all trees that had it then, and it is kept (`tree.Common`);
+what it holds more has been found since, by its own tree. So nothing counts twice, and a tree that
+gets to a place late gains all of it at once. The sums are integers: the trees may stand in any
+order.
+
+The trees of game b are trees b K to b K + K - 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero.search import proofs, root, rows
+from gozero.search import tree as trees
+from gozero.search.selection import Edges
+from gozero.search.tree import NO_NODE, ROOT, Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    """How many trees a game has, and when they exchange what.
+
+    Attributes:
+      trees: K.
+      every: simulations of each tree between two exchanges; None: roots are merged in the end, and
+        nothing is exchanged before.
+      depth: nodes that are exchanged lie so many actions below the root at most.
+      share: ... and have this share of the visits that all roots have together, above 0. (By MoGo:
+        depth 3, share 0.05.)
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    trees: int = 8
+    every: int | None = 50
+    depth: int = 3
+    share: float = 0.05
+
+    def __post_init__(self):
+        for name, least in (("trees", 1), ("every", 1), ("depth", 0)):
+            value = getattr(self, name)
+            is_none = name == "every" and value is None
+            if not is_none and (not isinstance(value, int) or value < least):
+                raise ValueError(f"{name}: {value!r} is not a whole number of at least {least}")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share: {self.share!r} is not above 0 and at most 1")
+
+    def copies(self, x: Any) -> Any:
+        """A pytree with a leading axis [B] -> [B K]: each as often as it has trees."""
+        return jax.tree.map(lambda x: jnp.repeat(x, self.trees, axis=0), x)
+
+    def num_places(self, capacity: int) -> int:
+        """S: the most places of a game that are exchanged at a time.
+
+        The visits of the nodes of one level are no more than those of the roots.
+        """
+        return 1 + min(self.depth * int(1 / self.share), self.trees * (capacity - 1))
+
+
+class _Place(NamedTuple):
+    """Nodes of the K trees of a game to which the same actions lead."""
+
+    is_there: jax.Array  # bool[..., K]: a tree has it
+    row: jax.Array  # i32[..., K]; the root's where it is not there
+    leads: jax.Array  # bool[..., K]: the one whose `Common` is that of all that have exchanged here
+
+    def pooled(self, now: jax.Array, common: jax.Array) -> jax.Array:
+        """i32[...]: what all trees have found, of what they hold and held, [..., K] both."""
+        found = now - jnp.where(self.leads, 0, common)
+        return jnp.sum(jnp.where(self.is_there, found, 0), axis=-1)
+
+    def of_actions(self) -> _Place:
+        """For counts [B, A, K]."""
+        return _Place(*(x[:, None] for x in self))
+
+
+def _place(tree: Tree, node: jax.Array) -> _Place:
+    """Of nodes i32[B, ..., K]; NO_NODE where a tree has none."""
+    assert tree.common is not None
+    num_games, *others, num_trees = node.shape
+    first = tree.row(ROOT).reshape(num_games, *[1] * len(others), num_trees)
+    row, is_there = first + jnp.maximum(node, ROOT), node != NO_NODE
+    # A tree that has exchanged here before has visits from then, and they all have the same.
+    had = jnp.where(is_there, rows.read(tree.common.visits, row), -1)
+    has_most = had == jnp.max(had, axis=-1, keepdims=True)
+    is_first = jnp.cumsum(has_most, axis=-1) == 1
+    return _Place(is_there, row, is_there & has_most & is_first)
+
+
+def _children(tree: Tree, node: jax.Array) -> jax.Array:
+    """i32[B, A, K]: the children of nodes i32[B, K] by their actions; NO_NODE where none is."""
+    num_games, num_trees = node.shape
+    first = tree.row(ROOT).reshape(node.shape)
+    row = first + jnp.maximum(node, ROOT)
+    count = jnp.where(node == NO_NODE, 0, rows.read(tree.num_children, row))
+    is_child = jnp.arange(tree.num_actions)[None, None] < count[..., None]
+    child = jnp.where(is_child, rows.read(tree.children, row).astype(jnp.int32), ROOT)
+    action = rows.read(tree.action, first[..., None] + child).astype(jnp.int32)
+    action = jnp.where(is_child, action, tree.num_actions)
+    game, which = jnp.arange(num_games)[:, None, None], jnp.arange(num_trees)[None, :, None]
+    none = jnp.full((num_games, tree.num_actions, num_trees), NO_NODE, jnp.int32)
+    return none.at[game, action, which].set(child, mode="drop")
+
+
+class _Places(NamedTuple):
+    """Of each game, in the order in which they were found: level by level, by their actions."""
+
+    nodes: jax.Array  # i32[S, B, K]; NO_NODE where a tree has none, and beyond the size
+    depth: jax.Array  # i32[S, B]
+    size: jax.Array  # i32[B]
+
+
+def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _Places:
+    """The places to exchange at; none unless it is due. Trip bound: S."""
+    assert tree.common is not None
+    most = ensemble.num_places(tree.capacity)
+    num_games = tree.num_trees // ensemble.trees
+    game = jnp.arange(num_games)[:, None]
+
+    def visits_at(node):
+        place = _place(tree, node)
+        return place.pooled(*(rows.read(x, place.row) for x in (tree.visits, tree.common.visits)))
+
+    roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
+    least = jnp.float32(ensemble.share) * visits_at(roots).astype(jnp.float32)
+
+    def look_below(carry):
+        s, places = carry
+        child = _children(tree, places.nodes[s])
+        visits = visits_at(child)
+        is_open = (s < places.size) & (places.depth[s] < ensemble.depth)
+        joins = (visits > 0) & (visits.astype(jnp.float32) >= least[:, None]) & is_open[:, None]
+        at = places.size[:, None] + jnp.cumsum(joins, axis=1, dtype=jnp.int32) - 1
+        at = jnp.where(joins, at, most)
+        below = jnp.broadcast_to(places.depth[s][:, None] + 1, at.shape)
+        return s + 1, _Places(
+            places.nodes.at[at, game].set(child, mode="drop"),
+            places.depth.at[at, game].set(below, mode="drop"),
+            jnp.minimum(places.size + jnp.sum(joins, axis=1, dtype=jnp.int32), most),
+        )
+
+    places = _Places(
+        nodes=jnp.full((most, *roots.shape), NO_NODE, jnp.int32).at[0].set(roots),
+        depth=jnp.zeros((most, num_games), jnp.int32),
+        size=jnp.broadcast_to(is_due, (num_games,)).astype(jnp.int32),
+    )
+    some = lambda carry: carry[0] < jnp.max(carry[1].size)
+    return lax.while_loop(some, look_below, (jnp.int32(0), places))[1]
+
+
+class Met(NamedTuple):
+    """Trees that have exchanged; at the nodes where they have, it is to be chosen again."""
+
+    tree: Tree
+    nodes: jax.Array  # i32[S, B K]
+    count: jax.Array  # i32[B K]: so many of them; the root is the first
+
+
+def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) -> Met:
+    """The nodes that are exchanged get the visits and sums that all trees of their game have found.
+
+    An exchange right after another changes nothing.
+
+    Args:
+      tree: B K trees.
+      ensemble: which nodes.
+      is_due: bool[]; False: none.
+
+    Returns:
+      The trees with new `visits`, `value_sum`, `amaf` and `common`.
+    """
+    assert tree.common is not None
+    places = _find(tree, ensemble, jnp.asarray(is_due))
+    by_tree = places.nodes.reshape(places.nodes.shape[0], -1)
+    outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32).reshape(
+        places.nodes.shape[1:]
+    )
+
+    def pool_at(s, tree):
+        place = _place(tree, places.nodes[s])
+        target = jnp.where(place.is_there & (s < places.size)[:, None], place.row, outside)
+
+        def pooled(now, common):
+            here = [rows.read(x, place.row) for x in (now, common)]
+            if now.ndim == 1:
+                new = jnp.broadcast_to(place.pooled(*here)[:, None], target.shape)
+            else:
+                here = [jnp.moveaxis(x, 1, 2) for x in here]
+                new = place.of_actions().pooled(*here)
+                new = jnp.broadcast_to(new[:, None], (*target.shape, *new.shape[1:]))
+            return tuple(rows.write(x, target, new) for x in (now, common))
+
+        visits, had = pooled(tree.visits, tree.common.visits)
+        value_sum, had_sums = pooled(tree.value_sum, tree.common.sums)
+        tree_amaf, had_amaf = tree.amaf, None
+        if tree.amaf is not None:
+            both = [pooled(*x) for x in zip(tree.amaf, tree.common.amaf, strict=True)]
+            tree_amaf, had_amaf = (trees.Counts(*x) for x in zip(*both, strict=True))
+        common = trees.Common(had, had_sums, had_amaf)
+        return tree.replace(visits=visits, value_sum=value_sum, amaf=tree_amaf, common=common)
+
+    tree = lax.fori_loop(0, jnp.max(places.size), pool_at, tree)
+    return Met(tree, *_by_tree(by_tree))
+
+
+def _by_tree(nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(nodes, count): of i32[S, T] what is NO_NODE put behind the others; i32[T]: those."""
+    is_there = nodes != NO_NODE
+    at = jnp.where(is_there, jnp.cumsum(is_there, axis=0, dtype=jnp.int32) - 1, nodes.shape[0])
+    lanes = jnp.arange(nodes.shape[1])[None]
+    first = jnp.full_like(nodes, NO_NODE).at[at, lanes].set(nodes, mode="drop")
+    return first, jnp.sum(is_there, axis=0, dtype=jnp.int32)
+
+
+def by_turns(
+    start: jax.Array,
+    end: jax.Array | int,
+    every: int,
+    simulate: Callable[[jax.Array, Any], Any],
+    meet: Callable[[Tree, jax.Array], Tree],
+    grown: Any,
+) -> Any:
+    """``fori_loop(start, end, simulate, grown)``; before each `every`-th step, the trees meet.
+
+    Args:
+      start, end: i32[], steps.
+      every: how many lie between two meetings. There is none before step 0.
+      simulate: (i, grown) -> grown; the trees are the first of `grown`.
+      meet: (tree, is_due bool[]) -> tree.
+      grown: what the loop carries.
+    """
+
+    def turn(carry):
+        i, (tree, *others) = carry
+        until = jnp.minimum((i // every + 1) * every, end)
+        tree = meet(tree, (i > 0) & (i % every == 0))
+        return until, lax.fori_loop(i, until, simulate, (tree, *others))
+
+    start = jnp.asarray(start, jnp.int32)
+    return lax.while_loop(lambda carry: carry[0] < end, turn, (start, grown))[1]
+
+
+def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
+    """What the trees of each game have found together; of priors the mean, for noise differs."""
+    assert tree.common is not None
+    num_games = tree.num_trees // ensemble.trees
+    by_game = lambda x: x.reshape(num_games, ensemble.trees, *x.shape[1:])
+
+    def pooled(node):
+        place = _place(tree, node)
+        visits = [rows.read(x, place.row) for x in (tree.visits, tree.common.visits)]
+        sums = [rows.read(x, place.row) for x in (tree.value_sum, tree.common.sums)]
+        return place.pooled(*visits), place.pooled(*sums)
+
+    roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
+    visits, sums = pooled(_children(tree, roots))
+    all_visits, all_sums = pooled(roots)
+    of_trees = trees.all_edges(tree, ROOT)
+    value = trees.mean(all_sums, all_visits)
+    edges = Edges(
+        prior=jnp.mean(by_game(of_trees.prior), axis=1),
+        visits=visits,
+        q=trees.mean(-sums, visits),
+        value=value,
+        total=jnp.sum(visits, axis=1),
+    )
+    if of_trees.proven is None:
+        return root.Found(edges, value, None)
+    # What one tree has proven is so; and all actions may be, though in no tree are they all.
+    results = jnp.max(by_game(of_trees.proven), axis=1)
+    of_legal = jnp.where(edges.legal, results, -1)
+    proven = jnp.max(by_game(rows.read(tree.proven, tree.row(ROOT))), axis=1)
+    proven = jnp.maximum(proven, jax.vmap(proofs.of_actions, in_axes=(0, None))(of_legal, False))
+    edges = edges._replace(q=proofs.exact_or(results, edges.q), proven=results)
+    return root.Found(edges, proofs.exact_or(proven, value), proven)
