@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import random
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import ensemble
+from gozero.search import ensemble, growth, noise, proofs, reuse
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
+from gozero.search.budget import Budget, Runner
 from gozero.search.config import SearchConfig
 from gozero.search.ensemble import Ensemble
 from gozero.search.footprint import memory
@@ -21,33 +23,49 @@ from gozero.search.operators import max_backup
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import Puct
+from gozero.search.tree import NO_NODE
 from tests.reference import ensemble as plain_ensemble
 from tests.reference import mcts
 from tests.search import random_tree, tictactoe
 from tests.search.comparing import compare_trees
 from tests.search.judges import hash_evaluate
+from tests.search.test_games import (
+    stacked,
+    tictactoe_children,
+    tictactoe_positions,
+    tictactoe_value,
+)
 
 NUM_GAMES, NUM_TREES, SIMULATIONS, MAX_DEPTH = 3, 3, 120, 20
 TOGETHER = Ensemble(trees=NUM_TREES, every=35, depth=2, share=0.04)
 CONFIG = SearchConfig(
     SIMULATIONS, max_depth=MAX_DEPTH, select=Puct(2.0, first_play="parent"), ensemble=TOGETHER
 )
+RAVE_CONFIG = dataclasses.replace(CONFIG, select=Rave(MinimumMse(0.25)), amaf=Amaf())
 CODES = np.random.RandomState(4).randint(1, 2**31, NUM_GAMES).astype(np.uint32)
 KEY = jax.random.key(5)
 
 
 def with_ties(evaluate):
-    """Priors of a few sizes only: what is drawn among equals makes the trees differ."""
+    """Priors and beliefs of a few sizes only: what is drawn among equals makes the trees differ."""
 
     def rounded(params, key, codes):
         judged = evaluate(params, key, codes)
-        return judged._replace(prior_logits=jnp.round(judged.prior_logits))
+        heuristic = judged.heuristic
+        if heuristic is not None:
+            heuristic = heuristic._replace(
+                value=jnp.round(heuristic.value),
+                visits=heuristic.visits % 2,
+                amaf_value=jnp.round(heuristic.amaf_value),
+                amaf_visits=jnp.ones_like(heuristic.amaf_visits),
+            )
+        return judged._replace(prior_logits=jnp.round(judged.prior_logits), heuristic=heuristic)
 
     return rounded
 
 
 PUCT_EVALUATE = with_ties(hash_evaluate(random_tree.NUM_ACTIONS, 0.7, 0.6))
-RAVE_EVALUATE = random_tree.with_more(hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6), True, True)
+RAVE_EVALUATE = with_ties(random_tree.with_more(PUCT_EVALUATE, True, True))
 
 
 @functools.cache
@@ -65,7 +83,7 @@ def compare(result, config, evaluate, plain_rule, **options):
     group = config.ensemble
     count = NUM_GAMES * group.trees
     salts = np.asarray(jax.random.bits(jax.random.split(KEY, 4)[2], (count,), jnp.uint32))
-    plain = random_tree.Plain(evaluate)
+    plain, num_places = random_tree.Plain(evaluate), []
     for b, code in enumerate(CODES):
         forest = plain_ensemble.search(
             int(code),
@@ -82,31 +100,235 @@ def compare(result, config, evaluate, plain_rule, **options):
             compare_trees(result.tree, b * group.trees + k, nodes)
         roots = [nodes[0] for nodes in forest]
         assert len({tuple(root.visits) for root in roots}) > 1  # they do differ
-        visits, sums = (sum(getattr(root, name) for root in roots) for name in NAMES)
+        names = "visits", "value_sum"
+        visits, sums = (sum(getattr(root, name) for root in roots) for name in names)
         np.testing.assert_array_equal(result.visits[b], visits)
         assert visits.sum() == result.simulations[b] == group.trees * config.num_simulations
         np.testing.assert_array_equal(result.q[b], mcts.mean(sums, visits))
-        np.testing.assert_array_equal(result.policy_target[b], (visits / visits.sum(dtype=np.float32)).astype(np.float32))
+        np.testing.assert_allclose(result.policy_target[b], visits / visits.sum(), rtol=1e-6)
         assert result.visits[b, result.action[b]] == visits.max()
         value = sum(plain_ensemble.own(root)[1] for root in roots) / mcts.ONE
         assert result.value[b] == pytest.approx(value / (visits.sum() + group.trees), abs=1e-6)
-        # At each of many places something has been said.
-        assert plain_ensemble.exchange(forest, group.depth, group.share) > 6
+        num_places.append(plain_ensemble.exchange(forest, group.depth, group.share))
+    assert max(num_places) > 6
     assert result.ok.tolist() == [True] * NUM_GAMES
 
 
-NAMES = "visits", "value_sum"
-
-
+@pytest.mark.slow
 def test_equal_to_plain_trees_at_every_node():
     result = searched(CONFIG, PUCT_EVALUATE)
     compare(result, CONFIG, PUCT_EVALUATE, mcts.Puct(2.0, first_play="parent"))
 
 
+@pytest.mark.slow
+def test_exchanges_between_steps_of_several_leaves():
+    config = dataclasses.replace(CONFIG, leaves=5)
+    result, plain_rule = searched(config, PUCT_EVALUATE), mcts.Puct(2.0, first_play="parent")
+    compare(result, config, PUCT_EVALUATE, plain_rule, leaves=5, virtual_loss=3)
+
+
 def test_with_actions_that_all_trees_know_of():
     """All moves as first are exchanged too, but what a heuristic believes counts once."""
-    rule = Rave(MinimumMse(0.25))
-    config = dataclasses.replace(CONFIG, select=rule, amaf=Amaf())
     beta = lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1)
-    result = searched(config, RAVE_EVALUATE)
-    compare(result, config, RAVE_EVALUATE, mcts.Rave(beta), amaf="either")
+    result = searched(RAVE_CONFIG, RAVE_EVALUATE)
+    compare(result, RAVE_CONFIG, RAVE_EVALUATE, mcts.Rave(beta), amaf="either")
+    shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
+    roots = random_tree.Position(shape(CODES))
+    said = memory(roots, random_tree.NUM_ACTIONS, RAVE_CONFIG, guesses=True)
+    assert said.total == sum(x.nbytes for x in jax.tree.leaves(result.tree))
+    assert said.per_game == said.total // NUM_GAMES
+
+
+# --- by hand --------------------------------------------------------------------------
+
+ONE = trees.VALUE_ONE
+BY_HAND = SearchConfig(
+    40, capacity=5, select=Puct(0.1), ensemble=Ensemble(trees=3, every=10, depth=2, share=0.25)
+)
+
+
+def hand_made(*nodes_of_trees):
+    """Trees of three actions, of nodes (actions that lead there, visits, sum of values).
+
+    All priors are 1/2, and nothing is left to try but action 1 of a root without a child by it.
+    """
+    tree = trees.allocate(jnp.zeros((3, 1)), 3, 5, BY_HAND.keeps())
+    tree = jax.tree.map(np.array, tree)
+    for k, nodes in enumerate(nodes_of_trees):
+        number = {line: n for n, (line, *_) in enumerate(nodes)}
+        tree.size[k] = len(nodes)
+        for n, (line, visits, value) in enumerate(nodes):
+            row = 5 * k + n
+            tree.visits[row], tree.value_sum[row] = visits, value * ONE
+            if line:
+                parent = 5 * k + number[line[:-1]]
+                tree.children[parent, tree.num_children[parent]] = n
+                tree.num_children[parent] += 1
+                tree.action[row], tree.edge_prior[row] = line[-1], 0.5
+        if (1,) not in number:
+            tree.untried[5 * k], tree.untried_prior[5 * k] = 1, 0.5
+            tree.prior[5 * k, 1] = 0.5
+    return tree
+
+
+THREE = (
+    [((), 10, 1.0), ((0,), 6, -3.0), ((1,), 3, 1.5), ((0, 1), 4, 2.0)],
+    [((), 10, -1.0), ((0,), 2, 2.0), ((1,), 7, -3.5)],
+    [((), 10, 0.5), ((0,), 9, 4.5), ((0, 1), 4, 1.0), ((0, 2), 4, -2.0)],
+)
+
+
+@functools.cache
+def meeting():
+    """jitted (tree, is_due) -> (tree that has exchanged and chosen, its merged root)."""
+
+    @jax.jit
+    def meet(tree, is_due):
+        met = ensemble.exchange(tree, BY_HAND.ensemble, is_due)
+        draws = noise.Draws(jnp.arange(3, dtype=jnp.uint32), jnp.zeros((3, 3)))
+        tree = growth.choose_at(met.tree, met.nodes, met.count, BY_HAND, draws)
+        return tree, ensemble.merged_roots(tree, BY_HAND.ensemble)
+
+    return lambda tree, is_due=True: jax.tree.map(np.array, meet(tree, is_due))
+
+
+def held(tree, k, count):
+    """[(visits, sum)] of the first nodes of a tree."""
+    row = slice(5 * k, 5 * k + count)
+    return list(zip(tree.visits[row].tolist(), (tree.value_sum[row] / ONE).tolist(), strict=True))
+
+
+def check_same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_three_trees_by_hand():
+    """A quarter of 30 visits: at 0 are 17, at 1 are 10, and at 0, 1 are 8; at 0, 2 are but 4."""
+    met, _ = meeting()(hand_made(*THREE))
+    assert held(met, 0, 4) == [(30, 0.5), (17, 3.5), (10, -2.0), (8, 3.0)]
+    assert held(met, 1, 3) == [(30, 0.5), (17, 3.5), (10, -2.0)]
+    assert held(met, 2, 4) == [(30, 0.5), (17, 3.5), (8, 3.0), (4, -2.0)]
+    # At the root -3.5 / 17 against 2 / 10; not tried, 0 + 0.1 / 2 sqrt(1 + 17).
+    assert met.next[[0, 5, 10]].tolist() == [2, 2, NO_NODE]
+    assert met.next[[1, 11]].tolist() == [3, 3]  # the only child; and -3 / 8 against 2 / 4
+
+
+def test_a_tree_that_comes_to_a_place_later_gains_all_of_it():
+    met, _ = meeting()(hand_made(*THREE))
+    # Four simulations: one of the first tree to 1, three of the second to 0, 1.
+    for row, visits, value in [(0, 1, 0.5), (2, 1, -0.5), (5, 3, 1.0), (6, 3, -1.0), (8, 3, 1.0)]:
+        met.visits[row] += visits
+        met.value_sum[row] += value * ONE
+    met.children[6, 0], met.num_children[6], met.action[8], met.size[1] = 3, 1, 1, 4
+    again, found = meeting()(met)
+    assert held(again, 0, 4) == [(34, 2.0), (20, 2.5), (11, -2.5), (11, 4.0)]
+    assert held(again, 1, 4) == held(again, 0, 4)
+    assert held(again, 2, 4) == [(34, 2.0), (20, 2.5), (11, 4.0), (4, -2.0)]
+    assert found.edges.visits.tolist() == [[20, 11, 0]]
+    np.testing.assert_allclose(found.edges.q, [[-2.5 / 20, 2.5 / 11, 0]], rtol=1e-6)
+    np.testing.assert_allclose(found.edges.prior, [[0.5, 0.5, -np.inf]])
+    assert float(found.value[0]) == pytest.approx(2 / 34)
+    # They have said it all; and nothing before it is due.
+    check_same(meeting()(again)[0], again)
+    not_due, same = meeting()(met, False)
+    check_same(not_due, met)
+    check_same(same, found)
+
+
+def test_the_order_of_the_trees_does_not_matter():
+    turned, found = meeting()(hand_made(*THREE[::-1]))
+    as_they_were, same = meeting()(hand_made(*THREE))
+    by_tree = lambda x: x.reshape(3, -1, *x.shape[1:])
+    turned_back = jax.tree.map(lambda x: by_tree(x)[::-1], turned)
+    check_same(turned_back, jax.tree.map(by_tree, as_they_were))
+    check_same(found, same)
+
+
+# --- as a search ----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_one_tree_is_a_search():
+    alone = searched(dataclasses.replace(CONFIG, ensemble=None), PUCT_EVALUATE)
+    one = searched(dataclasses.replace(CONFIG, ensemble=Ensemble(1, every=35)), PUCT_EVALUATE)
+    check_same(one._replace(tree=one.tree.replace(common=None)), alone)
+
+
+@pytest.mark.slow
+def test_in_pieces_it_finds_the_same():
+    whole = searched(CONFIG, PUCT_EVALUATE)
+    runner = Runner(random_tree.GAME, PUCT_EVALUATE, CONFIG, chunk=16)
+    arguments = (None, KEY, np.zeros(NUM_GAMES), random_tree.Position(CODES))
+    check_same(runner.search(*arguments), whole)
+    check_same(runner.search(*arguments, Budget(seconds=1e6)), whole)
+
+
+@pytest.mark.slow
+def test_merged_in_the_end_only():
+    never = dataclasses.replace(TOGETHER, every=None)
+    found = searched(dataclasses.replace(CONFIG, ensemble=never), PUCT_EVALUATE)
+    late = dataclasses.replace(TOGETHER, every=SIMULATIONS)
+    check_same(found, searched(dataclasses.replace(CONFIG, ensemble=late), PUCT_EVALUATE))
+    assert (found.tree.common.visits == 0).all()
+    assert found.visits.sum(axis=1).tolist() == [NUM_TREES * SIMULATIONS] * NUM_GAMES
+
+
+@pytest.mark.slow
+def test_what_the_trees_prove_is_so():
+    positions = random.Random(1).sample(tictactoe_positions(), 200)
+    has = lambda stones: np.array([p in stones for p in range(9)])
+    roots = stacked([tictactoe.Board(has(own), has(other)) for own, other in positions])
+    config = SearchConfig(120, prove=True, ensemble=Ensemble(3, every=20))
+
+    @jax.jit
+    def run(roots, key):
+        contexts = jnp.zeros(len(positions))
+        return search(tictactoe.GAME, tictactoe.even, None, key, contexts, roots, config)
+
+    result = run(roots, jax.random.key(0))
+    proven, values = np.asarray(result.proven), [tictactoe_value(*p) for p in positions]
+    of_trees = np.asarray(result.tree.proven).reshape(200, 3, -1)[:, :, 0]
+    is_known = proven != proofs.UNKNOWN
+    assert (is_known >= (of_trees > 0).any(axis=1)).all()
+    assert is_known.mean() > 0.5
+    np.testing.assert_array_equal((proven - proofs.DRAW)[is_known], np.array(values)[is_known])
+    np.testing.assert_array_equal(result.value[is_known], np.array(values)[is_known])
+    for b, (position, move) in enumerate(zip(positions, np.asarray(result.action), strict=True)):
+        if is_known[b]:
+            assert -tictactoe_children(*position)[int(move)] == values[b]
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Ensemble(trees=0), "trees"),
+        (lambda: Ensemble(every=0), "every"),
+        (lambda: Ensemble(depth=-1), "depth"),
+        (lambda: Ensemble(share=0.0), "share"),
+        (lambda: Ensemble(share=1.5), "share"),
+        (lambda: SearchConfig(ensemble=True), "ensemble"),
+        (lambda: SearchConfig(16_384, ensemble=Ensemble(8)), r"ensemble: .* use 16382 simulations"),
+        (lambda: SearchConfig(leaves=4, ensemble=Ensemble(every=50)), r"ensemble: .* multiple"),
+        (lambda: SearchConfig(early_stop=True, ensemble=Ensemble()), "ensemble"),
+        (lambda: SearchConfig(transpositions=True, ensemble=Ensemble()), "ensemble"),
+        (lambda: SearchConfig(backup=max_backup, ensemble=Ensemble()), "ensemble"),
+        (lambda: SearchConfig(root_select=GumbelRoot(), ensemble=Ensemble()), "ensemble"),
+    ],
+)
+def test_bad_settings(make, field):
+    with pytest.raises(ValueError, match=f"^{field}"):
+        make()
+
+
+def test_as_many_visits_as_a_sum_holds():
+    config = SearchConfig(16_382, ensemble=Ensemble(8))
+    assert 8 * (config.num_simulations + 1) * ONE < 2**31
+
+
+def test_no_tree_to_go_on_from():
+    roots = random_tree.Position(CODES)
+    tree = reuse.empty(roots, random_tree.NUM_ACTIONS, SearchConfig(4))
+    config = SearchConfig(4, ensemble=Ensemble(2))
+    arguments = (random_tree.GAME, PUCT_EVALUATE, None, KEY, np.zeros(NUM_GAMES), roots)
+    with pytest.raises(ValueError, match=r"^tree: an ensemble begins anew"):
+        search(*arguments, config, tree)

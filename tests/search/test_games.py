@@ -7,6 +7,7 @@ so that chance alone would fail. Batches hold a few hundred positions at once.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 
@@ -17,6 +18,7 @@ import pytest
 
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.ensemble import Ensemble
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import Puct, Ucb1
@@ -114,6 +116,15 @@ def test_tictactoe_from_all_positions():
     config = SearchConfig(num_simulations=6000, max_depth=9)
     for start in range(0, len(positions), 904):
         assert lost_value_at_tictactoe(positions[start : start + 904], config) == []
+
+
+@pytest.mark.slow
+def test_tictactoe_by_several_trees():
+    """Four trees with a fourth of the simulations each are not enough alone; together they are."""
+    positions = one_of_each_eight(tictactoe_positions(), random.Random(0))
+    config = SearchConfig(750, max_depth=9)
+    together = dataclasses.replace(config, ensemble=Ensemble(4, every=50))
+    assert lost_value_at_tictactoe(positions, together) == []
 
 
 # --- Connect Four ---------------------------------------------------------------------
