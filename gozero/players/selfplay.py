@@ -70,6 +70,8 @@ class SelfPlayConfig:
                 f"batch: {self.batch} trees of {self.search.num_nodes} nodes are more than "
                 f"{trees.MAX_ROWS} rows; lower the batch or the simulations"
             )
+        if self.search.ensemble is not None:
+            raise ValueError("search: an ensemble is several trees for a game; self-play has one")
         if self.search.early_stop:
             raise ValueError(
                 "search: early_stop is for playing, and spoils the policy targets; leave it out"

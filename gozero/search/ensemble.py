@@ -77,36 +77,44 @@ class Ensemble:
 class _Place(NamedTuple):
     """Nodes of the K trees of a game to which the same actions lead."""
 
-    is_there: jax.Array  # bool[..., K]: a tree has it
-    row: jax.Array  # i32[..., K]; the root's where it is not there
-    leads: jax.Array  # bool[..., K]: the one whose `Common` is that of all that have exchanged here
+    is_there: jax.Array  # bool[B, K, ...]: a tree has it
+    row: jax.Array  # i32[B, K, ...]; the root's where it is not there
+    leads: jax.Array  # bool[B, K, ...]: the one whose `Common` is that of all that exchanged here
 
     def pooled(self, now: jax.Array, common: jax.Array) -> jax.Array:
-        """i32[...]: what all trees have found, of what they hold and held, [..., K] both."""
-        found = now - jnp.where(self.leads, 0, common)
-        return jnp.sum(jnp.where(self.is_there, found, 0), axis=-1)
+        """i32[B, ...]: what all trees have found, of arrays [R, ...] that they hold and held."""
+        now, common = rows.read(now, self.row), rows.read(common, self.row)
+        wide = lambda x: x.reshape(*x.shape, *[1] * (now.ndim - x.ndim))
+        found = now - jnp.where(wide(self.leads), 0, common)
+        return jnp.sum(jnp.where(wide(self.is_there), found, 0), axis=1)
 
-    def of_actions(self) -> _Place:
-        """For counts [B, A, K]."""
-        return _Place(*(x[:, None] for x in self))
+    def visits(self, tree: Tree) -> jax.Array:
+        """i32[B, ...]."""
+        return self.pooled(tree.visits, _common(tree).visits)
+
+    def sums(self, tree: Tree) -> jax.Array:
+        """i32[B, ...], fixed point, for the player to move at the nodes."""
+        return self.pooled(tree.value_sum, _common(tree).sums)
+
+
+def _common(tree: Tree) -> trees.Common:
+    assert tree.common is not None, "trees of no ensemble"
+    return tree.common
 
 
 def _place(tree: Tree, node: jax.Array) -> _Place:
-    """Of nodes i32[B, ..., K]; NO_NODE where a tree has none."""
-    assert tree.common is not None
-    num_games, *others, num_trees = node.shape
-    first = tree.row(ROOT).reshape(num_games, *[1] * len(others), num_trees)
+    """Of nodes i32[B, K, ...]; NO_NODE where a tree has none."""
+    first = tree.row(ROOT).reshape(*node.shape[:2], *[1] * (node.ndim - 2))
     row, is_there = first + jnp.maximum(node, ROOT), node != NO_NODE
     # A tree that has exchanged here before has visits from then, and they all have the same.
-    had = jnp.where(is_there, rows.read(tree.common.visits, row), -1)
-    has_most = had == jnp.max(had, axis=-1, keepdims=True)
-    is_first = jnp.cumsum(has_most, axis=-1) == 1
+    had = jnp.where(is_there, rows.read(_common(tree).visits, row), -1)
+    has_most = had == jnp.max(had, axis=1, keepdims=True)
+    is_first = jnp.cumsum(has_most, axis=1, dtype=jnp.int32) == 1
     return _Place(is_there, row, is_there & has_most & is_first)
 
 
 def _children(tree: Tree, node: jax.Array) -> jax.Array:
-    """i32[B, A, K]: the children of nodes i32[B, K] by their actions; NO_NODE where none is."""
-    num_games, num_trees = node.shape
+    """i32[B, K, A]: the children of nodes i32[B, K] by their actions; NO_NODE where none is."""
     first = tree.row(ROOT).reshape(node.shape)
     row = first + jnp.maximum(node, ROOT)
     count = jnp.where(node == NO_NODE, 0, rows.read(tree.num_children, row))
@@ -114,9 +122,9 @@ def _children(tree: Tree, node: jax.Array) -> jax.Array:
     child = jnp.where(is_child, rows.read(tree.children, row).astype(jnp.int32), ROOT)
     action = rows.read(tree.action, first[..., None] + child).astype(jnp.int32)
     action = jnp.where(is_child, action, tree.num_actions)
-    game, which = jnp.arange(num_games)[:, None, None], jnp.arange(num_trees)[None, :, None]
-    none = jnp.full((num_games, tree.num_actions, num_trees), NO_NODE, jnp.int32)
-    return none.at[game, action, which].set(child, mode="drop")
+    game, which = (jnp.arange(n)[:, None] for n in node.shape)
+    none = jnp.full(child.shape, NO_NODE, jnp.int32)
+    return none.at[game[..., None], which[None], action].set(child, mode="drop")
 
 
 class _Places(NamedTuple):
@@ -129,29 +137,24 @@ class _Places(NamedTuple):
 
 def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _Places:
     """The places to exchange at; none unless it is due. Trip bound: S."""
-    assert tree.common is not None
     most = ensemble.num_places(tree.capacity)
     num_games = tree.num_trees // ensemble.trees
     game = jnp.arange(num_games)[:, None]
-
-    def visits_at(node):
-        place = _place(tree, node)
-        return place.pooled(*(rows.read(x, place.row) for x in (tree.visits, tree.common.visits)))
-
     roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
-    least = jnp.float32(ensemble.share) * visits_at(roots).astype(jnp.float32)
+    visits = _place(tree, roots).visits(tree)
+    least = jnp.float32(ensemble.share) * visits.astype(jnp.float32)
 
     def look_below(carry):
         s, places = carry
         child = _children(tree, places.nodes[s])
-        visits = visits_at(child)
+        visits = _place(tree, child).visits(tree)
         is_open = (s < places.size) & (places.depth[s] < ensemble.depth)
         joins = (visits > 0) & (visits.astype(jnp.float32) >= least[:, None]) & is_open[:, None]
         at = places.size[:, None] + jnp.cumsum(joins, axis=1, dtype=jnp.int32) - 1
         at = jnp.where(joins, at, most)
         below = jnp.broadcast_to(places.depth[s][:, None] + 1, at.shape)
         return s + 1, _Places(
-            places.nodes.at[at, game].set(child, mode="drop"),
+            places.nodes.at[at, game].set(jnp.moveaxis(child, 1, 2), mode="drop"),
             places.depth.at[at, game].set(below, mode="drop"),
             jnp.minimum(places.size + jnp.sum(joins, axis=1, dtype=jnp.int32), most),
         )
@@ -186,41 +189,34 @@ def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) ->
     Returns:
       The trees with new `visits`, `value_sum`, `amaf` and `common`.
     """
-    assert tree.common is not None
     places = _find(tree, ensemble, jnp.asarray(is_due))
-    by_tree = places.nodes.reshape(places.nodes.shape[0], -1)
-    outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32).reshape(
-        places.nodes.shape[1:]
-    )
+    shape = places.nodes.shape[1:]
+    outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32).reshape(shape)
 
     def pool_at(s, tree):
         place = _place(tree, places.nodes[s])
         target = jnp.where(place.is_there & (s < places.size)[:, None], place.row, outside)
 
-        def pooled(now, common):
-            here = [rows.read(x, place.row) for x in (now, common)]
-            if now.ndim == 1:
-                new = jnp.broadcast_to(place.pooled(*here)[:, None], target.shape)
-            else:
-                here = [jnp.moveaxis(x, 1, 2) for x in here]
-                new = place.of_actions().pooled(*here)
-                new = jnp.broadcast_to(new[:, None], (*target.shape, *new.shape[1:]))
-            return tuple(rows.write(x, target, new) for x in (now, common))
+        def pool(now, common):
+            new = place.pooled(now, common)[:, None]
+            new = jnp.broadcast_to(new, (*shape, *new.shape[2:]))
+            return rows.write(now, target, new), rows.write(common, target, new)
 
-        visits, had = pooled(tree.visits, tree.common.visits)
-        value_sum, had_sums = pooled(tree.value_sum, tree.common.sums)
-        tree_amaf, had_amaf = tree.amaf, None
-        if tree.amaf is not None:
-            both = [pooled(*x) for x in zip(tree.amaf, tree.common.amaf, strict=True)]
-            tree_amaf, had_amaf = (trees.Counts(*x) for x in zip(*both, strict=True))
-        common = trees.Common(had, had_sums, had_amaf)
-        return tree.replace(visits=visits, value_sum=value_sum, amaf=tree_amaf, common=common)
+        common = _common(tree)
+        visits, common_visits = pool(tree.visits, common.visits)
+        value_sum, common_sums = pool(tree.value_sum, common.sums)
+        amaf = common_amaf = None
+        if tree.amaf is not None and common.amaf is not None:
+            both = [pool(*x) for x in zip(tree.amaf, common.amaf, strict=True)]
+            amaf, common_amaf = (trees.Counts(*x) for x in zip(*both, strict=True))
+        common = trees.Common(common_visits, common_sums, common_amaf)
+        return tree.replace(visits=visits, value_sum=value_sum, amaf=amaf, common=common)
 
     tree = lax.fori_loop(0, jnp.max(places.size), pool_at, tree)
-    return Met(tree, *_by_tree(by_tree))
+    return Met(tree, *_packed(places.nodes.reshape(-1, tree.num_trees)))
 
 
-def _by_tree(nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _packed(nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(nodes, count): of i32[S, T] what is NO_NODE put behind the others; i32[T]: those."""
     is_there = nodes != NO_NODE
     at = jnp.where(is_there, jnp.cumsum(is_there, axis=0, dtype=jnp.int32) - 1, nodes.shape[0])
@@ -259,34 +255,26 @@ def by_turns(
 
 def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
     """What the trees of each game have found together; of priors the mean, for noise differs."""
-    assert tree.common is not None
     num_games = tree.num_trees // ensemble.trees
     by_game = lambda x: x.reshape(num_games, ensemble.trees, *x.shape[1:])
-
-    def pooled(node):
-        place = _place(tree, node)
-        visits = [rows.read(x, place.row) for x in (tree.visits, tree.common.visits)]
-        sums = [rows.read(x, place.row) for x in (tree.value_sum, tree.common.sums)]
-        return place.pooled(*visits), place.pooled(*sums)
-
     roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
-    visits, sums = pooled(_children(tree, roots))
-    all_visits, all_sums = pooled(roots)
+    here, below = _place(tree, roots), _place(tree, _children(tree, roots))
     of_trees = trees.all_edges(tree, ROOT)
-    value = trees.mean(all_sums, all_visits)
+    value, visits = trees.mean(here.sums(tree), here.visits(tree)), below.visits(tree)
     edges = Edges(
         prior=jnp.mean(by_game(of_trees.prior), axis=1),
         visits=visits,
-        q=trees.mean(-sums, visits),
+        q=trees.mean(-below.sums(tree), visits),
         value=value,
         total=jnp.sum(visits, axis=1),
     )
-    if of_trees.proven is None:
+    if tree.proven is None or of_trees.proven is None:
         return root.Found(edges, value, None)
     # What one tree has proven is so; and all actions may be, though in no tree are they all.
     results = jnp.max(by_game(of_trees.proven), axis=1)
     of_legal = jnp.where(edges.legal, results, -1)
+    has_untried = jnp.zeros(num_games, bool)  # what is not tried is legal, and not known
     proven = jnp.max(by_game(rows.read(tree.proven, tree.row(ROOT))), axis=1)
-    proven = jnp.maximum(proven, jax.vmap(proofs.of_actions, in_axes=(0, None))(of_legal, False))
+    proven = jnp.maximum(proven, jax.vmap(proofs.of_actions)(of_legal, has_untried))
     edges = edges._replace(q=proofs.exact_or(results, edges.q), proven=results)
     return root.Found(edges, proofs.exact_or(proven, value), proven)

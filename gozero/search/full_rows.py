@@ -66,7 +66,7 @@ def choose_again(
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
     """
     num_trees = tree.num_trees
-    chunk = max(2, min(num_trees, fusion.MAX_REDUCED // tree.num_actions))
+    chunk = max(2, min(num_trees, fusion.MAX_REDUCED // (tree.num_actions + 1)))
     length, order = lax.sort_key_val(-path.length, jnp.arange(num_trees, dtype=jnp.int32))
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)
     alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)

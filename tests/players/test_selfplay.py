@@ -16,6 +16,7 @@ from gozero.players import selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.search import reuse
 from gozero.search.config import SearchConfig
+from gozero.search.ensemble import Ensemble
 from gozero.search.gumbel import GumbelRoot
 from gozero.search.move_choice import Temperature
 from gozero.search.search import SearchResult
@@ -214,6 +215,9 @@ def test_bad_settings(field, value):
 def test_rows_want_whole_searches():
     search = SearchConfig(early_stop=True)
     with pytest.raises(ValueError, match="search: early_stop"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
+    search = SearchConfig(ensemble=Ensemble(2))
+    with pytest.raises(ValueError, match="search: an ensemble"):
         selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
 
 

@@ -7,7 +7,6 @@ so that chance alone would fail. Batches hold a few hundred positions at once.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import random
 
@@ -116,15 +115,6 @@ def test_tictactoe_from_all_positions():
     config = SearchConfig(num_simulations=6000, max_depth=9)
     for start in range(0, len(positions), 904):
         assert lost_value_at_tictactoe(positions[start : start + 904], config) == []
-
-
-@pytest.mark.slow
-def test_tictactoe_by_several_trees():
-    """Four trees with a fourth of the simulations each are not enough alone; together they are."""
-    positions = one_of_each_eight(tictactoe_positions(), random.Random(0))
-    config = SearchConfig(750, max_depth=9)
-    together = dataclasses.replace(config, ensemble=Ensemble(4, every=50))
-    assert lost_value_at_tictactoe(positions, together) == []
 
 
 # --- Connect Four ---------------------------------------------------------------------
@@ -260,6 +250,15 @@ def test_rave_helps_in_hex():
     uct = share_of_winning_moves(settings(select=Ucb1(0.3)))
     rave = share_of_winning_moves(settings(select=Rave(MinimumMse(0.1)), amaf=Amaf()))
     assert rave > uct + 0.1
+
+
+@pytest.mark.slow
+def test_eight_trees_are_better_than_one_in_hex():
+    """Each of as many simulations: 87% of the moves are right against 73%, and with 400 89%."""
+    settings = functools.partial(SearchConfig, 50, max_depth=16, select=Ucb1(0.3))
+    one = share_of_winning_moves(settings())
+    eight = share_of_winning_moves(settings(ensemble=Ensemble(8, every=10)))
+    assert eight > one + 0.08
 
 
 @pytest.mark.slow
