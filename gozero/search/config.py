@@ -61,8 +61,8 @@ class SearchConfig:
         proven to win is played, and what is proven to lose is not. Not with a `root.RootRule`.
       ensemble: several trees for each game, which exchange what they find, see `ensemble`; all that
         is said above of a tree is said of each of them. The result is one for the game, and its
-        trees are all of them. Not with a tree to go on from, transpositions, backup, early_stop or
-        a `root.RootRule`.
+        trees are all of them. Not with a tree to go on from, transpositions, backup, early_stop, a
+        grandfather, ancestors' statistics or a `root.RootRule`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -186,6 +186,10 @@ class SearchConfig:
             "transpositions, whose trees do not keep step": self.sharing is not None,
             f"backup={self.backup}, for which values do not add up": self.backup is not None,
             "early_stop, for an exchange may change what is most visited": self.early_stop,
+            f"{self.grandfather}, for trees differ in what they begin with": self.grandfather
+            is not None,
+            f"{self.amaf}, which goes by a tree's own ancestors": self.amaf is not None
+            and self.amaf.ancestor is not None,
             f"{self.root_select}, which counts its tree's own visits": hasattr(
                 self.root_select, "score_root"
             ),

@@ -18,6 +18,7 @@ from gozero.search.budget import Budget, Runner
 from gozero.search.config import SearchConfig
 from gozero.search.ensemble import Ensemble
 from gozero.search.footprint import memory
+from gozero.search.grandfather import Grandfather
 from gozero.search.gumbel import GumbelRoot
 from gozero.search.operators import max_backup
 from gozero.search.rave import MinimumMse, Rave
@@ -313,6 +314,8 @@ def test_what_the_trees_prove_is_so():
         (lambda: SearchConfig(transpositions=True, ensemble=Ensemble()), "ensemble"),
         (lambda: SearchConfig(backup=max_backup, ensemble=Ensemble()), "ensemble"),
         (lambda: SearchConfig(root_select=GumbelRoot(), ensemble=Ensemble()), "ensemble"),
+        (lambda: SearchConfig(grandfather=Grandfather(visits=5), ensemble=Ensemble()), "ensemble"),
+        (lambda: SearchConfig(amaf=Amaf(ancestor=5), ensemble=Ensemble()), "ensemble"),
     ],
 )
 def test_bad_settings(make, field):
