@@ -1,10 +1,34 @@
-"""Settings of the whole suite: strict JAX, and a compile cache that survives a run."""
+"""Settings of the whole suite: strict JAX, a compile cache that survives a run, quick compiles."""
 
 import os
 import pathlib
+
+import pytest
 
 CACHE = pathlib.Path(__file__).parent.parent / ".jax_cache"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # see gozero.apps.runtime.prepare
+
+QUICK = "--xla_backend_optimization_level=0"
+"""XLA's own passes, and so the HLO that tests read, stay the same; LLVM works half as long."""
+
+
+def pytest_configure(config):
+    """Where little is computed, code is not worth optimising: most of the suite is compiling.
+
+    Not for the long proofs, nor for the programs that tests start: XLA reads its flags once, when
+    the first backend starts, and then they are as before. A user's own flags win.
+    """
+    if config.option.markexpr != "not slow" or _only_hands_out_tests(config):
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_FLAGS", f"{QUICK} {os.environ.get('XLA_FLAGS', '')}".strip())
+        import jax
+
+        jax.devices()
+
+
+def _only_hands_out_tests(config):
+    return bool(config.getoption("numprocesses", None)) and not hasattr(config, "workerinput")

@@ -1,4 +1,4 @@
-"""Comparing the arrays of a tree with the nodes of the plain search."""
+"""Comparing batched searches with the plain one, and a tree's arrays with its nodes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,47 @@ import jax
 import numpy as np
 
 from gozero.search.tree import NO_NODE
+from tests.reference import mcts
+
+
+def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **settings):
+    """A batched search of hashed games beside a plain one of each: every node, every visit.
+
+    Args:
+      run: (codes, key) -> SearchResult.
+      codes: u32[B]; the roots.
+      config: what the batched search was made with.
+      plain: the plain game, `random_tree.Plain` or one like it.
+      rule, settings: of the plain search.
+      root_rules: its rule for each root, where that is another.
+
+    Returns:
+      The result, and the nodes of each tree.
+    """
+    result = jax.tree.map(np.asarray, run(codes, key))
+    forest = []
+    for b, salt in enumerate(salts(key, len(codes))):
+        nodes = mcts.search(
+            int(codes[b]),
+            plain.play,
+            plain.judge,
+            config.num_simulations,
+            config.max_depth,
+            rule,
+            int(salt),
+            root_rules[b] if root_rules else None,
+            **settings,
+        )
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        forest.append(nodes)
+    assert result.ok.all()
+    return result, forest
+
+
+def salts(key, num_trees):
+    """u32[B]: what ties are broken with in a search with this key."""
+    return np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), np.uint32))
 
 
 def compare_trees(tree, b, nodes):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 
 import jax
-import jax.numpy as jnp
 
 from gozero.search import noise
 from gozero.search.config import SearchConfig
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
-from gozero.search.search import search
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate
 
@@ -27,11 +25,7 @@ EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
 def compiled(batch):
     """(codes u32[B] of the roots, key) -> SearchResult."""
 
-    def run(codes, key):
-        roots, contexts = random_tree.Position(codes), jnp.zeros(batch)
-        return search(random_tree.GAME, EVALUATE, None, key, contexts, roots, CONFIG)
-
-    return jax.jit(run).lower(jnp.zeros(batch, jnp.uint32), jax.random.key(0)).compile()
+    return random_tree.compiled_search(EVALUATE, CONFIG, batch)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))

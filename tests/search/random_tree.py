@@ -15,6 +15,7 @@ import numpy as np
 from gozero.hashing import mix
 from gozero.search import judging
 from gozero.search.game import Game, Heuristic
+from gozero.search.search import search
 from tests.reference import mcts
 
 NUM_ACTIONS = 12
@@ -72,6 +73,17 @@ def with_more(evaluate, playouts: bool, heuristic: bool):
         return judged
 
     return evaluation
+
+
+def compiled_search(evaluate, config, num_trees, game=GAME):
+    """(codes u32[B] of the roots, key) -> SearchResult."""
+
+    def run(codes, key):
+        contexts = jnp.zeros(num_trees)
+        return search(game, evaluate, None, key, contexts, Position(codes), config)
+
+    codes = jnp.zeros(num_trees, jnp.uint32)
+    return jax.jit(run).lower(codes, jax.random.key(0)).compile()
 
 
 class Plain:

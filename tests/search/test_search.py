@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,6 @@ import pytest
 import gozero
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
 from gozero.search.search import search
 from tests.search import tictactoe
 
@@ -67,29 +67,33 @@ def test_a_finished_root_is_not_searched():
 
 
 def test_same_key_same_search_and_ties_differ_by_key():
-    run = searcher(SearchConfig(num_simulations=1))
-    first = lambda seed: run(POSITIONS, jax.random.key(seed)).visits[2]
-    np.testing.assert_array_equal(first(0), first(0))
-    # Nine equal first moves: the first visit is drawn among them.
-    assert len({int(first(seed).argmax()) for seed in range(12)}) > 3
+    again = searcher(CONFIG)(POSITIONS, jax.random.key(0))
+    np.testing.assert_array_equal(again.visits, searched().visits)
+    # Nine equal first moves: the first visit, which made node 1, is drawn among them.
+    node = 2 * CONFIG.num_nodes + 1
+    assert len({int(np.asarray(searched(seed=seed).tree.action)[node]) for seed in range(12)}) > 3
+
+
+NOISY = SearchConfig(
+    num_simulations=30, dirichlet_fraction=0.5, dirichlet_alpha=1.0, temperature=1.0
+)
 
 
 def test_root_noise_changes_root_priors_only():
-    plain = searched(SearchConfig(num_simulations=20))
-    noisy = searched(SearchConfig(num_simulations=20, dirichlet_fraction=0.5, dirichlet_alpha=1.0))
-    find = jax.jit(trees.all_edges)
-    edges = lambda result, node: find(result.tree, node)
-    np.testing.assert_array_equal(edges(noisy, 0).visits, noisy.visits)
-    prior = np.asarray(edges(noisy, 0).prior)
+    noisy, edges = searched(NOISY), jax.jit(trees.all_edges)
+    roots, below = edges(noisy.tree, 0), edges(noisy.tree, 1)
+    np.testing.assert_array_equal(roots.visits, noisy.visits)
+    prior = np.asarray(roots.prior)
     assert prior[2].sum() == pytest.approx(1.0, abs=1e-5)
     assert len(set(prior[2].tolist())) == 9
     assert (prior[2] >= 0.5 / 9 - 1e-6).all()
-    below = np.asarray(edges(noisy, 1).prior[2])
+    below = np.asarray(below.prior[2])
     below = below[below >= 0]
     np.testing.assert_allclose(below, 1 / len(below), rtol=1e-6)
     illegal = np.asarray(POSITIONS.own | POSITIONS.other)[0]
     assert np.isneginf(prior[0][illegal]).all()
-    assert set(np.asarray(edges(plain, 0).prior)[2].tolist()) == {np.float32(1 / 9)}
+    plain = edges(searched().tree, 0)
+    assert set(np.asarray(plain.prior)[2].tolist()) == {np.float32(1 / 9)}
 
 
 @pytest.mark.slow
@@ -111,54 +115,63 @@ def test_the_roots_priors_are_softened_and_no_others():
 
 
 def test_temperature_draws_in_proportion_to_visits():
-    warm = SearchConfig(num_simulations=30, temperature=1.0)
-    drawn = {int(searched(warm, seed).action[2]) for seed in range(10)}
-    assert len(drawn) > 2
+    found = [searched(NOISY, seed) for seed in range(10)]
+    assert len({int(one.action[2]) for one in found}) > 2
+    assert any(int(one.action[2]) != int(one.visits[2].argmax()) for one in found)
+
+
+class Kind(NamedTuple):
+    """What the context says of a game: bool[] each."""
+
+    sick: jax.Array  # its evaluations are not numbers
+    drawn: jax.Array  # its values are their calls' keys
+
+
+@functools.cache
+def searcher_of_kinds():
+    """jitted (kinds [3]) -> SearchResult."""
+    game = tictactoe.GAME._replace(observe=lambda kind, board, trail: (kind, board))
+
+    def evaluate(params, key, observations):
+        kinds, boards = observations
+        draw = jax.random.uniform(key, (), minval=-1.0)
+        value = jnp.where(kinds.drawn, draw, jnp.where(kinds.sick, jnp.nan, 0.0))
+        return tictactoe.even(params, key, boards)._replace(value=value)
+
+    roots = tictactoe.boards("X.. .O. ...", "OO. X.. .X.", "... ... ...")
+    config = SearchConfig(num_simulations=40)
+    return jax.jit(
+        lambda kinds: search(game, evaluate, None, jax.random.key(1), kinds, roots, config)
+    )
 
 
 def test_a_nan_evaluation_marks_its_game_and_spoils_no_other():
     """The context says which game is sick: the first, then none."""
-    game = tictactoe.GAME._replace(observe=lambda sick, board, trail: (sick, board))
-
-    def evaluate(params, key, observations):
-        sick, boards = observations
-        evaluation = tictactoe.even(params, key, boards)
-        return evaluation._replace(value=jnp.where(sick, jnp.nan, evaluation.value))
-
-    roots = tictactoe.boards("X.. .O. ...", "OO. X.. .X.")
-    config = SearchConfig(num_simulations=40)
-    run = jax.jit(lambda sick: search(game, evaluate, None, jax.random.key(1), sick, roots, config))
-    one_sick, sound = run(jnp.array([True, False])), run(jnp.array([False, False]))
-    assert one_sick.ok.tolist() == [False, True]
-    assert sound.ok.tolist() == [True, True]
+    kinds = Kind(*jnp.zeros((2, 3), bool))
+    sound = searcher_of_kinds()(kinds)
+    one_sick = searcher_of_kinds()(kinds._replace(sick=jnp.array([True, False, False])))
+    assert one_sick.ok.tolist() == [False, True, True]
+    assert sound.ok.tolist() == [True, True, True]
     assert np.isfinite(np.asarray(one_sick.value)).all()
-    np.testing.assert_array_equal(one_sick.visits[1], sound.visits[1])
-    np.testing.assert_array_equal(one_sick.q[1], sound.q[1])
-
-
-def keyed(params, key, observations):
-    """A value that is the key's: every call of the evaluator has another."""
-    del params
-    count = observations.own.shape[0]
-    value = jax.random.uniform(key, (), minval=-1.0)
-    return Evaluation(jnp.zeros((count, 9)), jnp.full(count, value))
+    np.testing.assert_array_equal(one_sick.visits[1:], sound.visits[1:])
+    np.testing.assert_array_equal(one_sick.q[1:], sound.q[1:])
 
 
 def test_every_evaluation_has_a_key_of_its_own():
-    roots = tictactoe.boards("... ... ...")
-    run = searcher(SearchConfig(num_simulations=30, max_depth=1), keyed)
-    tree = run(roots, jax.random.key(0)).tree
-    values = tree.value[: int(tree.size[0])].tolist()
-    assert len(set(values)) == len(values) > 4
+    kinds = Kind(jnp.zeros(3, bool), jnp.array([False, False, True]))
+    tree = jax.tree.map(np.asarray, searcher_of_kinds()(kinds).tree)
+    rows = slice(2 * tree.capacity, 2 * tree.capacity + int(tree.size[2]))
+    values = tree.value[rows][~tree.over[rows]].tolist()
+    assert len(set(values)) == len(values) > 20
 
 
 def test_the_package_runs_a_search():
-    run = jax.jit(
-        lambda key: gozero.search(
-            tictactoe.GAME, tictactoe.even, None, key, jnp.zeros(5), POSITIONS, CONFIG
-        )
-    )
-    np.testing.assert_array_equal(run(jax.random.key(0)).visits, searched().visits)
+    def run(roots, key):  # compiled already, under this name
+        contexts = jnp.zeros(roots.own.shape[0])
+        return gozero.search(tictactoe.GAME, tictactoe.even, None, key, contexts, roots, CONFIG)
+
+    found = jax.jit(run)(POSITIONS, jax.random.key(0))
+    np.testing.assert_array_equal(found.visits, searched().visits)
 
 
 @pytest.mark.parametrize(

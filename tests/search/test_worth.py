@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,12 +16,11 @@ from gozero.search.config import SearchConfig
 from gozero.search.gumbel import GumbelRoot
 from gozero.search.operators import MixBackup, max_backup
 from gozero.search.rave import MinimumMse, Rave
-from gozero.search.search import search
 from gozero.search.selection import Edges, ForcedPlayouts, Puct, Ucb1
 from tests.hlo import moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
-from tests.search.comparing import compare_trees
+from tests.search.comparing import compare_searches
 from tests.search.judges import hash_evaluate
 
 LOSS, DRAW, WIN = proofs.LOSS, proofs.DRAW, proofs.WIN
@@ -97,14 +98,7 @@ MORE = {
 
 
 def compiled_search(config, num_trees):
-    """(codes, key) -> SearchResult."""
-
-    def run(codes, key):
-        roots = random_tree.Position(codes)
-        return search(GAME, EVALUATE, None, key, jnp.zeros(num_trees), roots, config)
-
-    codes = jnp.zeros(num_trees, jnp.uint32)
-    return jax.jit(run).lower(codes, jax.random.key(0)).compile()
+    return random_tree.compiled_search(EVALUATE, config, num_trees, GAME)
 
 
 @pytest.mark.parametrize("name", MORE)
@@ -143,31 +137,16 @@ def check_equal_to_the_plain_search(name, rule, plain_rule, simulations, setting
     run = compiled_search(config, NUM_TREES)
     assert moves_in_loops(run.as_text(), NUM_TREES * config.num_nodes) == []
     key = jax.random.key(len(name))
-    found = run(codes, key)
-    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (NUM_TREES,), jnp.uint32))
-    plain = Plain(EVALUATE)
-    every = set()
-    for b in range(NUM_TREES):
-        nodes = mcts.search(
-            int(codes[b]),
-            plain.play,
-            plain.judge,
-            simulations,
-            MAX_DEPTH,
-            plain_rule,
-            int(salts[b]),
-            root_rule,
-            **plain_settings,
-        )
-        compare_trees(found.tree, b, nodes)
-        np.testing.assert_array_equal(found.visits[b], nodes[0].visits)
-        every |= {(node.proven, bool(node.children)) for node in nodes}
-        if config.prove:
-            assert int(found.proven[b]) == nodes[0].proven
+    plain, root_rules = Plain(EVALUATE), [root_rule] * NUM_TREES
+    found, forest = compare_searches(
+        run, codes, key, config, plain, plain_rule, root_rules, **plain_settings
+    )
+    if config.prove:
+        assert found.proven.tolist() == [nodes[0].proven for nodes in forest]
+    every = {(node.proven, bool(node.children)) for nodes in forest for node in nodes}
     if config.prove:  # of each kind, at ends of games and by children; and some that are open
         assert every >= {(r, c) for r in (0, LOSS, DRAW, WIN) for c in (False, True)}
     assert (found.proven is None) == (not config.prove)
-    assert bool(found.ok.all())
 
 
 @pytest.mark.slow
@@ -212,12 +191,15 @@ def test_operators_by_hand():
     # The second child's is kept in the tree; the first one's comes up with the path.
     tree = tree.replace(backed=tree.backed.at[2].set(-3 * trees.VALUE_ONE // 4))
     unknown = jnp.zeros(1, jnp.int8)
-    for operator, value in known.items():
-        config = SearchConfig(backup=operator)
-        found = jax.jit(worth.back_up, static_argnums=3)(tree, path, unknown, config)
+
+    @jax.jit
+    def back_up(tree, path):  # by every operator
+        found = [worth.back_up(tree, path, unknown, SearchConfig(backup=x)) for x in known]
+        return found, [trees.all_edges(tree, 0) for tree in found]
+
+    for value, found, edges in zip(known.values(), *back_up(tree, path), strict=True):
         expected = np.round(np.array([value, -0.5, -0.75]) * trees.VALUE_ONE)
         np.testing.assert_array_equal(found.backed, expected)
-        edges = trees.all_edges(found, 0)
         np.testing.assert_array_equal(edges.q, [[0.5, 0.75, 0.0]])
         assert float(edges.value[0]) == pytest.approx(value, abs=1e-4)
         np.testing.assert_array_equal(found.value_sum, tree.value_sum)
@@ -264,6 +246,14 @@ def test_proofs_by_hand():
         assert int(found) == proven, results
 
 
+@jax.jit
+def prove(tree, path, first):
+    """The tree after the proof of a leaf, the root's edges, and where it goes if not node 1."""
+    found = worth.back_up(tree, path, first, SearchConfig(prove=True))
+    next_ = worth.unless_proven(found, jnp.array([0]), jnp.array([1]))
+    return found, trees.all_edges(found, 0), next_
+
+
 @pytest.mark.parametrize(
     ("first", "second", "untried", "proven"),
     # Of the children, for their own mover; of the root, for his opponent.
@@ -274,16 +264,12 @@ def test_a_proof_goes_up(first, second, untried, proven):
     tree = tree.replace(
         proven=tree.proven.at[2].set(second), prior=tree.prior.at[0, 2].set(untried)
     )
-    back_up = jax.jit(worth.back_up, static_argnums=3)
-    found = back_up(tree, path, jnp.array([first], jnp.int8), SearchConfig(prove=True))
+    found, edges, next_ = prove(tree, path, jnp.array([first], jnp.int8))
     assert found.proven.tolist() == [proven, first, second]
-    edges = trees.all_edges(found, 0)
     exact = {0: 0.75, WIN: -1, DRAW: 0, LOSS: 1}
     assert edges.q[0, :2].tolist() == [exact[first], exact[second]]
     assert edges.proven[0].tolist() == [4 - first, 4 - second if second else 0, 0]
-    assert int(worth.unless_proven(found, jnp.array([0]), jnp.array([1]))[0]) == (
-        trees.NO_NODE if proven else 1
-    )
+    assert next_.tolist() == [trees.NO_NODE if proven else 1]
 
 
 @pytest.mark.parametrize(
@@ -298,14 +284,19 @@ def test_a_proof_goes_up(first, second, untried, proven):
 )
 @pytest.mark.parametrize("final_move", ["visits", "value", "bound"])
 def test_what_is_played(results, visits, played, final_move):
-    result = jnp.array(results, jnp.int8)
+    keys = jax.random.split(jax.random.key(0), 3)
+    result, visits = jnp.array(results, jnp.int8), jnp.array(visits)
+    assert final_actions(final_move, keys, result, visits).tolist() == [played] * 3
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def final_actions(final_move, keys, result, visits):
+    """What is played with each key; three actions, and what is not proven is worth 1/4."""
     q = jnp.where(result > 0, proofs.value(result), 0.25)
     prior, total = jnp.array([0.5, 0.3, 0.2]), jnp.int32(12)
-    edges = Edges(prior, jnp.array(visits), q, jnp.float32(0), total, proven=result)
+    edges = Edges(prior, visits, q, jnp.float32(0), total, proven=result)
     config = SearchConfig(prove=True, final_move=final_move)
-    for seed in range(3):
-        key = jax.random.key(seed)
-        assert int(root.final_action(config, key, edges, jnp.zeros(3))) == played
+    return jax.vmap(lambda key: root.final_action(config, key, edges, jnp.zeros(3)))(keys)
 
 
 @pytest.mark.parametrize(
