@@ -1,8 +1,11 @@
-"""Reading compiled HLO: which whole-array copies happen inside loops."""
+"""Compiled code: as users have it, and which whole-array copies its loops make."""
 
 from __future__ import annotations
 
 import re
+
+AS_USERS_HAVE_IT = {"xla_backend_optimization_level": 3}
+"""Compiler options, where what the compiler does may matter; the suite asks for less: conftest."""
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{$")
 _INSTRUCTION = re.compile(r"%?([\w.\-]+) = \(?(\w+)\[([\d,]*)\]\S* ([\w\-]+)\(")

@@ -24,7 +24,7 @@ from gozero.search.move_choice import Temperature
 from gozero.search.rave import Rave
 from gozero.search.search import search
 from tests.go.stepping import new_games
-from tests.hlo import moves_in_loops
+from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops
 from tests.search import gumbel_search, random_tree
 from tests.search.judges import hash_evaluate, observe_position
 
@@ -43,7 +43,8 @@ def compiled_go_search(batch=BATCH):
     def run(states, key):
         return search(game, evaluate, None, key, states, states.position, config)
 
-    compiled = jax.jit(run).lower(new_games(rules, batch), jax.random.key(0)).compile()
+    run = jax.jit(run, compiler_options=AS_USERS_HAVE_IT)
+    compiled = run.lower(new_games(rules, batch), jax.random.key(0)).compile()
     return compiled, batch * config.num_nodes
 
 
@@ -99,12 +100,7 @@ def test_law_2_for_full_rows_and_several_leaves(batch):
     config = SearchConfig(48, leaves=4, max_depth=20, select=Rave(), amaf=Amaf())
     evaluate = random_tree.with_more(hash_evaluate(random_tree.NUM_ACTIONS), True, True)
 
-    def run(codes, key):
-        roots, contexts = random_tree.Position(codes), jnp.zeros(batch)
-        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
-
-    codes = jnp.arange(batch, dtype=jnp.uint32)
-    text = jax.jit(run).lower(codes, jax.random.key(0)).compile().as_text()
+    text = random_tree.compiled_search(evaluate, config, batch).as_text()
     assert moves_in_loops(text, batch * config.num_nodes) == []
 
 

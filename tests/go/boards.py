@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
@@ -26,18 +24,36 @@ def marks(text: str, wanted: str) -> set[int]:
     return {p for p, c in enumerate("".join(text.split())) if c in wanted}
 
 
+def pack(lay: bb.Layout, mask: np.ndarray) -> bb.Board:
+    """bool[..., points] -> words u32[...]: `bitboard.pack` by NumPy, which compiles nothing."""
+    words = np.zeros((lay.num_words, *mask.shape[:-1]), np.uint32)
+    for point, (word, bit) in enumerate(zip(*_places(lay), strict=True)):
+        words[word] |= mask[..., point].astype(np.uint32) << bit
+    return tuple(words)
+
+
+def unpack(lay: bb.Layout, board: bb.Board) -> np.ndarray:
+    """Words [...] -> bool[..., points]."""
+    word, bit = _places(lay)
+    return (np.stack(board, axis=-1)[..., word] >> bit) & 1 == 1
+
+
+def _places(lay: bb.Layout):
+    """(word, bit) of every point."""
+    row, col = np.divmod(np.arange(lay.size**2, dtype=np.uint32), np.uint32(lay.size))
+    word, row = np.divmod(row, np.uint32(lay.rows_per_word))
+    return word, row * np.uint32(lay.stride) + col
+
+
 def packed(size: int, boards: list[list[int]]) -> tuple[bb.Board, bb.Board]:
     """(black, white) words [B] of B boards."""
-    lay = bb.layout(size)
-    pack = jax.jit(jax.vmap(lambda mask: bb.pack(lay, mask)))
-    stones = np.asarray(boards)
-    return pack(jnp.asarray(stones == BLACK)), pack(jnp.asarray(stones == WHITE))
+    lay, stones = bb.layout(size), np.asarray(boards)
+    return pack(lay, stones == BLACK), pack(lay, stones == WHITE)
 
 
 def unpacked(size: int, board: bb.Board) -> np.ndarray:
     """Words [B] -> bool[B, size * size]."""
-    lay = bb.layout(size)
-    return np.asarray(jax.jit(jax.vmap(lambda words: bb.unpack(lay, words)))(board))
+    return unpack(bb.layout(size), board)
 
 
 def random_boards(size: int, count: int, seed: int) -> list[list[int]]:

@@ -46,7 +46,8 @@ def stepper(rules: go.Rules):
 
 
 def new_games(rules: go.Rules, count: int, komi: float = 0.0) -> go.GameState:
-    return jax.vmap(lambda _: go.init(rules, komi))(jnp.arange(count))
+    one = jax.tree.map(np.asarray, go.init(rules, komi))
+    return jax.tree.map(lambda x: jnp.asarray(np.broadcast_to(x, (count, *x.shape))), one)
 
 
 def compare_random_games(

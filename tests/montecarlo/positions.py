@@ -4,12 +4,12 @@ import functools
 import random
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.montecarlo import playout
+from tests.go.boards import pack, unpack
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 
 SETTLED = "X.XO. .XXOO XXXO. XXXOO XXXO."  # nothing but eyes of two living chains
@@ -43,23 +43,14 @@ def positions_of(games: list[ReferenceGame]) -> go.Position:
     """Positions [B]. Playouts do not look at `atari`: it is left empty."""
     lay = bb.layout(games[0].size)
     boards = np.array([game.board for game in games])
-
-    def fields(board, ko, passes, to_play):
-        return go.Position(
-            black=bb.pack(lay, board == BLACK),
-            white=bb.pack(lay, board == WHITE),
-            atari=bb.empty(lay),
-            ko=ko,
-            ply=jnp.int16(0),
-            passes=passes,
-            to_play=to_play,
-        )
-
-    return jax.vmap(fields)(
-        boards,
-        np.array([ko_point(game) for game in games], np.int16),
-        np.array([game.passes for game in games], np.int8),
-        np.array([game.to_play == WHITE for game in games], np.int8),
+    return go.Position(
+        black=pack(lay, boards == BLACK),
+        white=pack(lay, boards == WHITE),
+        atari=pack(lay, np.zeros_like(boards, bool)),
+        ko=np.array([ko_point(game) for game in games], np.int16),
+        ply=np.zeros(len(games), np.int16),
+        passes=np.array([game.passes for game in games], np.int8),
+        to_play=np.array([game.to_play == WHITE for game in games], np.int8),
     )
 
 
@@ -79,14 +70,14 @@ def random_games(size: int, count: int, seed: int) -> list[ReferenceGame]:
 
 
 def empty_boards(rules: go.Rules, count: int) -> go.Position:
-    return jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), go.empty_position(rules))
+    with jax.ensure_compile_time_eval():
+        one = jax.tree.map(np.asarray, go.empty_position(rules))
+    return jax.tree.map(lambda x: np.broadcast_to(x, (count,)), one)
 
 
 def boards(lay: bb.Layout, stones: bb.Board) -> np.ndarray:
     """Words [...] -> bool[..., points]."""
-    lanes = jnp.stack(stones, -1)
-    flat = jax.vmap(lambda words: bb.unpack(lay, tuple(words)))(lanes.reshape(-1, lay.num_words))
-    return np.asarray(flat).reshape(*lanes.shape[:-1], -1)
+    return unpack(lay, stones)
 
 
 def allowed(game: ReferenceGame) -> list[int]:

@@ -198,7 +198,7 @@ def check_forms_agree(size: int, count: int, flood_sweeps: int = window.FLOOD_SW
 
 
 def test_both_forms_play_the_same_games():
-    check_forms_agree(16, 200, flood_sweeps=1)  # so that many a flood has to go on and on
+    check_forms_agree(16, 60, flood_sweeps=1)  # so that many a flood has to go on and on
 
 
 @pytest.mark.slow

@@ -34,7 +34,8 @@ def test_eyes_are_those_of_the_reference(size):
         game.board = points.tolist()
     positions = positions_of(games)
     lay = bb.layout(size)
-    found = jax.vmap(functools.partial(policies.eyes, lay))(positions.black, positions.white)
+    find = jax.jit(jax.vmap(functools.partial(policies.eyes, lay)))
+    found = find(positions.black, positions.white)
     expected = [[game.is_eye(p, BLACK) for p in range(size * size)] for game in games]
     np.testing.assert_array_equal(boards(lay, found), expected)
     assert np.any(expected)
@@ -45,9 +46,8 @@ def test_only_suicides_are_hopeless(size):
     games = random_games(size, 20, seed=size)
     lay = bb.layout(size)
     positions = positions_of(games)
-    found = boards(
-        lay, jax.vmap(functools.partial(policies.hopeless, lay))(positions.black, positions.white)
-    )
+    find = jax.jit(jax.vmap(functools.partial(policies.hopeless, lay)))
+    found = boards(lay, find(positions.black, positions.white))
     for game, points in zip(games, found, strict=True):
         game.to_play = BLACK
         for p in np.flatnonzero(points):

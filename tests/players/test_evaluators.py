@@ -15,6 +15,7 @@ from gozero.search.game import Trail
 from tests.go.stepping import new_games
 
 RULES = go.Rules(size=3)
+PASS = jax.jit(jax.vmap(lambda state: go.play(RULES, state, RULES.pass_action)))
 
 
 def evaluate(evaluator, states, seed=0):
@@ -37,7 +38,7 @@ def test_shapes_and_ranges(name):
 @pytest.mark.parametrize(("komi", "black_wins"), [(-50.0, True), (50.0, False)])
 def test_playout_values_are_for_the_player_to_move(komi, black_wins):
     black = new_games(RULES, 4, komi)
-    white = jax.vmap(lambda s: go.play(RULES, s, 9))(black)
+    white = PASS(black)
     evaluator = make_evaluator(RULES, "playout")
     sign = 1.0 if black_wins else -1.0
     assert evaluate(evaluator, black).value.tolist() == [sign] * 4
@@ -46,7 +47,7 @@ def test_playout_values_are_for_the_player_to_move(komi, black_wins):
 
 def test_cut_playouts_are_worth_what_the_caller_says():
     black = new_games(RULES, 4)
-    white = jax.vmap(lambda s: go.play(RULES, s, 9))(black)
+    white = PASS(black)
 
     def quarter(playouts, komi):
         assert playouts.ends is not None
@@ -60,12 +61,12 @@ def test_cut_playouts_are_worth_what_the_caller_says():
 
 def test_network_weights_come_back_from_a_file(tmp_path):
     config = NetworkConfig(blocks=1, channels=4)
-    params = network.init(config, jax.random.key(3))
+    params = jax.jit(network.init, static_argnums=0)(config, jax.random.key(3))
     path = weights.save(tmp_path / "w.npz", params, config, size=3)
     evaluator = make_evaluator(RULES, "network", path)
     states = new_games(RULES, 2)
-    planes = jax.vmap(lambda s: features.planes(RULES, s, s.position))(states)
-    expected = network.apply(config, params, planes)
+    planes = jax.jit(jax.vmap(lambda s: features.planes(RULES, s, s.position)))(states)
+    expected = jax.jit(network.apply, static_argnums=0)(config, params, planes)
     found = evaluate(evaluator, states)
     np.testing.assert_allclose(found.prior_logits, expected.policy_logits, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-6)

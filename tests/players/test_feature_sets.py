@@ -28,7 +28,7 @@ RULES = go.Rules(size=4, max_moves=12)
 )
 def test_training_sees_what_self_play_saw(name, tmp_path):
     shape = NetworkConfig(blocks=1, channels=4, features=name)
-    params = network.init(shape, jax.random.key(1))
+    params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(1))
     evaluator = network_evaluator(RULES, shape, params)
     config = selfplay.SelfPlayConfig(
         RULES, 4.5, 4, 2, selfplay.search_config(RULES, evaluator, num_simulations=4)
@@ -55,27 +55,36 @@ def test_training_sees_what_self_play_saw(name, tmp_path):
 
 def _states_of(stored: replay.Rows) -> go.GameState:
     """The games played again from the rows' own boards: the state at each row, [n]."""
-    play = jax.jit(lambda s, a: go.play(RULES, s, a))
     words = [np.stack(x) for x in (stored.position.black, stored.position.white)]
     states, state = [], None
     for i, (game, ply) in enumerate(zip(stored.game, stored.position.ply, strict=True)):
         if ply == 0:
-            state = go.init(RULES, 4.5)
+            state = START
         else:
             assert game == stored.game[i - 1]
-            state = play(state, _action_between(state, [w[:, i] for w in words]))
+            state = _by_the_action_to(state, [w[:, i] for w in words])
         states.append(state)
-    return jax.tree.map(lambda *x: jnp.stack(x), *states)
+    return jax.tree.map(lambda *x: np.stack(x), *states)
 
 
-def _action_between(state, after):
-    for action in range(RULES.num_actions):
-        board = go.play_position(RULES, state.position, jnp.int32(action))
-        both = (board.black, board.white)
-        same = [np.array_equal(np.stack(x), y) for x, y in zip(both, after, strict=True)]
-        if all(same) and bool(go.legal_actions(RULES, state)[action]):
-            return jnp.int32(action)
-    raise AssertionError("no move leads there")
+START = go.init(RULES, 4.5)
+
+
+@jax.jit
+def _after_each(state):
+    """(states after each action [A], which are legal bool[A])."""
+    after = jax.vmap(lambda action: go.play(RULES, state, action))(jnp.arange(RULES.num_actions))
+    return after, go.legal_actions(RULES, state)
+
+
+def _by_the_action_to(state, wanted):
+    """The state after the first legal action that makes these boards."""
+    after, legal = jax.tree.map(np.asarray, _after_each(state))
+    boards = zip((after.position.black, after.position.white), wanted, strict=True)
+    same = [(np.stack(x) == y[:, None]).all(axis=0) for x, y in boards]
+    found = np.flatnonzero(legal & same[0] & same[1])
+    assert found.size > 0, "no move leads there"
+    return jax.tree.map(lambda x: x[found[0]], after)
 
 
 def test_features_that_cannot_be(tmp_path):

@@ -21,6 +21,7 @@ from gozero.search.gumbel import GumbelRoot
 from gozero.search.move_choice import Temperature
 from gozero.search.search import SearchResult
 from gozero.search.selection import ForcedPlayouts
+from tests.go.boards import unpack
 from tests.reference.go import ReferenceGame
 from tests.search.judges import hash_evaluate, observe_position
 
@@ -69,14 +70,9 @@ def test_every_game_is_played_once_and_to_its_end():
 
 
 def stones_of(position):
-    """+1 Black, -1 White, from the words by hand."""
-    lay, out = RULES.layout, np.zeros(16, int)
-    for p in range(16):
-        row, col = divmod(p, 4)
-        bit = (row % lay.rows_per_word) * lay.stride + col
-        word = row // lay.rows_per_word
-        out[p] = (int(position.black[word]) >> bit & 1) - (int(position.white[word]) >> bit & 1)
-    return out
+    """+1 Black, -1 White."""
+    black, white = (unpack(RULES.layout, board) for board in (position.black, position.white))
+    return black.astype(int) - white
 
 
 @pytest.mark.parametrize("number", range(7))

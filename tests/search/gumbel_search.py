@@ -9,6 +9,7 @@ import jax
 from gozero.search import noise
 from gozero.search.config import SearchConfig
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
+from tests.hlo import AS_USERS_HAVE_IT
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate
 
@@ -25,7 +26,7 @@ EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
 def compiled(batch):
     """(codes u32[B] of the roots, key) -> SearchResult."""
 
-    return random_tree.compiled_search(EVALUATE, CONFIG, batch)
+    return random_tree.compiled_search(EVALUATE, CONFIG, batch, options=AS_USERS_HAVE_IT)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))

@@ -75,15 +75,15 @@ def with_more(evaluate, playouts: bool, heuristic: bool):
     return evaluation
 
 
-def compiled_search(evaluate, config, num_trees, game=GAME):
-    """(codes u32[B] of the roots, key) -> SearchResult."""
+def compiled_search(evaluate, config, num_trees, game=GAME, options=None):
+    """(codes u32[B] of the roots, key) -> SearchResult; `options` are the compiler's."""
 
     def run(codes, key):
         contexts = jnp.zeros(num_trees)
         return search(game, evaluate, None, key, contexts, Position(codes), config)
 
     codes = jnp.zeros(num_trees, jnp.uint32)
-    return jax.jit(run).lower(codes, jax.random.key(0)).compile()
+    return jax.jit(run, compiler_options=options).lower(codes, jax.random.key(0)).compile()
 
 
 class Plain:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from gozero.search import budget, reuse, stopping
-from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
 from gozero.search.selection import Puct
 from tests.hlo import moves_in_loops
@@ -35,10 +34,7 @@ def arguments(codes):
 def searcher(config, batch=BATCH):
     """(codes u32[B], key) -> SearchResult, compiled."""
 
-    def run(codes, key):
-        return pieces.search(random_tree.GAME, EVALUATE, None, key, *arguments(codes), config)
-
-    return jax.jit(run).lower(jnp.zeros(batch, jnp.uint32), jax.random.key(0)).compile()
+    return random_tree.compiled_search(EVALUATE, config, batch)
 
 
 @functools.cache
