@@ -46,7 +46,8 @@ def stepper(rules: go.Rules):
 
 
 def new_games(rules: go.Rules, count: int, komi: float = 0.0) -> go.GameState:
-    one = jax.tree.map(np.asarray, go.init(rules, komi))
+    with jax.ensure_compile_time_eval():
+        one = jax.tree.map(np.asarray, go.init(rules, komi))
     return jax.tree.map(lambda x: jnp.asarray(np.broadcast_to(x, (count, *x.shape))), one)
 
 

@@ -59,6 +59,9 @@ def mask_of(rules):
     return jax.jit(jax.vmap(lambda s: go.legal_actions(rules, s)))
 
 
+GIVE_TURN = jax.jit(jax.vmap(go.with_to_play, (0, None)))
+
+
 class Game:
     """One game played by vertices, checked against the mask at every move."""
 
@@ -79,7 +82,7 @@ class Game:
 
     def turn(self, colour):
         """Give the turn without a pass."""
-        self.state = jax.vmap(lambda s: go.with_to_play(s, colour))(self.state)
+        self.state = GIVE_TURN(self.state, colour)
         self.legal_now = np.asarray(mask_of(self.rules)(self.state)[0])
         return self
 
@@ -200,8 +203,8 @@ def test_two_passes_at_the_limit_terminate():
 
 def test_komi_is_an_array_that_may_differ_from_game_to_game():
     rules = go.Rules(size=3)
-    states = jax.vmap(lambda komi: go.init(rules, komi))(jnp.array([0.5, 7.0]))
-    scores = jax.vmap(lambda s: gozero.area_score(rules, s))(states)
+    make = lambda komi: gozero.area_score(rules, go.init(rules, komi))
+    scores = jax.jit(jax.vmap(make))(jnp.array([0.5, 7.0]))
     assert scores.tolist() == [-0.5, -7.0]
 
 
