@@ -185,16 +185,20 @@ def test_law_5_the_visit_limit_is_stated_and_checked():
     most = trees.MAX_VISITS
     # The value of a node is its own evaluation and all its visits: one more than the visits.
     assert (most + 1) * trees.VALUE_ONE < 2**31 <= (most + 2) * trees.VALUE_ONE
-    tree = trees.allocate(jnp.zeros((1, 1)), num_actions=2, capacity=2)
-    total = jnp.array([most + 1, most])
-    full = tree.replace(
-        children=tree.children.at[0, 0].set(1),
-        num_children=tree.num_children.at[0].set(1),
-        action=tree.action.at[1].set(1),
-        visits=total,
-        value_sum=total * trees.VALUE_ONE * jnp.array([1, -1]),
-    )
-    edges = trees.all_edges(full, 0)
+
+    @jax.jit
+    def edges_of_a_full_tree(total):
+        tree = trees.allocate(jnp.zeros((1, 1)), num_actions=2, capacity=2)
+        full = tree.replace(
+            children=tree.children.at[0, 0].set(1),
+            num_children=tree.num_children.at[0].set(1),
+            action=tree.action.at[1].set(1),
+            visits=total,
+            value_sum=total * trees.VALUE_ONE * jnp.array([1, -1]),
+        )
+        return trees.all_edges(full, 0)
+
+    edges = edges_of_a_full_tree(np.array([most + 1, most], np.int32))
     assert edges.value.tolist() == [1.0]
     assert edges.q.tolist() == [[0.0, 1.0]]
     SearchConfig(num_simulations=trees.MAX_VISITS)

@@ -88,8 +88,11 @@ def stacked(trail, like):
 def play_all(rules, actions, komi):
     state = go.init(rules, komi)
     for action in actions:
-        state = go.play(rules, state, action)
+        state = PLAY(rules, state, action)
     return state
+
+
+PLAY = jax.jit(go.play, static_argnums=0)
 
 
 @pytest.mark.parametrize(

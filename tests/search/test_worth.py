@@ -161,6 +161,7 @@ def test_law_2_for_one_tree():
 # --- by hand ----------------------------------------------------------------------------
 
 
+@functools.partial(jax.jit, static_argnames=("backed", "proven"))
 def small_tree(**arrays):
     """A root and two children by actions 0 and 1 of three: (tree, path to the first of them).
 
