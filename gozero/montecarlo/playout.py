@@ -14,8 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +52,30 @@ class Options(NamedTuple):
 
     ends: bool = False
     first_plays: bool = False
+
+
+class Form(Protocol):
+    """How lanes play: `window`, `whole_board`, or another policy's."""
+
+    CPU_LANES: int  # of a squad, on a CPU
+
+    def start(
+        self, rules: go.Rules, positions: go.Position, clock: clocks.Clock, first_plays: bool, *more
+    ) -> Any:
+        """The lanes before the first iteration; a NamedTuple with a `clock`, boards last [B]."""
+        ...
+
+    def advance(self, rules: go.Rules, cap: int, lanes: Any, always: jax.Array) -> tuple[Any, Any]:
+        """(the lanes a block of iterations further, what was played)."""
+        ...
+
+    def stones(self, lanes: Any) -> tuple[bb.Board, bb.Board]:
+        """(black, white) of each lane."""
+        ...
+
+    def first_plays(self, lanes: Any) -> tuple[bb.Board, bb.Board]:
+        """(Black's, White's) first plays of each lane."""
+        ...
 
 
 def move_cap(rules: go.Rules) -> int:
@@ -97,20 +120,46 @@ def uniform_playouts(
     Raises:
       ValueError: positions without a batch axis, lanes or max_moves below 1.
     """
+    return run(
+        form(rules.layout),
+        rules,
+        positions,
+        key,
+        lanes=lanes,
+        max_moves=max_moves,
+        options=Options(ends, first_plays),
+        ids=ids,
+    )
+
+
+def run(
+    play: Form,
+    rules: go.Rules,
+    positions: go.Position,
+    key: jax.Array,
+    *more: jax.Array,
+    lanes: int | None,
+    max_moves: int | None,
+    options: Options,
+    ids: jax.Array | None,
+) -> Playouts:
+    """Plays each position to the end as a form does; arguments as `uniform_playouts` has them.
+
+    Args:
+      play: how the lanes play.
+      more: [B, ...]; what `play.start` takes beside the positions.
+
+    Raises:
+      ValueError: as `uniform_playouts`.
+    """
     (count,) = _batch(positions)
     _check_positive("lanes", lanes)
     _check_positive("max_moves", max_moves)
     if ids is None:
         ids = clocks.lane_ids(count)
-    return _run(
-        rules,
-        positions,
-        key,
-        ids,
-        _width(form(rules.layout), lanes, count),
-        max_moves or move_cap(rules),
-        Options(ends, first_plays),
-    )
+    games = (positions, *more)
+    width, cap = _width(play, lanes, count), max_moves or move_cap(rules)
+    return _run(play, rules, games, key, ids, width, cap, options)
 
 
 def _batch(positions: go.Position) -> tuple[int, ...]:
@@ -125,15 +174,15 @@ def _check_positive(name: str, value: int | None) -> None:
         raise ValueError(f"{name}: {value}; expected at least 1, or None")
 
 
-def form(lay: bb.Layout) -> ModuleType:
-    """How lanes play on this layout: `window` or `whole_board`, modules with the same doors.
+def form(lay: bb.Layout) -> Form:
+    """How uniform lanes play on this layout: `window` or `whole_board`, modules with the same doors.
 
     Both have start, advance, stones and first_plays; both play the same games.
     """
     return window if window.fits(lay) else whole_board
 
 
-def _width(play: ModuleType, lanes: int | None, count: int) -> int:
+def _width(play: Form, lanes: int | None, count: int) -> int:
     """How many lanes a squad has: so many that the squads are about equally large."""
     default = play.CPU_LANES if jax.default_backend() == "cpu" else count
     most = default if lanes is None else lanes
@@ -149,18 +198,17 @@ def _width(play: ModuleType, lanes: int | None, count: int) -> int:
 class Ranks(NamedTuple):
     """All lanes, in N squads of C; every leaf is [N, ..., C]."""
 
-    lanes: window.Lanes | whole_board.Lanes
+    lanes: Any  # of the form
     numbers: jax.Array  # i32[N, C]: which playout each lane plays; those beyond the last are none
 
 
-def _run(rules, positions, key, ids, width, cap, options) -> Playouts:
+def _run(play: Form, rules, games, key, ids, width, cap, options) -> Playouts:
     """Squad after squad plays some blocks of iterations, until every playout has ended.
 
     When many lanes have ended, the others close ranks to the front, and only the squads there
     go on. Trip bound: an iteration of a lane plays, rejects a point for the turn, or brings the
     verdict on a pending try nearer, so a move takes at most size^4 of them; 1.2 in practice.
     """
-    play = form(rules.layout)
     count = ids.shape[0]
     num_squads = math.ceil(count / width)
 
@@ -193,24 +241,24 @@ def _run(rules, positions, key, ids, width, cap, options) -> Playouts:
             )
         return ranks, jnp.where(fewer, needed, active), blocks + np.uint32(1)
 
-    ranks = _form_up(play, rules, positions, key, ids, num_squads, width, options)
+    ranks = _form_up(play, rules, games, key, ids, num_squads, width, options)
     carry = (ranks, jnp.int32(num_squads), jnp.uint32(0))
     ranks = lax.while_loop(lambda carry: carry[1] > 0, turn, carry)[0]
-    return _results(rules, ranks, count, options)
+    return _results(play, rules, ranks, count, options)
 
 
-def _form_up(play, rules, positions, key, ids, num_squads, width, options) -> Ranks:
+def _form_up(play: Form, rules, games, key, ids, num_squads, width, options) -> Ranks:
     """Every playout in a lane of its own; lanes beyond the last have ended."""
     missing = num_squads * width - ids.shape[0]
     pad = functools.partial(jnp.pad, pad_width=(0, missing), mode="edge")
-    positions, ids = jax.tree.map(pad, (positions, ids))
+    (positions, *more), ids = jax.tree.map(pad, (games, ids))
     numbers = lax.iota(jnp.int32, num_squads * width)
     absent = numbers >= numbers.size - missing
     positions = positions.replace(
         passes=jnp.where(absent, positions.passes.dtype.type(2), positions.passes)
     )
     clock = clocks.start(positions, key, ids)
-    lanes = play.start(rules, positions, clock, options.first_plays)
+    lanes = play.start(rules, positions, clock, options.first_plays, *more)
 
     def in_squads(x):
         return jnp.moveaxis(x.reshape(*x.shape[:-1], num_squads, width), -2, 0)
@@ -242,14 +290,14 @@ def _close_ranks(ranks: Ranks, going: jax.Array, active: jax.Array) -> Ranks:
 # --- results --------------------------------------------------------------------------
 
 
-def _results(rules: go.Rules, ranks: Ranks, count: int, options: Options) -> Playouts:
+def _results(play: Form, rules, ranks: Ranks, count: int, options: Options) -> Playouts:
     """What the lanes have come to, in the order of the playouts."""
 
     def in_a_row(x):
         x = jnp.moveaxis(x, 0, -2)
         return x.reshape(*x.shape[:-2], -1)
 
-    play, ranks = form(rules.layout), jax.tree.map(in_a_row, ranks)
+    ranks = jax.tree.map(in_a_row, ranks)
     lanes, clock = ranks.lanes, ranks.lanes.clock
     black, white = play.stones(lanes)
     results = Playouts(

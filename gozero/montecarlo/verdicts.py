@@ -95,12 +95,14 @@ def _verdict(spot, flags, dead: list[jax.Array], around: list[jax.Array]) -> jax
 def rows_around(rows: list[jax.Array], word: jax.Array, reach: int) -> list[jax.Array]:
     """Rows word - reach .. word + reach of a board, empty beyond its edge.
 
-    A barrel shifter: five rounds of selects, one a bit of `word`, and no gather.
+    A barrel shifter: a round of selects for each bit of `word`, and no gather.
     """
     count = 2 * reach + 1
     none = jnp.zeros_like(word)
-    shifted = [*[None] * reach, *rows]
+    shifted = [*[None] * reach, *rows, *[None] * reach]
     for step in (16, 8, 4, 2, 1):
+        if step >= len(rows):
+            continue  # `word` is the index of a row
         here = (word & np.uint32(step)) != 0
         needed = count + step - 1
         taken = [_select(here, _get(shifted, i + step), _get(shifted, i)) for i in range(needed)]

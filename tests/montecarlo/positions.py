@@ -54,6 +54,22 @@ def positions_of(games: list[ReferenceGame]) -> go.Position:
     )
 
 
+def positions_in_atari(games: list[ReferenceGame]) -> go.Position:
+    """Positions [B], with the chains in atari."""
+    positions, lay = positions_of(games), bb.layout(games[0].size)
+    atari = np.array([game.in_atari() for game in games])
+    return positions.replace(atari=jax.vmap(functools.partial(bb.pack, lay))(atari))
+
+
+def last_move(game: ReferenceGame) -> int:
+    """The point that the opponent has just played, by the boards; `bb.NO_POINT` if none."""
+    if len(game.history) < 2:
+        return bb.NO_POINT
+    before, now = game.history[-2:]
+    new = [p for p in range(game.size**2) if now[p] == -game.to_play != before[p]]
+    return new[0] if len(new) == 1 else bb.NO_POINT
+
+
 def random_games(size: int, count: int, seed: int) -> list[ReferenceGame]:
     """Games broken off anywhere, with passes, filled eyes, kos and either colour to play."""
     rng, games = random.Random(seed), []

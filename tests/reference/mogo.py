@@ -1,0 +1,134 @@
+"""MoGo's playout rules, slow and plain: which rule applies, and the moves it chooses from."""
+
+from __future__ import annotations
+
+import copy
+
+from tests.reference.go import EMPTY, ReferenceGame
+
+SAVE, PATTERN, CAPTURE, ANY = 1, 2, 3, 4
+
+# Around the empty point c, M and E the two colours: `m` not M, `e` not E, `#` off the board,
+# `_` anything. The last column says for whom: "both", or only the player whose stones M are.
+SHAPES = {
+    "hane, enclosing": ("MEM", ".c.", "___", "both"),
+    "hane, not cutting": ("ME.", ".c.", "_._", "both"),
+    "hane, magari": ("ME_", "Mc.", "m._", "both"),
+    "hane, thin": ("MEE", ".c.", "_._", "M"),
+    "cut, unprotected": ("ME_", "Ece", "_e_", "both"),
+    "cut, peeped": ("ME_", "EcM", "___", "both"),
+    "cut through": ("_M_", "EcE", "eee", "both"),
+    "edge, chase": ("M._", "Ec_", "##_", "both"),
+    "edge, block a cut": ("EM_", "McE", "###", "both"),
+    "edge, block a connection": ("_M_", "mcE", "###", "both"),
+    "edge, sagari": ("_ME", "mcm", "###", "M"),
+    "edge, cut": ("_EM", "McE", "###", "M"),
+}
+
+TURNS = [
+    lambda i, j: (i, j),
+    lambda i, j: (j, -i),
+    lambda i, j: (-i, -j),
+    lambda i, j: (-j, i),
+    lambda i, j: (i, -j),
+    lambda i, j: (j, i),
+    lambda i, j: (-i, j),
+    lambda i, j: (-j, -i),
+]
+
+
+def kinds(game: ReferenceGame, point: int) -> list[str]:
+    """The kinds of pattern that stand around an empty point, for the player to move."""
+    return [kind for kind, shape in SHAPES.items() if _stands(game, point, shape)]
+
+
+def _stands(game, point, shape) -> bool:
+    *rows, for_whom = shape
+    colours = [game.to_play, -game.to_play] if for_whom == "both" else [game.to_play]
+    return any(
+        all(
+            _is(game, point, *turn(i - 1, j - 1), rows[i][j], m)
+            for i in range(3)
+            for j in range(3)
+            if (i, j) != (1, 1)
+        )
+        for m in colours
+        for turn in TURNS
+    )
+
+
+def _is(game, point, down, right, what, m) -> bool:
+    """Is the point so far down and to the right of `point` what the shape says?"""
+    row, col = point // game.size + down, point % game.size + right
+    inside = 0 <= row < game.size and 0 <= col < game.size
+    stone = game.board[row * game.size + col] if inside else None
+    return {
+        "_": True,
+        "M": stone == m,
+        "E": stone == -m,
+        "m": stone != m,
+        "e": stone != -m,
+        ".": stone == EMPTY,
+        "#": not inside,
+    }[what]
+
+
+def choices(game: ReferenceGame, last: int | None) -> tuple[int, set[int]]:
+    """(rule, moves): the first of the rules that has a move, and all that it has.
+
+    `last` is the opponent's last move, if it is known and no pass. A pass is a move of ANY.
+    """
+    points = range(game.size**2)
+    legal = {p for p in points if game.board[p] == EMPTY and game.is_legal(p)}
+    sensible = {p for p in legal if not game.is_eye(p, game.to_play)}
+    if last is not None:
+        found = saves(game, last, legal)
+        if found:
+            return SAVE, found
+        found = {p for p in eight_around(game, last) if p in sensible and kinds(game, p)}
+        if found:
+            return PATTERN, found
+    found = {p for p in legal if captured_by(game, p)}
+    if found:
+        return CAPTURE, found
+    return ANY, sensible or {game.size**2}
+
+
+def saves(game: ReferenceGame, last: int, legal: set[int]) -> set[int]:
+    """The moves that save a chain which the last move has put in atari."""
+    endangered = endangered_by(game, last)
+    found = set()
+    for p in legal:
+        captured = captured_by(game, p)
+        beside_captured = {r for q in captured for r in game.neighbours[q]}
+        if beside_captured & endangered:
+            found.add(p)
+        if any(q in endangered for q in game.neighbours[p]):
+            after = copy.copy(game)
+            after.board = game.board_after(p)
+            if len(after.chain(after.board, p)[1]) >= 2:
+                found.add(p)
+    return found
+
+
+def endangered_by(game: ReferenceGame, last: int) -> set[int]:
+    """The stones of the player to move whose chains the last move has put in atari."""
+    found = set()
+    for q in game.neighbours[last]:
+        if game.board[q] == game.to_play:
+            stones, liberties = game.chain(game.board, q)
+            if len(liberties) == 1:
+                found |= stones
+    return found
+
+
+def captured_by(game: ReferenceGame, point: int) -> set[int]:
+    """The stones that a legal play takes off."""
+    after = game.board_after(point)
+    return {q for q, stone in enumerate(game.board) if stone != EMPTY and after[q] == EMPTY}
+
+
+def eight_around(game: ReferenceGame, point: int) -> list[int]:
+    row, col = divmod(point, game.size)
+    around = [(row + i, col + j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+    return [r * game.size + c for r, c in around if 0 <= r < game.size and 0 <= c < game.size]
