@@ -12,6 +12,7 @@ import pytest
 
 from gozero.go import pass_alive, symmetry
 from gozero.go import rules as go
+from gozero.montecarlo.mogo import mogo_playouts
 from gozero.nets.features import FEATURES
 from gozero.players import arena, selfplay
 from gozero.players.evaluators import make_evaluator
@@ -232,6 +233,19 @@ def test_law_7_pass_alive_and_symmetries_lower_for_every_platform():
         return jax.vmap(one)(states.position), jax.vmap(symmetry.map_planes)(planes, k)
 
     assert_lowers(area, new_games(rules, 2), jnp.zeros((2, 5, 5, 3)), jnp.zeros(2, jnp.int32))
+
+
+@pytest.mark.parametrize("size", [4, pytest.param(19, marks=pytest.mark.slow)])
+def test_law_7_mogo_playouts_lower_for_every_platform(size):
+    rules = go.Rules(size)
+
+    def playouts(positions, last, bits):
+        return mogo_playouts(rules, positions, last, jax.random.wrap_key_data(bits))
+
+    positions = new_games(rules, 4).position
+    assert_lowers(
+        playouts, positions, jnp.zeros(4, jnp.int32), jax.random.key_data(jax.random.key(0))
+    )
 
 
 @pytest.mark.parametrize("name", ["network", "playout"])

@@ -1,13 +1,21 @@
-"""Positions that branch off from a game, as those of a search tree do: what superko bans there."""
+"""Positions that branch off from a game, as those of a search tree do: what their past says."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from gozero.go import bitboard as bb
 from gozero.go import superko
-from gozero.go.rules import GameState, Position, Rules, num_past, suicide_points
+from gozero.go.rules import (
+    GameState,
+    Position,
+    Rules,
+    num_past,
+    own_and_opponent,
+    suicide_points,
+)
 
 
 def superko_points(
@@ -47,3 +55,43 @@ def superko_points(
         *board,
     )
     return bb.union(in_game, in_branch)
+
+
+def last_move(
+    rules: Rules,
+    state: GameState,
+    position: Position,
+    ancestors: Position | None = None,
+    depth: jax.Array | None = None,
+) -> jax.Array:
+    """The point that the opponent has just played, or `bb.NO_POINT`.
+
+    It holds a stone of his and did not, one ply earlier: so after a pass there is none, nor
+    where the turn was given away. Of the game before the branch the boards of superko tell;
+    under simple ko, which keeps none, the move that led to ``state`` is not known.
+
+    Args:
+      rules, state, position, ancestors, depth: as of `superko_points`.
+
+    Returns:
+      i32[].
+    """
+    now = own_and_opponent(position)[1]
+    point = bb.point_of(rules.layout, bb.difference(now, _stones_before(state, position)))
+    known = (state.past is not None) & (state.position.ply > 0)
+    if ancestors is None or depth is None:
+        return jnp.where(known, point, bb.NO_POINT)
+    parent = jax.tree.map(lambda x: x[jnp.maximum(depth - 1, 0)], ancestors)
+    before = bb.where(position.to_play == 0, parent.white, parent.black)
+    in_branch = bb.point_of(rules.layout, bb.difference(now, before))
+    return jnp.where(depth > 0, in_branch, jnp.where(known, point, bb.NO_POINT))
+
+
+def _stones_before(state: GameState, position: Position) -> bb.Board:
+    """The stones of the opponent one ply before ``state``, by the boards of superko."""
+    if state.past is None:
+        return own_and_opponent(position)[1]
+    ply = jnp.maximum(state.position.ply.astype(jnp.int32) - 1, 0)
+    board = lax.dynamic_index_in_dim(state.past.boards, ply, keepdims=False)  # u32[2, W]
+    words = jnp.where(position.to_play == 0, board[1], board[0])
+    return tuple(words[w] for w in range(words.shape[0]))

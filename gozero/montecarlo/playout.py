@@ -57,12 +57,17 @@ class Options(NamedTuple):
 class Form(Protocol):
     """How lanes play: `window`, `whole_board`, or another policy's."""
 
-    CPU_LANES: int  # of a squad, on a CPU
+    @property
+    def CPU_LANES(self) -> int:
+        """Lanes of a squad, on a CPU."""
+        ...
 
-    def start(
-        self, rules: go.Rules, positions: go.Position, clock: clocks.Clock, first_plays: bool, *more
-    ) -> Any:
-        """The lanes before the first iteration; a NamedTuple with a `clock`, boards last [B]."""
+    @property
+    def start(self) -> Callable[..., Any]:
+        """(rules, positions, clock, first_plays, *more) -> the lanes before the first iteration.
+
+        They are a NamedTuple with a `clock`; the lanes are the last axis of all its arrays.
+        """
         ...
 
     def advance(self, rules: go.Rules, cap: int, lanes: Any, always: jax.Array) -> tuple[Any, Any]:
@@ -175,7 +180,7 @@ def _check_positive(name: str, value: int | None) -> None:
 
 
 def form(lay: bb.Layout) -> Form:
-    """How uniform lanes play on this layout: `window` or `whole_board`, modules with the same doors.
+    """How uniform lanes play here: `window` or `whole_board`, modules with the same doors.
 
     Both have start, advance, stones and first_plays; both play the same games.
     """

@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
+from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
-from gozero.montecarlo.playout import outcomes, uniform_playouts
+from gozero.montecarlo.mogo import mogo_playouts
+from gozero.montecarlo.playout import Playouts, outcomes, uniform_playouts
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
@@ -20,6 +22,7 @@ from gozero.search.rave import Rave
 from gozero.search.selection import Edges, Puct
 
 NAMES = ("network", "playout")
+POLICIES = ("uniform", "mogo")
 
 PLAYOUT_RULE = Puct(c_puct=3.0, first_play="parent")
 """With a uniform prior over 82 actions the paper's 1.5 hardly looks beyond the first good one,
@@ -73,38 +76,47 @@ def network_evaluator(
 
 def playout_evaluator(
     rules: Rules,
+    policy: str = "uniform",
     max_moves: int | None = None,
     value_at_cut: Callable | None = None,
     first_plays: bool = False,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Evaluator:
-    """One uniform non-eye-filling playout a leaf; the prior is uniform.
+    """One non-eye-filling playout a leaf; the prior is uniform.
 
     Args:
       rules: the rules.
+      policy: how playouts are played: "uniform" (`playout.uniform_playouts`), or "mogo", by
+        MoGo's rules (`mogo.mogo_playouts`), beginning with the answer to the leaf's last move.
+        At the root of a search under simple ko, which keeps no past, that one is not known.
       max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
       value_at_cut: what a cut one is worth, see `playout.outcomes`; None for its area as it
         stands.
       first_plays: also say who was first to play where, for `SearchConfig(amaf=..., select=...)`
         with a rule of `search.rave`, which then is the evaluator's own. A pass is no such play.
       reward: what a score is worth; give `go_game` the same.
+
+    Raises:
+      ValueError: an unknown policy.
     """
+    if policy not in POLICIES:
+        raise ValueError(f"policy: {policy!r} is not one of {', '.join(POLICIES)}")
 
     def observe(state: GameState, position: Position, trail: Trail) -> Any:
-        del trail
-        return position, state.komi
+        seen = (position, state.komi)
+        return seen if policy == "uniform" else (*seen, last_move(rules, state, position, *trail))
+
+    def play(key: jax.Array, positions: Position, *last: jax.Array) -> Playouts:
+        options = {"max_moves": max_moves, "first_plays": first_plays}
+        options["ends"] = value_at_cut is not None
+        if policy == "uniform":
+            return uniform_playouts(rules, positions, key, **options)
+        return mogo_playouts(rules, positions, last[0], key, **options)
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         del params
-        positions, komi = observations
-        ended = uniform_playouts(
-            rules,
-            positions,
-            key,
-            max_moves=max_moves,
-            ends=value_at_cut is not None,
-            first_plays=first_plays,
-        )
+        positions, komi, *last = observations
+        ended = play(key, positions, *last)
         for_black = outcomes(ended, komi, value_at_cut, reward)
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
@@ -115,7 +127,8 @@ def playout_evaluator(
         by = jnp.stack([black_first, white_first], axis=1)
         return Evaluation(logits, value, jnp.where(white[:, None, None], by[:, ::-1], by))
 
-    about = {"evaluator": "playout"} | ({} if max_moves is None else {"max_moves": max_moves})
+    about = {"evaluator": "playout", "policy": policy}
+    about |= {} if max_moves is None else {"max_moves": max_moves}
     return Evaluator(observe, evaluate, None, Rave() if first_plays else PLAYOUT_RULE, about)
 
 

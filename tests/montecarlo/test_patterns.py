@@ -64,15 +64,38 @@ def test_nothing_stands_beside_no_move():
     assert found([game] * 2, [11, bb.NO_POINT]).any(axis=1).tolist() == [True, False]
 
 
-# X is to move; `+` is where a pattern of the kind, and no other, stands; the last move is any
-# stone beside it. In the second diagram none stands there.
+# For each kind a board on which it stands at `*` for X to move, beside O's last move `@`; and
+# one that is nearly the same, on which nothing stands there.
 KINDS = {
-    "hane, enclosing": ("XOX .+. ... ... ...", "XOX O+. ... ... ..."),
+    "hane, enclosing": ("..... .X@X. ..*.. ..... .....", "..... .X@X. .X*X. ..X.. ....."),
+    "hane, not cutting": ("..... .X@.. ..*.. ..... .....", "..... .X@.. ..*.. ..O.. ....."),
+    "hane, magari": ("..... .X@.. .X*.. ..... .....", "..... .X@.. .X*.. .X... ....."),
+    "hane, thin": ("..... .X@O. ..*.. ..... .....", "..... .@XX. ..*.. ..... ....."),
+    "cut, unprotected": ("..... .X@.. .O*.. ..... .....", "..... .X@.. .O*.. ..O.. ....."),
+    "cut, peeped": ("..... .X@.. .O*X. ..O.. .....", "..... .X@.. .O*O. ..O.. ....."),
+    "cut through": ("..... ..X.. .@*O. ..... .....", "..... ..X.. .@*O. ..O.. ....."),
+    "edge, chase": ("..... ..... ..... .X... .@*..", "..... ..... ..... ..... .@*.."),
+    "edge, block a cut": ("..... ..... ..... .X@.. .O*X.", "..... ..... ..... .O@.. .O*X."),
+    "edge, block a connection": ("..... ..... ..... ..X.. ..*@.", "..... ..... ..... ..X.. .X*@."),
+    "edge, sagari": ("..... ..... ..... ..X@. ..*..", "..... ..... ..... ..O@. ..*.."),
+    "edge, cut": ("..... ..... ..... ..@X. .X*O.", "..... ..... ..... ..@O. .O*X."),
 }
+ALONE = set(KINDS) - {"edge, block a cut", "edge, cut"}  # a peeped cut stands wherever these do
+
+
+def test_every_kind_by_hand():
+    assert list(KINDS) == list(reference.SHAPES)
+    diagrams = [diagram for pair in KINDS.values() for diagram in pair]
+    games = [game_of(diagram.replace("*", ".").replace("@", "O")) for diagram in diagrams]
+    last, points = ([d.replace(" ", "").index(mark) for d in diagrams] for mark in "@*")
+    stands = found(games, last)[np.arange(len(games)), points]
+    assert stands.tolist() == [True, False] * len(KINDS)
+    for i, kind in enumerate(KINDS):
+        kinds = reference.kinds(games[2 * i], points[2 * i])
+        assert kinds == [kind] or (kind not in ALONE and {kind, "cut, peeped"} <= set(kinds))
+        assert reference.kinds(games[2 * i + 1], points[2 * i + 1]) == []
 
 
 def test_all_kinds_count_once():
     """As research has it: 120 variants, those that a wider one covers left out."""
     assert len(patterns.variants()) == 120
-    kinds = {kind for kind in reference.SHAPES}
-    assert len(kinds) == len(patterns.PATTERNS)

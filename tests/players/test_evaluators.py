@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
+from gozero.montecarlo.mogo import mogo_playouts
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.players.evaluators import make_evaluator, playout_evaluator
@@ -59,6 +60,26 @@ def test_cut_playouts_are_worth_what_the_caller_says():
     assert evaluate(evaluator, white).value.tolist() == [-0.25] * 4
 
 
+def test_mogo_playouts_answer_the_last_move():
+    evaluator = playout_evaluator(RULES, "mogo", first_plays=True)
+    assert evaluator.about["policy"] == "mogo"
+    states = jax.vmap(lambda s: go.play(RULES, s, 4))(new_games(RULES, 20))
+    last = jnp.full(20, 4)
+
+    @jax.jit
+    def both_ways(states, key):
+        trail = Trail(None, jnp.int32(0))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        played = mogo_playouts(RULES, states.position, last, key, first_plays=True)
+        return seen, evaluator.evaluate(None, key, seen), played
+
+    seen, evaluation, played = both_ways(states, jax.random.key(1))
+    np.testing.assert_array_equal(seen[2], last)
+    np.testing.assert_array_equal(evaluation.value, -jnp.sign(played.score))  # White is to move
+    first = np.asarray(evaluation.first_play)[np.arange(20), 0, played.first_action]
+    assert np.all(first | (played.first_action == RULES.pass_action))
+
+
 def test_network_weights_come_back_from_a_file(tmp_path):
     config = NetworkConfig(blocks=1, channels=4)
     params = jax.jit(network.init, static_argnums=0)(config, jax.random.key(3))
@@ -76,5 +97,7 @@ def test_network_weights_come_back_from_a_file(tmp_path):
 def test_bad_requests(tmp_path):
     with pytest.raises(ValueError, match="not one of network, playout"):
         make_evaluator(RULES, "oracle")
+    with pytest.raises(ValueError, match="policy: 'best' is not one of uniform, mogo"):
+        playout_evaluator(RULES, "best")
     with pytest.raises(ValueError, match="playouts take none"):
         make_evaluator(RULES, "playout", tmp_path / "w.npz")
