@@ -11,8 +11,8 @@ its moves one at random:
     capture   a play that captures, anywhere
     any       a play, anywhere
 
-No own eye is filled by the rules "pattern" and "any" (the others cannot), and a player passes
-only if no rule has a move. Simple ko, no suicide. How the lanes do it: `replies`.
+No own eye is filled, unless to save a chain that surrounds it, and a player passes only if no
+rule has a move. Simple ko, no suicide. `MogoConfig` adds rules. How the lanes do it: `replies`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ import jax.numpy as jnp
 
 from gozero.go import rules as go
 from gozero.montecarlo import playout, replies
+from gozero.montecarlo.answers import PLAIN, MogoConfig
+
+__all__ = ["PLAIN", "MogoConfig", "mogo_playouts"]
 
 
 def mogo_playouts(
@@ -30,6 +33,7 @@ def mogo_playouts(
     last: jax.Array,
     key: jax.Array,
     *,
+    config: MogoConfig = PLAIN,
     lanes: int | None = None,
     max_moves: int | None = None,
     ends: bool = False,
@@ -45,6 +49,7 @@ def mogo_playouts(
       last: i32[B]; the opponent's last move in each, a point, which the first move of the
         playout answers. What holds no stone of the opponent, such as `bb.NO_POINT` or a pass,
         is no move to answer; see `gozero.go.branch.last_move`.
+      config: what is added to the four rules.
       key, lanes, max_moves, ends, first_plays, ids: as of `playout.uniform_playouts`. Playout i
         depends on its position, last[i], ids[i] and the key.
 
@@ -58,7 +63,7 @@ def mogo_playouts(
         expected = f"a last move for each position, shape {jnp.shape(positions.to_play)}"
         raise ValueError(f"last: shape {jnp.shape(last)}; expected {expected}")
     return playout.run(
-        replies.Form(),
+        replies.Form(config),
         rules,
         positions,
         key,

@@ -11,8 +11,8 @@ from scipy import stats
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
+from gozero.montecarlo import answers, mogo, playout, policies, replies
 from gozero.montecarlo import clock as clocks
-from gozero.montecarlo import mogo, playout, policies, replies
 from tests.montecarlo.positions import (
     SETTLED,
     boards,
@@ -35,7 +35,7 @@ def compiled(rules: go.Rules, **options):
 
 
 @functools.cache
-def stepper(rules: go.Rules, steps: int):
+def stepper(rules: go.Rules, steps: int, config=mogo.PLAIN):
     """A jitted (positions, last, key) -> what each of so many iterations did, [T, ..., B]."""
 
     def record(positions, last, key):
@@ -43,13 +43,18 @@ def stepper(rules: go.Rules, steps: int):
         lanes = replies.Form().start(rules, positions, clock, False, last)
 
         def one(lanes, i):
-            lanes, answered = replies.step(rules, playout.move_cap(rules), lanes, i < steps)
+            lanes, answered = replies.step(rules, config, playout.move_cap(rules), lanes, i < steps)
             seen = (lanes.own, lanes.opponent, lanes.atari, lanes.ko, lanes.endangered)
             return lanes, (answered, (*seen, lanes.rejected))
 
         return jax.lax.scan(one, lanes, jnp.arange(steps))[1]
 
     return jax.jit(record)
+
+
+def words_of(board):
+    """u32[T, W, B] -> W words u32[T, B]."""
+    return tuple(jnp.moveaxis(board, 1, 0))
 
 
 class Watched:
@@ -105,7 +110,7 @@ def check_against_reference(games: list[ReferenceGame], steps: int, seed: int) -
     answered, seen = stepper(rules, steps)(positions, last, jax.random.key(seed))
     actions = np.asarray(policies.spot_action(rules.layout, answered.spot))
     played, rule = np.asarray(answered.played), np.asarray(answered.rule)
-    seen = [boards(rules.layout, board) for board in seen]
+    seen = [boards(rules.layout, words_of(board)) for board in seen]
     watched = [Watched(game) for game in games]
     for lane, one in enumerate(watched):
         for t in range(steps):
@@ -176,7 +181,7 @@ def test_playouts_are_what_the_steps_play():
     positions, last = batch(SIZE, 60, seed=1)
     answered, seen = stepper(rules, STEPS)(positions, last, key)
     result = compiled(rules, ends=True, first_plays=True)(positions, last, key)
-    own, opponent = (boards(rules.layout, board) for board in seen[:2])
+    own, opponent = (boards(rules.layout, words_of(board)) for board in seen[:2])
     actions = np.asarray(policies.spot_action(rules.layout, answered.spot))
     played = np.asarray(answered.played)
     whole = (result.moves > 0) & (result.moves == played.sum(axis=0)) & result.finished
@@ -251,7 +256,7 @@ CASES = {
         .....
         .....
         """,
-        replies.SAVE,
+        answers.SAVE,
         last=(1, 1),
     ),
     "save: to extend, or to capture": Case(
@@ -262,7 +267,7 @@ CASES = {
         .....
         .....
         """,
-        replies.SAVE,
+        answers.SAVE,
         last=(1, 1),
     ),
     "save: to capture, as to extend gives but one liberty": Case(
@@ -273,7 +278,7 @@ CASES = {
         .....
         .....
         """,
-        replies.SAVE,
+        answers.SAVE,
         last=(1, 1),
     ),
     "capture: which would save nothing, and nothing else does": Case(
@@ -284,7 +289,7 @@ CASES = {
         ....X
         ...*O
         """,
-        replies.CAPTURE,
+        answers.CAPTURE,
         last=(1, 0),
     ),
     "pattern: two hane and a sagari": Case(
@@ -295,7 +300,7 @@ CASES = {
         .....
         .....
         """,
-        replies.PATTERN,
+        answers.PATTERN,
         last=(2, 1),
     ),
     "capture: no last move is known": Case(
@@ -306,7 +311,7 @@ CASES = {
         ...XO
         ....*
         """,
-        replies.CAPTURE,
+        answers.CAPTURE,
     ),
     "any: a ko is not to be taken back": Case(
         """
@@ -316,7 +321,7 @@ CASES = {
         *****
         *****
         """,
-        replies.ANY,
+        answers.ANY,
         to_play=WHITE,
         ko=(1, 1),
     ),
@@ -328,10 +333,10 @@ CASES = {
         *****
         *****
         """,
-        replies.ANY,
+        answers.ANY,
         last=(1, 1),
     ),
-    "any: nothing but eyes, so a pass": Case(SETTLED, replies.ANY, to_play=WHITE),
+    "any: nothing but eyes, so a pass": Case(SETTLED, answers.ANY, to_play=WHITE),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo import around, patterns, policies, replies
+from gozero.montecarlo import answers, around, patterns, policies
 from tests.montecarlo.positions import boards, game_of, positions_of
 from tests.reference import mogo as reference
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
@@ -22,7 +22,7 @@ def finder(size: int):
 
     def find(own, opponent, point):
         spot = policies.point_spot(lay, point)
-        return around.inner_board(lay, replies._near(lay, own, opponent, spot), spot)
+        return around.inner_board(lay, answers.near(lay, own, opponent, spot), spot)
 
     return jax.jit(jax.vmap(find))
 
