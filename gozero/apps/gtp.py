@@ -128,7 +128,7 @@ def _genmove(engine: Engine, colour: str) -> str:
 
 
 def _time_settings(engine: Engine, main: str, period: str, stones: str) -> str:
-    return _set_time(engine.game_clock.set, _seconds(main), _seconds(period), _stones(stones))
+    return _set_time(engine.set_time, _seconds(main), _seconds(period), _stones(stones))
 
 
 def _time_left(engine: Engine, colour: str, seconds: str, stones: str) -> str:

@@ -1,24 +1,17 @@
-"""GTP from the other side: another program's engine as a player, and a referee for two."""
+"""GTP from the other side: another program's engine, in a process of its own."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import os
 import queue
+import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
-from typing import IO, NamedTuple, cast
+from typing import IO, cast
 
-from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
-from gozero.apps.sgf import GameRecord
-from gozero.go import coords
-from gozero.go.coords import result_text
-from gozero.go.rules import Rules
-
-_LETTERS = "BW"
-_COLOURS = ("Black", "White")
 _STDERR_LINES = 10  # the last ones are kept, to be shown with an error
 _GRACE = 2.0  # seconds that a program gets to end by itself
 
@@ -67,6 +60,7 @@ class GtpClient:
                 text=True,
                 encoding="utf-8",
                 errors="replace",
+                process_group=0,  # Ctrl-C is for us: the program is told to quit
             )
         except OSError as error:
             raise EngineDied(f"{self.name}: cannot be started: {error}") from error
@@ -144,7 +138,8 @@ class GtpClient:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
         if self._process.poll() is None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # what it has started too
             self._process.wait()
         for reader in self._readers:
             reader.join(_GRACE)
@@ -165,93 +160,3 @@ def _start_reader(stream: IO[str] | None, put, **last) -> threading.Thread:
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
     return thread
-
-
-class _Verdict(NamedTuple):
-    """Why a game ends before its rules end it."""
-
-    result: str
-    comment: str
-
-
-def play_game(
-    black: GtpClient,
-    white: GtpClient,
-    size: int = 9,
-    komi: float = 7.0,
-    max_moves: int | None = None,
-    ko: str = "positional",
-    handicap: Sequence[int] = (),
-) -> GameRecord:
-    """Referee one game: our rules keep the board, decide what is legal, and count the area.
-
-    It ends by two passes, at the move limit (scored as it stands), by resignation, or
-    by forfeit (``B+F``): a move that our rules forbid or that is no move, a `?` to genmove, or
-    a `?` to a move of the opponent that is legal. The record's comment says which.
-
-    Args:
-      black, white: the engines; their boards are cleared.
-      size, komi, ko: the game's rules; the engines are told the first two.
-      handicap: Black's handicap stones, 2 or more points; White begins. Engines are told with
-        set_free_handicap.
-      max_moves: the move limit; None for one that real games do not meet.
-
-    Raises:
-      GtpError: an engine refuses the board size, the komi, the handicap, or to clear its board.
-      EngineFailed: one died, hung or talked nonsense.
-      ValueError: a size, komi or ko that our rules refuse.
-    """
-    players = (black, white)
-    limit = roomy_limit(size) if max_moves is None else max_moves
-    rules = Rules(size=size, ko=ko, max_moves=limit)
-    game = HostGame(rules, komi, handicap)
-    setup = [f"boardsize {size}", "clear_board", f"komi {komi:g}"]
-    if handicap:
-        vertices = (coords.to_gtp(size, action) for action in handicap)
-        setup.append(f"set_free_handicap {' '.join(vertices)}")
-    for player in players:
-        for command in setup:
-            player.send(command)
-    verdict = None
-    while verdict is None and not game.ended:
-        verdict = _turn(game, players)
-    if verdict is None:
-        verdict = _Verdict(result_text(game.score()), "move limit" if game.truncated else "")
-    return GameRecord(
-        size=size,
-        komi=komi,
-        moves=tuple(game.moves),
-        result=verdict.result,
-        black_stones=tuple(sorted(handicap)),
-        handicap=len(handicap),
-        black=black.name,
-        white=white.name,
-        comment=verdict.comment,
-    )
-
-
-def _turn(game: HostGame, players: tuple[GtpClient, GtpClient]) -> _Verdict | None:
-    """One move, told to the opponent; a verdict if it ends the game against the rules."""
-    colour, size = game.to_play, game.rules.size
-    try:
-        vertex = players[colour].send(f"genmove {_LETTERS[colour].lower()}").strip()
-    except GtpError as error:
-        return _forfeit(colour, f"gave no move: {error}")
-    if vertex.lower() == "resign":
-        return _Verdict(f"{_LETTERS[1 - colour]}+R", f"{_COLOURS[colour]} resigned")
-    try:
-        action = coords.from_gtp(size, vertex)
-        game.play(colour, action)
-    except IllegalMove as error:
-        return _forfeit(colour, f"made an illegal move: {error}")
-    except ValueError as error:
-        return _forfeit(colour, f"made no move: {error}")
-    try:
-        players[1 - colour].send(f"play {_LETTERS[colour].lower()} {coords.to_gtp(size, action)}")
-    except GtpError as error:
-        return _forfeit(1 - colour, f"refused a legal move: {error}")
-    return None
-
-
-def _forfeit(colour: int, why: str) -> _Verdict:
-    return _Verdict(f"{_LETTERS[1 - colour]}+F", f"{_COLOURS[colour]} {why}")

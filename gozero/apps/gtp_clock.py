@@ -34,6 +34,11 @@ class GameClock:
         self._main, self._period, self._stones = 0.0, 0.0, 0
         self._left: tuple[_Left, _Left] | None = None
 
+    @property
+    def limited(self) -> bool:
+        """There is a limit."""
+        return self._left is not None
+
     def set(self, main: float, period: float, stones: int) -> None:
         """A game's time: main seconds, then periods of so many seconds for so many stones.
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Literal
 
 from gozero.apps.flags import check_seed
 from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
-
-MAX_SIMULATIONS = 131_070
-"""The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
+from gozero.players.player_config import PlayerConfig
 
 MAX_SECONDS = 86_400
 """A day: the most for one move."""
 
 
 @dataclasses.dataclass(frozen=True)
-class GtpConfig:
+class GtpConfig(PlayerConfig):
     """Play Go over GTP, on standard input and output."""
 
     size: int = 9
@@ -32,16 +29,6 @@ class GtpConfig:
 
     suicide: bool = False
     """Whether a play may remove its own chain; never a single stone."""
-
-    evaluator: Literal["network", "playout"] = "playout"
-    """What judges a position: a network, or uniform playouts."""
-
-    weights: pathlib.Path | None = None
-    """The network's weights (.npz); without, random ones. They fix the board size."""
-
-    simulations: int = 400
-    """Simulations of each move; with a limit of time at most so many, and a tree has room for
-    them."""
 
     seconds: float | None = None
     """Seconds of each move, at most; time_settings and time_left may give less."""
@@ -63,12 +50,7 @@ class GtpConfig:
             raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
         if self.ko not in KO_RULES:
             raise ValueError(f"ko: {self.ko!r} is not a ko rule; use one of {', '.join(KO_RULES)}")
-        if self.evaluator not in ("network", "playout"):
-            raise ValueError(f"evaluator: {self.evaluator!r} is not 'network' or 'playout'")
-        if self.weights is not None and self.evaluator != "network":
-            raise ValueError("weights: playouts take none; use --evaluator network")
-        if not 1 <= self.simulations <= MAX_SIMULATIONS:
-            raise ValueError(f"simulations: {self.simulations} is not from 1 to {MAX_SIMULATIONS}")
+        self.check()
         if self.seconds is not None and not 0 < self.seconds <= MAX_SECONDS:
             raise ValueError(f"seconds: {self.seconds} is not above 0, or more than {MAX_SECONDS}")
         if self.resign is not None and not -1 <= self.resign < 0:

@@ -7,7 +7,8 @@ which wins. Dead stones count as they stand, so it takes them off first if it ne
 game that two passes have ended it passes; a play by either side goes on with that game.
 
 Time. A move takes the seconds of the flags, or what `gtp_clock` says if that is less, and no longer
-than it takes until nothing can change the choice; without either, all simulations.
+than it takes until nothing can change the choice; without either, all simulations. Compiling is
+not on the clock: where time_settings sets one, it is done before that, or a new size, is answered.
 """
 
 from __future__ import annotations
@@ -92,6 +93,17 @@ class Engine:
         """The empty board, Black to play, with all of the time; the komi stays."""
         self._game, self.handicap = None, ()
         self.game_clock.reset()
+        self._warm_up()
+
+    def set_time(self, main: float, period: float, stones: int) -> None:
+        """The time of each game from now on; see `GameClock.set`."""
+        self.game_clock.set(main, period, stones)
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Where a clock will run, compile before it does: a controller charges for it."""
+        if self.game_clock.limited:
+            self.searcher.warm_up()
 
     @property
     def untouched(self) -> bool:
@@ -131,7 +143,7 @@ class Engine:
 
     def _choose(self, colour: int) -> int | None:
         game = self.game
-        if game.ended or self._wins_by_passing(colour):
+        if game.ended or game.wins_by_passing(colour):
             return game.rules.pass_action
         self._num_searches += 1
         played = self._played_since_the_search(colour)
@@ -166,14 +178,6 @@ class Engine:
         colours = [mover for mover, _ in since] + [colour]
         in_turn = [last.colour ^ (i % 2) for i in range(len(colours))]
         return [action for _, action in since] if colours == in_turn else None
-
-    def _wins_by_passing(self, colour: int) -> bool:
-        """The opponent has just passed, and the board as it stands is won."""
-        game = self.game
-        if game.passes != 1 or game.to_play != colour:
-            return False
-        score = game.score()
-        return score > 0 if colour == 0 else score < 0
 
     def board_text(self) -> str:
         """The board and a line on the game."""

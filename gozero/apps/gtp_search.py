@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.apps.host_game import HostGame
 from gozero.go.rules import GameState, Rules, init, with_to_play
-from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
+from gozero.players.player import make_player
 from gozero.search import footprint, move_choice, reuse
 from gozero.search.budget import Budget, Runner
 from gozero.search.config import SearchConfig
@@ -26,6 +27,9 @@ from gozero.search.tree import Tree
 
 if TYPE_CHECKING:
     from gozero.apps.gtp_config import GtpConfig
+
+_SIMULATIONS_A_LOOK = 16
+"""Between two looks at the clock, but a step at least."""
 
 
 class Found(NamedTuple):
@@ -52,10 +56,8 @@ class Searcher:
     def __init__(
         self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
     ):
-        evaluator = make_evaluator(rules, config.evaluator, config.weights, config.seed)
+        evaluator, settings = make_player(rules, config, config.seed)
         game = go_game(rules, evaluator.observe)
-        settings = SearchConfig(num_simulations=config.simulations, select=evaluator.select)
-
         if config.reuse:
             settings = settings.roomy
 
@@ -79,13 +81,28 @@ class Searcher:
 
         self._search = jax.jit(one_tree, donate_argnames="tree")
         early = dataclasses.replace(settings, early_stop=True)
-        self._timed = Runner(game, evaluator.evaluate, early, clock=clock)
+        chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
+        self._timed = Runner(game, evaluator.evaluate, early, chunk, clock)
         self._to_search, self._told = jax.jit(to_search), jax.jit(told)
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
         self._new_tree = _new_tree(rules, settings) if config.reuse else None
         self._tree: Tree | None = None
         self._params = evaluator.params
+        self._rules, self._warm = rules, False
         self._key = jax.random.key(config.seed)
+
+    def warm_up(self) -> None:
+        """Compile what a move within a limit of time needs, once, by playing one."""
+        if self._warm:
+            return
+        game = HostGame(self._rules)
+        tree = self._new_tree() if self._new_tree is not None else None
+        found, tree = self._within(0.0, self._key, game.state, 0, tree)
+        if tree is not None:
+            self._reroot(tree, np.array([int(found[0])], np.int32))
+        game.play(0, game.rules.pass_action)
+        game.wins_by_passing(1)
+        self._warm = True
 
     def search(
         self,

@@ -79,6 +79,13 @@ class HostGame:
         """Passes in a row that the game ends with so far."""
         return int(self._state.position.passes)
 
+    def wins_by_passing(self, colour: int) -> bool:
+        """The opponent of a colour has just passed, and the board as it stands is won."""
+        if self.passes != 1 or self.to_play != colour:
+            return False
+        score = self.score()
+        return score > 0 if colour == 0 else score < 0
+
     def set_komi(self, komi: float) -> None:
         """Change the komi; the board stays."""
         self._state = self._state.replace(komi=jnp.float32(komi))

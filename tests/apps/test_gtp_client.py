@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
-from gozero.apps import gtp_client
+from gozero.apps import gtp_client, referee
 from gozero.apps.gtp_client import EngineConfused, EngineDied, EngineTimeout, GtpClient, GtpError
+from gozero.apps.sgf import GameRecord
 
 # Answers genmove with its arguments one by one, then passes; refuses what follows "refuse:".
 PLAYER = """
@@ -29,9 +30,9 @@ def program(code: str, *arguments: str, **settings) -> GtpClient:
     return GtpClient([sys.executable, "-c", code, *arguments], **settings)
 
 
-def play(black: list[str], white: list[str], **settings) -> gtp_client.GameRecord:
+def play(black: list[str], white: list[str], **settings) -> GameRecord:
     with program(PLAYER, *black) as one, program(PLAYER, *white, name="two") as other:
-        return gtp_client.play_game(one, other, size=3, komi=0.5, **settings)
+        return referee.play_game(one, other, size=3, komi=0.5, **settings)
 
 
 def says(text: str) -> str:

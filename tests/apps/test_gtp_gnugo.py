@@ -7,7 +7,7 @@ import sys
 import pytest
 from sgfmill import boards
 
-from gozero.apps import gtp_client, sgf
+from gozero.apps import referee, sgf
 from gozero.apps.gtp_client import GtpClient
 from gozero.go import coords
 
@@ -43,7 +43,7 @@ def test_a_game_with_gnugo(tmp_path):
     theirs = [GNUGO, "--mode", "gtp", "--level", "10", "--chinese-rules", "--quiet"]
     theirs += ["--positional-superko", "--seed", "1"]
     with GtpClient(OURS, timeout=120.0) as black, GtpClient(theirs) as white:
-        record = gtp_client.play_game(black, white, size=9, komi=7.0)
+        record = referee.play_game(black, white, size=9, komi=7.0)
         for colour, mark, name in (("b", "X", "black"), ("w", "O", "white")):
             stones = vertices(board_of(record), colour)
             assert set(white.send(f"list_stones {name}").split()) == stones

@@ -5,7 +5,7 @@ import re
 import pytest
 from sgfmill import boards
 
-from gozero.apps import gtp, gtp_client, sgf
+from gozero.apps import gtp, referee, sgf
 from gozero.apps.host_game import HostGame, IllegalMove
 from gozero.go import coords, handicap
 from gozero.go.rules import Rules
@@ -99,7 +99,7 @@ class _Engine:
 
 def test_a_refereed_game_has_its_handicap_on_record():
     black, white = _Engine("b"), _Engine("w")
-    record = gtp_client.play_game(black, white, size=9, komi=0.5, handicap=handicap.fixed(9, 3))
+    record = referee.play_game(black, white, size=9, komi=0.5, handicap=handicap.fixed(9, 3))
     assert "set_free_handicap C3 G7 C7" in black.heard
     assert "set_free_handicap C3 G7 C7" in white.heard
     assert record.moves == ((1, 81), (0, 81))

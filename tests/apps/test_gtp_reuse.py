@@ -6,8 +6,9 @@ import jax
 
 from gozero.apps import gtp_config, gtp_engine, gtp_search, host_game
 from gozero.go import rules as go
-from gozero.players import evaluators
+from gozero.players import evaluators, player
 from gozero.search import selection
+from gozero.search.config import SearchConfig
 from tests.search.judges import hash_evaluate, observe_position
 
 
@@ -52,12 +53,14 @@ def test_a_search_goes_on_where_the_game_did():
 
 
 def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
-    judge = evaluators.Evaluator(
-        observe_position, hash_evaluate(10, 1.0, 0.2), None, selection.Puct(), {}
+    evaluate = hash_evaluate(10, 1.0, 0.2)
+    judge = player.Player(
+        evaluators.Evaluator(observe_position, evaluate, None, selection.Puct(), {}),
+        SearchConfig(num_simulations=40),
     )
-    monkeypatch.setattr(gtp_search, "make_evaluator", lambda *_: judge)
+    monkeypatch.setattr(gtp_search, "make_player", lambda *_: judge)
     rules = go.Rules(3, "simple", max_moves=400)  # quick to compile
-    searcher = gtp_search.Searcher(rules, gtp_config.GtpConfig(3, simulations=40))
+    searcher = gtp_search.Searcher(rules, gtp_config.GtpConfig(size=3, simulations=40))
     game, played, sizes, visits = host_game.HostGame(rules), None, [], []
     for number in range(8):
         found = searcher.search(game.state, game.to_play, number, played)

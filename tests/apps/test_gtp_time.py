@@ -11,8 +11,9 @@ from gozero.apps import flags, gtp, gtp_engine, gtp_protocol, gtp_search
 from gozero.apps.gtp_clock import GameClock
 from gozero.apps.gtp_config import GtpConfig
 from gozero.go import rules as go
-from gozero.players import evaluators
+from gozero.players import evaluators, player
 from gozero.search import selection
+from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
 from tests.search.judges import hash_evaluate
 
@@ -33,6 +34,10 @@ class Thinker:
 
     def __init__(self, engine, thinks=0.0):
         self.engine, self.thinks, self.asked, self.resigns = engine, thinks, [], False
+        self.warmed = 0
+
+    def warm_up(self):
+        self.warmed += 1
 
     def search(self, state, colour, number, played, seconds):
         self.asked.append(seconds)
@@ -154,10 +159,13 @@ def observe_depth(context, position, trail):
 @pytest.fixture(scope="module")
 def lost():
     """A searcher of a game that Black has lost, whatever he does; its time, and its config."""
-    judge = evaluators.Evaluator(observe_depth, hopeless, None, selection.Puct(), {})
-    config, clock = GtpConfig(3, simulations=60, resign=-0.9), Clock()
+    judge = player.Player(
+        evaluators.Evaluator(observe_depth, hopeless, None, selection.Puct(), {}),
+        SearchConfig(num_simulations=60),
+    )
+    config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gtp_search, "make_evaluator", lambda *_: judge)
+        patch.setattr(gtp_search, "make_player", lambda *_: judge)
         searcher = gtp_search.Searcher(go.Rules(3, "simple", max_moves=400), config, clock)
     return searcher, clock
 
@@ -182,3 +190,15 @@ def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
     assert int(searcher._tree.visits[0]) > 17  # what was found counts
     assert not other.resigns
     assert searcher._timed._advance._cache_size() == 1
+
+
+def test_compiling_is_done_before_the_clock_runs():
+    engine, thinker = thinking()
+    session(engine, "clear_board", "komi 7", "boardsize 9")
+    assert thinker.warmed == 0  # no clock: the first genmove is soon enough
+    session(engine, "time_settings 300 0 0")
+    assert thinker.warmed == 1
+    session(engine, "clear_board", "boardsize 9", "genmove b")
+    assert thinker.warmed == 3
+    session(engine, "time_settings 0 30 0", "clear_board")
+    assert thinker.warmed == 3

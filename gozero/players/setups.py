@@ -1,0 +1,70 @@
+"""The one place where a player's flags become an evaluator and a search."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from gozero.go.rules import Rules
+from gozero.players.evaluators import Evaluator, make_evaluator, playout_evaluator
+from gozero.players.player_config import PlayerConfig
+from gozero.search.amaf import Amaf
+from gozero.search.config import SearchConfig
+from gozero.search.rave import HandSelected, MinimumMse, Rave
+from gozero.search.selection import Puct, Ucb1
+
+UCT_EXPLORATION = 0.5
+"""Of UCB1's bonus, for values as probabilities of winning."""
+
+
+class Setup(NamedTuple):
+    """How positions are judged, and the search that goes with it."""
+
+    evaluator: Evaluator
+    search: SearchConfig
+
+
+def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
+    """The evaluator and the search that a player's flags ask for.
+
+    Args:
+      rules: the rules.
+      config: the flags.
+      seed: of a network of random weights.
+
+    Raises:
+      ValueError: flags that do not go together, or weights that are missing, damaged or for
+        another size.
+    """
+    config.check()
+    evaluator = _evaluator(rules, config, seed)
+    search = SearchConfig(
+        num_simulations=config.num_simulations,
+        leaves=config.leaves,
+        select=_rule(config, evaluator),
+        amaf=Amaf() if config.search == "rave" else None,
+    )
+    return Setup(evaluator, search)
+
+
+def _evaluator(rules: Rules, config: PlayerConfig, seed: int) -> Evaluator:
+    if config.evaluator == "playout":  # what kind of playouts is said here
+        return playout_evaluator(rules, first_plays=config.search == "rave")
+    return make_evaluator(rules, config.evaluator, config.weights, seed)
+
+
+def _rule(config: PlayerConfig, evaluator: Evaluator):
+    """The selection rule."""
+    c = config.exploration
+    if config.search == "uct":
+        return Ucb1(UCT_EXPLORATION if c is None else c)
+    if config.search == "rave":
+        return Rave(_schedule(config), 0.0 if c is None else c)
+    rule = evaluator.select
+    return dataclasses.replace(rule, c_puct=c) if isinstance(rule, Puct) and c is not None else rule
+
+
+def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
+    if config.rave_k is not None:
+        return HandSelected(config.rave_k)
+    return MinimumMse() if config.rave_bias is None else MinimumMse(config.rave_bias)
