@@ -15,6 +15,7 @@ DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX."
 _COMMANDS = {
     "selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),
     "gtp": ("gozero.apps.gtp", "GtpConfig"),
+    "match": ("gozero.apps.match", "MatchConfig"),
 }
 """Command: the module whose ``run(config)`` it is, and the class of its flags."""
 

@@ -134,12 +134,16 @@ class GtpClient:
             self._stdin.close()
         self._stop(_GRACE)
 
+    def kill(self) -> None:
+        """End the process now, from any thread: who waits for an answer finds it dead."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # and what it has started
+
     def _stop(self, grace: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
         if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)  # what it has started too
+            self.kill()
             self._process.wait()
         for reader in self._readers:
             reader.join(_GRACE)

@@ -47,7 +47,8 @@ class Referee:
 
     Attributes:
       verdict: how the game has ended; None while it goes on.
-      seconds: what the programs' moves have taken, Black's and White's.
+      seconds, turns: what Black's and White's moves have taken, and how many they chose; of a
+        player from outside, what he says with `spend`.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Referee:
         self.game, self.komi = HostGame(rules, komi, handicap), komi
         self.players = players
         self.verdict: Verdict | None = None
-        self.seconds = [0.0, 0.0]
+        self.seconds, self.turns = [0.0, 0.0], [0, 0]
         self._forfeits = (EngineTimeout, EngineConfused) if hanging_forfeits else ()
 
     def set_up(self, opening: Sequence[int] = ()) -> None:
@@ -82,8 +83,9 @@ class Referee:
             self.game.play(colour, action)
             setup.append(self._told(colour, action))
         for player in self.players:
-            for command in setup if player else ():
-                player.send(command)
+            if player is not None:
+                for command in setup:
+                    player.send(command)
         self._look_for_the_end()
 
     def ask(self) -> None:
@@ -101,7 +103,7 @@ class Referee:
         except (GtpError, *self._forfeits) as error:
             return self._forfeit(colour, f"gave no move: {error}")
         finally:
-            self.seconds[colour] += time.monotonic() - started
+            self.spend(colour, time.monotonic() - started)
         if vertex.lower() == "resign":
             self.verdict = Verdict(
                 f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned"
@@ -131,6 +133,11 @@ class Referee:
             except (GtpError, *self._forfeits) as error:
                 return self._forfeit(1 - colour, f"refused a legal move: {error}")
         return self._look_for_the_end()
+
+    def spend(self, colour: int, seconds: float) -> None:
+        """A move of a colour has taken so long."""
+        self.seconds[colour] += seconds
+        self.turns[colour] += 1
 
     def record(self, black: str, white: str, comment: str = "") -> GameRecord:
         """The game so far, by these names, the comment before the verdict's."""

@@ -14,7 +14,7 @@ import jax
 
 from gozero.apps import flags, runtime
 from gozero.apps.game_writer import GameWriter
-from gozero.apps.progress import SelfPlayProgress
+from gozero.apps.progress import Progress, rates
 from gozero.go.rules import Rules
 from gozero.players import selfplay
 from gozero.players.evaluators import Evaluator, make_evaluator
@@ -142,7 +142,7 @@ class _Run:
         with (
             runtime.StopRequest() as stop,
             (self.config.out / "metrics.jsonl").open("w") as metrics,
-            SelfPlayProgress(self.settings.num_games) as progress,
+            Progress("self-play", self.settings.num_games) as progress,
         ):
             try:
                 while self.writer.num_games < self.settings.num_games and not stop.requested:
@@ -153,11 +153,11 @@ class _Run:
                 stop.requested = True
         return self._finish(time.perf_counter() - started)
 
-    def _report(self, progress: SelfPlayProgress, metrics: IO[str], seconds: float) -> None:
+    def _report(self, progress: Progress, metrics: IO[str], seconds: float) -> None:
         numbers = self._numbers(seconds)
         metrics.write(json.dumps(numbers) + "\n")
         metrics.flush()
-        progress.show(numbers)
+        progress.show(numbers["games"], rates(numbers))
 
     def _numbers(self, seconds: float) -> dict:
         simulations = self.writer.num_moves * self.settings.search.num_simulations

@@ -6,7 +6,7 @@ along with them, for a batch has one shape, and what is found there is thrown aw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -65,7 +65,8 @@ class LockstepPlayer:
         self._key, self.num_searches = key, 0
         start = jax.tree.map(np.asarray, init(rules))
         self._idle = jax.tree.map(lambda x: np.broadcast_to(x, (lanes, *x.shape)).copy(), start)
-        self._search = jax.jit(self._in_all_lanes, donate_argnames="tree")
+        self._jitted = jax.jit(self._in_all_lanes, donate_argnames="tree")
+        self._search: Callable = self._jitted
 
     def memory(self) -> Memory:
         """What the trees of one search take."""
@@ -75,9 +76,21 @@ class LockstepPlayer:
 
     def new_trees(self) -> Tree | None:
         """Empty trees for L games; None if they are not reused."""
-        if not self.reuses:
-            return None
-        return jax.jit(lambda: reuse.empty(self._idle.position, self.num_actions, self.config))()
+        return jax.jit(self._empty)() if self.reuses else None
+
+    def _empty(self) -> Tree:
+        return reuse.empty(self._idle.position, self.num_actions, self.config)
+
+    def _blank(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which lanes are asked for, and what was played in them: none, nothing."""
+        return np.zeros(self.lanes, bool), np.full((PLIES, self.lanes), NO_MOVE, np.int32)
+
+    def compile(self) -> None:
+        """Compile the search, before a clock runs."""
+        tree = None if not self.reuses else jax.eval_shape(self._empty)
+        active, played = self._blank()
+        args = self._evaluator.params, self._key, self._idle, active, played
+        self._search = self._jitted.lower(*args, tree=tree).compile()
 
     def choose(
         self,
@@ -99,9 +112,8 @@ class LockstepPlayer:
         """
         for lane, state in states.items():
             jax.tree.map(lambda all_, one, i=lane: all_.__setitem__(i, one), self._idle, state)
-        active = np.zeros(self.lanes, bool)
+        active, played = self._blank()
         active[list(states)] = True
-        played = np.full((PLIES, self.lanes), NO_MOVE, np.int32)
         for lane, actions in (since or {}).items():
             played[:, lane] = actions
         key = jax.random.fold_in(self._key, self.num_searches)
@@ -112,7 +124,7 @@ class LockstepPlayer:
         return Moves(*jax.device_get(moves)), tree
 
     def _in_all_lanes(self, params: Any, key, states: GameState, active, played, tree):
-        """(Moves [L], the trees of the next call)."""
+        """(what `Moves` has, the trees of the next call)."""
         start = tree
         if start is not None:
             for ply in range(PLIES):
@@ -123,7 +135,7 @@ class LockstepPlayer:
         )
         if tree is not None:
             tree = _chosen(active, found.tree, tree)
-        return Moves(found.action, found.value, found.ok), tree
+        return (found.action, found.value, found.ok), tree
 
 
 def _chosen(active: jax.Array, new: Tree, old: Tree) -> Tree:

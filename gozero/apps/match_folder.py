@@ -1,0 +1,137 @@
+"""A match on disk: what was asked, every game that was played, and going on after a kill.
+
+A game's SGF is written whole before its line in ``results.jsonl``, which is on the disk before the
+next is begun: a kill at any moment costs the games in play, and no other. A line that a kill has
+torn is cut off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+import pathlib
+
+from gozero.apps import runtime, sgf
+from gozero.apps.match_config import MatchConfig
+from gozero.apps.match_score import Game
+
+_MAY_DIFFER = {"parallel", "out"}
+
+
+class MatchFolder:
+    """The folder of a match, new or to go on with.
+
+    Attributes:
+      games: number -> game, of those that are played.
+      session: how often the match was begun before.
+
+    Raises:
+      ValueError: a folder that holds something else, that cannot be read or written, or a match
+        with other flags.
+    """
+
+    def __init__(self, config: MatchConfig):
+        self.path, self.session = config.out, 0
+        asked = _plain(config)
+        begun = (self.path / "config.json").exists()
+        if begun:
+            _must_agree(self.path, _read_json(self.path / "config.json"), asked)
+            self.session = 1 + int(self._manifest().get("session", 0))
+        else:
+            runtime.claim_folder(self.path)
+        try:
+            runtime.write_json(self.path / "config.json", asked)
+            (self.path / "games").mkdir(exist_ok=True)
+            self._results = (self.path / "results.jsonl").open("a", encoding="utf-8")
+            fcntl.flock(self._results, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"out: {self.path} is being played by another process") from error
+        except OSError as error:
+            raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
+        self.games = _read_results(self.path / "results.jsonl")
+
+    def __enter__(self) -> MatchFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._results.close()
+
+    def write_manifest(self, facts: dict) -> None:
+        """What ran; the session is added."""
+        runtime.write_json(self.path / "manifest.json", {**facts, "session": self.session})
+
+    def add(self, game: Game, record: sgf.GameRecord | None) -> None:
+        """Keep a game; a void one has no record."""
+        if record is not None:
+            sgf.write(self.path / "games" / f"{game.game:04d}.sgf", record)
+        self._results.write(json.dumps(game._asdict()) + "\n")
+        self._results.flush()
+        os.fsync(self._results.fileno())
+        self.games[game.game] = game
+
+    def _manifest(self) -> dict:
+        path = self.path / "manifest.json"
+        return _read_json(path) if path.exists() else {}
+
+
+def _plain(config: MatchConfig) -> dict:
+    """The flags as JSON has them."""
+    return json.loads(json.dumps(dataclasses.asdict(config), default=str))
+
+
+def _read_json(path: pathlib.Path) -> dict:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"out: {path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"out: {path} is not of a match")
+    return value
+
+
+def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
+    old, new = _flat(before), _flat(asked)
+    differ = [
+        f"--{name.replace('_', '-')} was {old.get(name)} and is {new.get(name)}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and name not in _MAY_DIFFER
+    ]
+    if differ:
+        raise ValueError(
+            f"out: {path} holds a match with other flags: {'; '.join(differ)}; give the same "
+            "flags to go on with it, or a new folder"
+        )
+
+
+def _flat(config: dict, prefix: str = "") -> dict:
+    """{"player.search": ...}"""
+    flat = {}
+    for name, value in config.items():
+        nested = isinstance(value, dict)
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return flat
+
+
+def _read_results(path: pathlib.Path) -> dict[int, Game]:
+    """The games of a file; a last line that is torn is cut off it.
+
+    Raises:
+      ValueError: a line that is no game, or a game twice.
+    """
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if whole != data:
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
+    games: dict[int, Game] = {}
+    for number, line in enumerate(whole.decode("utf-8", "replace").splitlines(), start=1):
+        try:
+            game = Game(**json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"out: {path}, line {number} is damaged: {error}") from error
+        if game.game in games:
+            raise ValueError(f"out: {path}, line {number}: game {game.game} again")
+        games[game.game] = game
+    return games

@@ -1,0 +1,83 @@
+"""The sides of a match that are ours: one compiled search each, for a cohort of games at once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+
+import jax
+
+from gozero.apps.match_config import SIDES, MatchConfig
+from gozero.apps.match_table import Table
+from gozero.go.rules import Rules
+from gozero.players.lockstep import PLIES, LockstepPlayer
+from gozero.players.player import make_player
+from gozero.search.tree import Tree
+
+
+class Ours:
+    """Searches for games in cohorts of lanes; a cohort's trees stay with it.
+
+    Attributes:
+      about: what the evaluators are, by the names of the sides.
+      num_cohorts: with a program to wait for two: while one is searched, the programs of the other
+        think. Without one, all games are one cohort.
+
+    Raises:
+      ValueError: flags that do not go together, or bad weights.
+    """
+
+    def __init__(self, config: MatchConfig, rules: Rules):
+        self.config, self.rules = config, rules
+        self._made = [
+            make_player(rules, side, config.seed) if side.command is None else None
+            for side in config.sides
+        ]
+        self.about = {
+            name: player.evaluator.about
+            for name, player in zip(SIDES, self._made, strict=True)
+            if player is not None
+        }
+        self.all_ours = None not in self._made
+        self._players: list[LockstepPlayer | None] = [None, None]
+        self._trees: dict[tuple[int, int], Tree | None] = {}
+        self.lanes, self.num_cohorts = 1, 1
+        self.seconds = 0.0  # of the last search
+
+    def prepare(self, parallel: int, session: int) -> None:
+        """Compile for so many games at once; another session has other random numbers."""
+        some_ours = any(player is not None for player in self._made)
+        self.num_cohorts = 2 if some_ours and not self.all_ours and parallel > 1 else 1
+        self.lanes = -(-parallel // self.num_cohorts)
+        session_key = jax.random.fold_in(jax.random.key(self.config.seed), session)
+        for i, (made, side) in enumerate(zip(self._made, self.config.sides, strict=True)):
+            if made is None:
+                continue
+            key = jax.random.fold_in(session_key, i)
+            player = LockstepPlayer(self.rules, made, self.lanes, key, side.reuse)
+            about = f"{self.lanes} trees of {player.config.num_nodes} nodes: {player.memory()}"
+            print(f"{SIDES[i]}: {about}; compiling ...", end=" ", file=sys.stderr, flush=True)
+            started = time.perf_counter()
+            player.compile()
+            print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
+            self._players[i] = player
+            for cohort in range(self.num_cohorts):
+                self._trees[i, cohort] = player.new_trees()
+
+    def choose(self, side: int, cohort: int, tables: Mapping[int, Table]) -> dict[int, int]:
+        """An action for each of a cohort's lanes that are given, in all of which a side moves."""
+        player = self._players[side]
+        assert player is not None
+        started = time.monotonic()
+        tree = self._trees.pop((side, cohort))
+        since = {lane: table.since(PLIES) for lane, table in tables.items()}
+        moves, self._trees[side, cohort] = player.choose(
+            {lane: table.state for lane, table in tables.items()},
+            tree,
+            {lane: actions for lane, actions in since.items() if actions is not None},
+        )
+        self.seconds = time.monotonic() - started
+        if not all(moves.ok[lane] for lane in tables):
+            print(f"{SIDES[side]}: the evaluator gave a number that is not finite", file=sys.stderr)
+        return {lane: int(moves.action[lane]) for lane in tables}

@@ -1,0 +1,152 @@
+"""What a match comes to: the score, its interval, the difference in Elo, and a table."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+Z = 1.959964
+"""Standard deviations of a 95% interval."""
+
+
+class Game(NamedTuple):
+    """A line of ``results.jsonl``."""
+
+    game: int  # its number
+    black: str  # "player" or "opponent"
+    result: str  # as SGF has it; "Void" if it counts for nothing
+    points: float | None  # the player's: 1, 0.5 or 0; None for a void game
+    end: str  # "score", "limit", "resign", "forfeit", "void"
+    why: str  # what there is to say of it
+    moves: int
+    attempts: int  # times it was begun
+    seconds: tuple[float, float]  # spent on moves by the player and the opponent
+    turns: tuple[int, int]  # moves that they chose
+
+
+def interval(points: float, games: int, z: float = Z) -> tuple[float, float]:
+    """Wilson's interval of a probability, from points (a draw a half) in so many games.
+
+    Wilson (1927): (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n). With draws
+    it is wider than need be. (0, 1) without games.
+    """
+    if not games:
+        return 0.0, 1.0
+    p, n = points / games, games
+    half = z * math.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
+    middle, scale = p + z * z / (2 * n), 1 + z * z / n
+    low = 0.0 if points == 0 else (middle - half) / scale  # exactly, whatever the rounding
+    return low, 1.0 if points == games else (middle + half) / scale
+
+
+def elo(score: float) -> float:
+    """The difference of ratings at which this score is expected: 400 log10(p / (1 - p)).
+
+    Infinite at 0 and 1.
+    """
+    if score <= 0 or score >= 1:
+        return math.copysign(math.inf, score - 0.5)
+    return 400 * math.log10(score / (1 - score))
+
+
+def summarise(games: Iterable[Game]) -> dict:
+    """The numbers of a match, for JSON; Elo that is infinite is None."""
+    games = list(games)
+    counted = [game for game in games if game.points is not None]
+    of_end = Counter(game.end for game in games)
+    by_side = Counter(_loser(game) for game in counted if game.end == "forfeit")
+    spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(games))
+    return {
+        **_row(counted),
+        "as_black": _row([game for game in counted if game.black == "player"]),
+        "as_white": _row([game for game in counted if game.black == "opponent"]),
+        "void": of_end["void"],
+        "forfeits": {name: by_side[name] for name in ("player", "opponent")},
+        "resigned": of_end["resign"],
+        "move_limit": of_end["limit"],
+        "replayed": sum(game.attempts - 1 for game in games),
+        "mean_moves": _ratio(sum(game.moves for game in counted), len(counted)),
+        "seconds_a_move": {
+            name: _ratio(spent[i], turns[i]) for i, name in enumerate(("player", "opponent"))
+        },
+    }
+
+
+def _both(games: list[Game]):
+    return [[getattr(game, name) for game in games] for name in ("seconds", "turns")]
+
+
+def _ratio(x: float, y: float) -> float:
+    return round(x / y, 4) if y else 0.0
+
+
+def _loser(game: Game) -> str:
+    return "opponent" if game.points else "player"
+
+
+def _row(games: list[Game]) -> dict:
+    """Games that count."""
+    points, n = sum(game.points or 0.0 for game in games), len(games)
+    of = Counter(game.points for game in games)
+    low, high = interval(points, n)
+    numbers = {
+        "games": n,
+        "wins": of[1.0],
+        "draws": of[0.5],
+        "losses": of[0.0],
+        "score": round(points / n, 6) if n else None,
+        "interval": [round(low, 6), round(high, 6)],
+    }
+    if n:
+        ratings = [elo(x) for x in (points / n, low, high)]
+        finite = [round(x, 1) if math.isfinite(x) else None for x in ratings]
+        numbers |= {"elo": finite[0], "elo_interval": finite[1:]}
+    return numbers
+
+
+def line(summary: dict) -> str:
+    """The score so far: ``12.5/20 62.5% [39, 81]``."""
+    if not summary["games"]:
+        return "no game yet"
+    points = summary["wins"] + summary["draws"] / 2
+    low, high = (100 * x for x in summary["interval"])
+    return f"{points:g}/{summary['games']} {100 * summary['score']:.1f}% [{low:.0f}, {high:.0f}]"
+
+
+def table(summary: dict, names: tuple[str, str]) -> str:
+    """The end of a match, in lines."""
+    rows = [("all", summary), ("as Black", summary["as_black"]), ("as White", summary["as_white"])]
+    lines = [
+        f"{names[0]} against {names[1]}",
+        f"{'':10}{'games':>6}{'won':>6}{'drawn':>6}{'lost':>6}{'score':>9}{'95%':>16}",
+    ]
+    for name, row in rows:
+        if not row["games"]:
+            lines.append(f"{name:10}{0:>6}")
+            continue
+        low, high = (100 * x for x in row["interval"])
+        numbers = f"{row['games']:>6}{row['wins']:>6}{row['draws']:>6}{row['losses']:>6}"
+        lines.append(f"{name:10}{numbers}{100 * row['score']:>8.1f}%{low:>8.1f} to {high:>4.1f}")
+    return "\n".join([*lines, *_remarks(summary)])
+
+
+def _remarks(summary: dict) -> list[str]:
+    forfeits, seconds = summary["forfeits"], summary["seconds_a_move"]
+    remarks = [
+        f"forfeits: player {forfeits['player']}, opponent {forfeits['opponent']}; void "
+        f"{summary['void']}, replayed {summary['replayed']}; resigned {summary['resigned']}; at "
+        f"the move limit {summary['move_limit']}",
+        f"{summary['mean_moves']:.1f} moves a game; seconds a move: player "
+        f"{seconds['player']:.3f}, opponent {seconds['opponent']:.3f}",
+    ]
+    if summary["games"]:
+        low, high = (_signed(x, s) for x, s in zip(summary["elo_interval"], "-+", strict=True))
+        middle = _signed(summary["elo"], "+" if summary["score"] > 0.5 else "-")
+        remarks.insert(0, f"Elo {middle} [{low}, {high}]")
+    return remarks
+
+
+def _signed(value: float | None, sign: str) -> str:
+    return f"{sign}inf" if value is None else f"{value:+.0f}"

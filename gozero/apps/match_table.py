@@ -1,0 +1,188 @@
+"""One game of a match: its programs, its referee, and what it waits for.
+
+What a program does takes its time, so a table's methods are for a thread; a table is in one thread
+at a time, but for `abandon`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+
+import jax
+
+from gozero.apps.gtp_client import EngineFailed, GtpClient, GtpError
+from gozero.apps.match_config import SIDES, MatchConfig
+from gozero.apps.match_programs import located
+from gozero.apps.match_score import Game
+from gozero.apps.referee import Referee
+from gozero.apps.sgf import GameRecord
+from gozero.go.rules import GameState, Rules
+
+
+class Table:
+    """A game being played.
+
+    Attributes:
+      number: the game's.
+      failure: why it is void; None while it is not.
+      waiting_since: when it came to wait for a search of ours; None: it does not.
+    """
+
+    def __init__(
+        self,
+        config: MatchConfig,
+        rules: Rules,
+        number: int,
+        opening: Sequence[int],
+        names: tuple[str, str],
+    ):
+        self.config, self.rules, self.number = config, rules, number
+        self.opening, self.names = opening, names
+        black = config.black(number)
+        self._side_of = (black, 1 - black)  # of the colours
+        self._clients: list[GtpClient | None] = [None, None]  # of the sides
+        self._searched_at: list[int | None] = [None, None]  # moves played then, of the sides
+        self._abandoned = False
+        self._referee: Referee | None = None
+        self.failure: str | None = None
+        self.waiting_since: float | None = None
+
+    @property
+    def referee(self) -> Referee:
+        """The game itself, once it is begun."""
+        assert self._referee is not None
+        return self._referee
+
+    @property
+    def side_to_move(self) -> int:
+        """0 the player, 1 the opponent."""
+        return self._side_of[self.referee.game.to_play]
+
+    @property
+    def state(self) -> GameState:
+        """The position to search."""
+        return self.referee.game.state
+
+    def begin(self) -> None:
+        """Start the programs, and play until ours is to search or the game is over."""
+        with self._voided_by(EngineFailed, GtpError), _on_the_host():
+            for i, side in enumerate(self.config.sides):
+                if side.command is not None and not self._abandoned:
+                    words = located(side.words(self.number))
+                    timeout = self.config.timeout
+                    self._clients[i] = GtpClient(words, self.names[i], timeout)
+            black, white = (self._clients[side] for side in self._side_of)
+            self._referee = Referee(
+                self.rules, self.config.komi, (black, white), hanging_forfeits=True
+            )
+            self.referee.set_up(self.opening)
+            self._go_on()
+
+    def play(self, action: int, seconds: float) -> None:
+        """Play what ours has found in so many seconds, and go on as `begin`."""
+        with self._voided_by(EngineFailed), _on_the_host():
+            game = self.referee.game
+            self._searched_at[self.side_to_move] = len(game.moves)
+            self.referee.spend(game.to_play, seconds)
+            self.referee.play(action)
+            self._go_on()
+
+    def since(self, plies: int) -> list[int] | None:
+        """The actions since the last search of the side to move; None if they are not so many."""
+        at = self._searched_at[self.side_to_move]
+        moves = self.referee.game.moves
+        if at is None or len(moves) - at != plies:
+            return None
+        return [action for _, action in moves[at:]]
+
+    @property
+    def over(self) -> bool:
+        """It has ended, or is void."""
+        return self.failure is not None or self.referee.verdict is not None
+
+    def abandon(self) -> None:
+        """End the programs from another thread, for the match has ended."""
+        self._abandoned = True
+        for client in self._clients:
+            if client is not None:
+                client.kill()
+
+    def result(self, attempts: int) -> tuple[Game, GameRecord | None]:
+        """The game for the records, when it is over."""
+        black = self._side_of[0]
+        if self.failure is not None:
+            void = Game(
+                game=self.number,
+                black=SIDES[black],
+                result="Void",
+                points=None,
+                end="void",
+                why=self.failure,
+                moves=0,
+                attempts=attempts,
+                seconds=(0.0, 0.0),
+                turns=(0, 0),
+            )
+            return void, None
+        referee, verdict = self.referee, self.referee.verdict
+        assert verdict is not None
+        for_black = {"B": 1.0, "W": 0.0}.get(verdict.result[0], 0.5)
+        game = Game(
+            game=self.number,
+            black=SIDES[black],
+            result=verdict.result,
+            points=for_black if black == 0 else 1.0 - for_black,
+            end=verdict.end,
+            why=verdict.comment,
+            moves=len(referee.game.moves),
+            attempts=attempts,
+            seconds=self._by_side([round(x, 4) for x in referee.seconds]),
+            turns=self._by_side(referee.turns),
+        )
+        black_name, white_name = (self.names[side] for side in self._side_of)
+        return game, referee.record(black_name, white_name, self._about())
+
+    def _about(self) -> str:
+        opening = f"; the first {len(self.opening)} moves were given" if self.opening else ""
+        return (
+            f"gozero match, game {self.number}; {self.rules.ko} ko, area scoring, no suicide"
+            f"{opening}"
+        )
+
+    def _by_side(self, of_colours: list) -> tuple:
+        return tuple(of_colours[colour] for colour in self._side_of)
+
+    def _go_on(self) -> None:
+        """Until a search of ours is due or the game is over."""
+        referee = self.referee
+        while referee.verdict is None and not self._abandoned:
+            if self._clients[self.side_to_move] is not None:
+                referee.ask()
+            elif referee.game.wins_by_passing(referee.game.to_play):
+                referee.play(self.rules.pass_action)
+            else:
+                self.waiting_since = time.monotonic()
+                return
+
+    @contextlib.contextmanager
+    def _voided_by(self, *kinds: type[Exception]) -> Iterator[None]:
+        """Errors that make the game void; the programs of a game that is over are closed."""
+        self.waiting_since = None
+        try:
+            yield
+        except kinds as error:
+            self.failure = str(error)
+        finally:
+            if self.failure is not None or self._referee is None or self.over or self._abandoned:
+                for client in self._clients:
+                    if client is not None:
+                        client.close()
+
+
+def _on_the_host() -> contextlib.AbstractContextManager:
+    """Single games are played on the CPU, also where an accelerator searches."""
+    if jax.default_backend() == "cpu":
+        return contextlib.nullcontext()
+    return jax.default_device(jax.local_devices(backend="cpu")[0])
