@@ -45,12 +45,20 @@ class MatchFolder:
             runtime.write_json(self.path / "config.json", asked)
             (self.path / "games").mkdir(exist_ok=True)
             self._results = (self.path / "results.jsonl").open("a", encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
+        try:
+            self.games = self._locked_and_read()
+        except ValueError:
+            self._results.close()
+            raise
+
+    def _locked_and_read(self) -> dict[int, Game]:
+        try:
             fcntl.flock(self._results, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ValueError(f"out: {self.path} is being played by another process") from error
-        except OSError as error:
-            raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
-        self.games = _read_results(self.path / "results.jsonl")
+        return _read_results(self.path / "results.jsonl")
 
     def __enter__(self) -> MatchFolder:
         return self

@@ -1,0 +1,47 @@
+"""A GTP engine of a few lines for matches: it plays what it is told to, then passes.
+
+    scripted.py GAME [GAMES:WORD]...
+
+WORD is a vertex, `resign`, or something that no engine should do; GAMES, numbers with commas or
+`all`, are the games in which that is its next answer to genmove.
+"""
+
+import os
+import pathlib
+import sys
+import time
+
+game, *plan = sys.argv[1:]
+script = [
+    word
+    for games, word in (x.split(":", 1) for x in plan)
+    if game in games.split(",") or games == "all"
+]
+
+
+def genmove() -> str:
+    word = script.pop(0) if script else "pass"
+    if word == "HANG":
+        time.sleep(600)
+    if word == "DIE":
+        os._exit(7)
+    if word.startswith("ONCE="):  # dies if the file is not there yet
+        path = pathlib.Path(word[5:])
+        if not path.exists():
+            path.touch()
+            os._exit(7)
+        return "pass"
+    if word.startswith("SLEEP="):
+        time.sleep(float(word[6:]))
+        return "pass"
+    return word
+
+
+for line in sys.stdin:
+    words = line.split()
+    answer = {"name": "Scripted", "version": "1"}.get(words[0], "")
+    if words[0] == "genmove":
+        answer = genmove()
+    print(*(["what?"] if answer == "NONSENSE" else ["=", answer]), end="\n\n", flush=True)
+    if words[0] == "quit":
+        break

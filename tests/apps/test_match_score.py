@@ -1,0 +1,74 @@
+"""The numbers of a match, by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from gozero.apps import match_score
+from gozero.apps.match_score import Game
+
+
+def game(number: int, points: float | None, end: str = "score") -> Game:
+    black = ("player", "opponent")[number % 2]
+    return Game(number, black, "?", points, end, "", 40, 1, (1.0, 4.0), (20, 20))
+
+
+@pytest.mark.parametrize(
+    ("points", "games", "low", "high"),
+    [
+        # z = 1.96, n = 10, p = 1/2: (0.5 + 0.19207 -+ 1.96 sqrt(0.025 + 0.0096035)) / 1.38415, and
+        # sqrt(0.0346035) is 0.186021.
+        (5, 10, 0.23659, 0.76341),
+        (8, 10, 0.49016, 0.94332),
+        (0, 10, 0.0, 0.27753),  # z^2 / (n + z^2) = 3.84146 / 13.84146
+        (10, 10, 0.72247, 1.0),
+        # (0.625 + 0.0192073 -+ 1.96 sqrt(0.00234375 + 0.0000960)) / 1.0384146; the root: 0.0493943.
+        (62.5, 100, 0.52715, 0.71361),
+        (0, 0, 0.0, 1.0),
+    ],
+)
+def test_wilsons_interval(points, games, low, high):
+    assert match_score.interval(points, games) == pytest.approx((low, high), abs=2e-5)
+
+
+def test_elo():
+    assert match_score.elo(0.5) == 0
+    assert match_score.elo(10 / 11) == pytest.approx(400)  # odds of ten
+    assert match_score.elo(0.75) == pytest.approx(190.849, abs=1e-3)  # 400 log10 3
+    assert match_score.elo(0.25) == -match_score.elo(0.75)
+    assert match_score.elo(1.0) == math.inf
+    assert match_score.elo(0.0) == -math.inf
+
+
+def test_the_table():
+    # As Black 2 won and 1 drawn of 3, as White 1 of 2; one void, one forfeit of the opponent.
+    games = [
+        game(0, 1.0), game(1, 0.0), game(2, 0.5), game(3, 1.0, "forfeit"), game(4, 1.0, "resign"),
+        game(5, None, "void"),
+    ]  # fmt: skip
+    summary = match_score.summarise(games)
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert match_score.line(summary) == "3.5/5 70.0% [30, 93]"
+    assert match_score.table(summary, ("ours", "theirs")).splitlines() == [
+        "ours against theirs",
+        "           games   won drawn  lost    score             95%",
+        "all            5     3     1     1    70.0%    29.9 to 92.7",
+        "as Black       3     2     1     0    83.3%    31.0 to 98.2",
+        "as White       2     1     0     1    50.0%     9.5 to 90.5",
+        "Elo +147 [-148, +443]",
+        "forfeits: player 0, opponent 1; void 1, replayed 0; resigned 1; at the move limit 0",
+        "40.0 moves a game; seconds a move: player 0.050, opponent 0.200",
+    ]
+
+
+def test_nothing_played_and_nothing_lost():
+    empty = match_score.summarise([])
+    assert (empty["games"], empty["score"]) == (0, None)
+    assert match_score.line(empty) == "no game yet"
+    assert "as White       0" in match_score.table(empty, ("a", "b"))
+    won = match_score.summarise([game(0, 1.0), game(1, 1.0)])
+    assert (won["elo"], won["elo_interval"][1]) == (None, None)
+    assert "Elo +inf [-113, +inf]" in match_score.table(won, ("a", "b"))
