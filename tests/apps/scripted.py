@@ -2,7 +2,8 @@
 
     scripted.py GAME [GAMES:WORD]...
 
-WORD is a vertex, `resign`, or something that no engine should do; GAMES, numbers with commas or
+WORD is a vertex, `resign`, `ANY` for a point of 3x3 that nobody has played at yet (it may be
+suicide), or something that no engine should do; GAMES, numbers with commas or
 `all`, are the games in which that is its next answer to genmove.
 """
 
@@ -34,14 +35,19 @@ def genmove() -> str:
     if word.startswith("SLEEP="):
         time.sleep(float(word[6:]))
         return "pass"
+    if word == "ANY":
+        return next((point for point in points if point not in used), "pass")
     return word
 
 
+points, used = [column + row for column in "BAC" for row in "213"], set()
 for line in sys.stdin:
     words = line.split()
     answer = {"name": "Scripted", "version": "1"}.get(words[0], "")
     if words[0] == "genmove":
         answer = genmove()
+    if words[0] in ("play", "genmove"):
+        used.add((words[2] if words[0] == "play" else answer).upper())
     print(*(["what?"] if answer == "NONSENSE" else ["=", answer]), end="\n\n", flush=True)
     if words[0] == "quit":
         break

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -73,8 +75,6 @@ TROUBLE = {  # game: result, the player's points, how it ended, and why; even ga
 
 @pytest.mark.parametrize("number", TROUBLE)
 def test_what_goes_wrong_costs_a_game_and_no_more(troubled, number):
-    import re
-
     game = results(troubled[0])[number]
     result, points, end, why = TROUBLE[number]
     assert (game["result"], game["points"], game["end"]) == (result, points, end)
@@ -144,8 +144,6 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
 
 
 def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):
-    import fcntl
-
     out = tmp_path / "run"
     assert match(out, scripted(), scripted(), "--games", "2") == 0
     with (out / "results.jsonl").open("a") as file:
@@ -203,8 +201,6 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
-    import re
-
     more, says = BAD[case]
     assert match(tmp_path / "run", scripted(), scripted(), *more) == 2
     complaint = capsys.readouterr().err
@@ -221,6 +217,7 @@ def test_how_to_install_gnugo(monkeypatch, tmp_path, capsys):
     assert "apt-get install gnugo" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # killing it does as much
 def test_ctrl_c_keeps_what_is_played(tmp_path):
     out = tmp_path / "run"
     flags = arguments(out, scripted("all:SLEEP=0.2"), scripted("1,3:HANG"), "--games", "500")
