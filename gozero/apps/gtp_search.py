@@ -18,7 +18,7 @@ import numpy as np
 from gozero.apps.host_game import HostGame
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.players.go_game import go_game
-from gozero.players.player import make_player
+from gozero.players.setups import make_setup
 from gozero.search import footprint, move_choice, reuse
 from gozero.search.budget import Budget, Runner
 from gozero.search.config import SearchConfig
@@ -56,7 +56,7 @@ class Searcher:
     def __init__(
         self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
     ):
-        evaluator, settings = make_player(rules, config, config.seed)
+        evaluator, settings = make_setup(rules, config, config.seed)
         game = go_game(rules, evaluator.observe)
         if config.reuse:
             settings = settings.roomy

@@ -61,7 +61,7 @@ class _Match:
         if todo:
             folder.write_manifest({**facts, "state": "running"})
             self._play(play_games, todo)
-        summary = match_score.summarise(folder.games.values())
+        summary = match_score.summarise(folder.games.values(), self.config.paired)
         complete = len(folder.games) == config.games
         state = "complete" if complete else "stopped"
         folder.write_manifest({**facts, "state": state})
@@ -84,7 +84,7 @@ class _Match:
 
             def finished(game, record) -> None:
                 folder.add(game, record)
-                summary = match_score.summarise(folder.games.values())
+                summary = match_score.summarise(folder.games.values(), self.config.paired)
                 progress.show(len(folder.games), match_score.line(summary))
 
             try:

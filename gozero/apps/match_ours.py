@@ -12,7 +12,7 @@ from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_table import Table
 from gozero.go.rules import Rules
 from gozero.players.lockstep import PLIES, LockstepPlayer
-from gozero.players.player import make_player
+from gozero.players.setups import make_setup
 from gozero.search.tree import Tree
 
 
@@ -31,7 +31,7 @@ class Ours:
     def __init__(self, config: MatchConfig, rules: Rules):
         self.config, self.rules = config, rules
         self._made = [
-            make_player(rules, side, config.seed) if side.command is None else None
+            make_setup(rules, side, config.seed) if side.command is None else None
             for side in config.sides
         ]
         self.about = {

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-Z = 1.959964
-"""Standard deviations of a 95% interval."""
+from gozero.players import tally
 
 
 class Game(NamedTuple):
@@ -26,40 +25,19 @@ class Game(NamedTuple):
     turns: tuple[int, int]  # moves that they chose
 
 
-def interval(points: float, games: int, z: float = Z) -> tuple[float, float]:
-    """Wilson's interval of a probability, from points (a draw a half) in so many games.
+def summarise(games: Iterable[Game], paired: bool = False) -> dict:
+    """The numbers of a match, for JSON; Elo that is infinite is None.
 
-    Wilson (1927): (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n). With draws
-    it is wider than need be. (0, 1) without games.
+    Where games 2 i and 2 i + 1 are pairs, the interval comes from those of which both count.
     """
-    if not games:
-        return 0.0, 1.0
-    p, n = points / games, games
-    half = z * math.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
-    middle, scale = p + z * z / (2 * n), 1 + z * z / n
-    low = 0.0 if points == 0 else (middle - half) / scale  # exactly, whatever the rounding
-    return low, 1.0 if points == games else (middle + half) / scale
-
-
-def elo(score: float) -> float:
-    """The difference of ratings at which this score is expected: 400 log10(p / (1 - p)).
-
-    Infinite at 0 and 1.
-    """
-    if score <= 0 or score >= 1:
-        return math.copysign(math.inf, score - 0.5)
-    return 400 * math.log10(score / (1 - score))
-
-
-def summarise(games: Iterable[Game]) -> dict:
-    """The numbers of a match, for JSON; Elo that is infinite is None."""
     games = list(games)
     counted = [game for game in games if game.points is not None]
+    pairs = _pairs(counted) if paired else []
     of_end = Counter(game.end for game in games)
     by_side = Counter(_loser(game) for game in counted if game.end == "forfeit")
     spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(games))
     return {
-        **_row(counted),
+        **_row(counted, pairs),
         "as_black": _row([game for game in counted if game.black == "player"]),
         "as_white": _row([game for game in counted if game.black == "opponent"]),
         "void": of_end["void"],
@@ -86,11 +64,19 @@ def _loser(game: Game) -> str:
     return "opponent" if game.points else "player"
 
 
-def _row(games: list[Game]) -> dict:
+def _pairs(counted: list[Game]) -> list[float]:
+    """What the pairs scored of which both games count."""
+    points = {game.game: game.points or 0.0 for game in counted}
+    return [(points[i] + points[i + 1]) / 2 for i in points if i % 2 == 0 and i + 1 in points]
+
+
+def _row(games: list[Game], pairs: list[float] | None = None) -> dict:
     """Games that count."""
     points, n = sum(game.points or 0.0 for game in games), len(games)
     of = Counter(game.points for game in games)
-    low, high = interval(points, n)
+    low, high = 0.0, 1.0
+    if n:
+        low, high = tally.pair_interval(pairs) if pairs else tally.wilson(points / n, n)
     numbers = {
         "games": n,
         "wins": of[1.0],
@@ -100,7 +86,7 @@ def _row(games: list[Game]) -> dict:
         "interval": [round(low, 6), round(high, 6)],
     }
     if n:
-        ratings = [elo(x) for x in (points / n, low, high)]
+        ratings = [tally.elo(x) for x in (points / n, low, high)]
         finite = [round(x, 1) if math.isfinite(x) else None for x in ratings]
         numbers |= {"elo": finite[0], "elo_interval": finite[1:]}
     return numbers

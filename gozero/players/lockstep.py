@@ -15,7 +15,7 @@ import numpy as np
 
 from gozero.go.rules import GameState, Rules, init
 from gozero.players.go_game import go_game
-from gozero.players.player import Player
+from gozero.players.setups import Setup
 from gozero.search import footprint, reuse
 from gozero.search.footprint import Memory
 from gozero.search.search import search
@@ -39,7 +39,7 @@ class LockstepPlayer:
 
     Args:
       rules: the rules.
-      player: what searches.
+      setup: what searches.
       lanes: L.
       key: PRNG key; no two searches of this player draw the same.
       reuse_subtree: a search goes on from what the last one found in its lane.
@@ -51,7 +51,7 @@ class LockstepPlayer:
     def __init__(
         self,
         rules: Rules,
-        player: Player,
+        setup: Setup,
         lanes: int,
         key: jax.Array,
         reuse_subtree: bool = False,
@@ -59,9 +59,9 @@ class LockstepPlayer:
         if lanes < 1:
             raise ValueError(f"lanes: {lanes} is not at least 1")
         self.lanes, self.num_actions, self.reuses = lanes, rules.num_actions, reuse_subtree
-        self._evaluator = player.evaluator
-        self._game = go_game(rules, player.evaluator.observe)
-        self.config = player.search.roomy if reuse_subtree else player.search
+        self._evaluator = setup.evaluator
+        self._game = go_game(rules, setup.evaluator.observe)
+        self.config = setup.search.roomy if reuse_subtree else setup.search
         self._key, self.num_searches = key, 0
         start = jax.tree.map(np.asarray, init(rules))
         self._idle = jax.tree.map(lambda x: np.broadcast_to(x, (lanes, *x.shape)).copy(), start)

@@ -11,14 +11,19 @@ MAX_SIMULATIONS = 131_070
 
 EvaluatorName = Literal["network", "playout"]
 RuleName = Literal["puct", "uct", "rave"]
+PolicyName = Literal["uniform", "mogo"]
 
 
 @dataclasses.dataclass(frozen=True)
 class PlayerConfig:
-    """A search player; `player.make_player` makes one of it. `check` says what cannot be."""
+    """A search player; `setups.make_setup` makes one of it. `check` says what cannot be."""
 
     evaluator: EvaluatorName = "playout"
-    """What judges a position: a network, or uniform playouts."""
+    """What judges a position: a network, or playouts."""
+
+    playouts: PolicyName | None = None
+    """How playouts are played: all moves alike, or by MoGo's rules. Without it mogo for rave, and
+    else uniform."""
 
     weights: pathlib.Path | None = None
     """The network's weights (.npz); without, random ones. They fix the board size."""
@@ -59,6 +64,7 @@ class PlayerConfig:
         """(whether it applies, what it says), the first that matters first."""
         most, c, bias, k = MAX_SIMULATIONS, self.exploration, self.rave_bias, self.rave_k
         evaluators, rules = get_args(EvaluatorName), get_args(RuleName)
+        policies = get_args(PolicyName)
         return [
             (
                 self.evaluator not in evaluators,
@@ -67,6 +73,14 @@ class PlayerConfig:
             (
                 self.weights is not None and self.evaluator != "network",
                 "weights: playouts take none; use --evaluator network",
+            ),
+            (
+                self.playouts is not None and self.evaluator != "playout",
+                "playouts: a network plays none; use --evaluator playout",
+            ),
+            (
+                self.playouts not in (None, *policies),
+                f"playouts: {self.playouts!r} is not one of {', '.join(policies)}",
             ),
             (self.search not in rules, f"search: {self.search!r} is not one of {', '.join(rules)}"),
             (
@@ -97,12 +111,18 @@ class PlayerConfig:
         ]
 
     @property
+    def policy(self) -> PolicyName:
+        """How playouts are played."""
+        return self.playouts or ("mogo" if self.search == "rave" else "uniform")
+
+    @property
     def num_simulations(self) -> int:
         """Simulations in whole steps: 3,000 with 64 leaves are 3,008."""
         return -(-self.simulations // max(self.leaves, 1)) * self.leaves
 
     @property
     def text(self) -> str:
-        """In a few words, for the records of a game: ``playout rave 3000``."""
+        """In a few words, for the records of a game: ``mogo playouts rave 3000``."""
         leaves = f" leaves {self.leaves}" if self.leaves > 1 else ""
-        return f"{self.evaluator} {self.search} {self.num_simulations}{leaves}"
+        judge = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
+        return f"{judge} {self.search} {self.num_simulations}{leaves}"

@@ -48,8 +48,8 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
 
 
 def _evaluator(rules: Rules, config: PlayerConfig, seed: int) -> Evaluator:
-    if config.evaluator == "playout":  # what kind of playouts is said here
-        return playout_evaluator(rules, first_plays=config.search == "rave")
+    if config.evaluator == "playout":
+        return playout_evaluator(rules, config.policy, first_plays=config.search == "rave")
     return make_evaluator(rules, config.evaluator, config.weights, seed)
 
 

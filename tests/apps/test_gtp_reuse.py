@@ -6,7 +6,7 @@ import jax
 
 from gozero.apps import gtp_config, gtp_engine, gtp_search, host_game
 from gozero.go import rules as go
-from gozero.players import evaluators, player
+from gozero.players import evaluators, setups
 from gozero.search import selection
 from gozero.search.config import SearchConfig
 from tests.search.judges import hash_evaluate, observe_position
@@ -54,11 +54,11 @@ def test_a_search_goes_on_where_the_game_did():
 
 def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
     evaluate = hash_evaluate(10, 1.0, 0.2)
-    judge = player.Player(
+    judge = setups.Setup(
         evaluators.Evaluator(observe_position, evaluate, None, selection.Puct(), {}),
         SearchConfig(num_simulations=40),
     )
-    monkeypatch.setattr(gtp_search, "make_player", lambda *_: judge)
+    monkeypatch.setattr(gtp_search, "make_setup", lambda *_: judge)
     rules = go.Rules(3, "simple", max_moves=400)  # quick to compile
     searcher = gtp_search.Searcher(rules, gtp_config.GtpConfig(size=3, simulations=40))
     game, played, sizes, visits = host_game.HostGame(rules), None, [], []

@@ -11,7 +11,7 @@ from gozero.apps import flags, gtp, gtp_engine, gtp_protocol, gtp_search
 from gozero.apps.gtp_clock import GameClock
 from gozero.apps.gtp_config import GtpConfig
 from gozero.go import rules as go
-from gozero.players import evaluators, player
+from gozero.players import evaluators, setups
 from gozero.search import selection
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
@@ -159,13 +159,13 @@ def observe_depth(context, position, trail):
 @pytest.fixture(scope="module")
 def lost():
     """A searcher of a game that Black has lost, whatever he does; its time, and its config."""
-    judge = player.Player(
+    judge = setups.Setup(
         evaluators.Evaluator(observe_depth, hopeless, None, selection.Puct(), {}),
         SearchConfig(num_simulations=60),
     )
     config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gtp_search, "make_player", lambda *_: judge)
+        patch.setattr(gtp_search, "make_setup", lambda *_: judge)
         searcher = gtp_search.Searcher(go.Rules(3, "simple", max_moves=400), config, clock)
     return searcher, clock
 

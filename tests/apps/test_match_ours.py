@@ -29,7 +29,7 @@ def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
 
 def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     # Rules and lanes are those of test_lockstep, whose compiled search this is.
-    monkeypatch.setattr(match_ours, "make_player", judged_by_hashes)
+    monkeypatch.setattr(match_ours, "make_setup", judged_by_hashes)
     batches, going_on = [], []
     choose = lockstep.LockstepPlayer.choose
 
@@ -52,7 +52,7 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
         assert record.result == result["result"]
         assert game.ended or "is suicide" in record.comment
         ours = ("black", "white")[number % 2]
-        assert getattr(record, ours) == "gozero playout puct 400"
+        assert getattr(record, ours) == "gozero uniform playouts puct 400"
         assert result["turns"][0] <= len(record.moves) // 2
     # All of ours were searched in batches of three lanes, and many lanes at once.
     searched = sum(len(states) for _, states, _ in batches)

@@ -3,44 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 
 from gozero.apps import match_score
 from gozero.apps.match_score import Game
+from gozero.players import tally
 
 
 def game(number: int, points: float | None, end: str = "score") -> Game:
     black = ("player", "opponent")[number % 2]
     return Game(number, black, "?", points, end, "", 40, 1, (1.0, 4.0), (20, 20))
-
-
-@pytest.mark.parametrize(
-    ("points", "games", "low", "high"),
-    [
-        # z = 1.96, n = 10, p = 1/2: (0.5 + 0.19207 -+ 1.96 sqrt(0.025 + 0.0096035)) / 1.38415, and
-        # sqrt(0.0346035) is 0.186021.
-        (5, 10, 0.23659, 0.76341),
-        (8, 10, 0.49016, 0.94332),
-        (0, 10, 0.0, 0.27753),  # z^2 / (n + z^2) = 3.84146 / 13.84146
-        (10, 10, 0.72247, 1.0),
-        # (0.625 + 0.0192073 -+ 1.96 sqrt(0.00234375 + 0.0000960)) / 1.0384146; the root: 0.0493943.
-        (62.5, 100, 0.52715, 0.71361),
-        (0, 0, 0.0, 1.0),
-    ],
-)
-def test_wilsons_interval(points, games, low, high):
-    assert match_score.interval(points, games) == pytest.approx((low, high), abs=2e-5)
-
-
-def test_elo():
-    assert match_score.elo(0.5) == 0
-    assert match_score.elo(10 / 11) == pytest.approx(400)  # odds of ten
-    assert match_score.elo(0.75) == pytest.approx(190.849, abs=1e-3)  # 400 log10 3
-    assert match_score.elo(0.25) == -match_score.elo(0.75)
-    assert match_score.elo(1.0) == math.inf
-    assert match_score.elo(0.0) == -math.inf
 
 
 def test_the_table():
@@ -62,6 +35,15 @@ def test_the_table():
         "forfeits: player 0, opponent 1; void 1, replayed 0; resigned 1; at the move limit 0",
         "40.0 moves a game; seconds a move: player 0.050, opponent 0.200",
     ]
+
+
+def test_pairs_that_share_an_opening():
+    games = [game(0, 1.0), game(1, 0.0), game(3, 1.0), game(2, 0.5), game(4, 1.0), game(5, None)]
+    low, high = match_score.summarise(games, paired=True)["interval"]
+    assert (low, high) == pytest.approx(tally.pair_interval([0.5, 0.75]), abs=1e-6)
+    assert match_score.summarise(games[-2:], paired=True)["interval"] == pytest.approx(
+        tally.wilson(1.0, 1), abs=1e-6
+    )
 
 
 def test_nothing_played_and_nothing_lost():

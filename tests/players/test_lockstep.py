@@ -10,7 +10,7 @@ import pytest
 from gozero.go import rules as go
 from gozero.players.evaluators import Evaluator
 from gozero.players.lockstep import LockstepPlayer
-from gozero.players.player import Player
+from gozero.players.setups import Setup
 from gozero.search.config import SearchConfig
 from gozero.search.selection import Puct
 from tests.search.judges import hash_evaluate, observe_position
@@ -19,11 +19,11 @@ RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 SIMULATIONS = 40
 
 
-def judged_by_hashes(*_) -> Player:
-    """In the place of `make_player`."""
+def judged_by_hashes(*_) -> Setup:
+    """In the place of `make_setup`."""
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
     judge = Evaluator(observe_position, evaluate, None, Puct(), {})
-    return Player(judge, SearchConfig(SIMULATIONS))
+    return Setup(judge, SearchConfig(SIMULATIONS))
 
 
 def make(reuse_subtree: bool = True) -> LockstepPlayer:
@@ -100,4 +100,4 @@ def test_without_reuse_there_are_no_trees():
     assert player.config.num_nodes == SIMULATIONS + 1
     assert make().config.num_nodes == 2 * SIMULATIONS + 1
     with pytest.raises(ValueError, match="lanes: 0"):
-        LockstepPlayer(RULES, Player(None, SearchConfig()), 0, jax.random.key(0))
+        LockstepPlayer(RULES, Setup(None, SearchConfig()), 0, jax.random.key(0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gozero.go.rules import Rules
-from gozero.players.player import make_player
 from gozero.players.player_config import PlayerConfig
+from gozero.players.setups import make_setup
 from gozero.search.amaf import Amaf
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
@@ -27,7 +27,7 @@ RULES = Rules(3)
     ],
 )
 def test_rules_of_search(flags, rule):
-    player = make_player(RULES, PlayerConfig(**flags))
+    player = make_setup(RULES, PlayerConfig(**flags))
     assert player.search.select == rule
     assert player.search.amaf == (Amaf() if flags.get("search") == "rave" else None)
     assert player.search.num_simulations == 400
@@ -35,14 +35,23 @@ def test_rules_of_search(flags, rule):
 
 def test_simulations_come_in_whole_steps():
     config = PlayerConfig(search="rave", simulations=3000, leaves=64)
-    search = make_player(RULES, config).search
+    search = make_setup(RULES, config).search
     assert (search.num_simulations, search.leaves) == (3008, 64)
-    assert config.text == "playout rave 3008 leaves 64"
-    assert PlayerConfig(simulations=3000).text == "playout puct 3000"
+    assert config.text == "mogo playouts rave 3008 leaves 64"
+    assert PlayerConfig(simulations=3000).text == "uniform playouts puct 3000"
+
+
+def test_playouts_are_mogos_where_the_paper_has_them():
+    policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
+    assert [policy(), policy(search="rave"), policy(search="uct")] == ["uniform", "mogo", "uniform"]
+    assert policy(search="rave", playouts="uniform") == "uniform"
+    assert policy(search="uct", playouts="mogo") == "mogo"
 
 
 def test_what_does_not_go_together_names_the_flag():
     with pytest.raises(ValueError, match=r"^opponent\.search: rave asks"):
         PlayerConfig(evaluator="network", search="rave").check("opponent.")
+    with pytest.raises(ValueError, match="playouts: a network plays none"):
+        make_setup(RULES, PlayerConfig(evaluator="network", playouts="mogo"))
     with pytest.raises(ValueError, match="leaves: 500 is not from 1 to the 400 simulations"):
-        make_player(RULES, PlayerConfig(leaves=500))
+        make_setup(RULES, PlayerConfig(leaves=500))
