@@ -68,7 +68,8 @@ CASES = {
         {"prove": True},
     ),
     "by ancestors, too": (Rave(MinimumMse(0.25)), Amaf(ancestor=6), True, False, (1, 5), {}),
-    "a full tree": (Rave(MinimumMse(0.25)), Amaf(), True, False, (0, 9), {"capacity": 60}),
+    # (Not 60 nodes: 60 levels of a path are as many numbers.)
+    "a full tree": (Rave(MinimumMse(0.25)), Amaf(), True, False, (0, 9), {"capacity": 70}),
     "one tree": (Rave(MinimumMse(0.25)), Amaf(), True, False, (4, 4), {}),
 }
 
