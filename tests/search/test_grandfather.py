@@ -49,7 +49,7 @@ def test_what_it_knows_by_hand():
     )
     # The other tree's path ends at its root: the new node would have no grandfather.
     path = Path(jnp.array([[0, 0], [1, -1], [-1, -1]]), jnp.array([1, 0]))
-    found = known(tree, path)
+    found = jax.jit(known)(tree, path)
     assert found.is_known.tolist() == [[True, True, False, True, True], [False] * 5]
     assert found.value[0].tolist() == [0.5, 0.0, 0.0, 1.0, -0.5]
     assert found.is_sound.tolist() == [True, True]
