@@ -21,6 +21,7 @@ from gozero.search.ensemble import Ensemble
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import Puct, Ucb1
+from tests.hlo import AS_USERS_HAVE_IT
 from tests.reference.connect_four import ConnectFour, values_of_moves
 from tests.reference.hex import Hex, winning_moves
 from tests.search import connect_four, hex_game, tictactoe
@@ -35,7 +36,8 @@ def actions_of(game, evaluate, config, roots, seed=0):
         result = search(game, evaluate, None, key, contexts, roots, config)
         return result.action, result.ok
 
-    actions, ok = jax.jit(run)(jax.random.key(seed), roots)
+    run = jax.jit(run, compiler_options=AS_USERS_HAVE_IT)  # it runs for long
+    actions, ok = run(jax.random.key(seed), roots)
     assert np.asarray(ok).all()
     return np.asarray(actions)
 
