@@ -68,6 +68,11 @@ def observer(name, rules=RULES):
 
 
 @functools.cache
+def observer_in_a_tree(name):
+    return jax.jit(jax.vmap(functools.partial(FEATURES[name].observe, RULES)))
+
+
+@functools.cache
 def player(rules=RULES):
     return jax.jit(jax.vmap(lambda s, a: go.play(rules, s, a)))
 
@@ -145,11 +150,10 @@ def test_a_search_sees_what_the_game_would(name, cut):
     steps = list(random_games(RULES, 6, 12, seed=2))
     root, last = steps[11 - cut][0], steps[-1][0]
     ancestors = [states.position for states, _, _ in steps[11 - cut : 11]]
-    room = [last.position] * 3  # beyond the length: means nothing
+    room = [last.position] * (12 - cut)  # beyond the length: means nothing
     stack = lambda *x: jnp.stack(x, axis=1)
     trail = Trail(jax.tree.map(stack, *ancestors, *room), jnp.full(6, cut))
-    observe = functools.partial(FEATURES[name].observe, RULES)
-    got = jax.jit(jax.vmap(observe))(root, last.position, trail)
+    got = observer_in_a_tree(name)(root, last.position, trail)
     jax.tree.map(np.testing.assert_array_equal, got, observer(name)(last))
 
 
@@ -162,7 +166,8 @@ def test_planes_turn_with_the_board(name):
         turned = player()(turned, images)
         if t % 5:
             continue
-        one, eight = observer(name)(states), observer(name)(turned)
+        nine = observer(name)(jax.tree.map(lambda *x: jnp.concatenate(x), states, turned))
+        one, eight = (jax.tree.map(lambda x, s=s: x[s], nine) for s in (np.s_[:1], np.s_[1:]))
         if isinstance(one, features.Inputs):
             np.testing.assert_array_equal(eight.global_inputs, one.global_inputs.repeat(8, 0))
             one, eight = one.planes, eight.planes
