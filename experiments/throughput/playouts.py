@@ -1,4 +1,4 @@
-"""Uniform playouts from the empty board, per core, against the C yardstick per core."""
+"""Playouts from the empty board, per core: uniform ones against C, MoGo's against a bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, median_ratio
 from experiments.throughput.worker import Worker, num_cores
 from gozero import fusion
+from gozero.go import bitboard as bb
 from gozero.go import rules as go
+from gozero.montecarlo.mogo import mogo_playouts
 from gozero.montecarlo.playout import uniform_playouts
 
 LANES = {9: 1024, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own
@@ -28,6 +30,10 @@ REFILLS = 16  # times as many, where lanes that have ended make room for others
 REFILLED = [(9, 3.0, 4.0), (13, 1.5, 2.0), (19, 1.1, 2.0)]  # size, must, aim
 ONE_A_LANE = [(9, 1.9, 2.5), (19, 0.8, 1.5)]
 FIRST_PLAYS = [(9, 1.5, 2.0), (19, 0.7, 1.2)]
+MOGO_REFILLED = [(9, 100e3, 200e3), (13, 25e3, 50e3), (19, 6e3, 15e3)]  # playouts/s
+MOGO_ONE_A_LANE = [(9, 60e3, 130e3)]
+MOGO_LANES = {9: 2048, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own
+MOGO_REFILLS = 4
 BOTH_CORES = (9, 4096, 1.7, 1.9)  # size, lanes, must, aim
 
 SECONDS = 0.5  # what one measurement lasts, about
@@ -45,6 +51,12 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     for name, rows, options in kinds:
         for size, must, aim in rows[:1] if config.quick else rows:
             measure_per_core(config, report, f"{size}x{size}, {name}", size, options, must, aim)
+    for name, rows, refills in [
+        ("refilled lanes", MOGO_REFILLED, MOGO_REFILLS),
+        ("one a lane", MOGO_ONE_A_LANE, 1),
+    ]:
+        for size, must, aim in rows[:1] if config.quick else rows:
+            measure_mogo(config, report, f"{size}x{size}, {name}", size, refills, must, aim)
     measure_both_cores(config, report)
     if jax.default_backend() != "cpu":
         measure_accelerator(config, report)
@@ -83,6 +95,40 @@ def measure_per_core(
             note=note,
             device="cpu",
             **against(rates["ours"], rates.get("C"), "C, one core"),
+        )
+    )
+
+
+def measure_mogo(
+    config: ThroughputConfig,
+    report: Report,
+    name: str,
+    size: int,
+    refills: int,
+    must: float,
+    aim: float,
+) -> None:
+    """One row: playouts by MoGo's rules, with first plays; in a child that keeps to one core.
+
+    Beside them uniform ones, for the note; the bounds are on our own figure.
+    """
+    report.say(f"MoGo playouts {name}: {config.repeats} rounds")
+    given = {"size": size, "seed": config.seed, "refills": refills, "first_plays": True}
+    given |= {"lanes": MOGO_LANES[size], "processor_time": True}
+    task = "playouts:make_rate"
+    sides = {policy: (task, 1, {**given, "policy": policy}) for policy in ("mogo", "uniform")}
+    rates = _rates_in_turn(sides, config)
+    ratio = median_ratio(rates["mogo"], rates["uniform"])
+    report.add(
+        Result(
+            row=f"MoGo playouts {name}, first plays, one core",
+            ours=statistics.median(rates["mogo"]),
+            unit="playouts/s",
+            must=must,
+            aim=aim,
+            bounds="ours",
+            note=f"{ratio:.2f}x of uniform ones, of processor time",
+            device="cpu",
         )
     )
 
@@ -136,16 +182,26 @@ def measure_accelerator(config: ThroughputConfig, report: Report) -> None:
 
 
 def make_rate(
-    size: int, seed: int, *, refills: int = 1, first_plays: bool = False, lanes: int | None = None
+    size: int,
+    seed: int,
+    *,
+    policy: str = "uniform",
+    refills: int = 1,
+    first_plays: bool = False,
+    lanes: int | None = None,
+    processor_time: bool = False,
 ) -> Callable[[], float]:
     """A function that plays for a while, on all devices, and gives the playouts a second.
 
     Args:
       size: points on a side.
       seed: of the playouts.
+      policy: "uniform" or "mogo".
       refills: playouts of a call for each of the lanes.
       first_plays: also keep, for each colour, the points where it was the first to play.
       lanes: of all devices together; None for `LANES`.
+      processor_time: by the time that this process had the processor, not by the clock on the
+        wall: for figures with no peer beside them, on a machine that others use too.
     """
     rules = go.Rules(size=size, ko="simple")
     lanes = LANES[size] if lanes is None else lanes
@@ -154,7 +210,10 @@ def make_rate(
 
     def shard(positions, ids, call):
         key = jax.random.fold_in(jax.random.key(seed), call)
-        return uniform_playouts(rules, positions, key, ids=ids, first_plays=first_plays)
+        if policy == "uniform":
+            return uniform_playouts(rules, positions, key, ids=ids, first_plays=first_plays)
+        last = jnp.full(ids.shape, bb.NO_POINT)
+        return mogo_playouts(rules, positions, last, key, ids=ids, first_plays=first_plays)
 
     run = jax.jit(
         jax.shard_map(
@@ -169,10 +228,11 @@ def make_rate(
     ids = jnp.arange(lanes * refills, dtype=jnp.uint32)
     positions, ids = jax.device_put((positions, ids), NamedSharding(mesh, P("lanes")))
     calls = itertools.count()
+    now = time.process_time if processor_time else time.perf_counter
 
     def measure() -> float:
-        played, started = 0, time.perf_counter()
-        while (seconds := time.perf_counter() - started) < SECONDS:
+        played, started = 0, now()
+        while (seconds := now() - started) < SECONDS:
             jax.block_until_ready(run(positions, ids, np.uint32(next(calls))))
             played += lanes * refills
         return played / seconds

@@ -20,7 +20,7 @@ SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
 
 _RULE_SHIFT = np.uint32(12)  # the rule of a choice, above its spot
 _SPOT_BITS = np.uint32((1 << 12) - 1)
-_TRY = np.uint32(0x9E3779B9)  # between the draws of two tries
+_TRY = 0x9E3779B9  # between the draws of two tries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _filling(lay: bb.Layout, tries: int, vacant: bb.Board, random: jax.Array) ->
     count = bb.count(midst).astype(jnp.uint32)
     hit = jnp.zeros_like(random, bool)
     for i in range(1, tries + 1):
-        draw = mix(random + np.uint32(i) * _TRY) >> np.uint32(10)  # times 625 it fits a word
+        draw = mix(random + np.uint32(i * _TRY % 2**32)) >> np.uint32(10)  # times 625 fits a word
         hit = hit | ((draw * np.uint32(lay.num_points)) >> np.uint32(22) < count)
     return bb.keep(hit, midst)
 

@@ -63,7 +63,7 @@ def mogo_playouts(
         expected = f"a last move for each position, shape {jnp.shape(positions.to_play)}"
         raise ValueError(f"last: shape {jnp.shape(last)}; expected {expected}")
     return playout.run(
-        replies.Form(config),
+        replies.form(rules.layout, config),
         rules,
         positions,
         key,

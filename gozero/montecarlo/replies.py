@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from gozero.go import floods, stacked
 from gozero.go import rules as go
 from gozero.montecarlo import answers, effects, policies
 from gozero.montecarlo import clock as clocks
-from gozero.montecarlo.answers import PLAIN, MogoConfig
+from gozero.montecarlo.answers import MogoConfig
 from gozero.montecarlo.clock import Clock
 
 _ITERATIONS = 8  # of a block
@@ -66,11 +66,15 @@ class Answered(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """How lanes answer: a `playout.Form`."""
+    """How lanes answer: a `playout.Form`.
 
-    config: MogoConfig = PLAIN
+    Attributes:
+      config: what is added to the four rules.
+      CPU_LANES: lanes of a squad, on a CPU: so many as its first cache likes.
+    """
 
-    CPU_LANES = 128  # of a squad: more do not fit a core's first cache
+    config: MogoConfig
+    CPU_LANES: int
 
     def start(
         self,
@@ -127,6 +131,11 @@ class Form:
         return tuple(lanes.by_black), tuple(lanes.taken & ~lanes.by_black)
 
 
+def form(lay: bb.Layout, config: MogoConfig) -> Form:
+    """How lanes answer on this layout."""
+    return Form(config, 128 if lay.rows_per_word > 1 else 64)
+
+
 def _boards(lay: bb.Layout, spot: jax.Array) -> jax.Array:
     """u32[B] -> u32[W, B]: the boards with the spots' points set."""
     return jnp.stack(policies.spot_board(lay, spot))
@@ -169,14 +178,15 @@ def step(
         return jnp.where(playing, effects.decide(lay, *args), np.uint32(0))
 
     near = stage(answers.near, lanes.own, lanes.opponent, lanes.last)
-    board = effects.Board(lanes.own, lanes.opponent, lanes.atari)
+    boards: Any = lanes  # arrays, which the stages see as words
+    board = effects.Board(boards.own, boards.opponent, boards.atari)
     turn = (lanes.ko, lanes.endangered, lanes.rejected, near, lanes.last)
     chosen = stage(choose, *board, *turn, clocks.random_bits(clock))
     pending = clock.trying != policies.NO_SPOT
     spot, rule = answers.unpacked(chosen)
     spot = jnp.where(pending, clock.trying, spot)
     rule = jnp.where(pending, lanes.rule, rule)
-    tried = effects.Try(spot, pending, lanes.second_round, lanes.changed)
+    tried = effects.Try(spot, pending, lanes.second_round, boards.changed)
     planes = fusion.wall(functools.partial(_grow, lay), always, board, lanes.planes, tried)
     planes = (jnp.stack(planes[0]), jnp.stack(planes[1]))
     playing = clocks.playing(clock, cap)

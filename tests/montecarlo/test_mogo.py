@@ -40,7 +40,7 @@ def stepper(rules: go.Rules, steps: int, config=mogo.PLAIN):
 
     def record(positions, last, key):
         clock = clocks.start(positions, key, clocks.lane_ids(last.shape[0]))
-        lanes = replies.Form().start(rules, positions, clock, False, last)
+        lanes = replies.form(rules.layout, config).start(rules, positions, clock, False, last)
 
         def one(lanes, i):
             lanes, answered = replies.step(rules, config, playout.move_cap(rules), lanes, i < steps)
@@ -60,17 +60,20 @@ def words_of(board):
 class Watched:
     """One lane beside the reference: checks what it does, and keeps what it chose from."""
 
-    def __init__(self, game: ReferenceGame):
-        self.game, self.last = game, last_move(game)
+    def __init__(self, game: ReferenceGame, config: mogo.MogoConfig):
+        self.game, self.last, self.config = game, last_move(game), config
         self.rules, self.ranks = collections.Counter(), []
         self.rejects = 0
         self._ask()
 
     def _ask(self):
         last = None if self.last in (bb.NO_POINT, self.game.size**2) else self.last
-        self.rule, self.moves = reference.choices(self.game, last)
+        self.rule, self.moves = reference.choices(self.game, last, self.config.nakade)
 
     def played(self, action: int, rule: int):
+        if rule == reference.FILL:  # instead of any move
+            assert (self.config.diversity > 0, self.rule) == (True, reference.ANY)
+            self.rule, self.moves = rule, reference.open_points(self.game)
         assert (rule, action in self.moves) == (self.rule, True)
         if len(self.moves) > 1:
             rank = sorted(self.moves).index(action)
@@ -102,16 +105,18 @@ class Watched:
         self.rejects += len(found)
 
 
-def check_against_reference(games: list[ReferenceGame], steps: int, seed: int) -> list[Watched]:
+def check_against_reference(
+    games: list[ReferenceGame], steps: int, seed: int, config=mogo.PLAIN
+) -> list[Watched]:
     """Every move of every lane is one that the reference chooses from, by the same rule."""
     rules = go.Rules(games[0].size)
     last = jnp.array([last_move(game) for game in games])
     positions = positions_in_atari(games)
-    answered, seen = stepper(rules, steps)(positions, last, jax.random.key(seed))
+    answered, seen = stepper(rules, steps, config)(positions, last, jax.random.key(seed))
     actions = np.asarray(policies.spot_action(rules.layout, answered.spot))
     played, rule = np.asarray(answered.played), np.asarray(answered.rule)
     seen = [boards(rules.layout, words_of(board)) for board in seen]
-    watched = [Watched(game) for game in games]
+    watched = [Watched(game, config) for game in games]
     for lane, one in enumerate(watched):
         for t in range(steps):
             if one.game.passes >= 2:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 from tests.reference.go import EMPTY, ReferenceGame
 
-SAVE, PATTERN, CAPTURE, ANY = 1, 2, 3, 4
+SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
 
 # Around the empty point c, M and E the two colours: `m` not M, `e` not E, `#` off the board,
 # `_` anything. The last column says for whom: "both", or only the player whose stones M are.
@@ -73,10 +74,11 @@ def _is(game, point, down, right, what, m) -> bool:
     }[what]
 
 
-def choices(game: ReferenceGame, last: int | None) -> tuple[int, set[int]]:
+def choices(game: ReferenceGame, last: int | None, nakade: bool = False) -> tuple[int, set[int]]:
     """(rule, moves): the first of the rules that has a move, and all that it has.
 
     `last` is the opponent's last move, if it is known and no pass. A pass is a move of ANY.
+    What `FILL` may do instead of ANY, `open_points` has.
     """
     points = range(game.size**2)
     legal = {p for p in points if game.board[p] == EMPTY and game.is_legal(p)}
@@ -85,6 +87,9 @@ def choices(game: ReferenceGame, last: int | None) -> tuple[int, set[int]]:
         found = saves(game, last, legal)
         if found:
             return SAVE, found
+        found = vital_points(game, last) & legal if nakade else set()
+        if found:
+            return NAKADE, found
         found = {p for p in eight_around(game, last) if p in sensible and kinds(game, p)}
         if found:
             return PATTERN, found
@@ -132,3 +137,56 @@ def eight_around(game: ReferenceGame, point: int) -> list[int]:
     row, col = divmod(point, game.size)
     around = [(row + i, col + j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
     return [r * game.size + c for r, c in around if 0 <= r < game.size and 0 <= c < game.size]
+
+
+def open_points(game: ReferenceGame) -> set[int]:
+    """The empty points with no stone among the eight around them."""
+    return {
+        p
+        for p, stone in enumerate(game.board)
+        if stone == EMPTY and all(game.board[q] == EMPTY for q in eight_around(game, p))
+    }
+
+
+# Eye spaces with one vital point, `v`; all turns of them count.
+DEAD_SHAPES = ["ovo", "vo o.", "ovo .o.", ".o. ovo .o.", "oo ov .o", "oo. ovo .o."]
+
+
+def vital_points(game: ReferenceGame, last: int) -> set[int]:
+    """Vital points of the eye spaces beside the last move that only the opponent surrounds."""
+    found = set()
+    for p in game.neighbours[last]:
+        if game.board[p] == EMPTY:
+            space = region(game, p)
+            borders = {game.board[r] for q in space for r in game.neighbours[q]} - {EMPTY}
+            if borders == {-game.to_play}:
+                found |= {v for v in space if shape_of(game, space, v) in _dead_shapes()}
+    return found
+
+
+def region(game: ReferenceGame, p: int) -> set[int]:
+    """The empty points connected with p."""
+    found, todo = {p}, [p]
+    while todo:
+        for q in game.neighbours[todo.pop()]:
+            if game.board[q] == EMPTY and q not in found:
+                found.add(q)
+                todo.append(q)
+    return found
+
+
+def shape_of(game: ReferenceGame, space: set[int], v: int) -> frozenset:
+    """The points of a space as they lie around v."""
+    at = lambda p: divmod(p, game.size)
+    return frozenset((at(p)[0] - at(v)[0], at(p)[1] - at(v)[1]) for p in space)
+
+
+@functools.cache
+def _dead_shapes() -> set[frozenset]:
+    found = set()
+    for shape in DEAD_SHAPES:
+        cells = {(i, j): c for i, row in enumerate(shape.split()) for j, c in enumerate(row)}
+        (v,) = [cell for cell, c in cells.items() if c == "v"]
+        around = [(i - v[0], j - v[1]) for (i, j), c in cells.items() if c != "."]
+        found |= {frozenset(turn(*cell) for cell in around) for turn in TURNS}
+    return found
