@@ -215,7 +215,7 @@ def test_playouts_are_what_the_steps_play():
             assert set(np.flatnonzero(firsts[colour][lane])) == expected
 
 
-@pytest.mark.parametrize("lanes", [1, 16])
+@pytest.mark.parametrize("lanes", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_results_depend_on_neither_lanes_nor_neighbours(lanes):
     rules, key = go.Rules(SIZE), jax.random.key(1)
     positions, last = batch(SIZE, 60, seed=1)
