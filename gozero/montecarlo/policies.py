@@ -114,9 +114,20 @@ def pick(lay: bb.Layout, points: bb.Board, random: jax.Array) -> jax.Array:
     Returns:
       u32[], a spot.
     """
-    counts = [lax.population_count(word) for word in points]
-    total = sum(counts[1:], counts[0])
+    total = bb.count(points).astype(jnp.uint32)
     rank = ((random >> np.uint32(32 - _RANDOM_BITS)) * total) >> np.uint32(_RANDOM_BITS)
+    return jnp.where(total > 0, nth(lay, points, rank), PASS_SPOT)
+
+
+def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
+    """u32[]: the spot of the rank-th point, counted from 0; a spot of no meaning beyond the last.
+
+    Args:
+      lay: the layout.
+      points: words in order, in each the lowest bit first.
+      rank: u32[].
+    """
+    counts = [lax.population_count(word) for word in points]
     word, index, before = points[0], jnp.zeros_like(rank), counts[0]
     rank_in_word = rank
     for w in range(1, lay.num_words):
@@ -126,7 +137,7 @@ def pick(lay: bb.Layout, points: bb.Board, random: jax.Array) -> jax.Array:
         rank_in_word = jnp.minimum(rank_in_word, rank - before)  # wraps to a large one below 0
         before = before + counts[w]
     bit = _nth_bit(word, rank_in_word)
-    return jnp.where(total > 0, bit | (index << np.uint32(5)) | POINT_SPOT, PASS_SPOT)
+    return bit | (index << np.uint32(5)) | POINT_SPOT
 
 
 def _nth_bit(word: jax.Array, rank: jax.Array) -> jax.Array:
