@@ -74,3 +74,16 @@ def logit(weights: dict, active: list[tuple]) -> float:
 
 def value(weights: dict, active: list[tuple]) -> float:
     return 1 / (1 + math.exp(-logit(weights, active)))
+
+
+def update(weights: dict, actives: list[list[tuple]], errors: list[float], rate: float) -> dict:
+    """The weights after positions with these features have learnt, together."""
+    asked, count = {}, {}
+    for active, error in zip(actives, errors, strict=True):
+        for name, sign in active if error else ():
+            asked[name] = asked.get(name, 0.0) + rate * error * sign / len(active)
+            count[name] = count.get(name, 0) + 1
+    new = dict(weights)
+    for name, amount in asked.items():
+        new[name] = new.get(name, 0.0) + amount / math.sqrt(count[name])
+    return new

@@ -1,0 +1,1 @@
+"""Learning without a network: values of local shapes."""

@@ -1,0 +1,197 @@
+"""What ``python -m train.classical.td`` does: games, a line now and then, a checkpoint, weights."""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.apps import flags, runtime
+from gozero.files import write_whole
+from gozero.go import rules as go
+from gozero.go import scoring
+from gozero.montecarlo import local_shape, shape_weights, td
+from gozero.montecarlo import shapes as local
+from gozero.montecarlo.shapes import Shapes
+from gozero.montecarlo.td import TdConfig
+from train.classical.td import PROG, TdFlags
+
+STEPS_PER_CALL = 100
+CHECKPOINT_S = 60.0
+LINE_S = 5.0
+RANDOM_GAMES = 256  # against the random player, measured at the end
+_LEAST_RATE = 0.02
+
+
+class State(NamedTuple):
+    """All that the next step depends on, the seed apart."""
+
+    taken: jax.Array  # i32[]: steps
+    lanes: td.Lanes
+    weights: jax.Array  # f32[K + 1]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 2 for bad input, 130 for Ctrl-C."""
+    asked = flags.parse(TdFlags, argv, prog=PROG)
+    config = config_of(asked)
+    task = task_of(config, asked.komi)
+    try:
+        state = begin(asked, config, task)
+    except (ValueError, OSError) as error:
+        flags.fail(PROG, error)
+    with runtime.StopRequest() as stop:
+        state = _learn(asked, config, task, state, stop)
+    save_checkpoint(asked, state)
+    wins = float(wins_against_random(config, task, state.weights, jax.random.key(asked.seed)))
+    shape_weights.save(
+        asked.out,
+        config.shapes,
+        np.asarray(state.weights),
+        command=[PROG, *(sys.argv[1:] if argv is None else argv)],
+        komi=asked.komi,
+        steps=int(state.taken),
+        games_in_lockstep=asked.games,
+        seed=asked.seed,
+        wins_against_random=wins,
+    )
+    print(f"{int(state.taken)} steps; {wins:.1%} against random moves; weights in {asked.out}")
+    return runtime.STOPPED if stop.requested else 0
+
+
+def config_of(asked: TdFlags) -> TdConfig:
+    rules = go.Rules(size=asked.size, ko="simple")
+    shapes = Shapes(asked.size, anywhere=asked.anywhere)
+    return TdConfig(rules, shapes, asked.epsilon, asked.plies)
+
+
+def task_of(config: TdConfig, komi: float) -> td.Task:
+    weight = jnp.asarray(local.sharing(config.shapes).weight)
+    return td.Task(weight, jnp.float32(komi), go.empty_position(config.rules))
+
+
+# --- learning -------------------------------------------------------------------------
+
+
+def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: State, stop) -> State:
+    run = make_run(config, asked.steps, asked.rate)
+    key = jax.random.key(asked.seed)
+    started = last = saved = time.perf_counter()
+    before, total = int(state.taken), None
+    while int(state.taken) < asked.steps and not stop.requested:
+        state, lesson = run(task, state, key)
+        total = lesson if total is None else jax.tree.map(jnp.add, total, lesson)
+        now = time.perf_counter()
+        if now - last >= LINE_S or int(state.taken) >= asked.steps:
+            rate = (int(state.taken) - before) * asked.games / (now - started)
+            print(_line(asked, state, total, rate), file=sys.stderr, flush=True)
+            last, total = now, None
+        if now - saved >= CHECKPOINT_S:
+            save_checkpoint(asked, state)
+            saved = now
+    return state
+
+
+def make_run(config: TdConfig, steps: int, rate: float):
+    """(task, state, key) -> (state, lesson), jitted: some steps further, at most `steps` in all."""
+
+    def run(task: td.Task, state: State, key: jax.Array) -> tuple[State, td.Lesson]:
+        def one(state: State, _):
+            alpha = rate * jnp.maximum(_LEAST_RATE, 1.0 - state.taken / steps)
+            step_key = jax.random.fold_in(key, state.taken)
+            goes_on = state.taken < steps
+            lanes, weights, lesson = td.step(
+                config, task, state.lanes, state.weights, alpha, step_key
+            )
+            new = State(state.taken + 1, lanes, weights)
+            lesson = jax.tree.map(lambda x: jnp.where(goes_on, x, 0), lesson)
+            return jax.tree.map(lambda a, b: jnp.where(goes_on, a, b), new, state), lesson
+
+        state, lessons = lax.scan(one, state, length=STEPS_PER_CALL)
+        return state, jax.tree.map(lambda x: jnp.sum(x, axis=0), lessons)
+
+    return jax.jit(run)
+
+
+def _line(asked: TdFlags, state: State, lesson: td.Lesson, positions_per_s: float) -> str:
+    error = math.sqrt(float(lesson.squared_error) / max(int(lesson.taught), 1))
+    ended = max(int(lesson.ended), 1)
+    return (
+        f"{int(state.taken)}/{asked.steps} steps  {positions_per_s:,.0f} positions/s  "
+        f"TD error {error:.4f}  Black wins {float(lesson.black_wins) / ended:.2f}  "
+        f"moves {int(lesson.moves) / ended:.0f}"
+    )
+
+
+def wins_against_random(
+    config: TdConfig, task: td.Task, weights: jax.Array, key: jax.Array
+) -> jax.Array:
+    """f32[]: the share of games that the best moves win against random ones, colours shared."""
+    rules, count = config.rules, RANDOM_GAMES
+    learner = jnp.arange(count) % 2  # the colour
+    play = lambda position, action: go.play_position(rules, position, action)
+
+    def move(i, positions):
+        keys = jax.random.split(jax.random.fold_in(key, i))
+        logits = local_shape.action_logits(rules, config.shapes, table, positions)
+        allowed = td.candidates(rules, positions)
+        best, other = (
+            td.choose(allowed, positions, logits, epsilon, k)
+            for epsilon, k in zip((0.0, 1.0), keys, strict=True)
+        )
+        moved = jax.vmap(play)(positions, jnp.where(positions.to_play == learner, best, other))
+        return jax.tree.map(lambda a, b: jnp.where(positions.passes >= 2, a, b), positions, moved)
+
+    table = local.expand(task.weight, weights)
+    positions = td.start(config, task.root, count).positions
+    positions = lax.fori_loop(0, 3 * rules.num_points, move, positions)
+    score = jax.vmap(lambda p: scoring.area_difference(rules, p))(positions) - task.komi
+    return jnp.mean((1 + jnp.sign(jnp.where(learner == 0, score, -score))) / 2)
+
+
+wins_against_random = jax.jit(wins_against_random, static_argnums=0)
+
+
+# --- checkpoints ----------------------------------------------------------------------
+
+
+def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
+    """The state to go on from: the checkpoint's, or a new one.
+
+    Raises:
+      ValueError: --resume without a checkpoint, or with one of other flags; bad --weights.
+    """
+    weights = np.zeros(local.sharing(config.shapes).num_weights + 1, np.float32)
+    if asked.weights is not None:
+        learnt = shape_weights.read(asked.weights)
+        if learnt.shapes != config.shapes:
+            raise ValueError(f"--weights {asked.weights}: of {learnt.shapes}, not {config.shapes}")
+        weights = learnt.weights
+    lanes = td.start(config, task.root, asked.games)
+    state = State(jnp.int32(0), lanes, jnp.asarray(weights))
+    if not asked.resume:
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        return state
+    if not asked.checkpoint.is_file():
+        raise ValueError(f"--resume: there is no {asked.checkpoint}")
+    with np.load(asked.checkpoint, allow_pickle=False) as saved:
+        if str(saved["flags"]) != asked.same:
+            raise ValueError(f"--resume: {asked.checkpoint} was made with {saved['flags']}")
+        leaves, treedef = jax.tree.flatten(state)
+        leaves = [jnp.asarray(saved[f"leaf_{i}"], x.dtype) for i, x in enumerate(leaves)]
+    return jax.tree.unflatten(treedef, leaves)
+
+
+def save_checkpoint(asked: TdFlags, state: State) -> None:
+    buffer = io.BytesIO()
+    leaves = {f"leaf_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
+    np.savez(buffer, flags=asked.same, **leaves)
+    write_whole(asked.checkpoint, buffer.getvalue())
