@@ -12,7 +12,10 @@ import pytest
 
 from gozero.go import pass_alive, symmetry
 from gozero.go import rules as go
+from gozero.montecarlo import td_search
 from gozero.montecarlo.mogo import mogo_playouts
+from gozero.montecarlo.shapes import Shapes
+from gozero.montecarlo.td import TdConfig
 from gozero.nets.features import FEATURES
 from gozero.players import arena, selfplay
 from gozero.players.evaluators import make_evaluator
@@ -246,6 +249,18 @@ def test_law_7_mogo_playouts_lower_for_every_platform(size):
     assert_lowers(
         playouts, positions, jnp.zeros(4, jnp.int32), jax.random.key_data(jax.random.key(0))
     )
+
+
+def test_law_7_temporal_difference_search_lowers_for_every_platform():
+    rules, chosen = go.Rules(size=3), Shapes(3, largest=2)
+    config = td_search.TdSearchConfig(TdConfig(rules, chosen), simulations=4, lanes=4)
+    play = td_search.player(config)
+
+    def actions(params, bits, states):
+        return play(params, jax.random.wrap_key_data(bits), states)
+
+    bits = jax.random.key_data(jax.random.key(0))
+    assert_lowers(actions, td_search.params(chosen), bits, new_games(rules, 2))
 
 
 @pytest.mark.parametrize("name", ["network", "playout"])

@@ -12,6 +12,7 @@ point, and so the at most 14 windows that hold it. The few that do are played ou
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -157,3 +158,33 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
 
     start = (jnp.int32(0), logits)
     return lax.while_loop(lambda carry: carry[0] < taking.total, some, start)[1]
+
+
+def heuristic(
+    rules: go.Rules,
+    shapes: Shapes,
+    table_of: Callable[[Any], jax.Array] = lambda params: params,
+    positions_of: Callable[[Any], go.Position] = lambda observations: observations[0],
+) -> Callable[[Any, jax.Array, Any], jax.Array]:
+    """The local shape heuristic of Gelly & Silver (2011), section 5.1, for `with_heuristic`.
+
+    Args:
+      rules: the rules.
+      shapes: of the rules' size.
+      table_of: what of the evaluator's params is the table f32[E]; as it stands, all of them.
+      positions_of: what of its observations are positions [M]; as it stands, their first part,
+        as `playout_evaluator` observes.
+
+    Returns:
+      ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: 2 Q - 1 for the player to move,
+      Q his probability of winning after each action.
+    """
+
+    def value_of_actions(params: Any, key: jax.Array, observations: Any) -> jax.Array:
+        del key
+        positions = positions_of(observations)
+        logits = action_logits(rules, shapes, table_of(params), positions)
+        sign = jnp.where(positions.to_play == go.WHITE, -0.5, 0.5)[:, None]
+        return jnp.tanh(sign * logits)  # 2 logistic(x) - 1 = tanh(x / 2)
+
+    return value_of_actions

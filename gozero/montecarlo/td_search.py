@@ -1,0 +1,121 @@
+"""Temporal-difference search: TD(0) from where the game stands, and then the best move (RLGO 2.4).
+
+Silver, Sutton & Müller (2012), section 5. A player begins each move with the weights it has learnt,
+or with zeros; it plays simulated games from the position, of itself against itself, which go on
+teaching those weights, to the end; then it takes the move whose afterstate is worth most. What it
+has learnt is of this position and is forgotten after the move. There is no tree.
+
+The simulations of a position run in lockstep on the same weights (see `td`), so the games of a
+batch are searched one after the other: each fills the device by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.go import rules as go
+from gozero.montecarlo import local_shape, td
+from gozero.montecarlo import shapes as local
+from gozero.montecarlo.shapes import Shapes
+
+
+class Params(NamedTuple):
+    """What the player has learnt."""
+
+    weight: jax.Array  # i32[S, E]: whose weights an entry has, see `shapes.Sharing`
+    weights: jax.Array  # f32[K + 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class TdSearchConfig:
+    """A player (static).
+
+    Attributes:
+      td: how the simulations play and teach; its rules are those of the game.
+      simulations: games to simulate before each move; 0: the best move by what was learnt.
+      lanes: of these in lockstep.
+      rate: alpha.
+
+    Raises:
+      ValueError: simulations below 0, lanes below 1, a rate that is not above 0.
+    """
+
+    td: td.TdConfig
+    simulations: int = 1000
+    lanes: int = 32
+    rate: float = 1.0
+
+    def __post_init__(self):
+        if self.simulations < 0:
+            raise ValueError(f"simulations: {self.simulations} is not at least 0")
+        if self.lanes < 1:
+            raise ValueError(f"lanes: {self.lanes} is not at least 1")
+        if not self.rate > 0:
+            raise ValueError(f"rate: {self.rate} is not above 0")
+
+
+def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:
+    """A player's parameters: weights f32[K + 1], of `shape_weights.load` say; None for zeros."""
+    share = local.sharing(shapes)
+    if weights is None:
+        weights = np.zeros(share.num_weights + 1, np.float32)
+    return Params(jnp.asarray(share.weight), jnp.asarray(weights))
+
+
+def player(config: TdSearchConfig) -> Callable[[Params, jax.Array, go.GameState], jax.Array]:
+    """``(params, key, states [B]) -> i32[B]``, the actions; a pass where the game has ended."""
+
+    def play(params: Params, key: jax.Array, states: go.GameState) -> jax.Array:
+        keys = jax.random.split(key, states.komi.shape[0])
+        one = lambda args: _action(config, params, *args)
+        return lax.map(one, (keys, states))
+
+    return play
+
+
+def _action(
+    config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState
+) -> jax.Array:
+    """i32[]: the action of one game."""
+    learn_key, choose_key = jax.random.split(key)
+    weights = learn(config, params, learn_key, state)
+    rules, shapes = config.td.rules, config.td.shapes
+    positions = jax.tree.map(lambda x: x[None], state.position)
+    table = local.expand(params.weight, weights)
+    logits = local_shape.action_logits(rules, shapes, table, positions)
+    legal = go.legal_actions(rules, state)[None, :-1]
+    allowed = td.no_own_eyes(rules, positions, legal)
+    return td.choose(allowed, positions, logits, 0.0, choose_key)[0]
+
+
+def learn(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> jax.Array:
+    """f32[K + 1]: the weights after the simulations from one game's position.
+
+    Trip bound: simulations times the moves of the longest.
+    """
+    if config.simulations == 0:
+        return params.weights
+    task = td.Task(params.weight, state.komi, state.position)
+    step = functools.partial(td.step, config.td, task)
+
+    def one_move(carry):
+        taken, ended, lanes, weights = carry
+        lanes, weights, lesson = step(
+            lanes, weights, jnp.float32(config.rate), jax.random.fold_in(key, taken)
+        )
+        return taken + 1, ended + lesson.ended, lanes, weights
+
+    def goes_on(carry):
+        return (carry[1] < config.simulations) & ~state.ended
+
+    lanes = td.start(config.td, state.position, config.lanes)
+    start = (jnp.int32(0), jnp.int32(0), lanes, params.weights)
+    return lax.while_loop(goes_on, one_move, start)[3]

@@ -1,0 +1,64 @@
+"""`python -m train.classical.td`: it learns, goes on where it stopped, and refuses bad input."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.montecarlo import shape_weights
+from train.classical import td_training as command
+from train.classical.td import TdFlags
+
+SMALL = ["--size", "5", "--games", "32", "--steps", "200", "--seed", "3"]
+
+
+def test_it_learns_to_beat_random_moves_and_goes_on_where_it_stopped(tmp_path, capsys):
+    out = tmp_path / "new" / "w.npz"
+    assert command.main([*SMALL, "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert "200/200 steps" in said.err
+    assert "TD error" in said.err
+    learnt = shape_weights.read(out)
+    assert learnt.about["wins_against_random"] > 0.75
+    assert learnt.about["steps"] == 200
+    assert learnt.about["command"][1:] == [*SMALL, "--out", str(out)]
+    assert json.loads(out.with_suffix(".json").read_text())["moved"] > 100
+
+    # The first half alone, then from its checkpoint: the same weights.
+    again = TdFlags(tmp_path / "again.npz", size=5, games=32, steps=200, seed=3)
+    config = command.config_of(again)
+    task = command.task_of(config, again.komi)
+    state = command.begin(again, config, task)
+    run = command.make_run(config, again.steps, again.rate)
+    state, _ = run(task, state, jax.random.key(again.seed))
+    assert int(state.taken) == 100
+    command.save_checkpoint(again, state)
+    assert command.main([*SMALL, "--out", str(again.out), "--resume"]) == 0
+    np.testing.assert_array_equal(shape_weights.read(again.out).weights, learnt.weights)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--out", "w.txt"], "not a .npz file"),
+        (["--out", "w.npz", "--size", "2"], "--size 2: expected 3 to 25"),
+        (["--out", "w.npz", "--games", "0"], "--games 0: expected at least 1"),
+        (["--out", "w.npz", "--rate", "0"], "--rate 0"),
+        (["--out", "w.npz", "--epsilon", "2"], "--epsilon 2"),
+        (["--out", "w.npz", "--resume"], "--resume: there is no"),
+        (["--out", "w.npz", "--weights", "no.npz"], "no.npz: missing or damaged"),
+        ([], "--out is missing"),
+    ],
+)
+def test_bad_input_is_one_line(argv, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        command.main([*argv])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
