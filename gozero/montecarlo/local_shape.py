@@ -168,6 +168,14 @@ def heuristic(
 ) -> Callable[[Any, jax.Array, Any], jax.Array]:
     """The local shape heuristic of Gelly & Silver (2011), section 5.1, for `with_heuristic`.
 
+    Beside playouts, with the paper's confidence; the params of the search are the table:
+
+        learnt = shape_weights.load(9)
+        table = local_shape.table(learnt.shapes, learnt.weights)
+        value = local_shape.heuristic(rules, learnt.shapes)
+        evaluate = with_heuristic(evaluator.evaluate, value, amaf_visits=50)
+        gozero.search(game, evaluate, table, key, states, states.position, config)
+
     Args:
       rules: the rules.
       shapes: of the rules' size.

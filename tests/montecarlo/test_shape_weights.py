@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.montecarlo import shape_weights, shapes
+from gozero.go import bitboard as bb
+from gozero.montecarlo import local_shape, shape_weights, shapes
 from gozero.montecarlo.shapes import Shapes
 
 SHAPES = Shapes(3, largest=2)
@@ -55,3 +58,22 @@ def test_what_is_missing_damaged_or_wrong_is_refused(saved, tmp_path):
 def test_there_are_none_for_some_sizes():
     with pytest.raises(ValueError, match="no weights for 3x3 come with the package"):
         shape_weights.load(3)
+
+
+def test_the_weights_of_9x9_know_a_little_go():
+    learnt = shape_weights.load(9)
+    assert learnt.shapes == Shapes(9)
+    assert np.count_nonzero(learnt.weights) > 50_000
+    files = [p for p in shape_weights._DATA.iterdir() if p.suffix == ".npz"]
+    assert sum(path.stat().st_size for path in files) < 2**20
+    lay, table = bb.layout(9), local_shape.table(learnt.shapes, learnt.weights)
+
+    def value(stones):  # {point: colour}
+        masks = [jnp.array([stones.get(p) == c for p in range(81)]) for c in "XO"]
+        active = local_shape.entries(learnt.shapes, *(bb.pack(lay, mask) for mask in masks))
+        return float(jax.nn.sigmoid(local_shape.logit(table, active)))
+
+    assert value({}) == 0.5
+    assert value({40: "X"}) > value({0: "X"})  # the centre before the corner
+    assert value({p: "X" for p in (39, 40, 41)}) > value({39: "X", 40: "X", 41: "O"}) > 0.5
+    assert value({0: "X", 1: "O", 9: "O"}) < 0.5
