@@ -25,6 +25,7 @@ from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import Puct
 from gozero.search.tree import NO_NODE
+from tests.hlo import moves_in_loops
 from tests.reference import ensemble as plain_ensemble
 from tests.reference import mcts
 from tests.search import random_tree, tictactoe
@@ -36,6 +37,7 @@ from tests.search.test_games import (
     tictactoe_positions,
     tictactoe_value,
 )
+from tests.test_laws import assert_lowers
 
 NUM_GAMES, NUM_TREES, SIMULATIONS, MAX_DEPTH = 3, 3, 120, 20
 TOGETHER = Ensemble(trees=NUM_TREES, every=35, depth=2, share=0.04)
@@ -297,6 +299,23 @@ def test_what_the_trees_prove_is_so():
     for b, (position, move) in enumerate(zip(positions, np.asarray(result.action), strict=True)):
         if is_known[b]:
             assert -tictactoe_children(*position)[int(move)] == values[b]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("amaf", [False, True])
+def test_it_keeps_the_laws_of_the_hot_path(amaf):
+    config, evaluate = (RAVE_CONFIG, RAVE_EVALUATE) if amaf else (CONFIG, PUCT_EVALUATE)
+
+    def run(codes, bits):
+        roots, key = random_tree.Position(codes), jax.random.wrap_key_data(bits)
+        contexts = jnp.zeros(NUM_GAMES)
+        result = search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+        return result.visits, result.tree.visits
+
+    arguments = CODES, jax.random.key_data(KEY)
+    assert_lowers(run, *arguments)
+    text = jax.jit(run).lower(*arguments).compile().as_text()
+    assert moves_in_loops(text, NUM_GAMES * NUM_TREES * config.num_nodes) == []
 
 
 @pytest.mark.parametrize(
