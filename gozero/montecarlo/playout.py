@@ -55,7 +55,10 @@ class Options(NamedTuple):
 
 
 class Form(Protocol):
-    """How lanes play: `window`, `whole_board`, or another policy's."""
+    """How lanes play: `window`, `whole_board`, or another policy's.
+
+    One that has arrays is a NamedTuple of them.
+    """
 
     @property
     def CPU_LANES(self) -> int:
@@ -220,13 +223,14 @@ def _run(play: Form, rules, games, key, ids, width, cap, options) -> Playouts:
     def going(ranks):
         return clocks.playing(ranks.lanes.clock, cap)
 
-    def some_blocks(lanes, always):
-        return lax.fori_loop(
-            0, _BLOCKS_PER_TURN, lambda _, x: play.advance(rules, cap, x, always)[0], lanes
-        )
-
-    def advance(blocks, n, ranks):
+    def advance(blocks, play, n, ranks):
         """Squad n, some blocks further."""
+
+        def some_blocks(lanes, always):
+            return lax.fori_loop(
+                0, _BLOCKS_PER_TURN, lambda _, x: play.advance(rules, cap, x, always)[0], lanes
+            )
+
         lanes = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), ranks.lanes)
         lanes = fusion.one_kernel(some_blocks, lanes, blocks != _NEVER)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
@@ -234,7 +238,8 @@ def _run(play: Form, rules, games, key, ids, width, cap, options) -> Playouts:
 
     def turn(carry):
         ranks, active, blocks = carry
-        ranks = lax.fori_loop(0, active, functools.partial(advance, blocks), ranks)
+        now = _not_constant(play, blocks != _NEVER)
+        ranks = lax.fori_loop(0, active, functools.partial(advance, blocks, now), ranks)
         needed = -(-jnp.sum(going(ranks), dtype=jnp.int32) // width)
         fewer = 4 * needed <= 3 * active
         if num_squads > 1:
@@ -250,6 +255,17 @@ def _run(play: Form, rules, games, key, ids, width, cap, options) -> Playouts:
     carry = (ranks, jnp.int32(num_squads), jnp.uint32(0))
     ranks = lax.while_loop(lambda carry: carry[1] > 0, turn, carry)[0]
     return _results(play, rules, ranks, count, options)
+
+
+def _not_constant(play: Form, always: jax.Array) -> Form:
+    """The form, with arrays of which the compiler does not know that they are constants.
+
+    XLA stops the process when it emits a marked call with a constant among its arguments
+    (jaxlib 0.10.1); the arrays of a policy need not be arguments of the caller's program.
+    """
+    if not isinstance(play, tuple):
+        return play
+    return jax.tree.map(lambda x: jnp.where(always, x, jnp.zeros_like(x)), play)
 
 
 def _form_up(play: Form, rules, games, key, ids, num_squads, width, options) -> Ranks:

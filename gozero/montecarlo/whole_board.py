@@ -18,6 +18,7 @@ game, and `step` maps them over the lanes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -110,8 +111,21 @@ def step(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[La
 
     random = clocks.random_bits(clock)
     spot = stage(_choose, own, opponent, lanes.banned, clock.trying, random)
+    return settle(rules, cap, lanes, spot, always)
+
+
+def settle(
+    rules: go.Rules, cap: int, lanes: Lanes, spot: jax.Array, always: jax.Array
+) -> tuple[Lanes, Played]:
+    """The rest of an iteration, once each lane has chosen: each spot tried, u32[B]."""
+    lay, clock = rules.layout, lanes.clock
+
+    def judge(*args):
+        return jax.vmap(functools.partial(_judge, lay))(*args)
+
     playing = clocks.playing(clock, cap)
-    alive, flags = stage(_judge, own, opponent, spot, clock.trying, lanes.alive, playing)
+    boards = (lanes.own, lanes.opponent)
+    alive, flags = fusion.wall(judge, always, *boards, spot, clock.trying, lanes.alive, playing)
     return _update(lay, lanes, spot, alive, flags), Played((flags & policies.PLAY) != 0, spot)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ import jax.numpy as jnp
 from gozero.go import bitboard as bb
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
-from gozero.montecarlo.mogo import mogo_playouts
+from gozero.montecarlo.mogo import PLAIN, MogoConfig, mogo_playouts
 from gozero.montecarlo.playout import Playouts, outcomes, uniform_playouts
+from gozero.montecarlo.softmax import Softmax, softmax_playouts
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
@@ -76,7 +78,7 @@ def network_evaluator(
 
 def playout_evaluator(
     rules: Rules,
-    policy: str = "uniform",
+    policy: str | MogoConfig | Softmax = "uniform",
     max_moves: int | None = None,
     value_at_cut: Callable | None = None,
     first_plays: bool = False,
@@ -88,7 +90,9 @@ def playout_evaluator(
       rules: the rules.
       policy: how playouts are played: "uniform" (`playout.uniform_playouts`), or "mogo", by
         MoGo's rules (`mogo.mogo_playouts`), beginning with the answer to the leaf's last move.
-        At the root of a search under simple ko, which keeps no past, that one is not known.
+        At the root of a search under simple ko, which keeps no past, that one is not known. Or
+        MoGo's rules with more of them, or a `softmax.softmax_policy`, which becomes the
+        evaluator's params: others of its kind compile nothing anew.
       max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
       value_at_cut: what a cut one is worth, see `playout.outcomes`; None for its area as it
         stands.
@@ -99,24 +103,26 @@ def playout_evaluator(
     Raises:
       ValueError: an unknown policy.
     """
-    if policy not in POLICIES:
+    if isinstance(policy, str) and policy not in POLICIES:
         raise ValueError(f"policy: {policy!r} is not one of {', '.join(POLICIES)}")
 
     def observe(state: GameState, position: Position, trail: Trail) -> Any:
         seen = (position, state.komi)
         return seen if policy == "uniform" else (*seen, last_move(rules, state, position, *trail))
 
-    def play(key: jax.Array, positions: Position, *last: jax.Array) -> Playouts:
-        options = {"max_moves": max_moves, "first_plays": first_plays}
+    def play(params: Any, key: jax.Array, positions: Position, *last: jax.Array) -> Playouts:
+        options: dict[str, Any] = {"max_moves": max_moves, "first_plays": first_plays}
         options["ends"] = value_at_cut is not None
         if policy == "uniform":
             return uniform_playouts(rules, positions, key, **options)
-        return mogo_playouts(rules, positions, last[0], key, **options)
+        if isinstance(policy, Softmax):
+            return softmax_playouts(rules, positions, key, params, last=last[0], **options)
+        config = policy if isinstance(policy, MogoConfig) else PLAIN
+        return mogo_playouts(rules, positions, last[0], key, config=config, **options)
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
-        del params
         positions, komi, *last = observations
-        ended = play(key, positions, *last)
+        ended = play(params, key, positions, *last)
         for_black = outcomes(ended, komi, value_at_cut, reward)
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
@@ -127,9 +133,13 @@ def playout_evaluator(
         by = jnp.stack([black_first, white_first], axis=1)
         return Evaluation(logits, value, jnp.where(white[:, None, None], by[:, ::-1], by))
 
-    about = {"evaluator": "playout", "policy": policy}
+    about: dict[str, Any] = {"evaluator": "playout"}
+    about["policy"] = "softmax" if isinstance(policy, Softmax) else policy
+    if isinstance(policy, MogoConfig):
+        about["policy"] = {"mogo": dataclasses.asdict(policy)}
     about |= {} if max_moves is None else {"max_moves": max_moves}
-    return Evaluator(observe, evaluate, None, Rave() if first_plays else PLAYOUT_RULE, about)
+    params = policy if isinstance(policy, Softmax) else None
+    return Evaluator(observe, evaluate, params, Rave() if first_plays else PLAYOUT_RULE, about)
 
 
 def _actions(rules: Rules, boards: bb.Board) -> jax.Array:

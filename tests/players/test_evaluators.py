@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
+from gozero.montecarlo import strengths
 from gozero.montecarlo.mogo import mogo_playouts
+from gozero.montecarlo.playout import outcomes
+from gozero.montecarlo.softmax import softmax_playouts, softmax_policy
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.players.evaluators import make_evaluator, playout_evaluator
@@ -101,3 +104,17 @@ def test_bad_requests(tmp_path):
         playout_evaluator(RULES, "best")
     with pytest.raises(ValueError, match="playouts take none"):
         make_evaluator(RULES, "playout", tmp_path / "w.npz")
+
+
+def test_playouts_go_by_the_policy_in_the_params():
+    contiguity = np.array([30, 30], np.float32)
+    policy = softmax_policy(strengths.uniform()._replace(contiguity=contiguity), 3)
+    evaluator = playout_evaluator(RULES, policy=policy)
+    assert evaluator.params is policy
+    states, key = new_games(RULES, 200, 3.5), jax.random.key(0)
+    values = evaluate(evaluator, states)
+    run = jax.jit(lambda x: softmax_playouts(RULES, states.position, key, x))
+    played = run(policy)
+    assert values.value.tolist() == outcomes(played, jnp.float32(3.5)).tolist()
+    other = run(softmax_policy(strengths.uniform(), 3))
+    assert other.moves.tolist() != played.moves.tolist()

@@ -1,1 +1,1 @@
-"""Learning without a network: values of local shapes."""
+"""Learning without networks: local shapes, strengths of patterns, playouts that are balanced."""

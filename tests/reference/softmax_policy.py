@@ -1,0 +1,68 @@
+"""A slow, plain softmax playout policy: the weight of every move, by looking at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.reference.go import EMPTY, ReferenceGame
+
+Shape = tuple[str, str, str]
+
+
+def shape_at(game: ReferenceGame, p: int) -> Shape:
+    """What is around p, as the mover sees it: X his stones, O the other's, # off the board."""
+
+    def point(row, column):
+        if not (0 <= row < game.size and 0 <= column < game.size):
+            return "#"
+        colour = game.board[row * game.size + column]
+        return "." if colour == EMPTY else "X" if colour == game.to_play else "O"
+
+    row, column = divmod(p, game.size)
+    lines = ["".join(point(row + i, column + j) for j in (-1, 0, 1)) for i in (-1, 0, 1)]
+    return canonical((lines[0], lines[1][0] + "*" + lines[1][2], lines[2]))
+
+
+def canonical(shape: Shape) -> Shape:
+    """The first in the alphabet of the shape turned and mirrored in all ways."""
+    forms = []
+    for _ in range(4):
+        shape = tuple("".join(line) for line in zip(*shape[::-1], strict=True))
+        forms += [shape, tuple(line[::-1] for line in shape)]
+    return min(forms)
+
+
+def weights(
+    game: ReferenceGame,
+    previous: int | None,
+    shape_weight: Callable[[Shape], int],
+    contiguity_weight: dict[int, int],
+) -> dict[int, int]:
+    """The weight of each move that may be played; of the pass alone if none may.
+
+    Args:
+      game: the position.
+      previous: the point of the move before, None for none.
+      shape_weight: the weight of a shape in its canonical form.
+      contiguity_weight: of the squared distance to the move before: 1, 2, and 0 for all else.
+    """
+    found = {}
+    for p in range(game.size**2):
+        if not game.is_legal(p) or game.is_eye(p, game.to_play):
+            continue
+        apart = 0
+        if previous is not None:
+            (row, column), (r, c) = divmod(p, game.size), divmod(previous, game.size)
+            apart = (row - r) ** 2 + (column - c) ** 2
+        factor = contiguity_weight[apart if apart in (1, 2) else 0]
+        found[p] = shape_weight(shape_at(game, p)) * factor
+    return found or {game.size**2: 1}
+
+
+def swapped(game: ReferenceGame) -> ReferenceGame:
+    """The same position with the colours swapped."""
+    other = ReferenceGame(game.size, ko=game.ko_rule)
+    other.board = [-colour for colour in game.board]
+    other.to_play, other.passes = -game.to_play, game.passes
+    other.history = [tuple(-colour for colour in board) for board in game.history]
+    return other

@@ -1,0 +1,165 @@
+"""Simulation balancing: its gradient beside an enumeration of all playouts, and its descent."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.go import setup
+from gozero.montecarlo import softmax, strengths, surroundings
+from gozero.montecarlo.playout import move_cap
+from tests.montecarlo.positions import game_of
+from tests.reference import playouts as reference
+from tests.reference import softmax_policy
+from tests.reference.go import WHITE
+from train.classical.balancing import balance, gradient
+from train.classical.balancing.gradient import Sets
+
+RULES = go.Rules(3, ko="simple")
+CAP, KOMI = 4, 0.5
+DIAGRAM = "X.. .O. .X."
+
+
+@functools.cache
+def truth() -> strengths.Strengths:
+    rng = np.random.default_rng(3)
+    shape = np.exp(rng.normal(0, 1.5, 1107)).astype(np.float32)
+    return strengths.Strengths(shape, np.array([3.0, 0.5], np.float32))
+
+
+LOGS = jax.tree.map(np.log, truth())
+
+
+def positions_of(diagrams, to_play):
+    """Positions [P], with their atari."""
+    colours = {".": 0, "X": 1, "O": -1}
+    boards = [[[colours[x] for x in row] for row in text.split()] for text in diagrams]
+    start = jax.jit(jax.vmap(lambda x, mover: setup.from_stones(RULES, x, mover).position))
+    return start(np.array(boards, np.int8), np.array(to_play, np.int8))
+
+
+@functools.cache
+def exact():
+    """(V, dV / d logs) of the diagram, White to play, by enumeration."""
+    policy = softmax.softmax_policy(truth(), 3)
+    codes = surroundings.class_codes()
+    names = {}
+    for number, code in enumerate(codes):
+        lines = tuple(surroundings.diagram(int(code)).split())
+        names[softmax_policy.canonical(lines)] = number
+    weigh = reference.shape_and_contiguity(
+        lambda shape: int(policy.shape[codes[names[shape]]]),
+        dict(enumerate(policy.contiguity.tolist())),
+    )
+    game = game_of(DIAGRAM, to_play=WHITE)
+    value, slope = reference.expected_result(game, None, CAP, KOMI, weigh)
+    ours = jax.tree.map(np.zeros_like, LOGS)
+    for feature, amount in slope.items():
+        if isinstance(feature, int):
+            ours.contiguity[feature - 1] = amount
+        else:
+            ours.shape[names[feature]] = amount
+    return value, ours
+
+
+@functools.cache
+def sampled():
+    """(mean results [K], slopes [K, parameters]) of K independent sets of playouts."""
+    count = 2048
+    one = positions_of([DIAGRAM], [1])
+    many = jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), one)
+
+    @jax.jit
+    def run(logs, key):
+        games = gradient.play(RULES, logs, many, key, CAP)
+        z = jnp.sign(games.score - KOMI)
+        return z.mean(), gradient.weighted_psi(RULES.layout, logs, games, z / count)
+
+    found = [run(LOGS, jax.random.key(seed)) for seed in range(24)]
+    slopes = np.array([np.concatenate(slope) for _, slope in found])
+    return np.array([float(mean) for mean, _ in found]), slopes
+
+
+def test_the_gradient_is_that_of_all_playouts():
+    value, slope = exact()
+    means, slopes = sampled()
+    error = means.std() / np.sqrt(len(means))
+    assert abs(value) < 0.9  # else there is nothing to learn
+    assert abs(means.mean() - value) < 4 * error < 0.05
+    expected = np.concatenate(slope)
+    mean, error = slopes.mean(axis=0), slopes.std(axis=0) / np.sqrt(len(slopes))
+    assert np.all(np.abs(mean - expected) < 4.5 * error + 1e-3)
+    assert np.all(expected[error == 0] == 0)  # what never occurs
+    big = np.abs(expected) > 0.02
+    assert big.sum() > 5
+    assert np.all(np.abs(mean - expected)[big] < 0.3 * np.abs(expected[big]) + 0.01)
+
+
+@pytest.mark.slow
+def test_playouts_that_are_kept_come_to_what_the_others_do():
+    one = positions_of([DIAGRAM], [1])
+    many = jax.tree.map(lambda x: jnp.repeat(x, 2**14, axis=0), one)
+    run = jax.jit(lambda logs, key: gradient.values(RULES, logs, many, key, jnp.float32(KOMI), CAP))
+    means, _ = sampled()
+    results = np.asarray(run(LOGS, jax.random.key(1)))
+    error = np.hypot(means.std() / np.sqrt(len(means)), results.std() / 2**7)
+    assert abs(results.mean() - exact()[0]) < 4 * error
+
+
+POSITIONS = [
+    "... .X. ...",
+    "... .O. ...",
+    ".X. ... .O.",
+    "X.. ..O ...",
+    "XO. ... .OX",
+    "... ... ...",
+]
+
+
+@functools.cache
+def valued():
+    """Positions whose values are those of playouts by `truth`: a policy without bias exists."""
+    positions = positions_of(POSITIONS * 2, [0] * 6 + [1] * 6)
+    komi = jnp.full(12, 0.5)
+    several = jax.tree.map(lambda x: jnp.repeat(x, 2000, axis=0), (positions, komi))
+    run = jax.jit(
+        lambda logs, *args: gradient.values(RULES, logs, args[0], jax.random.key(0), args[1], 27)
+    )
+    results = run(LOGS, *several)
+    return balance.Valued(positions, komi, results.reshape(12, -1).mean(axis=1))
+
+
+def test_the_squared_bias_falls():
+    assert move_cap(RULES) == 27
+    flat, sets = strengths.uniform(), Sets(100, 50)
+    steps = list(balance.balance(RULES, flat, valued(), 0, 60, batch=12, rate=10.0, sets=sets))
+    before, after, best = (
+        balance.measure(RULES, x, valued(), 1, 400) for x in (flat, steps[-1].strengths, truth())
+    )
+    assert before > 0.03
+    assert after < 0.3 * before
+    assert abs(best) < 0.1 * before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [1.0, -1.0])
+def test_the_two_sets_pull_towards_the_value(target):
+    one = positions_of([DIAGRAM], [1])
+    value, slope = exact()
+
+    @jax.jit
+    def run(logs, target, key):
+        komi = jnp.full(1, KOMI)
+        return gradient.bias_gradient(
+            RULES, logs, one, target[None], komi, key, Sets(500, 4000), CAP
+        )
+
+    found, error = run(LOGS, jnp.float32(target), jax.random.key(0))
+    assert error[0] == pytest.approx(target - value, abs=0.15)
+    expected = -(target - value) * np.concatenate(slope)
+    ours = np.concatenate(found)
+    assert np.dot(ours, expected) > 0.9 * np.linalg.norm(ours) * np.linalg.norm(expected)
+    assert np.linalg.norm(ours) == pytest.approx(np.linalg.norm(expected), rel=0.25)

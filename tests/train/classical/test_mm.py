@@ -1,0 +1,228 @@
+"""Minorisation-maximisation beside a plain reference; strengths that are known are found again."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.apps import sgf
+from gozero.apps.sgf import GameRecord
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.montecarlo import strengths, surroundings
+from tests.montecarlo.positions import allowed
+from tests.reference import mm as reference
+from tests.reference import softmax_policy
+from tests.reference.go import ReferenceGame
+from train.classical import choices as choice
+from train.classical.mm import fit, run
+
+SIZE = 5
+LAY = bb.layout(SIZE)
+
+
+def random_choices(count, seed, logs) -> choice.Choices:
+    """Boards of random stones, and a move on each drawn by the strengths of these logarithms."""
+    rng = np.random.default_rng(seed)
+    boards = rng.choice(3, (count, SIZE * SIZE), p=[0.6, 0.2, 0.2])
+    boards[:, 7] = 0
+
+    def words(mask):
+        return jax.jit(jax.vmap(lambda x: bb.pack(LAY, x)))(mask)
+
+    blank = choice.Choices(
+        own=words(boards == 1),
+        opponent=words(boards == 2),
+        may=words(boards == 0),
+        previous=jnp.asarray(rng.integers(-1, SIZE * SIZE, count), jnp.int32),
+        played=jnp.zeros(count, jnp.int32),
+    )
+    found = features(blank)
+    chances = np.array(jax.nn.softmax(choice.log_strengths(logs, found), axis=0), np.float64)
+    ends = np.cumsum(chances / chances.sum(axis=0), axis=0)
+    played = (rng.random(count) > ends).sum(axis=0)
+    return blank.replace(played=jnp.asarray(played, jnp.int32))
+
+
+features = jax.jit(functools.partial(choice.features, LAY))
+
+
+@functools.cache
+def truth() -> strengths.Strengths:
+    rng = np.random.default_rng(7)
+    shape = np.exp(rng.normal(0, 1, 1107)).astype(np.float32)
+    return strengths.Strengths(shape, np.array([6.0, 2.5], np.float32))
+
+
+@functools.cache
+def learnt(count: int):
+    """(choices, [(strengths, quality) after each update])."""
+    played = random_choices(count, seed=count, logs=jax.tree.map(np.log, truth()))
+    return played, list(fit.fit(LAY, played, 8))
+
+
+def test_the_objective_never_falls():
+    _, steps = learnt(8192)
+    objective = [quality.objective for _, quality in steps]
+    gains = np.diff(objective)
+    assert np.all(gains > -1e-9 * abs(objective[0]))
+    assert gains.sum() > 3000
+
+
+def test_known_strengths_are_found_again():
+    played, steps = learnt(8192)
+    found, quality = steps[-1]
+    assert np.abs(np.log(found.contiguity / truth().contiguity)).max() < 0.15
+    every = np.asarray(features(played).shape)
+    won = np.bincount(every[np.asarray(played.played), np.arange(8192)], minlength=1107)
+    often = won >= 40
+    assert often.sum() > 30
+    known, again = np.log(truth().shape[often]), np.log(found.shape[often])
+    error = again - known
+    error -= np.average(error, weights=won[often])  # strengths are fixed up to one factor
+    deviations = error * np.sqrt(won[often])  # of a logarithm, about 1 / sqrt(wins)
+    assert np.sqrt(np.mean(deviations**2)) < 1.4
+    assert np.std(known) > 0.7 > 3 * np.std(error)
+    other = random_choices(8192, seed=1, logs=jax.tree.map(np.log, truth()))
+    exact, fresh = (fit.measure(LAY, other, x) for x in (truth(), found))
+    flat = fit.measure(LAY, other, strengths.uniform())
+    assert flat.log_likelihood + 0.3 < fresh.log_likelihood < exact.log_likelihood + 0.01
+    assert flat.top_1 + 0.1 < fresh.top_1
+    assert abs(quality.log_likelihood - fresh.log_likelihood) < 0.1
+
+
+def test_updates_are_those_of_the_reference():
+    played = jax.tree.map(lambda x: x[:60], learnt(8192)[0])
+    found = features(played)
+    shape, contiguity, may = map(np.asarray, found)
+    plain = []
+    for n in range(60):
+        teams = {}
+        for p in np.flatnonzero(may[:, n]):
+            near = contiguity[p, n]
+            team = [("shape", int(shape[p, n]))]
+            teams[p] = tuple(team + ([("contiguity", int(near) - 1)] if near else []))
+        plain.append((list(teams.values()), teams[int(played.played[n])]))
+    expected = {("shape", k): 1.0 for k in range(1107)}
+    expected |= {("contiguity", k): 1.0 for k in range(2)}
+    for step, (ours, quality) in enumerate(fit.fit(LAY, played, 2)):
+        for (group, k), value in expected.items():
+            assert getattr(ours, group)[k] == pytest.approx(value, rel=1e-4)
+        assert quality.objective == pytest.approx(reference.objective(plain, expected), rel=1e-5)
+        expected = reference.updated(plain, expected, fit.GROUPS[step % 2])
+
+
+def test_one_choice_by_hand():
+    """Three empty points of one shape each; one is played. W = 1 + 1 of it, else 0 + 1."""
+    board = np.ones(25, bool)
+    board[[0, 12, 24]] = False
+    one = choice.Choices(
+        own=bb.pack(LAY, jnp.asarray(board)),
+        opponent=bb.empty(LAY),
+        may=bb.pack(LAY, jnp.asarray(~board)),
+        previous=jnp.int32(-1),
+        played=jnp.int32(12),
+    )
+    one = jax.tree.map(lambda x: jnp.asarray(x)[None], one)
+    centre, corner = (
+        surroundings.classes()[surroundings.code_of(x)] for x in ("XXX X*X XXX", "### #*X #XX")
+    )
+    steps = list(fit.fit(LAY, one, 1))
+    after = steps[1][0].shape
+    # Of the centre: 2 / (2/2 + 1/3); of the corners, which share a shape: 1 / (2/2 + 2/3).
+    np.testing.assert_allclose(after[[centre, corner]], [1.5, 0.6], rtol=1e-5)
+    assert steps[0][1].log_likelihood == pytest.approx(-np.log(3))
+    assert steps[0][1].top_1 == pytest.approx(1 / 3)
+
+
+# --- games ----------------------------------------------------------------------------
+
+
+def random_record(seed) -> GameRecord:
+    rng = np.random.default_rng(seed)
+    game, moves = ReferenceGame(SIZE, ko="simple"), []
+    while game.passes < 2 and len(moves) < 50:
+        legal = [p for p in range(25) if game.is_legal(p)]  # eyes too
+        action = int(rng.choice(legal)) if legal and rng.random() < 0.95 else 25
+        moves.append((len(moves) % 2, action))
+        game.play(action)
+    return GameRecord(SIZE, 7.0, tuple(moves))
+
+
+def near(p, previous):
+    if previous is None:
+        return 0
+    apart = np.subtract(divmod(p, SIZE), divmod(previous, SIZE))
+    return {1: 1, 2: 2}.get(int(np.sum(apart**2)), 0)
+
+
+def test_choices_of_games_are_those_of_the_reference():
+    records = [random_record(seed) for seed in range(6)]
+    setup = GameRecord(SIZE, 7.0, ((1, 7),), black_stones=(6, 12, 8), white_stones=(2,))
+    illegal = GameRecord(SIZE, 7.0, ((0, 3), (1, 3)))
+    found = choice.of_games(go.Rules(SIZE, ko="simple"), [*records, setup, illegal])
+    assert found.illegal == {7: 2}
+    seen = features(found.choices)
+    n = 0
+    order = np.argsort(found.game, kind="stable")
+    for number, record in enumerate(records):
+        game, previous = ReferenceGame(SIZE, ko="simple"), None
+        for ply, (_, action) in enumerate(record.moves, start=1):
+            if action in (may := allowed(game)) and action != 25:
+                at = order[n]
+                assert (found.game[at], found.number[at]) == (number, ply)
+                assert found.choices.played[at] == action
+                assert np.flatnonzero(seen.may[:, at]).tolist() == may
+                for p in may:
+                    code = int(surroundings.class_codes()[seen.shape[p, at]])
+                    lines = tuple(surroundings.diagram(code).split())
+                    at_p = softmax_policy.shape_at(game, p)
+                    assert softmax_policy.canonical(lines) == at_p
+                    assert seen.contiguity[p, at] == near(p, previous)
+                n += 1
+            previous = None if action == 25 else action
+            game.play(action)
+    assert n == len(order) - 1
+    assert found.game[order[n]] == 6
+    assert found.choices.played[order[n]] == 7
+
+
+# --- the command ----------------------------------------------------------------------
+
+
+def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsys):
+    for number in range(20):
+        sgf.write(tmp_path / f"{number}.sgf", random_record(number))
+    (tmp_path / "bad.sgf").write_text("(;GM[1]SZ[5];B[zz])")
+    out = tmp_path / "strengths.npz"
+    flags = ["--sgf", str(tmp_path), "--out", str(out), "--size", "5", "--iterations", "2"]
+    assert run.main(flags) == 0
+    said = capsys.readouterr()
+    assert "left out: sgf" in said.err
+    assert "held out: log-likelihood" in said.err
+    assert "update 4:" in said.out
+    found, about = strengths.load(out)
+    assert found.shape.std() > 0
+    assert about["games"] == 20
+    assert about["held_out"]["log_likelihood"] < 0
+    with pytest.raises(SystemExit):
+        run.main(flags)
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--sgf", "nowhere", "--out", "a.npz"], "no *.sgf there"),
+        (["--sgf", ".", "--out", "a.txt"], "not a .npz"),
+        (["--sgf", ".", "--out", "a.npz", "--iterations", "0"], "at least 1"),
+        (["--sgf", ".", "--out", "a.npz", "--holdout-fraction", "1"], "below 1"),
+    ],
+)
+def test_bad_flags_are_one_line_and_status_2(flags, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        run.main(flags)
+    assert said in capsys.readouterr().err

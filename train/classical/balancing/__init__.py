@@ -1,0 +1,1 @@
+"""Simulation balancing of playout strengths: python -m train.classical.balancing."""

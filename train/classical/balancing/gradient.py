@@ -1,0 +1,188 @@
+"""Simulation balancing (Silver & Tesauro 2009): playouts whose errors cancel out.
+
+A policy is balanced in a position if the mean result V of its playouts is the position's value
+V*. Over some positions the squared bias (V* - V)^2 is to be small; its gradient is
+
+    d/d theta (V* - V)^2 = -2 (V* - V) dV/d theta,    dV/d theta = E[z sum_t psi(s_t, a_t)]
+
+where z is a playout's result and psi(s, a) = d log pi(a | s) / d theta, for a softmax the
+features of the move played less those expected. The two factors come of two independent sets
+of playouts (the algorithm's Eq. for policy gradient simulation balancing), so that their
+product is unbiased. As psi is 0 on average, V of the first set may be taken off z in the
+second: that leaves the mean as it is and makes it less noisy.
+
+The parameters theta are the logarithms of the strengths. All values are Black's.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.go import scoring
+from gozero.montecarlo import playout, policies, softmax
+from gozero.montecarlo.strengths import Strengths
+from train.classical import choices as choice
+from train.classical.choices import Choices
+
+
+class Games(NamedTuple):
+    """Playouts with all that was chosen on the way."""
+
+    choices: Choices  # [T, B]
+    is_choice: jax.Array  # bool[T, B]: a point was played: not a pass, not after the end
+    length: jax.Array  # i32[]: rows from here on hold nothing
+    score: jax.Array  # i32[B]: Black's area - White's area
+
+
+def values(
+    rules: go.Rules, logs: Strengths, positions: go.Position, key: jax.Array, komi, cap: int
+) -> jax.Array:
+    """f32[B]: the results of playouts by the policy, as it plays in searches; 1 Black won."""
+    policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
+    ended = softmax.softmax_playouts(rules, positions, key, policy, max_moves=cap)
+    return playout.outcomes(ended, komi)
+
+
+def play(
+    rules: go.Rules, logs: Strengths, positions: go.Position, key: jax.Array, cap: int
+) -> Games:
+    """Playouts of the same policy that keep what was chosen: slower, a step a move.
+
+    Args:
+      rules: the rules; their size is what counts.
+      logs: of the strengths.
+      positions: [B].
+      key: consumed.
+      cap: moves after which a playout is cut.
+    """
+    policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
+    count = positions.to_play.shape[0]
+    previous = jnp.full(count, bb.NO_POINT, jnp.int32)
+    one_step = functools.partial(_one_move, rules, policy)
+    rows = jax.eval_shape(one_step, positions, previous, key)[2:]
+    rows = jax.tree.map(lambda x: jnp.zeros((cap, *x.shape), x.dtype), rows)
+
+    def step(carry):
+        t, positions, previous, rows = carry
+        *now, choices, is_choice = one_step(positions, previous, jax.random.fold_in(key, t))
+        put = functools.partial(lax.dynamic_update_index_in_dim, index=t, axis=0)
+        return t + 1, *now, jax.tree.map(put, rows, (choices, is_choice))
+
+    def going(carry):
+        t, positions, *_ = carry
+        return (t < cap) & jnp.any(positions.passes < 2)
+
+    length, positions, _, rows = lax.while_loop(going, step, (0, positions, previous, rows))
+    score = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
+    return Games(*rows, length, score)
+
+
+def _one_move(rules, policy, positions, previous, key):
+    """(positions, previous, Choices, bool: is one), each [B], after a move of all that go on."""
+    lay = rules.layout
+    own, opponent = go.own_and_opponent(positions)
+    legal = jax.vmap(functools.partial(go.legal_points, rules))(positions)
+    may = bb.difference(legal, policies.eyes(lay, own, opponent))
+    spot = policies.point_spot(lay, previous)
+    weights = softmax.weights(policy, lay, own, opponent, may, spot)
+    random = jax.random.bits(key, previous.shape, jnp.uint32)
+    action = policies.spot_action(lay, softmax.draw(lay, weights, random))
+    going = positions.passes < 2
+    after = jax.vmap(functools.partial(go.play_position, rules))(positions, action)
+    after = jax.tree.map(lambda x, y: jnp.where(going, x, y), after, positions)
+    is_point = action < rules.pass_action
+    choices = Choices(own, opponent, may, previous, jnp.where(is_point, action, 0))
+    return after, jnp.where(is_point, action, bb.NO_POINT), choices, going & is_point
+
+
+def weighted_psi(lay: bb.Layout, logs: Strengths, games: Games, amounts: jax.Array) -> Strengths:
+    """The sum over playouts of amounts f32[B] times the sum of their psi; f32 a parameter."""
+
+    def add(t, total):
+        choices, is_choice = jax.tree.map(
+            lambda x: lax.dynamic_index_in_dim(x, t, 0, False), games[:2]
+        )
+        found = choice.features(lay, choices)
+        expected = jax.nn.softmax(choice.log_strengths(logs, found), axis=0)
+        points = lax.broadcasted_iota(jnp.int32, expected.shape, 0)
+        played = points == choices.played[None]
+        amount = jnp.where(is_choice, amounts, 0.0)[None]
+        psi = jnp.where(is_choice[None], played - expected, 0.0)
+        return jax.tree.map(jnp.add, total, choice.by_feature(found, amount * psi))
+
+    return lax.fori_loop(0, games.length, add, jax.tree.map(jnp.zeros_like, logs))
+
+
+class Sets(NamedTuple):
+    """How many playouts of each position there are in the two sets; static."""
+
+    value: int = 64
+    gradient: int = 16
+
+
+def bias_gradient(
+    rules: go.Rules,
+    logs: Strengths,
+    positions: go.Position,
+    targets: jax.Array,
+    komi: jax.Array,
+    key: jax.Array,
+    sets: Sets,
+    cap: int,
+) -> tuple[Strengths, jax.Array]:
+    """(the gradient of half the mean squared bias, f32[P] V* - V of the first set).
+
+    Args:
+      rules: the rules; their size is what counts.
+      logs: of the strengths.
+      positions: [P].
+      targets: V*, f32[P] in [-1, 1], for Black.
+      komi: f32[P].
+      key: consumed.
+      sets: playouts of each position.
+      cap: moves after which a playout is cut.
+    """
+    value_key, gradient_key = jax.random.split(key)
+
+    def repeated(count):
+        return jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), (positions, komi))
+
+    def by_position(x):
+        return x.reshape(len(targets), -1)
+
+    several, their_komi = repeated(sets.value)
+    results = values(rules, logs, several, value_key, their_komi, cap)
+    mean = by_position(results).mean(axis=1)
+    several, their_komi = repeated(sets.gradient)
+    games = play(rules, logs, several, gradient_key, cap)
+    results = by_position(jnp.sign(games.score.astype(jnp.float32) - their_komi))
+    error = targets - mean
+    amounts = -error[:, None] * (results - mean[:, None]) / results.size
+    return weighted_psi(rules.layout, logs, games, amounts.reshape(-1)), error
+
+
+def squared_bias(
+    rules: go.Rules,
+    logs: Strengths,
+    positions: go.Position,
+    targets: jax.Array,
+    komi: jax.Array,
+    key: jax.Array,
+    count: int,
+    cap: int,
+) -> jax.Array:
+    """f32[]: the mean of (V* - V)^2, free of the noise of V.
+
+    Of two independent sets of `count` playouts (V* - V_1)(V* - V_2) has that mean.
+    """
+    several, their_komi = jax.tree.map(lambda x: jnp.repeat(x, 2 * count, 0), (positions, komi))
+    results = values(rules, logs, several, key, their_komi, cap)
+    errors = targets[:, None] - results.reshape(len(targets), 2, count).mean(axis=2)
+    return jnp.mean(errors[:, 0] * errors[:, 1])

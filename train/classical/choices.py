@@ -1,0 +1,169 @@
+"""Choices: what a player could have played, and what he played.
+
+A choice is a competition in the sense of Coulom (2007): the moves that a playout might have
+made there compete, and the move played has won.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.apps.sgf import GameRecord
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.go import setup
+from gozero.montecarlo import policies, softmax, strengths, surroundings
+from gozero.montecarlo.strengths import Strengths
+
+_GAMES_AT_ONCE = 256
+_MOVES_AT_ONCE = 32  # move numbers are rounded up to multiples of it, so that few programs are made
+
+
+class Choices(flax.struct.PyTreeNode):
+    """N choices; the boards are words u32[N]."""
+
+    own: bb.Board  # stones of the player to move
+    opponent: bb.Board
+    may: bb.Board  # the points he may play: legal, and no own eye
+    previous: jax.Array  # i32[N]: the point of the move before; bb.NO_POINT for a pass or none
+    played: jax.Array  # i32[N]: the point that he played, one of `may`
+
+
+class Features(NamedTuple):
+    """The features of all points of a board in N choices."""
+
+    shape: jax.Array  # i32[points, N]: the class
+    contiguity: jax.Array  # i32[points, N]: 0 none, else 1 + its number in CONTIGUITIES
+    may: jax.Array  # bool[points, N]
+
+
+def features(lay: bb.Layout, choices: Choices) -> Features:
+    """What `softmax` sees of the choices, point by point."""
+    framed = [
+        surroundings.framed(lay, surroundings.rows(lay, x)) for x in (choices.own, choices.opponent)
+    ]
+    near = softmax.contiguous(lay, policies.point_spot(lay, choices.previous))
+    may, beside, diagonal = (
+        surroundings.bits(lay, surroundings.rows(lay, x)).astype(jnp.int32)
+        for x in (choices.may, *near)
+    )
+    classes = jnp.asarray(surroundings.classes())[
+        surroundings.codes(lay, *framed).astype(jnp.int32)
+    ]
+
+    def flat(x):
+        return x.reshape(lay.num_points, -1)
+
+    return Features(flat(classes), flat(beside + 2 * diagonal), flat(may) > 0)
+
+
+def log_strengths(logs: Strengths, found: Features) -> jax.Array:
+    """f32[points, N]: the logarithm of each point's strength; -inf where none may be played."""
+    contiguity = jnp.concatenate([jnp.zeros(1), logs.contiguity])[found.contiguity]
+    return jnp.where(found.may, logs.shape[found.shape] + contiguity, -jnp.inf)
+
+
+def by_feature(found: Features, amounts: jax.Array) -> Strengths:
+    """Amounts, one a move, summed over the moves that have a feature."""
+    counts = [len(x) for x in strengths.uniform()]
+    shape = jnp.zeros(counts[0]).at[found.shape].add(amounts)
+    contiguity = jnp.zeros(1 + counts[1]).at[found.contiguity].add(amounts)
+    return Strengths(shape, contiguity[1:])
+
+
+# --- from games -----------------------------------------------------------------------
+
+
+class Played(NamedTuple):
+    """The choices of some games, and where each comes from."""
+
+    choices: Choices  # [N]
+    game: np.ndarray  # i32[N]: which game
+    number: np.ndarray  # i32[N]: of the move in it, 1 the first
+    illegal: dict[int, int]  # {game: the number of its first illegal move}; it is left out
+
+
+def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> Played:
+    """All choices of some games in which the move played was among what a playout may play.
+
+    Passes, and moves that fill an own eye, are no choices, but count as the move before.
+
+    Args:
+      rules: the rules; their size and suicide are what counts: of ko the simple kind.
+      games: of that size.
+    """
+    longest = max((len(game.moves) for game in games), default=0)
+    length = _MOVES_AT_ONCE * max(1, math.ceil(longest / _MOVES_AT_ONCE))
+    parts, where, illegal = [], [], {}
+    for first in range(0, len(games), _GAMES_AT_ONCE):
+        some = games[first : first + _GAMES_AT_ONCE]
+        stones, moves, colours = _arrays(rules, some, length)
+        seen, is_choice, is_legal = _replay(rules)(stones, moves, colours)
+        is_choice, is_legal = np.asarray(is_choice), np.asarray(is_legal)
+        bad = ~is_legal.all(axis=0)
+        illegal |= {first + g: 1 + int(np.argmin(is_legal[:, g])) for g in np.flatnonzero(bad)}
+        kept = is_choice & ~bad
+        parts.append(jax.tree.map(lambda x, kept=kept: np.asarray(x)[kept], seen))
+        where.append(np.nonzero(kept) + np.array([[1], [first]]))
+    choices = jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *parts)
+    number, game = np.concatenate(where, axis=1).astype(np.int32)
+    return Played(choices, game, number, illegal)
+
+
+def _arrays(rules, games, length):
+    """Stones i8[G, n, n], actions i32[length, G] (-1 after the last), colours i8[length, G]."""
+    stones = np.zeros((_GAMES_AT_ONCE, rules.num_points), np.int8)
+    moves = np.full((length, _GAMES_AT_ONCE), -1, np.int32)
+    colours = np.zeros((length, _GAMES_AT_ONCE), np.int8)
+    for g, game in enumerate(games):
+        stones[g, list(game.black_stones)] = 1
+        stones[g, list(game.white_stones)] = -1
+        for t, (colour, action) in enumerate(game.moves):
+            moves[t, g], colours[t, g] = action, colour
+    return stones.reshape(-1, rules.size, rules.size), moves, colours
+
+
+@functools.cache
+def _replay(rules: go.Rules) -> Callable:
+    """Jitted: (stones, moves, colours) -> (Choices [T, G], bool[T, G] is one, bool[T, G] legal)."""
+    lay = rules.layout
+
+    def one_move(carry, now):
+        position, previous = carry
+        action, colour = now
+        position = position.replace(to_play=colour)
+        own, opponent = go.own_and_opponent(position)
+        legal = go.legal_points(rules, position)
+        may = bb.difference(legal, policies.eyes(lay, own, opponent))
+        point = bb.at(lay, action)
+        is_point = bb.any_of(point)
+        seen = Choices(own, opponent, may, previous, action)
+        is_choice = bb.any_of(bb.intersection(point, may))
+        is_legal = ~is_point | bb.any_of(bb.intersection(point, legal))
+        after = go.play_position(rules, position, action)
+        going = action >= 0
+        position = jax.tree.map(lambda x, y: jnp.where(going, x, y), after, position)
+        previous = jnp.where(is_point, action, bb.NO_POINT)
+        return (position, previous), (seen, is_choice, is_legal)
+
+    def replay(stones, moves, colours):
+        start = jax.vmap(lambda x: setup.from_stones(rules, x).position)(stones)
+        carry = (start, jnp.full(moves.shape[1], bb.NO_POINT, jnp.int32))
+        step = jax.vmap(one_move)
+        return lax.scan(lambda carry, now: step(carry, now), carry, (moves, colours))[1]
+
+    return jax.jit(replay)
+
+
+def take(choices: Choices, which: np.ndarray) -> Choices:
+    """Some of the choices, by their numbers or a mask."""
+    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[which]), choices)

@@ -1,0 +1,1 @@
+"""Strengths of moves by minorisation-maximisation: python -m train.classical.mm."""
