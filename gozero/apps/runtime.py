@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 import hashlib
+import importlib
 import importlib.metadata
 import json
 import os
@@ -15,7 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import gozero
 from gozero.files import write_whole
@@ -55,6 +56,20 @@ def prepare() -> None:
     folder = pathlib.Path(wanted) if wanted else home / "gozero" / _cpu_name()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+
+
+def run_main(prog: str, module: str) -> NoReturn:
+    """What ``python -m`` of a program does: `prepare`, and then the module's ``main()``.
+
+    Exits with its status; with STOPPED and one line on stderr, if Ctrl-C stops it.
+    """
+    prepare()
+    try:
+        status = importlib.import_module(module).main()
+    except KeyboardInterrupt:
+        print(f"{prog}: stopped", file=sys.stderr)
+        status = STOPPED
+    sys.exit(status)
 
 
 def _cpu_name() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-import sys
 
 from gozero.apps import flags, runtime
 
@@ -86,13 +85,4 @@ class TdFlags:
 
 
 if __name__ == "__main__":
-    runtime.prepare()  # before JAX is imported
-
-    try:
-        from train.classical.td_training import main
-
-        status = main()
-    except KeyboardInterrupt:
-        print(f"{PROG}: stopped", file=sys.stderr)
-        status = runtime.STOPPED
-    sys.exit(status)
+    runtime.run_main(PROG, "train.classical.td_training")

@@ -3,18 +3,7 @@
 python -m train.classical.mm --sgf runs/selfplay/games --out strengths.npz
 """
 
-import sys
-
 from gozero.apps import runtime
 
 if __name__ == "__main__":
-    runtime.prepare()  # before JAX is imported
-
-    try:
-        from train.classical.mm.run import main
-
-        status = main()
-    except KeyboardInterrupt:
-        print("python -m train.classical.mm: stopped", file=sys.stderr)
-        status = runtime.STOPPED
-    sys.exit(status)
+    runtime.run_main("python -m train.classical.mm", "train.classical.mm.run")
