@@ -158,7 +158,7 @@ def _choose(
 ) -> jax.Array:
     """i32[M]: the child that the rule chooses, or NO_NODE for the best untried action."""
     found = trees.entries(tree, index, node, width)
-    scores = proofs.avoid_lost(jax.vmap(select)(found.edges), found.edges)
+    scores = proofs.avoid_lost(selection.scores(select, found.edges), found.edges)
     priority = jax.vmap(selection.tie_break)(rows.read(salts, index), node, found.nodes)
     entry = jax.vmap(selection.choose)(scores, priority)
     return jnp.take_along_axis(found.nodes, entry[:, None], axis=1)[:, 0]

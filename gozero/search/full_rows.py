@@ -176,7 +176,7 @@ def _choose(
     total = tried.edges.total + jnp.sum(row.visits, axis=1)
     tried_edges, row = tried.edges._replace(total=total), row._replace(total=total)
 
-    scores = jax.vmap(select)(row)
+    scores = selection.scores(select, row)
     scores = jnp.where(row.prior >= 0, scores, -jnp.inf)
     actions = jnp.arange(tree.num_actions, dtype=jnp.int32)
     priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salt, node, actions)
@@ -184,7 +184,7 @@ def _choose(
     is_it = actions[None] == untried[:, None]
     best = jnp.where(tries_no_more, -jnp.inf, jnp.max(scores, axis=1))
 
-    tried_scores = proofs.avoid_lost(jax.vmap(select)(tried_edges), tried_edges)
+    tried_scores = proofs.avoid_lost(selection.scores(select, tried_edges), tried_edges)
     tried_scores = jnp.where(tried.nodes >= 0, tried_scores, -jnp.inf)
     scores = jnp.concatenate([tried_scores, best[:, None]], axis=1)
     nodes = jnp.concatenate([tried.nodes, jnp.full_like(tried.nodes[:, :1], NO_NODE)], axis=1)

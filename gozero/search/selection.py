@@ -16,6 +16,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.interpreters import partial_eval
 
 from gozero.hashing import mix
 
@@ -43,6 +44,24 @@ class Edges(NamedTuple):
 
 
 Rule = Callable[[Edges], jax.Array]
+
+
+def scores(rule: Rule, edges: Edges) -> jax.Array:
+    """f32[M, K]: what a rule says of M nodes, of Edges [M, ...].
+
+    What the rule does not look at is made to look needed: if XLA:CPU found an array of a kernel of
+    the search to be of no use, it would stop the process (jaxlib 0.10.1; `fusion.one_kernel`).
+    """
+    found = jax.vmap(rule)(edges)
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), edges)
+    said = jax.make_jaxpr(rule)(one).jaxpr
+    _, used = partial_eval.dce_jaxpr(said, [True])
+    for x, is_used in zip(jax.tree.leaves(edges), used, strict=True):
+        if x.ndim == 2 and not is_used:
+            is_number = x == x if jnp.issubdtype(x.dtype, jnp.floating) else x > -(2**30)
+            found = jnp.where(is_number, found, -jnp.inf)
+    return found
+
 
 FirstPlay = Literal["zero", "parent", "loss"]
 
@@ -145,6 +164,22 @@ def ucb1(edges: Edges, c: float) -> jax.Array:
     bonus = c * jnp.sqrt(jnp.log(jnp.maximum(total, 1.0)) / visits)
     score = jnp.where(edges.visits > 0, (1.0 + edges.q) / 2 + bonus, jnp.inf)
     return jnp.where(edges.legal, score, -jnp.inf)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat:
+    """The action with the fewest visits; untried actions come in random order.
+
+    Under ``SearchConfig(max_depth=1)`` this is flat Monte-Carlo: all of the root's actions have as
+    many simulations, but for one, and q is the mean of their outcomes (Gelly & Silver 2011, Eq. 3).
+    """
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        return jnp.where(edges.legal, -edges.visits.astype(jnp.float32), -jnp.inf)
+
+    def rank_untried(self, prior: jax.Array) -> jax.Array:
+        """f32[A]: all legal actions alike."""
+        return jnp.where(prior >= 0, 0.0, -jnp.inf)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -210,6 +210,15 @@ class Ucb1(Rule):
         return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(np.inf))
 
 
+class Flat(Rule):
+    """The fewest visits."""
+
+    random_order = True
+
+    def __call__(self, prior, visits, q, mean, raw):
+        return -visits.astype(F32)
+
+
 class Rave(Rule):
     """(1 - beta) Q + beta Q~ + c sqrt(log N(s) / (1 + N)), in probabilities of winning."""
 

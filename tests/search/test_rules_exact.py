@@ -12,7 +12,7 @@ import pytest
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
 from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
-from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
+from gozero.search.selection import Flat, ForcedPlayouts, Puct, Ucb1
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_searches
@@ -65,6 +65,31 @@ def test_equal_to_the_plain_search_at_every_node(name):
     )
     forest = compare(name, EVALUATE, PLAIN, config, plain_rule, plain_root_rule, **settings)
     assert max(map(len, forest)) > SIMULATIONS / 2  # not all of them end at once
+
+
+def test_flat_monte_carlo():
+    """Simulations of the root's actions in turn, each of them evaluated anew."""
+    config = SearchConfig(50, max_depth=1, select=Flat(), final_move="value")
+    codes = np.arange(1, 1 + NUM_TREES, dtype=np.uint32) * np.uint32(7919)
+    run, key = random_tree.compiled_search(EVALUATE, config, NUM_TREES), jax.random.key(5)
+    result, forest = compare_searches(run, codes, key, config, PLAIN, mcts.Flat())
+    for b, (root, *others) in enumerate(forest):
+        legal = root.prior >= 0
+        assert np.ptp(root.visits[legal]) <= 1 < legal.sum() == len(others)
+        values = np.array(
+            [-PLAIN.judge(PLAIN.play(int(codes[b]), a))[1] for a in range(len(legal))]
+        )
+        assert values[result.action[b]] == values[legal].max()
+
+
+@pytest.mark.slow
+def test_a_rule_may_look_at_less_than_the_search_keeps():
+    evaluate = random_tree.with_more(EVALUATE, playouts=True, heuristic=False)
+    config = SearchConfig(50, max_depth=1, select=Flat(), amaf=Amaf())
+    codes = np.arange(1, 1 + NUM_TREES, dtype=np.uint32) * np.uint32(7919)
+    result = random_tree.compiled_search(evaluate, config, NUM_TREES)(codes, jax.random.key(5))
+    for visits in np.asarray(result.visits):
+        assert np.ptp(visits[visits > 0]) <= 1
 
 
 def compare(name, evaluate, plain, config, rule, root_rule=None, **settings):
