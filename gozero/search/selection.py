@@ -58,7 +58,8 @@ def scores(rule: Rule, edges: Edges) -> jax.Array:
     _, used = partial_eval.dce_jaxpr(said, [True])
     for x, is_used in zip(jax.tree.leaves(edges), used, strict=True):
         if x.ndim == 2 and not is_used:
-            is_number = x == x if jnp.issubdtype(x.dtype, jnp.floating) else x > -(2**30)
+            is_whole = jnp.issubdtype(x.dtype, jnp.integer)
+            is_number = x > jnp.iinfo(x.dtype).min if is_whole else x == x
             found = jnp.where(is_number, found, -jnp.inf)
     return found
 
