@@ -25,6 +25,7 @@ from experiments.array_tree.config import KINDS, ArrayTreeConfig
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
 from gozero.apps import flags, runtime
+from gozero.players.player_config import MAX_SIMULATIONS
 
 SPREAD = 2.0  # of the logits: a tree of so even priors stays shallow, as the article's
 
@@ -51,7 +52,7 @@ def main() -> int:
     config = flags.parse(ArrayTreeConfig, prog="python -m experiments.array_tree.run")
     runtime.prepare()
     if config.only is not None:
-        row = _ours(config) if config.only == "ours" else _theirs(config)
+        row = measure_ours(config) if config.only == "ours" else measure_peer(config)
         print(json.dumps(dataclasses.asdict(row)))
         return 0
     plot.check()
@@ -73,7 +74,7 @@ def _in_child(config: ArrayTreeConfig, kind: str, leaves: int) -> Row:
     return Row(**json.loads(child.stdout.splitlines()[-1]))
 
 
-def _theirs(config: ArrayTreeConfig) -> Row:
+def measure_peer(config: ArrayTreeConfig) -> Row:
     (leaves,), kind = config.leaves, {"objects": ObjectTree, "numpy": NumpyTree}[config.only]
     steps = -(-config.simulations // leaves)
     rng = np.random.RandomState(config.seed)
@@ -109,7 +110,7 @@ def _theirs(config: ArrayTreeConfig) -> Row:
     )
 
 
-def _ours(config: ArrayTreeConfig) -> Row:
+def measure_ours(config: ArrayTreeConfig) -> Row:
     import jax
     import jax.numpy as jnp
 
@@ -155,8 +156,6 @@ def _ours(config: ArrayTreeConfig) -> Row:
 
 def _most(leaves: int) -> int:
     """The most simulations that a tree of ours holds, by whole steps."""
-    from gozero.apps.gtp_config import MAX_SIMULATIONS
-
     return MAX_SIMULATIONS // leaves * leaves
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.array_tree import run
+from experiments.array_tree.config import ArrayTreeConfig
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
 
@@ -23,6 +25,16 @@ def test_objects_and_arrays_grow_the_same_tree(leaves):
     assert _seen(objects.root) == _rows(arrays, 0)
     assert objects.edges == arrays.edges > steps * leaves
     assert objects.judged == arrays.judgements == steps * leaves + 1
+
+
+@pytest.mark.parametrize("kind", ["objects", "numpy"])
+def test_a_row_of_each_peer(kind):
+    config = ArrayTreeConfig(20, actions=5, seconds=0.02, leaves=(4,), repeats=1, only=kind)
+    row = run.measure_peer(config)
+    assert (row.tree, row.leaves, row.simulations) == (kind, 4, 20)
+    assert row.long_simulations % 4 == 0
+    assert row.seconds > 0
+    assert row.depth >= 1
 
 
 def _seen(node):
