@@ -40,7 +40,7 @@ def shown(text: str, mark: str) -> set[str]:
 
 @pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: neither /usr/games/gnugo nor on PATH")
 def test_a_game_with_gnugo(tmp_path):
-    theirs = [GNUGO, "--mode", "gtp", "--level", "10", "--chinese-rules", "--quiet"]
+    theirs = [GNUGO, "--mode", "gtp", "--level", "1", "--chinese-rules", "--quiet"]
     theirs += ["--positional-superko", "--seed", "1"]
     with GtpClient(OURS, timeout=120.0) as black, GtpClient(theirs) as white:
         record = referee.play_game(black, white, size=9, komi=7.0)

@@ -11,8 +11,8 @@ from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 from tests.go.stepping import NO_LIMIT, compare_random_games
 
-# size, ko, suicide, games, moves: one size for each number of rows a word holds, and words of
-# one row, 25 of them too.
+# size, ko, suicide, games, moves: one size for each number of rows a word holds (slow: two rows),
+# and words of one row, 25 of them too.
 QUICK = [
     (2, "positional", False, 80, 60),
     (2, "situational", True, 40, 60),
@@ -21,12 +21,12 @@ QUICK = [
     (3, "situational", False, 60, 120),
     (3, "positional", True, 60, 120),
     (4, "positional", False, 60, 120),
-    (4, "simple", True, 30, 120),
-    (5, "simple", False, 30, 120),
+    pytest.param(4, "simple", True, 30, 120, marks=pytest.mark.slow),
+    pytest.param(5, "simple", False, 30, 120, marks=pytest.mark.slow),
     (5, "positional", False, 40, 120),
     (7, "situational", True, 12, 120),
     (9, "positional", False, 10, 220),
-    (13, "simple", False, 3, 300),
+    pytest.param(13, "simple", False, 3, 300, marks=pytest.mark.slow),
     (19, "positional", False, 2, 260),
     pytest.param(25, "situational", False, 1, 30, marks=pytest.mark.slow),
 ]

@@ -15,6 +15,7 @@ from train.classical.td import TdFlags
 SMALL = ["--size", "5", "--games", "32", "--steps", "200", "--seed", "3"]
 
 
+@pytest.mark.slow
 def test_it_learns_to_beat_random_moves(tmp_path, capsys):
     out = tmp_path / "new" / "w.npz"
     assert command.main([*SMALL, "--out", str(out)]) == 0
