@@ -33,10 +33,6 @@ class GtpConfig(PlayerConfig):
     seconds: float | None = None
     """Seconds of each move, at most; time_settings and time_left may give less."""
 
-    resign: float | None = None
-    """Resign when the position and its best move are worth less than this, from -1 (lost) to 0
-    (even): -0.95, say. Without, never."""
-
     reuse: bool = True
     """Whether a search goes on from what the last one found, if the game went on from there."""
 
@@ -53,6 +49,4 @@ class GtpConfig(PlayerConfig):
         self.check()
         if self.seconds is not None and not 0 < self.seconds <= MAX_SECONDS:
             raise ValueError(f"seconds: {self.seconds} is not above 0, or more than {MAX_SECONDS}")
-        if self.resign is not None and not -1 <= self.resign < 0:
-            raise ValueError(f"resign: {self.resign} is not a value from -1 to below 0, as -0.95")
         check_seed(self.seed)

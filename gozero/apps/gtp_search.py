@@ -56,7 +56,8 @@ class Searcher:
     def __init__(
         self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
     ):
-        evaluator, settings = make_setup(rules, config, config.seed)
+        setup = make_setup(rules, config, config.seed)
+        evaluator, settings = setup.evaluator, setup.search
         game = go_game(rules, evaluator.observe)
         if config.reuse:
             settings = settings.roomy
@@ -66,11 +67,8 @@ class Searcher:
 
         def told(result: SearchResult) -> tuple:
             """What `Found` is made of."""
-            value, resigns = result.value[0], None
-            if config.resign is not None:
-                visits, q = result.visits[0], result.q[0]
-                resigns = move_choice.resigns(value, visits, q, config.resign)
-            return result.action[0], value, result.ok[0], resigns
+            resigns = move_choice.resignations(result.value, result.visits, result.q, config.resign)
+            return result.action[0], result.value[0], result.ok[0], resigns[0]
 
         def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array, tree):
             states = to_search(state, colour)
@@ -85,7 +83,7 @@ class Searcher:
         self._timed = Runner(game, evaluator.evaluate, early, chunk, clock)
         self._to_search, self._told = jax.jit(to_search), jax.jit(told)
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
-        self._new_tree = _new_tree(rules, settings) if config.reuse else None
+        self._new_tree = _new_tree(rules, settings, setup.guesses) if config.reuse else None
         self._tree: Tree | None = None
         self._params = evaluator.params
         self._rules, self._warm = rules, False
@@ -146,9 +144,9 @@ class Searcher:
         return self._told(result._replace(tree=None)), kept
 
 
-def _new_tree(rules: Rules, settings: SearchConfig) -> Callable[[], Tree]:
+def _new_tree(rules: Rules, settings: SearchConfig, guesses: bool) -> Callable[[], Tree]:
     """What makes an empty tree; says on stderr what one takes, before any is made."""
     state = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x)[None], init(rules)))
-    memory = footprint.memory(state.position, rules.num_actions, settings, reuse=True)
+    memory = footprint.memory(state.position, rules.num_actions, settings, True, guesses)
     print(f"gozero gtp: a tree of {settings.num_nodes} nodes: {memory}", file=sys.stderr)
-    return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings))
+    return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings, guesses))

@@ -65,8 +65,9 @@ class Ours:
             for cohort in range(self.num_cohorts):
                 self._trees[i, cohort] = player.new_trees()
 
-    def choose(self, side: int, cohort: int, tables: Mapping[int, Table]) -> dict[int, int]:
-        """An action for each of a cohort's lanes that are given, in all of which a side moves."""
+    def choose(self, side: int, cohort: int, tables: Mapping[int, Table]) -> dict[int, int | None]:
+        """An action for each of a cohort's lanes that are given, in all of which a side moves; None
+        where it resigns."""
         player = self._players[side]
         assert player is not None
         started = time.monotonic()
@@ -80,4 +81,4 @@ class Ours:
         self.seconds = time.monotonic() - started
         if not all(moves.ok[lane] for lane in tables):
             print(f"{SIDES[side]}: the evaluator gave a number that is not finite", file=sys.stderr)
-        return {lane: int(moves.action[lane]) for lane in tables}
+        return {lane: None if moves.resigns[lane] else int(moves.action[lane]) for lane in tables}

@@ -80,13 +80,16 @@ class Table:
             self.referee.set_up(self.opening)
             self._go_on()
 
-    def play(self, action: int, seconds: float) -> None:
-        """Play what ours has found in so many seconds, and go on as `begin`."""
+    def play(self, action: int | None, seconds: float) -> None:
+        """Play what ours has found in so many seconds, or resign, and go on as `begin`."""
         with self._voided_by(EngineFailed), _on_the_host():
             game = self.referee.game
             self._searched_at[self.side_to_move] = len(game.moves)
             self.referee.spend(game.to_play, seconds)
-            self.referee.play(action)
+            if action is None:
+                self.referee.resign()
+            else:
+                self.referee.play(action)
             self._go_on()
 
     def since(self, plies: int) -> list[int] | None:

@@ -105,10 +105,7 @@ class Referee:
         finally:
             self.spend(colour, time.monotonic() - started)
         if vertex.lower() == "resign":
-            self.verdict = Verdict(
-                f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned"
-            )
-            return None
+            return self.resign()
         try:
             action = coords.from_gtp(self.game.rules.size, vertex)
         except ValueError as error:
@@ -133,6 +130,11 @@ class Referee:
             except (GtpError, *self._forfeits) as error:
                 return self._forfeit(1 - colour, f"refused a legal move: {error}")
         return self._look_for_the_end()
+
+    def resign(self) -> None:
+        """The player whose turn it is gives up."""
+        colour = self.game.to_play
+        self.verdict = Verdict(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
 
     def spend(self, colour: int, seconds: float) -> None:
         """A move of a colour has taken so long."""

@@ -72,15 +72,44 @@ def choose(
     last: jax.Array,
     random: jax.Array,
 ) -> jax.Array:
-    """u32[]: a move of the first rule that has one, and which rule that is; see `unpacked`.
+    """u32[]: one of the `moves`, all alike, and of which rule it is; see `unpacked`."""
+    board = (own, opponent, atari, ko)
+    points, rule = moves(lay, config, *board, endangered, rejected, near, last, random)
+    return policies.pick(lay, points, random) | (rule << _RULE_SHIFT)
+
+
+def moves(
+    lay: bb.Layout,
+    config: MogoConfig,
+    own: bb.Board,
+    opponent: bb.Board,
+    atari: bb.Board,
+    ko: bb.Board,
+    endangered: bb.Board,
+    rejected: bb.Board,
+    near: jax.Array,
+    last: jax.Array,
+    random: jax.Array,
+) -> tuple[bb.Board, jax.Array]:
+    """The points of the first rule that has any, and which rule that is, u32[]; see `mogo`.
 
     Of the rule "save" all captures are tried, and those that save nothing rejected: to look for
     the chains that hold the endangered ones would cost more.
+
+    Args:
+      lay: the layout.
+      config: what is added to the four rules.
+      own, opponent, atari: the board.
+      ko: the point that may not be played.
+      endangered: own stones that the last move has put in atari.
+      rejected: points that are known to save none of them.
+      near: where patterns stand around the last move; see `near`.
+      last: u32[]; the spot of the last move.
+      random: u32[]; for the tries of diversity.
     """
     vacant = bb.complement(lay, bb.union(own, opponent))
     capturable = bb.intersection(opponent, atari)
-    support = bb.union_all([vacant, bb.difference(own, atari), capturable])
-    legal = bb.difference(bb.intersection(vacant, bb.beside(lay, support)), ko)
+    legal = legal_points(lay, own, opponent, atari, ko)
     points = bb.difference(legal, policies.eyes(lay, own, opponent))
     captures = bb.intersection(bb.beside(lay, capturable), legal)
     shapes = bb.intersection(around.inner_board(lay, near, last), points)
@@ -95,11 +124,21 @@ def choose(
     better.append((SAVE, bb.keep(bb.any_of(endangered), saves)))
 
     rule = jnp.full_like(random, ANY)
-    for number, moves in better:
-        some = bb.any_of(moves)
-        points = bb.where(some, moves, points)
+    for number, candidates in better:
+        some = bb.any_of(candidates)
+        points = bb.where(some, candidates, points)
         rule = jnp.where(some, np.uint32(number), rule)
-    return policies.pick(lay, points, random) | (rule << _RULE_SHIFT)
+    return points, rule
+
+
+def legal_points(
+    lay: bb.Layout, own: bb.Board, opponent: bb.Board, atari: bb.Board, ko: bb.Board
+) -> bb.Board:
+    """Where a stone may be played: no suicide, and not the ko."""
+    vacant = bb.complement(lay, bb.union(own, opponent))
+    capturable = bb.intersection(opponent, atari)
+    support = bb.union_all([vacant, bb.difference(own, atari), capturable])
+    return bb.difference(bb.intersection(vacant, bb.beside(lay, support)), ko)
 
 
 def unpacked(choice: jax.Array) -> tuple[jax.Array, jax.Array]:

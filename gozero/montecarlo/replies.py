@@ -85,24 +85,20 @@ class Form:
         last: jax.Array,
     ) -> Lanes:
         """The lanes before the first iteration; `last` is i32[B], the last moves."""
-        lay = rules.layout
-        own, opponent = map(jnp.stack, go.own_and_opponent(positions))
-        atari = jnp.stack(positions.atari)
-        spot = policies.point_spot(lay, last)
-        stone = _boards(lay, spot) & opponent
-        empty, zero = jnp.zeros_like(own), jnp.zeros_like(clock.turn)
+        now = situation(rules, positions, last)
+        empty, zero = jnp.zeros_like(now.own), jnp.zeros_like(clock.turn)
         return Lanes(
-            own=own,
-            opponent=opponent,
-            atari=atari,
-            ko=_boards(lay, policies.point_spot(lay, positions.ko.astype(jnp.int32))),
-            endangered=_chains_beside(lay, stone, own & atari),
+            own=now.own,
+            opponent=now.opponent,
+            atari=now.atari,
+            ko=now.ko,
+            endangered=now.endangered,
             rejected=empty,
             planes=(empty, empty),
             changed=empty,
             second_round=zero,
             rule=zero,
-            last=jnp.where(stacked.any_of(stone), spot, policies.NO_SPOT),
+            last=now.last,
             clock=clock,
             taken=empty if first_plays else None,
             by_black=empty if first_plays else None,
@@ -136,12 +132,40 @@ def form(lay: bb.Layout, config: MogoConfig) -> Form:
     return Form(config, 128 if lay.rows_per_word > 1 else 64)
 
 
+class Situation(NamedTuple):
+    """B positions as the player to move finds them; a board is one array u32[W, B]."""
+
+    own: jax.Array
+    opponent: jax.Array
+    atari: jax.Array  # stones of either colour whose chain has exactly one liberty
+    ko: jax.Array  # the point that may not be played
+    endangered: jax.Array  # own stones that the last move has put in atari
+    last: jax.Array  # u32[B]: the spot of the last move; NO_SPOT if it is not known
+
+
+def situation(rules: go.Rules, positions: go.Position, last: jax.Array) -> Situation:
+    """What there is to answer in positions [B], after last moves i32[B]."""
+    lay = rules.layout
+    own, opponent = map(jnp.stack, go.own_and_opponent(positions))
+    atari = jnp.stack(positions.atari)
+    spot = policies.point_spot(lay, last)
+    stone = _boards(lay, spot) & opponent
+    return Situation(
+        own=own,
+        opponent=opponent,
+        atari=atari,
+        ko=_boards(lay, policies.point_spot(lay, positions.ko.astype(jnp.int32))),
+        endangered=chains_beside(lay, stone, own & atari),
+        last=jnp.where(stacked.any_of(stone), spot, policies.NO_SPOT),
+    )
+
+
 def _boards(lay: bb.Layout, spot: jax.Array) -> jax.Array:
     """u32[B] -> u32[W, B]: the boards with the spots' points set."""
     return jnp.stack(policies.spot_board(lay, spot))
 
 
-def _chains_beside(lay: bb.Layout, points: jax.Array, stones: jax.Array) -> jax.Array:
+def chains_beside(lay: bb.Layout, points: jax.Array, stones: jax.Array) -> jax.Array:
     """u32[W, B]: the chains of `stones` next to the points."""
     seeds = stacked.neighbours(lay, points) & stones
     east, south = stacked.joints(lay, stones)

@@ -39,6 +39,9 @@ from gozero.players.player import (
 )
 
 KOMI = 7.0
+NO_ONE = -1
+"""Where no colour has resigned."""
+
 _PLIES_AHEAD = 2
 """That the host asks for before it hears of the games: the device never waits for it."""
 
@@ -51,6 +54,9 @@ class MatchResult(NamedTuple):
     outcome: np.ndarray  # i8[B]: +1 the first player won, -1 the second, 0 drawn
     plies: np.ndarray  # i32[B]: moves of the game, those before `start` included
     truncated: np.ndarray  # bool[B]: ended by the move limit, and scored as it stood
+    resigned: (
+        np.ndarray
+    )  # i8[B]: the colour that resigned, which lost whatever the score; or NO_ONE
     ok: np.ndarray  # bool[B]: every choice was sound, and every action legal
     actions: np.ndarray  # i16[T, B]: from `start` on, NO_ACTION after the end
     start: GameState  # [B]: what the actions start from
@@ -78,6 +84,12 @@ class Lanes(NamedTuple):
     states: GameState  # [P]
     recent: jax.Array  # i32[2, P]: the last two actions, the older first
     ok: jax.Array  # bool[P]
+    resigned: jax.Array  # i8[P]: a colour, or NO_ONE
+
+    @property
+    def over(self) -> jax.Array:
+        """bool[P]"""
+        return jax.vmap(lambda state: state.ended)(self.states) | (self.resigned != NO_ONE)
 
 
 def play_match(
@@ -97,7 +109,8 @@ def play_match(
     players swapped is another match of the same openings. Without chance on either side it is the
     same one: its game 2i + 1 is this one's game 2i.
 
-    An action that is not legal is played as a pass, and the game is not `ok`.
+    An action that is not legal is played as a pass, and the game is not `ok`. A game ends at once
+    when the player to move resigns.
 
     Args:
       rules: the rules; games that reach `rules.move_limit` are scored as they stand.
@@ -187,7 +200,7 @@ def _take_turns(rules, player, key, number, lanes, memory) -> tuple[Lanes, Any, 
     """(lanes, memory, what was played i32[P], games not ended i32[]): one ply of half the games."""
     turn = Turn(lanes.states, look(rules, lanes.states), lanes.recent)
     choice = think(player.choose, player.params, key, number, turn, memory)
-    lanes, played, num_open = advance(rules, lanes, turn.legal, choice.action, choice.ok)
+    lanes, played, num_open = advance(rules, lanes, turn.legal, choice._replace(memory=None))
     return lanes, choice.memory, played, num_open
 
 
@@ -207,29 +220,36 @@ def think(
 
 @functools.partial(jax.jit, static_argnames="rules")
 def advance(
-    rules: Rules, lanes: Lanes, legal: jax.Array, action: jax.Array, ok: jax.Array
+    rules: Rules, lanes: Lanes, legal: jax.Array, choice: Choice
 ) -> tuple[Lanes, jax.Array, jax.Array]:
-    """Play what was chosen: actions i32[P], sound where `ok` bool[P].
+    """Play what was chosen in [P] games.
+
+    In a game that is over passes are played, so that little is left to search there.
 
     Returns:
       (lanes, what was played i32[P], NO_ACTION where the game had ended; games not ended i32[]).
     """
-    states, chosen = lanes.states, action.astype(jnp.int32)
+    states, chosen = lanes.states, choice.action.astype(jnp.int32)
+    was_over, resigned = lanes.over, lanes.resigned
+    if choice.resigns is not None:
+        mover = states.position.to_play
+        resigned = jnp.where(~was_over & choice.resigns, mover, resigned)
+    ended = was_over | (resigned != NO_ONE)
     within = jnp.clip(chosen, 0, rules.pass_action)
     is_legal = jnp.take_along_axis(legal, within[:, None], axis=1)[:, 0] & (chosen == within)
-    action = jnp.where(is_legal, chosen, rules.pass_action)
+    action = jnp.where(is_legal & ~ended, chosen, rules.pass_action)
     after = jax.vmap(lambda state, a: play(rules, state, a))(states, action)
-    ended = jax.vmap(lambda state: state.ended)
-    was_over = ended(states)
-    played = jnp.where(was_over, NO_ACTION, action)
-    ok = lanes.ok & (was_over | (ok & is_legal))
-    lanes = Lanes(after, jnp.stack([lanes.recent[1], played]), ok)
-    return lanes, played, jnp.sum(~ended(after), dtype=jnp.int32)
+    played = jnp.where(ended, NO_ACTION, action)
+    ok = lanes.ok & (was_over | (choice.ok & is_legal))
+    lanes = Lanes(after, jnp.stack([lanes.recent[1], played]), ok, resigned)
+    return lanes, played, jnp.sum(~lanes.over, dtype=jnp.int32)
 
 
 def _lanes(states: GameState) -> Lanes:
     shape = states.position.ply.shape
-    return Lanes(states, jnp.full((2, *shape), NO_ACTION, jnp.int32), jnp.ones(shape, bool))
+    recent = jnp.full((2, *shape), NO_ACTION, jnp.int32)
+    no_one = jnp.full_like(states.position.to_play, NO_ONE)
+    return Lanes(states, recent, jnp.ones(shape, bool), no_one)
 
 
 @functools.partial(jax.jit, static_argnames=("rules", "num_games"))
@@ -264,15 +284,21 @@ def _result(rules, start, mover, lanes, record, opening_plies) -> MatchResult:
     actions = [both(actions).astype(np.int16) for actions in jax.device_get(record)]
     last = max((i for i, x in enumerate(actions) if (x != NO_ACTION).any()), default=-1)
     none = np.zeros((0, len(score)), np.int16)
+    actions = np.stack(actions[: last + 1]) if last >= 0 else none
+    resigned = both([half.resigned for half in lanes])
+    for_first = np.where(first_colour == BLACK, score, -score)
+    for_first = np.where(resigned == NO_ONE, for_first, np.where(resigned == first_colour, -1, 1))
+    start = both(start)
     return MatchResult(
         first_colour=first_colour,
         score=score,
-        outcome=np.sign(np.where(first_colour == BLACK, score, -score)).astype(np.int8),
-        plies=end.position.ply.astype(np.int32),
-        truncated=end.truncated,
+        outcome=np.sign(for_first).astype(np.int8),
+        plies=start.position.ply + np.sum(actions != NO_ACTION, axis=0, dtype=np.int32),
+        truncated=end.truncated & (resigned == NO_ONE),
+        resigned=resigned,
         ok=both([half.ok for half in lanes]),
-        actions=np.stack(actions[: last + 1]) if last >= 0 else none,
-        start=both(start),
+        actions=actions,
+        start=start,
         opening_plies=opening_plies,
     )
 

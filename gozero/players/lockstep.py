@@ -16,7 +16,7 @@ import numpy as np
 from gozero.go.rules import GameState, Rules, init
 from gozero.players.go_game import go_game
 from gozero.players.setups import Setup
-from gozero.search import footprint, reuse
+from gozero.search import footprint, move_choice, reuse
 from gozero.search.footprint import Memory
 from gozero.search.search import search
 from gozero.search.tree import Tree
@@ -32,6 +32,7 @@ class Moves(NamedTuple):
     action: np.ndarray  # i32[L]: the most visited
     value: np.ndarray  # f32[L] in [-1, 1], for the player to move
     ok: np.ndarray  # bool[L]: every evaluation was a finite number
+    resigns: np.ndarray  # bool[L]: by the setup's threshold, if it has one
 
 
 class LockstepPlayer:
@@ -59,7 +60,8 @@ class LockstepPlayer:
         if lanes < 1:
             raise ValueError(f"lanes: {lanes} is not at least 1")
         self.lanes, self.num_actions, self.reuses = lanes, rules.num_actions, reuse_subtree
-        self._evaluator = setup.evaluator
+        self._evaluator, self._guesses = setup.evaluator, setup.guesses
+        self._resign = setup.resign
         self._game = go_game(rules, setup.evaluator.observe)
         self.config = setup.search.roomy if reuse_subtree else setup.search
         self._key, self.num_searches = key, 0
@@ -71,7 +73,7 @@ class LockstepPlayer:
     def memory(self) -> Memory:
         """What the trees of one search take."""
         return footprint.memory(
-            self._idle.position, self.num_actions, self.config, reuse=self.reuses
+            self._idle.position, self.num_actions, self.config, self.reuses, self._guesses
         )
 
     def new_trees(self) -> Tree | None:
@@ -79,7 +81,7 @@ class LockstepPlayer:
         return jax.jit(self._empty)() if self.reuses else None
 
     def _empty(self) -> Tree:
-        return reuse.empty(self._idle.position, self.num_actions, self.config)
+        return reuse.empty(self._idle.position, self.num_actions, self.config, self._guesses)
 
     def _blank(self) -> tuple[np.ndarray, np.ndarray]:
         """Which lanes are asked for, and what was played in them: none, nothing."""
@@ -135,7 +137,8 @@ class LockstepPlayer:
         )
         if tree is not None:
             tree = _chosen(active, found.tree, tree)
-        return (found.action, found.value, found.ok), tree
+        resigns = move_choice.resignations(found.value, found.visits, found.q, self._resign)
+        return (found.action, found.value, found.ok, resigns & found.ok), tree
 
 
 def _chosen(active: jax.Array, new: Tree, old: Tree) -> Tree:

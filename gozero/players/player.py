@@ -38,6 +38,7 @@ class Choice(NamedTuple):
     action: jax.Array  # i32[n]; of no meaning where the game is over
     ok: jax.Array  # bool[n]: False where something was wrong, such as an evaluation that is nan
     memory: Any  # for his next turn in these games; of the same shapes as what he was given
+    resigns: jax.Array | None = None  # bool[n]; None: he never does
 
 
 Choose = Callable[[Any, jax.Array, Turn, Any], Choice]
@@ -101,6 +102,7 @@ def search_player(
     temperature: Temperature | None = None,
     reuse_subtree: bool = False,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
+    resign: float | None = None,
 ) -> Player:
     """A player that searches.
 
@@ -114,13 +116,17 @@ def search_player(
         the config is made `SearchConfig.roomy`. Then the trees of all of a match's games are kept,
         and without it there are those of half of them, while they are searched.
       reward: what a finished game is worth, see `go_game`.
+      resign: he resigns when the position and its best move are worth less, from -1 to 0; None:
+        never. See `move_choice.resigns`.
 
     Raises:
-      ValueError: a temperature beside a root rule that says what is played, proofs, an early stop
-        or a temperature of the config.
+      ValueError: a threshold out of range; a temperature beside a root rule that says what is
+        played, proofs, an early stop or a temperature of the config.
     """
     if temperature is not None:
         _check_temperature(config)
+    if resign is not None and not -1 <= resign < 0:
+        raise ValueError(f"resign: {resign} is not a value from -1 to below 0, as -0.95")
     game = go_game(rules, evaluator.observe, reward)
     config = config.roomy if reuse_subtree else config
 
@@ -136,7 +142,10 @@ def search_player(
         action = found.action
         if temperature is not None:
             action = _drawn(draw_key, found, temperature(roots.ply))
-        return Choice(action, found.ok, found.tree if reuse_subtree else None)
+        resigns = None
+        if resign is not None:
+            resigns = move_choice.resignations(found.value, found.visits, found.q, resign)
+        return Choice(action, found.ok, found.tree if reuse_subtree else None, resigns)
 
     def begin(params, states):
         """Empty trees, with room for what a heuristic believes if the evaluator has one."""

@@ -11,7 +11,11 @@ MAX_SIMULATIONS = 131_070
 
 EvaluatorName = Literal["network", "playout"]
 RuleName = Literal["puct", "uct", "rave"]
-PolicyName = Literal["uniform", "mogo"]
+PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
+HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
+
+AMAF_VISITS = 50
+"""M of a heuristic beside rave, without a flag: the best of the paper's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +26,15 @@ class PlayerConfig:
     """What judges a position: a network, or playouts."""
 
     playouts: PolicyName | None = None
-    """How playouts are played: all moves alike, or by MoGo's rules. Without it mogo for rave, and
-    else uniform."""
+    """How playouts are played: all moves alike, by MoGo's rules, or in proportion to the strengths
+    of moves' features, learnt by minorisation-maximisation or by balancing. Without it mogo for
+    rave, and else uniform."""
+
+    nakade: bool = False
+    """Whether MoGo's playouts play at vital points of eye spaces."""
+
+    diversity: int = 0
+    """Tries of MoGo's playouts to play where all is empty, 0 to 8."""
 
     weights: pathlib.Path | None = None
     """The network's weights (.npz); without, random ones. They fix the board size."""
@@ -49,6 +60,25 @@ class PlayerConfig:
 
     rave_k: float | None = None
     """Of rave: another schedule, sqrt(k / (3 N + k)): one half after k simulations at a node."""
+
+    first_play: float | None = None
+    """Of rave: what an action counts for, as a probability of winning, of which nothing is known;
+    above 1 it comes first."""
+
+    heuristic: HeuristicName | None = None
+    """What new nodes begin with: every move even, what its player knew of it two plies before, what
+    MoGo's rules hold of it, or the value of local shapes (9x9)."""
+
+    heuristic_visits: int = 0
+    """C: what a heuristic counts for, in simulations through a move."""
+
+    heuristic_amaf_visits: int | None = None
+    """M: what it counts for in all-moves-as-first simulations, of rave; without it 50, and 0 for
+    another search."""
+
+    resign: float | None = None
+    """Resign when the position and its best move are worth less than this, from -1 (lost) to 0
+    (even): -0.95, say. Without, never."""
 
     def check(self, prefix: str = "") -> None:
         """Refuse what cannot be.
@@ -108,7 +138,69 @@ class PlayerConfig:
             (bias is not None and k is not None, "rave_k: with rave_bias; give one schedule"),
             (bias is not None and not 0 <= bias <= 1, f"rave_bias: {bias} is not from 0 to 1"),
             (k is not None and not 0 < k < 1e9, f"rave_k: {k} is not above 0"),
+            (
+                self.resign is not None and not -1 <= self.resign < 0,
+                f"resign: {self.resign} is not a value from -1 to below 0, as -0.95",
+            ),
+            *self._complaints_of_heuristics(),
         ]
+
+    def _complaints_of_heuristics(self) -> list[tuple[bool, str]]:
+        names, first_play = get_args(HeuristicName), self.first_play
+        visits, amaf_visits = self.confidences
+        return [
+            (
+                (self.nakade or self.diversity != 0) and self.policy != "mogo",
+                "nakade, diversity: only MoGo's playouts have them; use --playouts mogo",
+            ),
+            (not 0 <= self.diversity <= 8, f"diversity: {self.diversity} is not from 0 to 8"),
+            (
+                first_play is not None and self.search != "rave",
+                "first_play: of --search rave",
+            ),
+            (
+                first_play is not None and not 0 <= first_play < 1e6,
+                f"first_play: {first_play} is not a number from 0 to a million",
+            ),
+            (
+                self.heuristic not in (None, *names),
+                f"heuristic: {self.heuristic!r} is not one of {', '.join(names)}",
+            ),
+            (
+                self.heuristic is None
+                and (self.heuristic_visits, self.heuristic_amaf_visits) != (0, None),
+                "heuristic_visits, heuristic_amaf_visits: without --heuristic",
+            ),
+            *(
+                (
+                    not 0 <= count <= MAX_SIMULATIONS,
+                    f"{name}: {count} is not from 0 to {MAX_SIMULATIONS}",
+                )
+                for name, count in (
+                    ("heuristic_visits", visits),
+                    ("heuristic_amaf_visits", amaf_visits),
+                )
+            ),
+            (
+                amaf_visits != 0 and self.search != "rave",
+                "heuristic_amaf_visits: only --search rave has such values; use heuristic_visits",
+            ),
+            (
+                self.heuristic is not None and visits == amaf_visits == 0,
+                "heuristic: counts for nothing; give --heuristic-visits",
+            ),
+            (
+                self.heuristic == "grandfather" and self.leaves > 1,
+                "heuristic: grandfather goes with one leaf a step; use --leaves 1",
+            ),
+        ]
+
+    @property
+    def confidences(self) -> tuple[int, int]:
+        """(C, M) of the heuristic."""
+        given = self.heuristic_amaf_visits
+        default = AMAF_VISITS if self.heuristic is not None and self.search == "rave" else 0
+        return self.heuristic_visits, default if given is None else given
 
     @property
     def policy(self) -> PolicyName:
@@ -125,4 +217,5 @@ class PlayerConfig:
         """In a few words, for the records of a game: ``mogo playouts rave 3000``."""
         leaves = f" leaves {self.leaves}" if self.leaves > 1 else ""
         judge = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
-        return f"{judge} {self.search} {self.num_simulations}{leaves}"
+        beside = "" if self.heuristic is None else f" {self.heuristic} heuristic"
+        return f"{judge} {self.search}{beside} {self.num_simulations}{leaves}"

@@ -6,10 +6,15 @@ import dataclasses
 from typing import NamedTuple
 
 from gozero.go.rules import Rules
+from gozero.montecarlo import strengths
+from gozero.montecarlo.answers import MogoConfig
+from gozero.montecarlo.softmax import Softmax, softmax_policy
+from gozero.players import heuristics
 from gozero.players.evaluators import Evaluator, make_evaluator, playout_evaluator
 from gozero.players.player_config import PlayerConfig
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.grandfather import Grandfather
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
 
@@ -22,6 +27,10 @@ class Setup(NamedTuple):
 
     evaluator: Evaluator
     search: SearchConfig
+    guesses: bool = False
+    """Whether trees keep what a heuristic believes, counted in visits; for `reuse.empty`."""
+    resign: float | None = None
+    """He resigns when the position and its best move are worth less."""
 
 
 def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
@@ -38,19 +47,39 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
     """
     config.check()
     evaluator = _evaluator(rules, config, seed)
+    visits, amaf_visits = config.confidences
+    grandfather = None
+    if config.heuristic == "grandfather":
+        grandfather = Grandfather(visits, amaf_visits)
+    elif config.heuristic is not None:
+        mogo = MogoConfig(nakade=config.nakade)
+        evaluator = heuristics.beside(rules, evaluator, config.heuristic, visits, amaf_visits, mogo)
     search = SearchConfig(
         num_simulations=config.num_simulations,
         leaves=config.leaves,
         select=_rule(config, evaluator),
         amaf=Amaf() if config.search == "rave" else None,
+        grandfather=grandfather,
     )
-    return Setup(evaluator, search)
+    guesses = config.heuristic is not None and visits > 0
+    return Setup(evaluator, search, guesses, config.resign)
 
 
 def _evaluator(rules: Rules, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator == "playout":
-        return playout_evaluator(rules, config.policy, first_plays=config.search == "rave")
+        policy = _policy(rules, config)
+        return playout_evaluator(rules, policy, first_plays=config.search == "rave")
     return make_evaluator(rules, config.evaluator, config.weights, seed)
+
+
+def _policy(rules: Rules, config: PlayerConfig) -> str | MogoConfig | Softmax:
+    """How playouts are played."""
+    if config.policy in ("mm", "balanced"):
+        learnt, _ = strengths.load(f"{config.policy}_9")
+        return softmax_policy(learnt, rules.size)
+    if config.nakade or config.diversity:
+        return MogoConfig(config.nakade, config.diversity)
+    return config.policy
 
 
 def _rule(config: PlayerConfig, evaluator: Evaluator):
@@ -59,7 +88,9 @@ def _rule(config: PlayerConfig, evaluator: Evaluator):
     if config.search == "uct":
         return Ucb1(UCT_EXPLORATION if c is None else c)
     if config.search == "rave":
-        return Rave(_schedule(config), 0.0 if c is None else c)
+        rule = Rave(_schedule(config), 0.0 if c is None else c)
+        first_play = rule.first_play if config.first_play is None else config.first_play
+        return dataclasses.replace(rule, first_play=first_play)
     rule = evaluator.select
     return dataclasses.replace(rule, c_puct=c) if isinstance(rule, Puct) and c is not None else rule
 

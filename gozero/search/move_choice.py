@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import chex
 import jax
@@ -85,6 +86,15 @@ def resigns(value: jax.Array, visits: jax.Array, q: jax.Array, threshold: float)
     chex.assert_equal_shape([visits, q])
     best = jnp.max(jnp.where(visits > 0, q, -jnp.inf))
     return jnp.any(visits > 0) & (value < threshold) & (best < threshold)
+
+
+def resignations(
+    value: jax.Array, visits: jax.Array, q: jax.Array, threshold: float | None
+) -> jax.Array:
+    """bool[B]: `resigns` of values f32[B] and actions [B, A]; without a threshold no one does."""
+    if threshold is None:
+        return jnp.zeros(value.shape, bool)
+    return jax.vmap(functools.partial(resigns, threshold=threshold))(value, visits, q)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -218,6 +218,30 @@ def test_a_choice_that_is_not_sound_is_told():
     assert np.flatnonzero(~match.ok).tolist() == [6, 7]
 
 
+def test_who_resigns_has_lost_and_the_game_is_over():
+    """The first player gives up game 6 at ply 8 and game 7 at ply 9, whatever the score is."""
+
+    def choose(params, key, turn, memory):
+        late = (turn.states.position.ply >= 8) & (jnp.arange(GAMES // 2) == 3)
+        action = jnp.argmax(turn.legal, axis=1)
+        return Choice(action, jnp.ones(GAMES // 2, bool), memory, resigns=late)
+
+    match = play(Player(choose), HIGHEST)
+    usual = play(LOWEST, HIGHEST)
+    gone_on = np.ones(GAMES, bool)
+    gone_on[6:8] = False
+    for name in ("outcome", "score", "plies", "truncated", "resigned"):
+        found, expected = getattr(match, name), getattr(usual, name)
+        np.testing.assert_array_equal(found[gone_on], expected[gone_on])
+    assert (usual.resigned == arena.NO_ONE).all()
+    assert match.resigned[6:8].tolist() == match.first_colour[6:8].tolist() == [0, 1]
+    assert match.outcome[6:8].tolist() == [-1, -1]
+    assert match.plies[6:8].tolist() == [8, 9]
+    np.testing.assert_array_equal(match.actions[:8, 6], usual.actions[:8, 6])
+    assert (match.actions[8:, 6] == NO_ACTION).all()
+    assert match.ok.all()
+
+
 def test_memory_is_of_its_own_half_and_recent_moves_are_told():
     """A player that counts: what it is told must be what it saw itself."""
 
@@ -306,6 +330,11 @@ def test_a_temperature_wants_visits_to_draw_by(config):
 def test_bad_settings(more, named):
     with pytest.raises(ValueError, match=named):
         play(**more)
+
+
+def test_a_threshold_to_resign_at_is_below_even():
+    with pytest.raises(ValueError, match=r"resign: 0.5 is not a value from -1 to below 0"):
+        player.search_player(RULES, EVALUATOR, SearchConfig(), resign=0.5)
 
 
 def test_openings_are_for_pairs():

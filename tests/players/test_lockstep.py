@@ -94,6 +94,14 @@ def test_searches_draw_anew(player):
     assert player.num_searches == before + 1
 
 
+def test_trees_have_room_for_what_a_heuristic_believes():
+    setup = judged_by_hashes()._replace(guesses=True)
+    player = LockstepPlayer(RULES, setup, 3, jax.random.key(1), reuse_subtree=True)
+    assert jax.eval_shape(player.new_trees).guess is not None
+    assert jax.eval_shape(make().new_trees).guess is None
+    assert player.memory().total > make().memory().total
+
+
 def test_without_reuse_there_are_no_trees():
     player = make(reuse_subtree=False)
     assert player.new_trees() is None

@@ -8,6 +8,7 @@ from gozero.go.rules import Rules
 from gozero.players.player_config import PlayerConfig
 from gozero.players.setups import make_setup
 from gozero.search.amaf import Amaf
+from gozero.search.grandfather import Grandfather
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
 
@@ -46,6 +47,55 @@ def test_playouts_are_mogos_where_the_paper_has_them():
     assert [policy(), policy(search="rave"), policy(search="uct")] == ["uniform", "mogo", "uniform"]
     assert policy(search="rave", playouts="uniform") == "uniform"
     assert policy(search="uct", playouts="mogo") == "mogo"
+
+
+def test_a_heuristic_counts_for_what_the_flags_say():
+    even = make_setup(RULES, PlayerConfig(search="rave", heuristic="even"))
+    assert even.evaluator.about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 50}
+    assert not even.guesses
+    counted = PlayerConfig(search="uct", heuristic="mogo", heuristic_visits=4)
+    assert counted.confidences == (4, 0)
+    assert make_setup(RULES, counted).guesses
+    flags = {"heuristic": "grandfather", "heuristic_visits": 2, "heuristic_amaf_visits": 0}
+    setup = make_setup(RULES, PlayerConfig(search="rave", **flags))
+    assert setup.search.grandfather == Grandfather(visits=2)
+    assert "heuristic" not in setup.evaluator.about
+    assert PlayerConfig(**flags).text == "uniform playouts puct grandfather heuristic 400"
+
+
+def test_playouts_of_every_kind():
+    policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
+    assert policy(playouts="mm") == policy(playouts="balanced") == "softmax"
+    assert policy(search="rave", nakade=True, diversity=2) == {
+        "mogo": {"nakade": True, "diversity": 2}
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"nakade": True}, "nakade, diversity: only MoGo's playouts"),
+        ({"playouts": "mogo", "diversity": 9}, "diversity: 9 is not from 0 to 8"),
+        ({"first_play": 0.5}, "first_play: of --search rave"),
+        ({"search": "rave", "first_play": -1.0}, "first_play: -1.0 is not a number from 0"),
+        ({"heuristic": "good"}, "heuristic: 'good' is not one of even, grandfather, mogo, shape"),
+        ({"heuristic_visits": 1}, "heuristic_visits, heuristic_amaf_visits: without --heuristic"),
+        ({"heuristic": "even"}, "heuristic: counts for nothing; give --heuristic-visits"),
+        ({"heuristic": "even", "heuristic_visits": -1}, "heuristic_visits: -1 is not from 0 to"),
+        (
+            {"heuristic": "even", "heuristic_visits": 1, "heuristic_amaf_visits": 5},
+            "heuristic_amaf_visits: only --search rave has such values",
+        ),
+        (
+            {"search": "rave", "heuristic": "grandfather", "leaves": 8},
+            "heuristic: grandfather goes with one leaf a step; use --leaves 1",
+        ),
+        ({"resign": 0.5}, "resign: 0.5 is not a value from -1"),
+    ],
+)
+def test_complaints(flags, message):
+    with pytest.raises(ValueError, match=message):
+        PlayerConfig(**flags).check()
 
 
 def test_what_does_not_go_together_names_the_flag():

@@ -1,0 +1,101 @@
+"""Heuristics beside an evaluator of Go, by name: what new nodes begin with (Eq. 48-52).
+
+Gelly & Silver (2011), section 5.1, compares four. Three are here; the fourth, of the grandfather,
+is the search's own (`SearchConfig.grandfather`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gozero.go.branch import last_move
+from gozero.go.rules import GameState, Position, Rules
+from gozero.montecarlo import handcrafted, local_shape, shape_weights
+from gozero.montecarlo.answers import PLAIN, MogoConfig
+from gozero.players.evaluators import Evaluator
+from gozero.search.game import Evaluation, Trail
+from gozero.search.heuristics import with_heuristic
+
+NAMES = ("even", "mogo", "shape")
+
+
+class Seen(NamedTuple):
+    """What an evaluator and a heuristic beside it see of a position."""
+
+    by_evaluator: Any
+    position: Position
+    last: jax.Array  # i32[]: the opponent's last move, or no point
+
+
+class Params(NamedTuple):
+    """Parameters of both."""
+
+    evaluator: Any
+    table: jax.Array | None  # f32[E]: what local shapes are worth
+
+
+def beside(
+    rules: Rules,
+    evaluator: Evaluator,
+    name: str,
+    visits: int = 0,
+    amaf_visits: int = 0,
+    mogo: MogoConfig = PLAIN,
+) -> Evaluator:
+    """The evaluator with a heuristic beside it.
+
+    Own eyes and the pass begin as lost whatever the heuristic says: playouts play them only if
+    nothing is left, so that the all-moves-as-first values never hear of them, and what is said of
+    them would stand while the other moves' values fall.
+
+    Args:
+      rules: the rules.
+      evaluator: what judges positions.
+      name: "even", every action is worth as much as losing; "mogo", see `handcrafted`; "shape",
+        by the local shapes' weights that come with the package (`local_shape`).
+      visits: C, what that counts for beside the simulations through an action.
+      amaf_visits: M, what it counts for beside those that played it later.
+      mogo: the rules of "mogo".
+
+    Raises:
+      ValueError: an unknown name, confidences that are negative or both 0, or no weights for the
+        size.
+    """
+    if name not in NAMES:
+        raise ValueError(f"heuristic: {name!r} is not one of {', '.join(NAMES)}")
+    table, value = _named(rules, name, mogo)
+
+    def observe(state: GameState, position: Position, trail: Trail) -> Seen:
+        last = last_move(rules, state, position, *trail)
+        return Seen(evaluator.observe(state, position, trail), position, last)
+
+    def believed(params: Params, key: jax.Array, seen: Seen) -> jax.Array:
+        unheard = handcrafted.unheard(rules, seen.position)
+        return jnp.where(unheard, -1.0, value(params.table, key, seen))
+
+    def judge(params: Params, key: jax.Array, seen: Seen) -> Evaluation:
+        return evaluator.evaluate(params.evaluator, key, seen.by_evaluator)
+
+    about = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
+    return evaluator._replace(
+        observe=observe,
+        evaluate=with_heuristic(judge, believed, visits, amaf_visits),
+        params=Params(evaluator.params, table),
+        about={**evaluator.about, "heuristic": about},
+    )
+
+
+def _named(rules: Rules, name: str, mogo: MogoConfig) -> tuple[jax.Array | None, Callable]:
+    """(the table, ``(table, key, Seen [M]) -> f32[M, A]``)."""
+    if name == "even":
+        return None, lambda table, key, seen: jnp.zeros((*seen.last.shape, rules.num_actions))
+    if name == "mogo":
+        return None, handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
+    learnt = shape_weights.load(rules.size)
+    table = local_shape.table(learnt.shapes, learnt.weights)
+    positions_of = lambda seen: seen.position
+    return table, local_shape.heuristic(rules, learnt.shapes, positions_of=positions_of)
