@@ -64,15 +64,26 @@ def judged(
     """
     lay = rules.layout
     now = replies.situation(rules, positions, last)
-    boards = Situation(*(stacked.unstack(x) for x in now[:5]), now.last)
-    near = answers.near(lay, boards.own, boards.opponent, now.last)
-    board = (boards.own, boards.opponent, boards.atari, boards.ko, boards.endangered)
-    rejected = stacked.unstack(_save_nothing(lay, now))
-    none = jnp.zeros_like(now.last)
-    config = MogoConfig(nakade=config.nakade)
-    points, rule = answers.moves(lay, config, *board, rejected, near, now.last, none)
+    own, opponent, atari, ko, endangered, rejected = map(
+        stacked.unstack,
+        (now.own, now.opponent, now.atari, now.ko, now.endangered, _save_nothing(lay, now)),
+    )
+    near = answers.near(lay, own, opponent, now.last)
+    points, rule = answers.moves(
+        lay,
+        MogoConfig(nakade=config.nakade),
+        own,
+        opponent,
+        atari,
+        ko,
+        endangered,
+        rejected,
+        near,
+        now.last,
+        random=jnp.zeros_like(now.last),
+    )
     good = bb.keep(rule != answers.ANY, points)
-    return good, bb.difference(policies.eyes(lay, boards.own, boards.opponent), good)
+    return good, bb.difference(policies.eyes(lay, own, opponent), good)
 
 
 def unheard(rules: go.Rules, positions: go.Position) -> jax.Array:
@@ -97,8 +108,8 @@ def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
     if its chain is not in atari then. Trip bound: 4, for the chains that one move puts in atari
     have a liberty each.
     """
-    board = tuple(map(stacked.unstack, (now.own, now.opponent, now.atari)))
-    legal = stacked.stack(answers.legal_points(lay, *board, stacked.unstack(now.ko)))
+    own, opponent, atari, ko = map(stacked.unstack, (now.own, now.opponent, now.atari, now.ko))
+    legal = stacked.stack(answers.legal_points(lay, own, opponent, atari, ko))
     capturable = now.opponent & now.atari
     captors = replies.chains_beside(lay, now.endangered, capturable)
     captures = stacked.neighbours(lay, captors) & legal
@@ -110,7 +121,7 @@ def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
         first = jnp.zeros(left.shape[1], jnp.uint32)
         action = policies.spot_action(lay, policies.nth(lay, stacked.unstack(left), first))
         action = jnp.where(stacked.any_of(point), action, bb.NO_POINT)
-        after = jax.vmap(lambda *args: place(lay, *args))(action, *board)
+        after = jax.vmap(lambda *args: place(lay, *args))(action, own, opponent, atari)
         return left & ~point, fail | (point & stacked.stack(after.atari))
 
     start = (extensions, jnp.zeros_like(extensions))
