@@ -106,7 +106,8 @@ class MatchConfig:
 
     out: pathlib.Path = pathlib.Path("runs/match")
     """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf: a new
-    one, or one to go on with, for which all flags but --parallel have to be the same."""
+    one, or one to go on with: then all flags are the same but --parallel, and --games may be
+    more."""
 
     def __post_init__(self):
         for name in SIDES:

@@ -129,13 +129,18 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
     assert results_file.read_bytes().startswith(before)
     assert len(results_file.read_text().splitlines()) == 8
     assert sorted(results(out)) == list(range(8))
+    assert match(out, *players, "--games", "10", "--parallel", "2") == 0  # which may be more
+    assert match(out, *players, "--games", "8", "--parallel", "2") == 2
+    assert "other flags: --games was 10 and is 8;" in capsys.readouterr().err
+    assert results_file.read_bytes().startswith(before)
+    assert sorted(results(out)) == list(range(10))
     names = sorted(path.name for path in (out / "games").iterdir())
-    assert names == [f"{number:04d}.sgf" for number in range(8)]
+    assert names == [f"{number:04d}.sgf" for number in range(10)]
     for path in (out / "games").iterdir():
         assert sgf.read(path).result == "0"
 
     written = results_file.read_bytes()
-    assert match(out, *players, "--games", "8") == 0  # nothing is left to play
+    assert match(out, *players, "--games", "10") == 0  # nothing is left to play
     assert results_file.read_bytes() == written
     with results_file.open("r+b") as file:
         file.write(b"?")

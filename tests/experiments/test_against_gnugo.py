@@ -1,0 +1,70 @@
+"""The matches against GNU Go: what is asked, and the table of what came of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from experiments.against_gnugo import run
+from experiments.against_gnugo.config import GNUGO, MATCHES, AgainstGnugoConfig
+
+
+def test_every_match_is_one_that_can_be_played(tmp_path):
+    config = AgainstGnugoConfig(out=tmp_path, games=10)
+    for name in MATCHES:
+        match = config.match(name)
+        assert (match.size, match.komi, match.ko, match.games) == (9, 7.0, "positional", 10)
+        assert match.opponent.command in (GNUGO, None)
+    assert AgainstGnugoConfig().match("heuristic").games == 400
+    assert config.match("heuristic-10000").player.simulations == 10_000
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"only": ("mcts",)}, "only: 'mcts' is not one of uct, rave, heuristic, "),
+        ({"games": 3}, "games: 3 is not an even number"),
+        ({"parallel": 0}, "parallel: 0 is not at least 1"),
+    ],
+)
+def test_what_cannot_be_names_the_flag(flags, message):
+    with pytest.raises(ValueError, match=message):
+        AgainstGnugoConfig(**flags)
+
+
+def summary(wins: int, losses: int) -> dict:
+    games = wins + losses
+    return {
+        "player": "gozero mogo playouts uct 3000",
+        "opponent": "GNU Go 3.8",
+        "games": games,
+        "wins": wins,
+        "draws": 0,
+        "losses": losses,
+        "void": 1,
+        "forfeits": {"player": 0, "opponent": 1},
+        "resigned": 5,
+        "score": wins / games,
+        "interval": [wins / games - 0.05, wins / games + 0.05],
+        "seconds_a_move": {"player": 0.1, "opponent": 0.2},
+        "mean_moves": 60.5,
+    }
+
+
+def test_the_table_says_what_holds(tmp_path):
+    pytest.importorskip("matplotlib")
+    for name, wins in (("uct", 25), ("rave", 40)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps(summary(wins, 100 - wins)))
+    rows = run.rows(tmp_path)
+    assert [(row.match, row.holds) for row in rows] == [("uct", True), ("rave", False)]
+    run.write(rows, tmp_path)
+    lines = (tmp_path / "results.csv").read_text().splitlines()
+    assert lines[1].startswith(
+        "uct,gozero mogo playouts uct 3000,GNU Go 3.8,100,25,0,75,1,1,5,0.25"
+    )
+    assert (tmp_path / "results.svg").read_text().startswith("<?xml")
+    table = run.table(rows).splitlines()
+    assert "| 24% | 100 | 25, 0, 75 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |" in table[2]
+    assert "| 50% (missed) | 65% |" in table[3]
