@@ -144,7 +144,7 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
     assert results_file.read_bytes() == written
     with results_file.open("r+b") as file:
         file.write(b"?")
-    assert match(out, *players, "--games", "8") == 2
+    assert match(out, *players, "--games", "10") == 2
     assert "results.jsonl, line 1 is damaged" in capsys.readouterr().err
 
 
