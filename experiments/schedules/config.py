@@ -1,0 +1,34 @@
+"""Settings of the experiment on schedules. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from experiments.sweeps.config import SweepConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class SchedulesConfig(SweepConfig):
+    """The schedules of MC-RAVE, hand-selected and of least mean squared error, each against one
+    player: the latter with a bias of 0.01."""
+
+    ks: tuple[float, ...] = (30, 100, 300, 1000, 3000)
+    """Equivalence parameters of the hand-selected schedule."""
+
+    biases: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
+    """Of the schedules of least mean squared error: for values near one half (Eq. 47), and with
+    the variance that the all-moves-as-first value says (Eq. 46)."""
+
+    anchor_ks: tuple[float, ...] = (1000,)
+    """Those of --ks that also play against --anchor-command."""
+
+    anchor_biases: tuple[float, ...] = (0.003, 0.01, 0.1)
+    """Those of --biases, for Eq. 47, that do."""
+
+    bias: float = 0.01
+    """Of the player they all play, by Eq. 47."""
+
+    out: pathlib.Path = pathlib.Path("runs/schedules")
+    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
+    one, or one to go on with."""

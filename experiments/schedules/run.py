@@ -1,0 +1,61 @@
+"""Section 4.6 of Gelly & Silver (2011): MC-RAVE's schedules, hand-selected and of minimum MSE.
+
+python -m experiments.schedules.run [--games 200] [--simulations 1000] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from experiments.schedules.config import SchedulesConfig
+from experiments.sweeps import run
+from experiments.sweeps.points import Change, Contestant, Point, Sweep
+from gozero.players.player_config import PlayerConfig
+from gozero.search.rave import MinimumMse, Rave
+
+
+def sweep(config: SchedulesConfig) -> Sweep:
+    """Each k, each bias by Eq. 47, and each by Eq. 46; all with MoGo's playouts."""
+
+    def player(change: Change | None = None, **schedule) -> Contestant:
+        flags = PlayerConfig(
+            search="rave", playouts="mogo", simulations=config.simulations, **schedule
+        )
+        return Contestant(flags, change=change)
+
+    opponent = player(rave_bias=config.bias)
+    entries = [
+        ("hand-selected", f"k = {k:g}", player(rave_k=k), k in config.anchor_ks) for k in config.ks
+    ]
+    entries += [
+        ("Eq. 47", f"b = {b:g}", player(rave_bias=b), b in config.anchor_biases)
+        for b in config.biases
+    ]
+    entries += [
+        ("Eq. 46", f"b = {b:g}", player(uneven(b), rave_bias=b), False) for b in config.biases
+    ]
+    points = tuple(
+        Point(series, float(x), label, one, opponent, anchor)
+        for x, (series, label, one, anchor) in enumerate(entries)
+    )
+    return Sweep(
+        "schedules",
+        points,
+        title=f"{config.simulations:,} simulations a move against Eq. 47, b = {config.bias:g}",
+        x_label="schedule",
+        x_scale="names",
+    )
+
+
+def uneven(bias: float) -> Change:
+    """Eq. 46 in place of Eq. 47."""
+    rule = Rave(MinimumMse(bias, even=False))
+    return Change(
+        f"Eq. 46, b {bias:g}",
+        lambda rules, setup: setup._replace(search=dataclasses.replace(setup.search, select=rule)),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run.main(SchedulesConfig, sweep, "schedules"))

@@ -1,0 +1,91 @@
+"""Points that also play against a program that speaks GTP, by ``gozero match``."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+
+from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.points import Point, Sweep
+from experiments.sweeps.results import Row, make_row
+from gozero.apps import match, match_programs
+from gozero.apps.match_config import MatchConfig, Side
+from gozero.players.tally import Tally
+
+
+def matches(sweep: Sweep, config: SweepConfig) -> dict[Point, MatchConfig]:
+    """The match of each anchor; none without a program.
+
+    Raises:
+      ValueError: a program that is missing or that refuses the game, or an anchor that is more
+        than flags say.
+    """
+    if config.anchor_command is None:
+        return {}
+    found = {point: match_of(point, config) for point in sweep.points if point.anchor}
+    for one in found.values():
+        match_programs.player_names(one)
+        break
+    return found
+
+
+def match_of(point: Point, config: SweepConfig) -> MatchConfig:
+    """A point's match against the program."""
+    player = point.player
+    if player.change is not None:
+        raise ValueError(f"anchor: {point.name!r} has {player.change.about!r}, which no flag says")
+    return MatchConfig(
+        player=Side(**vars(player.flags), reuse=player.reuse),
+        opponent=Side(command=config.anchor_command),
+        games=config.anchor_games,
+        parallel=config.anchor_parallel,
+        size=config.size,
+        komi=config.komi,
+        openings=config.openings,
+        seed=config.seed,
+        out=folder(point, config),
+    )
+
+
+def folder(point: Point, config: SweepConfig) -> pathlib.Path:
+    """Where an anchor's match is kept."""
+    return config.out / "anchors" / re.sub(r"[^A-Za-z0-9.]+", "_", point.name).strip("_")
+
+
+def play(config: MatchConfig) -> int:
+    """Play what is left of a match; its exit status."""
+    config.out.parent.mkdir(exist_ok=True)
+    return match.run(config)
+
+
+def rows(sweep: Sweep, config: SweepConfig) -> Iterator[Row]:
+    """Of the matches that were played, be they complete or not."""
+    for point in sweep.points:
+        path = folder(point, config) / "summary.json"
+        if point.anchor and path.exists():
+            row = _row(sweep, point, path)
+            if row is not None:
+                yield row
+
+
+def _row(sweep: Sweep, point: Point, path: pathlib.Path) -> Row | None:
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    if not summary["games"]:
+        return None
+    total = Tally(summary["wins"], summary["draws"], summary["losses"])
+    seconds = 0.0
+    for line in path.with_name("results.jsonl").read_text(encoding="utf-8").splitlines():
+        seconds += sum(json.loads(line)["seconds"])
+    return make_row(
+        sweep,
+        point,
+        summary["opponent"],
+        total,
+        tuple(summary["interval"]),
+        anchor=True,
+        plies=summary["mean_moves"],
+        truncated=summary["move_limit"],
+        seconds=seconds,
+    )

@@ -1,0 +1,93 @@
+"""The picture of a sweep."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import pathlib
+from collections.abc import Sequence
+
+from experiments.sweeps.points import Sweep
+from experiments.sweeps.results import Row, chained
+
+_COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
+
+
+def check() -> None:
+    """Say before anything is played what the picture will want.
+
+    Raises:
+      SystemExit: without matplotlib.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SystemExit("the plot wants matplotlib: pip install -e '.[plots]'")
+
+
+def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
+    """An SVG: a curve a series with 95% intervals; against programs hollow and dashed."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "gozero"
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    groups: dict[tuple[str, str], list[tuple[Row, tuple[float, float, float]]]] = {}
+    for row, height in zip(rows, _heights(sweep, rows), strict=True):
+        if all(map(math.isfinite, height)):
+            name = f"{row.series}, against {row.opponent}" if row.anchor else row.series
+            groups.setdefault((row.series, name), []).append((row, height))
+    colours: dict[str, str] = {}
+    for (series, name), found in groups.items():
+        colour = colours.setdefault(series, _COLOURS[len(colours) % len(_COLOURS)])
+        _curve(axis, name, found, colour)
+    unit = "Elo above the first opponent" if sweep.chained else "score, %"
+    axis.set(title=sweep.title, xlabel=sweep.x_label, ylabel=unit)
+    if sweep.x_scale == "names":
+        ticks = {row.x: row.label for row in rows if row.x is not None}
+        axis.set_xticks(list(ticks), list(ticks.values()), rotation=30, ha="right")
+    elif sweep.x_scale == "symlog":
+        least = min((row.x for row in rows if row.x), default=1.0)
+        axis.set_xscale("symlog", linthresh=least)
+    else:
+        axis.set_xscale(sweep.x_scale)
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    if len(groups) > 1:
+        axis.legend(frameon=False, fontsize="small")
+    figure.savefig(out, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _heights(sweep: Sweep, rows: Sequence[Row]) -> list[tuple[float, float, float]]:
+    """(where a row stands, the ends of its interval)."""
+    if sweep.chained:
+        ours = [row for row in rows if not row.anchor]
+        at = dict(zip(map(id, ours), chained(ours), strict=True))
+        return [at.get(id(row), (math.nan, math.nan, math.nan)) for row in rows]
+    return [(100 * row.score, 100 * row.low, 100 * row.high) for row in rows]
+
+
+def _curve(axis, name, found, colour) -> None:
+    dashes = "--" if found[0][0].anchor else "-"
+    levels = [height for row, height in found if row.x is None]
+    for middle, low, high in levels:
+        axis.axhline(middle, color=colour, linestyle=dashes, label=name)
+        axis.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
+    on = sorted((row.x, height) for row, height in found if row.x is not None)
+    if on:
+        x, heights = zip(*on, strict=True)
+        middle, low, high = (list(side) for side in zip(*heights, strict=True))
+        below = [a - b for a, b in zip(middle, low, strict=True)]
+        above = [a - b for a, b in zip(high, middle, strict=True)]
+        axis.errorbar(
+            x,
+            middle,
+            [below, above],
+            color=colour,
+            linestyle=dashes,
+            marker="o",
+            markerfacecolor="white" if found[0][0].anchor else colour,
+            capsize=3,
+            label=None if levels else name,
+        )

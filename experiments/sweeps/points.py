@@ -1,0 +1,135 @@
+"""What a sweep is made of: who plays, at which point of which curve."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+from gozero.go.rules import Rules
+from gozero.players.arena import Player
+from gozero.players.player import search_player
+from gozero.players.player_config import PlayerConfig
+from gozero.players.setups import Setup, make_setup
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What no flag of a player says."""
+
+    about: str
+    """For the records: two changes that differ must read differently."""
+
+    apply: Callable[[Rules, Setup], Setup]
+    """What it does to what the flags have made."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """A player of ours."""
+
+    flags: PlayerConfig
+    reuse: bool = False
+    """Whether a search goes on from what the last one found."""
+
+    change: Change | None = None
+
+    def setup(self, rules: Rules) -> Setup:
+        """Its evaluator and its search.
+
+        Raises:
+          ValueError: flags that do not go together.
+        """
+        setup = make_setup(rules, self.flags)
+        return setup if self.change is None else self.change.apply(rules, setup)
+
+    def player(self, rules: Rules) -> Player:
+        """As the arena has it; players made apart are compiled apart."""
+        evaluator, search = self.setup(rules)
+        return search_player(rules, evaluator, search, reuse_subtree=self.reuse)
+
+    @property
+    def text(self) -> str:
+        """In a few words."""
+        flags = self.flags
+        schedule = [
+            f"{name} {value:g}"
+            for name, value in (
+                ("b", flags.rave_bias),
+                ("k", flags.rave_k),
+                ("c", flags.exploration),
+            )
+            if value is not None
+        ]
+        about = [self.change.about] if self.change else []
+        return ", ".join([flags.text, *schedule, *(["reuse"] if self.reuse else []), *about])
+
+    @property
+    def record(self) -> dict:
+        """All that it is, as plain data."""
+        flags = {k: v for k, v in vars(self.flags).items() if v is not None}
+        about = {} if self.change is None else {"change": self.change.about}
+        return {k: str(v) for k, v in (flags | {"reuse": self.reuse} | about).items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A match, and where its score stands in the picture."""
+
+    series: str
+    """The curve."""
+
+    x: float | None
+    """Where on it; None for a level that goes right across."""
+
+    label: str
+    """What it is called; with the series its name, which no other point of the sweep has."""
+
+    player: Contestant
+    """Whose score it is."""
+
+    opponent: Contestant
+    """Against whom."""
+
+    anchor: bool = False
+    """Whether the player also plays against a program, if one is given."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.series}, {self.label}"
+
+    @property
+    def record(self) -> dict:
+        """What has to be the same for games to count for the same point."""
+        player = {f"player.{k}": v for k, v in self.player.record.items()}
+        return player | {f"opponent.{k}": v for k, v in self.opponent.record.items()}
+
+
+Scale = Literal["linear", "log", "symlog", "names"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """An experiment: its points, and how they are drawn.
+
+    Raises:
+      ValueError: no points, or two of one name.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    title: str
+    x_label: str
+    x_scale: Scale = "linear"
+    """names: the labels stand below, x says in which order."""
+
+    chained: bool = False
+    """Each point's opponent is the point before it in its series: the picture adds their Elo up."""
+
+    def __post_init__(self):
+        names = [point.name for point in self.points]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if not names:
+            raise ValueError("points: there are none")
+        if twice is not None:
+            raise ValueError(f"points: two are called {twice!r}")

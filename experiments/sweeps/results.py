@@ -1,0 +1,149 @@
+"""What a sweep has found so far: rows, as CSV and as a table."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from experiments.sweeps.folder import Piece
+from experiments.sweeps.points import Point, Sweep
+from gozero.files import write_whole
+from gozero.players import tally
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """The games of a point against one opponent."""
+
+    experiment: str
+    series: str
+    x: float | None
+    label: str
+    player: str
+    opponent: str
+    anchor: bool
+    """Whether the opponent is a program."""
+    games: int
+    won: int
+    drawn: int
+    lost: int
+    score: float
+    """Points a game."""
+    low: float
+    """Of the score, with `high` 95%, over pairs."""
+    high: float
+    elo: float
+    """Of the player above the opponent; infinite if he won or lost all."""
+    elo_low: float
+    elo_high: float
+    plies: float
+    """Of a game, on average."""
+    truncated: int
+    """Games that the move limit ended."""
+    seconds: float
+    """That the games took, compiling included."""
+
+
+def row_of(sweep: Sweep, point: Point, pieces: Sequence[Piece]) -> Row:
+    """The row of a point's pieces, of which there is at least one."""
+    points = [x for piece in pieces for x in piece.points]
+    total, interval = tally.Tally.of(points), tally.pair_interval(tally.pair_scores(points))
+    return make_row(
+        sweep,
+        point,
+        point.opponent.text,
+        total,
+        interval,
+        plies=sum(piece.plies for piece in pieces) / total.games,
+        truncated=sum(piece.truncated for piece in pieces),
+        seconds=sum(piece.seconds for piece in pieces),
+    )
+
+
+def make_row(
+    sweep: Sweep, point: Point, opponent: str, total: tally.Tally, interval: tally.Interval, **more
+) -> Row:
+    """A row; `more` are its fields on the games themselves, and whether it is of an anchor."""
+    low, high = interval
+    return Row(
+        experiment=sweep.name,
+        series=point.series,
+        x=point.x,
+        label=point.label,
+        player=point.player.text,
+        opponent=opponent,
+        games=total.games,
+        won=total.wins,
+        drawn=total.draws,
+        lost=total.losses,
+        score=total.score,
+        low=low,
+        high=high,
+        elo=tally.elo(total.score),
+        elo_low=tally.elo(low),
+        elo_high=tally.elo(high),
+        **{"anchor": False} | more,
+    )
+
+
+def write(rows: Iterable[Row], path: pathlib.Path) -> None:
+    """The CSV, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in vars(row).items()}
+        )
+    write_whole(path, text.getvalue().encode())
+
+
+def read(path: pathlib.Path) -> list[Row]:
+    """The rows of a CSV."""
+    kinds = {"float": float, "float | None": lambda x: float(x) if x else None, "int": int}
+    kinds |= {"str": str, "bool": lambda x: x == "True"}
+    of = {field.name: kinds[str(field.type)] for field in dataclasses.fields(Row)}
+    with path.open(newline="") as file:
+        return [Row(**{k: of[k](v) for k, v in row.items()}) for row in csv.DictReader(file)]
+
+
+def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
+    """(Elo, low, high) of each row above where its series began, whose rows are in order.
+
+    Errors of independent matches add up as squares, above and below apart.
+    """
+    at: dict[str, tuple[float, float, float]] = {}
+    found = []
+    for row in rows:
+        elo, below, above = at.get(row.series, (0.0, 0.0, 0.0))
+        below = math.hypot(below, row.elo - row.elo_low)
+        above = math.hypot(above, row.elo_high - row.elo)
+        at[row.series] = (elo + row.elo, below, above)
+        found.append((elo + row.elo, elo + row.elo - below, elo + row.elo + above))
+    return found
+
+
+def table(sweep: Sweep, rows: Sequence[Row]) -> str:
+    """In Markdown."""
+    ours = [row for row in rows if not row.anchor]
+    ratings = dict(zip(map(id, ours), chained(ours), strict=True)) if sweep.chained else {}
+    head = ["series", "", "opponent", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"]
+    lines = [head + (["Elo in all [95%]"] if ratings else [])]
+    for row in rows:
+        cells = [row.series, row.label, row.opponent, str(row.games)]
+        cells += [f"{row.won}, {row.drawn}, {row.lost}"]
+        cells += [f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"]
+        cells += [_elo(row.elo, row.elo_low, row.elo_high)]
+        if ratings:
+            cells += [_elo(*ratings[id(row)]) if id(row) in ratings else ""]
+        lines.append(cells)
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _elo(middle: float, low: float, high: float) -> str:
+    return f"{middle:+.0f} [{low:+.0f}, {high:+.0f}]"

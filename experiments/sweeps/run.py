@@ -1,0 +1,159 @@
+"""Play what is left of a sweep, and say what it has found."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from experiments.sweeps import anchors, plot, results
+from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.folder import Piece, SweepFolder
+from experiments.sweeps.points import Contestant, Point, Sweep
+from gozero.apps import flags, runtime
+from gozero.apps.host_game import roomy_limit
+from gozero.apps.progress import Progress
+from gozero.go.rules import Rules, init
+from gozero.players import arena
+from gozero.search import footprint
+
+
+def main(config: type[SweepConfig], sweep: Callable[..., Sweep], name: str) -> int:
+    """What an experiment's command does: its flags, the sweep that they make, and `run`."""
+    prog = f"python -m experiments.{name}.run"
+    asked = flags.parse(config, prog=prog)
+    plot.check()
+    with runtime.gone_if_empty(asked.out):
+        try:
+            return run(sweep(asked), asked)
+        except ValueError as error:
+            flags.fail(prog, error)
+
+
+def run(sweep: Sweep, config: SweepConfig) -> int:
+    """Play the pieces that are left; the exit status: 0, or 130 if it was stopped before the last.
+
+    All points play a piece before any plays its next: a sweep that is broken off has every point,
+    with fewer games.
+
+    Raises:
+      ValueError: players that cannot be, a folder of other games, a program that is missing or
+        refuses.
+    """
+    rules = Rules(config.size, "positional", max_moves=roomy_limit(config.size))
+    memory = _memory(rules, sweep, config)
+    against_programs = anchors.matches(sweep, config)
+    with SweepFolder(sweep, config) as folder:
+        runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+        print(f"trees: at most {memory} at a time", file=sys.stderr)
+        complete = _play(rules, sweep, config, folder)
+        for one in against_programs.values():
+            complete = complete and anchors.play(one) == 0
+        rows = _write(sweep, config, folder)
+    if rows:
+        plot.draw(sweep, rows, config.out / "results.svg")
+        print(results.table(sweep, rows))
+    if not complete:
+        print("stopped; the same command plays the games that are left")
+    return 0 if complete else runtime.STOPPED
+
+
+def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> bool:
+    """Whether all pieces are played."""
+    todo = [
+        (point, piece)
+        for piece in range(config.num_pieces)
+        for point in sweep.points
+        if (point.name, piece) not in folder.pieces
+    ]
+    total = config.piece * config.num_pieces * len(sweep.points)
+    done = total - config.piece * len(todo)
+    if todo and done:
+        print(f"{done} games are played; going on", file=sys.stderr)
+    players = _Players(rules)
+    with runtime.StopRequest() as stop, Progress(sweep.name, total, done) as progress:
+        try:
+            for point, number in todo:
+
+                def show(ply: int, num_open: int, done=done, point=point) -> None:
+                    if stop.requested:
+                        raise KeyboardInterrupt
+                    progress.show(done + config.piece - num_open, f"{point.name}, ply {ply}")
+
+                folder.add(play_piece(rules, config, players, point, number, show))
+                done += config.piece
+                _write(sweep, config, folder)
+        except KeyboardInterrupt:
+            return False
+    return True
+
+
+class _Players:
+    """Contestant -> arena player, made once, so that it is compiled once."""
+
+    def __init__(self, rules: Rules):
+        self._rules = rules
+        self._made: dict[Contestant, arena.Player] = {}
+
+    def __call__(self, contestant: Contestant) -> arena.Player:
+        if contestant not in self._made:
+            self._made[contestant] = contestant.player(self._rules)
+        return self._made[contestant]
+
+
+def play_piece(
+    rules: Rules,
+    config: SweepConfig,
+    players: Callable[[Contestant], arena.Player],
+    point: Point,
+    number: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Piece:
+    """Games of a point. The openings depend on the seed and the number of the piece alone.
+
+    Raises:
+      RuntimeError: a game in which an evaluation was not finite, or an action not legal.
+    """
+    started = time.monotonic()
+    played = arena.play_match(
+        rules,
+        players(point.player),
+        players(point.opponent),
+        jax.random.fold_in(jax.random.key(config.seed), number),
+        config.piece,
+        config.komi,
+        config.openings,
+        progress,
+    )
+    if not played.ok.all():
+        raise RuntimeError(f"{point.name}: an evaluation was not finite, or an action not legal")
+    return Piece(
+        point.name,
+        number,
+        tuple(played.points.tolist()),
+        int(played.plies.sum()),
+        int(played.truncated.sum()),
+        round(time.monotonic() - started, 3),
+    )
+
+
+def _write(sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> list[results.Row]:
+    pieces = {point: folder.of(point.name) for point in sweep.points}
+    rows = [results.row_of(sweep, point, of) for point, of in pieces.items() if of]
+    rows += anchors.rows(sweep, config)
+    results.write(rows, config.out / "results.csv")
+    return rows
+
+
+def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> footprint.Memory:
+    """What the largest trees of a player take; all players are made, and so checked."""
+    half, found = config.piece // 2, []
+    for one in {c for point in sweep.points for c in (point.player, point.opponent)}:
+        search, lanes = one.setup(rules).search, config.piece if one.reuse else half
+        roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
+        search = search.roomy if one.reuse else search
+        found.append(footprint.memory(roots, rules.num_actions, search, one.reuse))
+    return max(found, key=lambda memory: memory.total)

@@ -1,0 +1,261 @@
+"""Sweeps: pieces, going on after a kill, refusals, and what is written."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+import sys
+
+import jax.numpy as jnp
+import pytest
+
+from experiments.sweeps import anchors, plot, results, run
+from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.folder import Piece, SweepFolder
+from experiments.sweeps.points import Change, Contestant, Point, Sweep
+from gozero.go import scoring
+from gozero.players import tally
+from gozero.players.player import random_player
+from gozero.players.player_config import PlayerConfig
+from gozero.search.game import Evaluation
+
+FLAGS = PlayerConfig(search="uct", simulations=8)
+
+
+def judge_by_area(rules, setup):
+    """Who is ahead as the board stands: it compiles sooner than playouts."""
+
+    def observe(state, position, trail):
+        ahead = scoring.area_difference(rules, position) - state.komi
+        return jnp.where(position.to_play == 0, ahead, -ahead)
+
+    def evaluate(params, key, ahead):
+        return Evaluation(jnp.zeros((ahead.shape[0], rules.num_actions)), jnp.tanh(ahead / 5))
+
+    return setup._replace(evaluator=setup.evaluator._replace(observe=observe, evaluate=evaluate))
+
+
+BY_AREA = Contestant(FLAGS, change=Change("area", judge_by_area))
+
+
+def sweep_of(*labels, flags=FLAGS):
+    player = Contestant(flags)
+    points = [
+        Point("curve", float(x), label, player, player, x == 0) for x, label in enumerate(labels)
+    ]
+    return Sweep("test", tuple(points), "title", "x")
+
+
+def config_of(path, **more):
+    return SweepConfig(**{"games": 8, "parallel": 4, "size": 5, "out": path} | more)
+
+
+@pytest.fixture
+def chance(monkeypatch):
+    """Every contestant plays at random; how many pieces are played is counted."""
+    played = []
+    play_piece = run.play_piece
+
+    def count(rules, config, players, point, number, progress):
+        played.append((point.label, number))
+        return play_piece(rules, config, players, point, number, progress)
+
+    monkeypatch.setattr(Contestant, "player", lambda self, rules: random_player(rules))
+    monkeypatch.setattr(run, "play_piece", count)
+    monkeypatch.setattr(plot, "draw", lambda *arguments: None)
+    return played
+
+
+def lines(path):
+    return [json.loads(line) for line in (path / "pieces.jsonl").read_text().splitlines()]
+
+
+def without_seconds(pieces):
+    return [{k: v for k, v in piece.items() if k != "seconds"} for piece in pieces]
+
+
+def test_pieces_are_played_once_and_go_on_after_a_kill(tmp_path, chance, capsys):
+    sweep, whole, broken = sweep_of("a", "b"), tmp_path / "whole", tmp_path / "broken"
+    assert run.run(sweep, config_of(whole)) == 0
+    every = [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+    assert chance == every
+    assert run.run(sweep, config_of(whole)) == 0
+    assert chance == every
+
+    assert run.run(sweep, config_of(broken, games=4)) == 0
+    text = (broken / "pieces.jsonl").read_text()
+    (broken / "pieces.jsonl").write_text(text + text[: len(text) // 3])  # a torn line
+    del chance[:]
+    assert run.run(sweep, config_of(broken)) == 0
+    assert chance == every[2:]
+    assert "8 games are played; going on" in capsys.readouterr().err
+    assert without_seconds(lines(broken)) == without_seconds(lines(whole))
+
+
+def test_points_play_the_same_openings_and_a_seed_others(tmp_path, chance):
+    for seed in (0, 1):
+        assert run.run(sweep_of("a", "b"), config_of(tmp_path / f"{seed}", seed=seed)) == 0
+    a, b, more_a, _ = lines(tmp_path / "0")
+    assert (a["points"], a["plies"]) == (
+        b["points"],
+        b["plies"],
+    )  # the same players, the same games
+    assert a["plies"] != more_a["plies"]
+    assert lines(tmp_path / "1")[0]["plies"] != a["plies"]
+
+
+def test_a_stop_keeps_what_is_played(tmp_path, chance, monkeypatch):
+    config, sweep = config_of(tmp_path), sweep_of("a", "b")
+    counted = run.play_piece
+
+    def stop_at_the_third(*arguments):
+        if len(chance) == 2:
+            raise KeyboardInterrupt
+        return counted(*arguments)
+
+    monkeypatch.setattr(run, "play_piece", stop_at_the_third)
+    assert run.run(sweep, config) == 130
+    assert [row.games for row in results.read(tmp_path / "results.csv")] == [4, 4]
+
+
+def test_another_config_in_the_same_folder_is_refused(tmp_path):
+    config, sweep = config_of(tmp_path), sweep_of("a", "b")
+    with (
+        SweepFolder(sweep, config),
+        pytest.raises(ValueError, match=r"out: .* is being played by another process"),
+    ):
+        SweepFolder(sweep, config)
+    for changed, message in (
+        ({"komi": 6.5}, r"--komi was 7.0 and is 6.5"),
+        ({"parallel": 8}, r"--parallel was 4 and is 8"),
+        ({"seed": 3}, r"--seed was 0 and is 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SweepFolder(sweep, dataclasses.replace(config, **changed))
+    stronger = sweep_of("a", flags=dataclasses.replace(FLAGS, simulations=9))
+    with pytest.raises(ValueError, match=r"of 'curve, a' opponent.simulations was 8 and is 9"):
+        SweepFolder(stronger, config)
+    with pytest.raises(ValueError, match=r"the experiment was test and is other"):
+        SweepFolder(dataclasses.replace(sweep, name="other"), config)
+    with SweepFolder(sweep_of("c"), dataclasses.replace(config, games=12)):
+        pass  # other points and more games are no other sweep
+    assert json.loads((tmp_path / "config.json").read_text())["points"].keys() == {
+        "curve, a",
+        "curve, b",
+        "curve, c",
+    }
+    (tmp_path / "pieces.jsonl").write_text('{"point": 1}\n')
+    with pytest.raises(ValueError, match=r"pieces.jsonl, line 1 is damaged"):
+        SweepFolder(sweep, config)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"config.json is not of a sweep"):
+        SweepFolder(sweep, config)
+
+
+def test_a_row_says_what_its_pieces_score(tmp_path):
+    sweep = sweep_of("a")
+    pieces = [
+        Piece("curve, a", 0, (1.0, 0.5, 1.0, 1.0), 100, 1, 2.0),
+        Piece("curve, a", 1, (0.0, 1.0, 1.0, 0.0), 60, 0, 1.5),
+    ]
+    row = results.row_of(sweep, sweep.points[0], pieces)
+    assert (row.games, row.won, row.drawn, row.lost) == (8, 5, 1, 2)
+    assert row.score == 5.5 / 8
+    assert (row.low, row.high) == tally.pair_interval([0.75, 1.0, 0.5, 0.5])
+    assert row.elo == tally.elo(5.5 / 8)
+    assert (row.plies, row.truncated, row.seconds) == (20.0, 1, 3.5)
+    level = dataclasses.replace(row, x=None, score=1.0, elo=math.inf, elo_high=math.inf)
+    results.write([row, level], tmp_path / "results.csv")
+    with (tmp_path / "results.csv").open(newline="") as file:
+        assert next(csv.DictReader(file))["score"] == "0.6875"
+    again = results.read(tmp_path / "results.csv")
+    assert again[0].games == 8
+    assert again[0].x == 0.0
+    assert again[1].x is None
+    assert again[1].elo == math.inf
+    assert again[1].opponent == "uniform playouts uct 8"
+    assert "| curve | a | uniform playouts uct 8 | 8 | 5, 1, 2 | 68.8% [" in results.table(
+        sweep, [row]
+    )
+
+
+def test_a_chain_adds_up_elo_and_squares_of_errors():
+    sweep = sweep_of("a")
+    row = results.row_of(sweep, sweep.points[0], [Piece("curve, a", 0, (1.0, 0.0) * 8, 1, 0, 1.0)])
+    rows = [
+        dataclasses.replace(row, series=series, elo=elo, elo_low=elo - 3, elo_high=elo + 4)
+        for series, elo in (("a", 100.0), ("b", 7.0), ("a", 50.0))
+    ]
+    first, other, last = results.chained(rows)
+    assert first == (100.0, 97.0, 104.0)
+    assert other == (7.0, 4.0, 11.0)
+    assert last == pytest.approx((150.0, 150 - 3 * 2**0.5, 150 + 4 * 2**0.5))
+
+
+def test_a_search_from_end_to_end(tmp_path):
+    pytest.importorskip("matplotlib")
+    points = (
+        Point("curve", 8.0, "by area", BY_AREA, BY_AREA),
+        Point("level", None, "the same", BY_AREA, BY_AREA),
+    )
+    sweep = Sweep("test", points, "title", "x", x_scale="log")
+    assert run.run(sweep, config_of(tmp_path, games=4)) == 0
+    curve, level = results.read(tmp_path / "results.csv")
+    assert level.won == curve.won
+    assert level.player == "uniform playouts uct 8, area"
+    assert (tmp_path / "results.svg").read_text().startswith("<?xml")
+    assert {"config.json", "manifest.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_anchors_play_a_program(tmp_path, chance):
+    sweep = sweep_of("a", "b")
+    missing = config_of(tmp_path / "missing", anchor_command="no-such-program --gtp")
+    with pytest.raises(ValueError, match=r"opponent.command: 'no-such-program' is no program"):
+        run.run(sweep, missing)
+    assert chance == []
+    config = config_of(tmp_path / "out", anchor_command=sys.executable)
+    with pytest.raises(ValueError, match="'area', which no flag says"):
+        anchors.matches(
+            Sweep("test", (Point("s", 0.0, "a", BY_AREA, BY_AREA, True),), "title", "x"), config
+        )
+    folder = anchors.folder(sweep.points[0], config)
+    assert folder == tmp_path / "out" / "anchors" / "curve_a"
+    folder.mkdir(parents=True)
+    (folder / "results.jsonl").write_text('{"seconds": [1.5, 2.0]}\n')
+    summary = {"wins": 1, "draws": 0, "losses": 1, "interval": [0.1, 0.9], "games": 2}
+    summary |= {"opponent": "GNU Go 3.8", "mean_moves": 70.5, "move_limit": 0}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    (row,) = anchors.rows(sweep, config)
+    assert (row.anchor, row.opponent, row.games, row.score) == (True, "GNU Go 3.8", 2, 0.5)
+    assert (row.low, row.high, row.seconds, row.plies) == (0.1, 0.9, 3.5, 70.5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"games": 7}, "games: 7 is odd"),
+        ({"parallel": 0}, "parallel: 0 is not from 2"),
+        ({"komi": 0.3}, "komi: 0.3 is not"),
+        ({"size": 26}, "size: 26 is not from 2 to 25"),
+    ],
+)
+def test_flags_that_cannot_be(flags, message):
+    with pytest.raises(ValueError, match=message):
+        SweepConfig(**flags)
+
+
+def test_pieces_are_whole():
+    assert (
+        SweepConfig(games=200, parallel=64).piece,
+        SweepConfig(games=200, parallel=64).num_pieces,
+    ) == (64, 4)
+    assert (SweepConfig(games=6).piece, SweepConfig(games=6).num_pieces) == (6, 1)
+
+
+def test_points_have_names_of_their_own():
+    with pytest.raises(ValueError, match="two are called 'curve, a'"):
+        sweep_of("a", "a")
+    with pytest.raises(ValueError, match="there are none"):
+        sweep_of()
