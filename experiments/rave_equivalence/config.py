@@ -13,6 +13,9 @@ class RaveEquivalenceConfig(SweepConfig):
     """MC-RAVE by its equivalence parameter k, and UCT, each against one player: MC-RAVE with the
     schedule of least mean squared error and a bias of 0.01."""
 
+    simulations: int = 1000
+    """Of every move, of either side."""
+
     ks: tuple[float, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
     """The equivalence parameters."""
 

@@ -13,6 +13,9 @@ class SchedulesConfig(SweepConfig):
     """The schedules of MC-RAVE, hand-selected and of least mean squared error, each against one
     player: the latter with a bias of 0.01."""
 
+    simulations: int = 1000
+    """Of every move, of either side."""
+
     ks: tuple[float, ...] = (30, 100, 300, 1000, 3000)
     """Equivalence parameters of the hand-selected schedule."""
 

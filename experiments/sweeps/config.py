@@ -7,7 +7,6 @@ import pathlib
 
 from gozero.apps.flags import check_seed
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
-from gozero.players.player_config import MAX_SIMULATIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,9 +14,6 @@ class SweepConfig:
     """Points of an experiment, each a match of ours against ours. A point's games come in pieces of
     --parallel games; the same command goes on where it was killed, and with more --games plays
     those that are missing."""
-
-    simulations: int = 1000
-    """Of every move, of either side, where the experiment says nothing else."""
 
     games: int = 200
     """Of each point, rounded up to whole pieces."""
@@ -54,7 +50,6 @@ class SweepConfig:
     def __post_init__(self):
         check_seed(self.seed)
         for name, least, most in (
-            ("simulations", 1, MAX_SIMULATIONS),
             ("games", 2, 10**6),
             ("parallel", 2, 4096),
             ("size", MIN_SIZE, MAX_SIZE),

@@ -23,12 +23,17 @@ from gozero.search import footprint
 
 def main(config: type[SweepConfig], sweep: Callable[..., Sweep], name: str) -> int:
     """What an experiment's command does: its flags, the sweep that they make, and `run`."""
+    return command(config, lambda asked: run(sweep(asked), asked), name)
+
+
+def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> int:
+    """An experiment's command: ``play(its flags)``, and one line for what cannot be."""
     prog = f"python -m experiments.{name}.run"
     asked = flags.parse(config, prog=prog)
     plot.check()
     with runtime.gone_if_empty(asked.out):
         try:
-            return run(sweep(asked), asked)
+            return play(asked)
         except ValueError as error:
             flags.fail(prog, error)
 

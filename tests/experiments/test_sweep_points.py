@@ -6,8 +6,13 @@ import dataclasses
 
 import pytest
 
+from experiments.ablation import run as ablation
+from experiments.ablation import speed as ablation_speed
+from experiments.ablation.config import AblationConfig, SpeedConfig
 from experiments.rave_equivalence import run as rave_equivalence
 from experiments.rave_equivalence.config import RaveEquivalenceConfig
+from experiments.scaling import run as scaling
+from experiments.scaling.config import ScalingConfig
 from experiments.schedules import run as schedules
 from experiments.schedules.config import SchedulesConfig
 from experiments.sweeps import anchors
@@ -16,7 +21,9 @@ from gozero.search.rave import HandSelected, MinimumMse
 
 RULES = Rules(9)
 SWEEPS = {
+    "ablation": (ablation.sweep, AblationConfig()),
     "rave_equivalence": (rave_equivalence.sweep, RaveEquivalenceConfig()),
+    "scaling": (scaling.sweep, ScalingConfig()),
     "schedules": (schedules.sweep, SchedulesConfig()),
 }
 
@@ -54,3 +61,37 @@ def test_uct_hears_no_rave():
     assert setup.search.amaf is None
     assert sweep.points[0].player.flags.policy == "mogo"
     assert all(point.opponent == sweep.points[0].opponent for point in sweep.points)
+
+
+def test_a_ladder_is_doublings_or_what_is_asked():
+    assert ScalingConfig().ladder == (250, 500, 1000, 2000, 4000)
+    assert ScalingConfig(most=3999).ladder == (250, 500, 1000, 2000)
+    sweep = scaling.sweep(ScalingConfig(counts=(3000, 10_000)))
+    assert [(p.series, p.player.flags.simulations) for p in sweep.points] == [
+        ("UCT", 10_000),
+        ("MC-RAVE", 10_000),
+    ]
+    assert {p.opponent.flags.simulations for p in sweep.points} == {3000}
+    for wrong in ({"counts": (2, 1)}, {"counts": (7,)}, {"most": 300}):
+        with pytest.raises(ValueError, match="is not two or more simulations, ascending"):
+            ScalingConfig(**wrong)
+    with pytest.raises(ValueError, match="least: 0 is not at least 1"):
+        ScalingConfig(least=0)
+
+
+def test_parts_that_are_ablated_are_what_they_are_called():
+    of = {point.name: point.player for point in ablation.sweep(AblationConfig()).points}
+    assert of["leaves a step, 64"].setup(RULES).search.leaves == 64
+    assert {one.flags.num_simulations for one in of.values()} == {1024}
+    assert of["16 leaves, virtual loss, loss 10"].setup(RULES).search.virtual_loss == 10
+    assert of["subtree reuse, reuse"].reuse
+    assert of["PUCT, shared evaluations, shared"].setup(RULES).search.transpositions
+
+
+def test_speeds_of_an_ablation():
+    found = dict.fromkeys(name for name, _ in ablation_speed.contestants(SpeedConfig()))
+    assert len(found) == 4
+    for _, contestant in ablation_speed.contestants(SpeedConfig()):
+        assert contestant.setup(RULES).search.num_simulations == 1024
+    with pytest.raises(ValueError, match="simulations: 1000 is not divisible by 64 leaves"):
+        SpeedConfig(simulations=1000)

@@ -7,15 +7,17 @@ import dataclasses
 import json
 import math
 import sys
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import pytest
 
-from experiments.sweeps import anchors, plot, results, run
+from experiments.sweeps import anchors, plot, results, run, speed
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.folder import Piece, SweepFolder
 from experiments.sweeps.points import Change, Contestant, Point, Sweep
 from gozero.go import scoring
+from gozero.go.rules import Rules
 from gozero.players import tally
 from gozero.players.player import random_player
 from gozero.players.player_config import PlayerConfig
@@ -259,3 +261,12 @@ def test_points_have_names_of_their_own():
         sweep_of("a", "a")
     with pytest.raises(ValueError, match="there are none"):
         sweep_of()
+
+
+def test_a_speed_is_of_whole_searches(monkeypatch):
+    result = SimpleNamespace(action=jnp.zeros(2), evaluations=jnp.array([3, 5]))
+    monkeypatch.setattr(speed, "search", lambda *arguments: result)
+    found = speed.measure(Rules(5), BY_AREA, num_trees=2, komi=7.0, seed=0, repeats=1)
+    assert found.simulations_per_s > 0
+    assert found.judged == 8 / (2 * 8)
+    assert found.mb == pytest.approx(found.bytes_a_node * 2 * 9 / 1e6)

@@ -1,0 +1,68 @@
+"""What leaves a step, virtual loss, subtree reuse and shared evaluations do to strength.
+
+    python -m experiments.ablation.run [--games 200] [--simulations 1024] [--out DIR]
+
+What they do to speed and memory: ``python -m experiments.ablation.speed``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from experiments.ablation.config import AblationConfig
+from experiments.sweeps import run
+from experiments.sweeps.points import Change, Contestant, Point, Sweep
+from gozero.players.player_config import PlayerConfig
+
+_LEAVES = 16
+"""With which virtual losses are compared."""
+
+
+def searching(about: str, **settings) -> Change:
+    """A `SearchConfig` with other settings."""
+    return Change(
+        about,
+        lambda rules, setup: setup._replace(search=dataclasses.replace(setup.search, **settings)),
+    )
+
+
+SHARED = searching("transpositions", transpositions=True)
+
+
+def sweep(config: AblationConfig) -> Sweep:
+    """Each part against the search without it."""
+
+    def rave(leaves=1, reuse=False, change=None) -> Contestant:
+        flags = PlayerConfig(
+            search="rave",
+            playouts="mogo",
+            rave_bias=config.bias,
+            simulations=config.simulations,
+            leaves=leaves,
+        )
+        return Contestant(flags, reuse, change)
+
+    plain = rave()
+    puct = Contestant(PlayerConfig(playouts="mogo", simulations=config.simulations))
+    shared = dataclasses.replace(puct, change=SHARED)
+    entries = [
+        ("leaves a step", f"{n}", rave(n), plain, n in config.anchors) for n in config.leaves
+    ]
+    for loss in config.virtual_losses:
+        one = rave(_LEAVES, change=searching(f"virtual loss {loss}", virtual_loss=loss))
+        entries.append((f"{_LEAVES} leaves, virtual loss", f"loss {loss}", one, plain, False))
+    entries.append(("subtree reuse", "reuse", rave(reuse=True), plain, True))
+    entries.append(("PUCT, shared evaluations", "shared", shared, puct, False))
+    points = tuple(Point(s, float(x), *rest) for x, (s, *rest) in enumerate(entries))
+    return Sweep(
+        "ablation",
+        points,
+        title=f"{config.simulations:,} simulations a move, against the search without it",
+        x_label="",
+        x_scale="names",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run.main(AblationConfig, sweep, "ablation"))

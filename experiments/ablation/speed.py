@@ -1,0 +1,129 @@
+"""What leaves a step, subtree reuse and shared evaluations do to speed and memory.
+
+python -m experiments.ablation.speed [--simulations 1024] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import sys
+from collections.abc import Iterator
+
+from experiments.ablation.config import SpeedConfig
+from experiments.ablation.run import SHARED
+from experiments.sweeps import speed
+from experiments.sweeps.points import Contestant
+from gozero.apps import flags, runtime
+from gozero.files import write_whole
+from gozero.go.rules import Rules
+from gozero.players.player_config import PlayerConfig
+
+PROG = "python -m experiments.ablation.speed"
+KOMI = 7.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A search of so many boards at once."""
+
+    search: str
+    trees: int
+    leaves: int
+    simulations: int
+    simulations_per_s: float
+    gain: float
+    """Over the same search of as many boards with the first of the numbers of leaves."""
+    judged: float
+    """Leaves that the evaluator was asked for, by simulations."""
+    bytes_a_node: float
+    mb: float
+    """Of all trees, 10^6 bytes."""
+
+
+def contestants(config: SpeedConfig) -> Iterator[tuple[str, Contestant]]:
+    """(what it is called, who): those that a gain is counted from come first."""
+    searches = {
+        "MoGo's playouts, MC-RAVE": PlayerConfig(search="rave", playouts="mogo"),
+        "network, PUCT": PlayerConfig(evaluator="network"),
+    }
+    for name, player in searches.items():
+        for leaves in config.leaves:
+            yield (
+                name,
+                Contestant(
+                    dataclasses.replace(player, simulations=config.simulations, leaves=leaves)
+                ),
+            )
+    network = dataclasses.replace(searches["network, PUCT"], simulations=config.simulations)
+    yield "network, PUCT, room for reuse", Contestant(network, reuse=True)
+    yield "network, PUCT, shared evaluations", Contestant(network, change=SHARED)
+
+
+def measure(config: SpeedConfig) -> Iterator[Row]:
+    """The rows, as they are found."""
+    rules, first = Rules(config.size), {}
+    for trees in config.trees:
+        for name, one in contestants(config):
+            found = speed.measure(rules, one, trees, KOMI, config.seed, config.repeats)
+            base = next((known for known in first if name.startswith(known)), name)
+            rate = found.simulations_per_s
+            yield Row(
+                name,
+                trees,
+                one.flags.leaves,
+                config.simulations,
+                rate,
+                rate / first.setdefault(base, rate),
+                found.judged,
+                found.bytes_a_node,
+                found.mb,
+            )
+        first.clear()
+
+
+def play(config: SpeedConfig) -> int:
+    """Measure, and write and print what was found."""
+    runtime.claim_folder(config.out)
+    rows = []
+    for row in measure(config):
+        print(f"{row.search}, {row.trees} trees, {row.leaves} leaves", file=sys.stderr, flush=True)
+        rows.append(row)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
+    writer.writeheader()
+    for row in rows:
+        cells = vars(row).items()
+        writer.writerow({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in cells})
+    write_whole(config.out / "speed.csv", text.getvalue().encode())
+    runtime.write_json(config.out / "config.json", config)
+    runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+    print(table(rows))
+    return 0
+
+
+def table(rows: list[Row]) -> str:
+    """In Markdown."""
+    lines = [
+        "| search | boards | leaves a step | simulations/s | gain | judged | bytes a node | MB |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        cells = [row.search, f"{row.trees}", f"{row.leaves}", f"{row.simulations_per_s:,.0f}"]
+        cells += [f"{row.gain:.2f}", f"{row.judged:.1%}", f"{row.bytes_a_node:,.0f}"]
+        lines.append(f"| {' | '.join([*cells, f'{row.mb:,.1f}'])} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    config = flags.parse(SpeedConfig, prog=PROG)
+    with runtime.gone_if_empty(config.out):
+        try:
+            return play(config)
+        except ValueError as error:
+            flags.fail(PROG, error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
