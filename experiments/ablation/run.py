@@ -46,18 +46,21 @@ def sweep(config: AblationConfig) -> Sweep:
     plain = rave()
     puct = Contestant(PlayerConfig(playouts="mogo", simulations=config.simulations))
     shared = dataclasses.replace(puct, change=SHARED)
-    entries = [
-        ("leaves a step", f"{n}", rave(n), plain, n in config.anchors) for n in config.leaves
-    ]
+    points: list[Point] = []
+
+    def add(series, label, player, opponent=plain, anchor=False) -> None:
+        points.append(Point(series, float(len(points)), label, player, opponent, anchor))
+
+    for leaves in config.leaves:
+        add("leaves a step", f"{leaves}", rave(leaves), anchor=leaves in config.anchors)
     for loss in config.virtual_losses:
         one = rave(_LEAVES, change=searching(f"virtual loss {loss}", virtual_loss=loss))
-        entries.append((f"{_LEAVES} leaves, virtual loss", f"loss {loss}", one, plain, False))
-    entries.append(("subtree reuse", "reuse", rave(reuse=True), plain, True))
-    entries.append(("PUCT, shared evaluations", "shared", shared, puct, False))
-    points = tuple(Point(s, float(x), *rest) for x, (s, *rest) in enumerate(entries))
+        add(f"{_LEAVES} leaves, virtual loss", f"loss {loss}", one)
+    add("subtree reuse", "reuse", rave(reuse=True), anchor=True)
+    add("PUCT, shared evaluations", "shared", shared, puct)
     return Sweep(
         "ablation",
-        points,
+        tuple(points),
         title=f"{config.simulations:,} simulations a move, against the search without it",
         x_label="",
         x_scale="names",

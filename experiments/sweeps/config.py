@@ -30,6 +30,10 @@ class SweepConfig:
     openings: int = 2
     """Random plies that both games of a pair begin with; the same at every point."""
 
+    resign: float | None = None
+    """Either side resigns when the position and its best move are worth less than this, from -1
+    (lost) to 0 (even): -0.9 ends games that are decided early, and the experiment with them."""
+
     seed: int = 0
     """Of the openings and the searches."""
 

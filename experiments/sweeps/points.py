@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from gozero.go.rules import Rules
 from gozero.players.arena import Player
@@ -45,31 +45,48 @@ class Contestant:
 
     def player(self, rules: Rules) -> Player:
         """As the arena has it; players made apart are compiled apart."""
-        evaluator, search = self.setup(rules)
-        return search_player(rules, evaluator, search, reuse_subtree=self.reuse)
+        setup = self.setup(rules)
+        return search_player(
+            rules,
+            setup.evaluator,
+            setup.search,
+            reuse_subtree=self.reuse,
+            resign=setup.resign,
+        )
 
     @property
     def text(self) -> str:
         """In a few words."""
-        flags = self.flags
-        schedule = [
-            f"{name} {value:g}"
-            for name, value in (
-                ("b", flags.rave_bias),
-                ("k", flags.rave_k),
-                ("c", flags.exploration),
-            )
-            if value is not None
+        said = {k: v for k, v in self._asked.items() if k not in _IN_TEXT}
+        words = [
+            _CALLED.get(name, name) if value is True else f"{_CALLED.get(name, name)} {value:g}"
+            for name, value in said.items()
         ]
-        about = [self.change.about] if self.change else []
-        return ", ".join([flags.text, *schedule, *(["reuse"] if self.reuse else []), *about])
+        words += ["reuse"] if self.reuse else []
+        words += [self.change.about] if self.change else []
+        return ", ".join([self.flags.text, *words])
 
     @property
-    def record(self) -> dict:
+    def record(self) -> dict[str, str]:
         """All that it is, as plain data."""
-        flags = {k: v for k, v in vars(self.flags).items() if v is not None}
         about = {} if self.change is None else {"change": self.change.about}
-        return {k: str(v) for k, v in (flags | {"reuse": self.reuse} | about).items()}
+        return {k: str(v) for k, v in (self._asked | {"reuse": self.reuse} | about).items()}
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        """The flags that are not their defaults."""
+        fields = {field.name: field.default for field in dataclasses.fields(self.flags)}
+        return {k: v for k, v in vars(self.flags).items() if v != fields[k]}
+
+
+_IN_TEXT = {"evaluator", "playouts", "search", "simulations", "leaves", "heuristic"}
+_CALLED = {
+    "rave_bias": "b",
+    "rave_k": "k",
+    "exploration": "c",
+    "heuristic_visits": "C",
+    "heuristic_amaf_visits": "M",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,3 +150,15 @@ class Sweep:
             raise ValueError("points: there are none")
         if twice is not None:
             raise ValueError(f"points: two are called {twice!r}")
+
+    def resigning(self, below: float | None) -> Sweep:
+        """The same, with players that resign below a value; None: none does."""
+
+        def change(one: Contestant) -> Contestant:
+            return dataclasses.replace(one, flags=dataclasses.replace(one.flags, resign=below))
+
+        points = (
+            dataclasses.replace(p, player=change(p.player), opponent=change(p.opponent))
+            for p in self.points
+        )
+        return dataclasses.replace(self, points=tuple(points))

@@ -48,6 +48,7 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
       ValueError: players that cannot be, a folder of other games, a program that is missing or
         refuses.
     """
+    sweep = sweep.resigning(config.resign)
     rules = Rules(config.size, "positional", max_moves=roomy_limit(config.size))
     memory = _memory(rules, sweep, config)
     against_programs = anchors.matches(sweep, config)
@@ -157,8 +158,9 @@ def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> footprint.Memory
     """What the largest trees of a player take; all players are made, and so checked."""
     half, found = config.piece // 2, []
     for one in {c for point in sweep.points for c in (point.player, point.opponent)}:
-        search, lanes = one.setup(rules).search, config.piece if one.reuse else half
+        setup, lanes = one.setup(rules), config.piece if one.reuse else half
         roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
-        search = search.roomy if one.reuse else search
-        found.append(footprint.memory(roots, rules.num_actions, search, one.reuse))
+        search = setup.search.roomy if one.reuse else setup.search
+        args = rules.num_actions, search, one.reuse, setup.guesses
+        found.append(footprint.memory(roots, *args))
     return max(found, key=lambda memory: memory.total)

@@ -46,7 +46,7 @@ def measure(
     Raises:
       ValueError: a contestant that cannot be.
     """
-    evaluator, config, *_ = contestant.setup(rules)
+    evaluator, config, guesses, _ = contestant.setup(rules)
     game = go_game(rules, evaluator.observe)
 
     @jax.jit
@@ -68,7 +68,8 @@ def measure(
         judged += float(evaluations) / repeats
     simulations = num_trees * config.num_simulations
     kept = config.roomy if contestant.reuse else config
-    memory = footprint.memory(states.position, rules.num_actions, kept, contestant.reuse)
+    reuse = contestant.reuse
+    memory = footprint.memory(states.position, rules.num_actions, kept, reuse, guesses)
     return Speed(
         simulations_per_s=simulations / statistics.median(seconds),
         judged=judged / simulations,

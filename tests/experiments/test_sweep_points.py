@@ -9,6 +9,10 @@ import pytest
 from experiments.ablation import run as ablation
 from experiments.ablation import speed as ablation_speed
 from experiments.ablation.config import AblationConfig, SpeedConfig
+from experiments.heuristic_prior import run as heuristic_prior
+from experiments.heuristic_prior.config import HeuristicPriorConfig
+from experiments.playout_policies import run as playout_policies
+from experiments.playout_policies.config import PlayoutPoliciesConfig
 from experiments.rave_equivalence import run as rave_equivalence
 from experiments.rave_equivalence.config import RaveEquivalenceConfig
 from experiments.scaling import run as scaling
@@ -23,6 +27,8 @@ RULES = Rules(9)
 SWEEPS = {
     "ablation": (ablation.sweep, AblationConfig()),
     "rave_equivalence": (rave_equivalence.sweep, RaveEquivalenceConfig()),
+    "heuristic_prior": (heuristic_prior.sweep, HeuristicPriorConfig()),
+    "playout_policies": (playout_policies.sweep, PlayoutPoliciesConfig()),
     "scaling": (scaling.sweep, ScalingConfig()),
     "schedules": (schedules.sweep, SchedulesConfig()),
 }
@@ -95,3 +101,30 @@ def test_speeds_of_an_ablation():
         assert contestant.setup(RULES).search.num_simulations == 1024
     with pytest.raises(ValueError, match="simulations: 1000 is not divisible by 64 leaves"):
         SpeedConfig(simulations=1000)
+
+
+def test_a_heuristic_without_confidence_is_none():
+    sweep = heuristic_prior.sweep(HeuristicPriorConfig())
+    (level,) = [point for point in sweep.points if point.x is None]
+    assert level.player == level.opponent
+    assert len(sweep.points) == 1 + 4 * 5
+    assert "mogo heuristic" in sweep.points[3].player.text
+    assert "M 10" in sweep.points[3].player.text
+    guessed = heuristic_prior.sweep(HeuristicPriorConfig(visits=5, confidences=(0,)))
+    assert [point.player.flags.confidences for point in guessed.points] == [(5, 0)] * 4
+
+
+def test_equal_time_is_more_simulations_of_what_is_faster(tmp_path):
+    config = PlayoutPoliciesConfig(simulations=100, out=tmp_path)
+    speeds = dict.fromkeys(playout_policies.contestants(config), 50.0) | {"uniform": 125.0}
+    sweep = playout_policies.sweep(config, speeds)
+    assert [p.player.flags.simulations for p in sweep.points] == [250] + [100] * 6
+    assert {p.opponent.flags.simulations for p in sweep.points} == {100}
+    assert not any(p.anchor for p in sweep.points)
+
+
+def test_all_resign_or_none():
+    sweep = rave_equivalence.sweep(RaveEquivalenceConfig()).resigning(-0.9)
+    flags = {c.flags.resign for p in sweep.points for c in (p.player, p.opponent)}
+    assert flags == {-0.9}
+    assert "resign -0.9" in sweep.points[0].player.text

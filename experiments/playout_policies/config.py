@@ -1,0 +1,31 @@
+"""Settings of the experiment on playout policies. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from experiments.sweeps.config import SweepConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayoutPoliciesConfig(SweepConfig):
+    """MC-RAVE with each policy of playouts against one player, MC-RAVE with MoGo's: with as many
+    simulations as he, and then with as many as take as long as his."""
+
+    simulations: int = 1000
+    """Of every move, of either side; at equal time of the opponent's."""
+
+    diversity: int = 4
+    """Tries of MoGo's playouts with diversity, 1 to 8."""
+
+    bias: float = 0.01
+    """Of the schedule of least mean squared error, on either side."""
+
+    equal_time: bool = True
+    """Whether to play the second sweep too, in a folder equal_time within --out. How fast each
+    policy is, is measured once and kept in speeds.json there."""
+
+    out: pathlib.Path = pathlib.Path("runs/playout_policies")
+    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
+    one, or one to go on with."""
