@@ -62,13 +62,17 @@ def contestants(config: SpeedConfig) -> Iterator[tuple[str, Contestant]]:
 
 
 def measure(config: SpeedConfig) -> Iterator[Row]:
-    """The rows, as they are found."""
-    rules, first = Rules(config.size), {}
+    """The rows of each number of trees, as they are found."""
+    names, searches = zip(*contestants(config), strict=True)
     for trees in config.trees:
-        for name, one in contestants(config):
-            found = speed.measure(rules, one, trees, KOMI, config.seed, config.repeats)
+        print(f"{trees} at once ...", file=sys.stderr, flush=True)
+        found = speed.measure(
+            Rules(config.size), searches, trees, KOMI, config.seed, config.repeats
+        )
+        first: dict[str, float] = {}
+        for name, one, its in zip(names, searches, found, strict=True):
             base = next((known for known in first if name.startswith(known)), name)
-            rate = found.simulations_per_s
+            rate = its.simulations_per_s
             yield Row(
                 name,
                 trees,
@@ -76,20 +80,16 @@ def measure(config: SpeedConfig) -> Iterator[Row]:
                 config.simulations,
                 rate,
                 rate / first.setdefault(base, rate),
-                found.judged,
-                found.bytes_a_node,
-                found.mb,
+                its.judged,
+                its.bytes_a_node,
+                its.mb,
             )
-        first.clear()
 
 
 def play(config: SpeedConfig) -> int:
     """Measure, and write and print what was found."""
     runtime.claim_folder(config.out)
-    rows = []
-    for row in measure(config):
-        print(f"{row.search}, {row.trees} trees, {row.leaves} leaves", file=sys.stderr, flush=True)
-        rows.append(row)
+    rows = list(measure(config))
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
     writer.writeheader()

@@ -31,7 +31,7 @@ def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "gozero"
     from matplotlib import pyplot
 
-    figure, axis = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(7, 4.4), layout="constrained")
     groups: dict[tuple[str, str], list[tuple[Row, tuple[float, float, float]]]] = {}
     for row, height in zip(rows, _heights(sweep, rows), strict=True):
         if all(map(math.isfinite, height)):
@@ -44,17 +44,19 @@ def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
     unit = "Elo above the first opponent" if sweep.chained else "score, %"
     axis.set(title=sweep.title, xlabel=sweep.x_label, ylabel=unit)
     if sweep.x_scale == "names":
-        ticks = {row.x: row.label for row in rows if row.x is not None}
-        axis.set_xticks(list(ticks), list(ticks.values()), rotation=30, ha="right")
-    elif sweep.x_scale == "symlog":
-        least = min((row.x for row in rows if row.x), default=1.0)
-        axis.set_xscale("symlog", linthresh=least)
-    else:
-        axis.set_xscale(sweep.x_scale)
+        names = {row.x: row.label for row in rows if row.x is not None}
+        axis.set_xticks(list(names), list(names.values()), rotation=30, ha="right")
+    elif sweep.x_scale == "log":
+        axis.set_xscale("log")
+        ticks = sorted({row.x for row in rows if row.x is not None})
+        axis.set_xticks(ticks, [f"{x:,g}" for x in ticks])
+        axis.minorticks_off()
+    if not sweep.chained:
+        axis.axhline(50, color="black", linewidth=0.5)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     if len(groups) > 1:
-        axis.legend(frameon=False, fontsize="small")
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     figure.savefig(out, metadata={"Date": None})
     pyplot.close(figure)
 

@@ -122,7 +122,7 @@ class Point:
         return player | {f"opponent.{k}": v for k, v in self.opponent.record.items()}
 
 
-Scale = Literal["linear", "log", "symlog", "names"]
+Scale = Literal["linear", "log", "names"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
-import time
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 
 from experiments.sweeps.points import Contestant
-from gozero.go.rules import Rules, init
+from experiments.throughput.measure import in_turn, make_timed
+from gozero.go.rules import GameState, Rules, init
 from gozero.players.go_game import go_game
 from gozero.search import footprint
 from gozero.search.search import search
@@ -31,48 +33,58 @@ class Speed:
 
 
 def measure(
-    rules: Rules, contestant: Contestant, num_trees: int, komi: float, seed: int, repeats: int = 3
-) -> Speed:
-    """Time searches, compiling apart.
+    rules: Rules,
+    contestants: Sequence[Contestant],
+    num_trees: int,
+    komi: float,
+    seed: int,
+    repeats: int = 3,
+) -> list[Speed]:
+    """Time searches, one contestant's after the other's, and so again; compiling apart.
 
     Args:
       rules: the rules.
-      contestant: who searches.
+      contestants: who search.
       num_trees: boards searched at once.
       komi: points for White.
       seed: of the searches.
-      repeats: searches that are timed.
+      repeats: searches of each that are timed.
 
     Raises:
       ValueError: a contestant that cannot be.
     """
-    evaluator, config, guesses, _ = contestant.setup(rules)
+    new_games = jax.jit(jax.vmap(lambda komi: init(rules, komi)))
+    states = new_games(jnp.full(num_trees, komi, jnp.float32))
+    key = jax.random.key(seed)
+    runs = [_searcher(rules, one, states, key) for one in contestants]
+    seconds = in_turn([make_timed(run, lambda: ()) for run in runs], repeats)
+    found = []
+    for one, run, times in zip(contestants, runs, seconds, strict=True):
+        _, config, guesses, _ = one.setup(rules)
+        kept = config.roomy if one.reuse else config
+        memory = footprint.memory(states.position, rules.num_actions, kept, one.reuse, guesses)
+        simulations = num_trees * config.num_simulations
+        found.append(
+            Speed(
+                simulations_per_s=simulations / statistics.median(times),
+                judged=int(run()[1]) / simulations,
+                bytes_a_node=memory.tree / num_trees / kept.num_nodes,
+                mb=memory.total / 1e6,
+            )
+        )
+    return found
+
+
+def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.Array):
+    """A function of nothing: (actions i32[B], leaves that the evaluator was asked for i32[])."""
+    evaluator, config, *_ = contestant.setup(rules)
     game = go_game(rules, evaluator.observe)
 
     @jax.jit
     def run(params, states, key):
         found = search(game, evaluator.evaluate, params, key, states, states.position, config)
-        asked = states.komi.shape[0] * config.num_simulations
+        simulations = states.komi.shape[0] * config.num_simulations
         shared = found.evaluations
-        return found.action, asked if shared is None else jnp.sum(shared)
+        return found.action, simulations if shared is None else jnp.sum(shared)
 
-    new_games = jax.jit(jax.vmap(lambda komi: init(rules, komi)))
-    states = new_games(jnp.full(num_trees, komi, jnp.float32))
-    keys = jax.random.split(jax.random.key(seed), repeats + 1)
-    jax.block_until_ready(run(evaluator.params, states, keys[0]))
-    seconds, judged = [], 0.0
-    for key in keys[1:]:
-        started = time.perf_counter()
-        _, evaluations = jax.block_until_ready(run(evaluator.params, states, key))
-        seconds.append(time.perf_counter() - started)
-        judged += float(evaluations) / repeats
-    simulations = num_trees * config.num_simulations
-    kept = config.roomy if contestant.reuse else config
-    reuse = contestant.reuse
-    memory = footprint.memory(states.position, rules.num_actions, kept, reuse, guesses)
-    return Speed(
-        simulations_per_s=simulations / statistics.median(seconds),
-        judged=judged / simulations,
-        bytes_a_node=memory.tree / num_trees / kept.num_nodes,
-        mb=memory.total / 1e6,
-    )
+    return functools.partial(run, evaluator.params, states, key)
