@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -33,9 +34,15 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     plot.check()
     with runtime.gone_if_empty(asked.out):
         try:
-            return play(asked)
+            status = play(asked)
         except ValueError as error:
             flags.fail(prog, error)
+    if status == runtime.STOPPED:
+        # A search may still run on the device, and XLA does not survive a teardown under it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 def run(sweep: Sweep, config: SweepConfig) -> int:
