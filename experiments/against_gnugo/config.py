@@ -29,17 +29,12 @@ class Match:
 
 
 def _ours(simulations: int = 3000, **more) -> Side:
-    flags = {
-        "search": "rave",
-        "leaves": 8,
-        "rave_bias": 0.01,
-        "reuse": True,
-        "resign": -0.95,
-    } | more
+    flags = {"search": "rave", "leaves": 2, "rave_bias": 0.01, "nakade": True}
+    flags |= {"reuse": True, "resign": -0.95} | more
     return Side(simulations=simulations, **flags)
 
 
-_UCT = _ours(search="uct", playouts="mogo", exploration=0.25, rave_bias=None)
+_UCT = _ours(search="uct", playouts="mogo", nakade=False, exploration=0.25, rave_bias=None)
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50}
 
 MATCHES = {
@@ -47,7 +42,13 @@ MATCHES = {
     "rave": Match(_ours(), 200, (0.50, 1.0), 0.65, "50-60%"),
     "heuristic": Match(_ours(**_HEURISTIC), 400, (0.65, 1.0), 0.80, "69%"),
     "heuristic-10000": Match(_ours(10_000, **_HEURISTIC), 200, (0.75, 1.0), 0.90, "82%"),
-    "playouts": Match(_ours(400), 200, (0.70, 1.0), 0.85, opponent=_ours(400, playouts="uniform")),
+    "playouts": Match(
+        _ours(400, nakade=False),
+        200,
+        (0.70, 1.0),
+        0.85,
+        opponent=_ours(400, playouts="uniform", nakade=False),
+    ),
 }
 """By name. `playouts` is ours against ours: MoGo's playouts against uniform ones."""
 
@@ -64,8 +65,8 @@ class AgainstGnugoConfig:
     games: int | None = None
     """Of each match; without it what each has, 200 or 400."""
 
-    parallel: int = 16
-    """Games at once."""
+    parallel: int = 64
+    """Games at once, each with a process of GNU Go."""
 
     seed: int = 1
     """Of our searches."""
