@@ -78,7 +78,7 @@ class Searcher:
             return told(result), result.tree if config.reuse else None
 
         self._search = jax.jit(one_tree, donate_argnames="tree")
-        early = dataclasses.replace(settings, early_stop=True)
+        early = dataclasses.replace(settings, early_stop=settings.ensemble is None)
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
         self._timed = Runner(game, evaluator.evaluate, early, chunk, clock)
         self._to_search, self._told = jax.jit(to_search), jax.jit(told)

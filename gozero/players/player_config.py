@@ -50,13 +50,17 @@ class PlayerConfig:
     """Leaves of a tree that are judged together, at most as many as simulations: more are faster,
     and play a little worse."""
 
+    trees: int = 1
+    """Trees of a position, which share its simulations and exchange what they find near their
+    roots (root parallelisation); they go on from no search before, so not with reuse."""
+
     exploration: float | None = None
-    """The weight of a rule's bonus: c of puct (3 with playouts, 1.5 with a network), of uct (0.5)
+    """The weight of a rule's bonus: c of puct (3 with playouts, 1.5 with a network), of uct (0.25)
     and of UCT-RAVE (0)."""
 
     rave_bias: float | None = None
     """Of rave: the bias that is assumed of all-moves-as-first values, for the schedule of least
-    mean squared error, from 0 to 1; 0.1 without it."""
+    mean squared error, from 0 to 1; 0.01 without it."""
 
     rave_k: float | None = None
     """Of rave: another schedule, sqrt(k / (3 N + k)): one half after k simulations at a node."""
@@ -128,6 +132,14 @@ class PlayerConfig:
             ),
             (self.num_simulations > most, f"simulations: {self.num_simulations} is above {most}"),
             (
+                not 1 <= self.trees <= self.simulations,
+                f"trees: {self.trees} is not from 1 to the {self.simulations} simulations",
+            ),
+            (
+                self.trees > 1 and getattr(self, "reuse", False),
+                f"trees: {self.trees} with reuse; use --no-reuse, or one tree",
+            ),
+            (
                 c is not None and not 0 <= c < 1e6,
                 f"exploration: {c} is not a number from 0 to a million",
             ),
@@ -190,8 +202,8 @@ class PlayerConfig:
                 "heuristic: counts for nothing; give --heuristic-visits",
             ),
             (
-                self.heuristic == "grandfather" and self.leaves > 1,
-                "heuristic: grandfather goes with one leaf a step; use --leaves 1",
+                self.heuristic == "grandfather" and (self.leaves > 1 or self.trees > 1),
+                "heuristic: grandfather goes with one tree and one leaf a step; use --leaves 1",
             ),
         ]
 
@@ -209,13 +221,15 @@ class PlayerConfig:
 
     @property
     def num_simulations(self) -> int:
-        """Simulations in whole steps: 3,000 with 64 leaves are 3,008."""
-        return -(-self.simulations // max(self.leaves, 1)) * self.leaves
+        """Simulations in whole steps of all trees: 3,000 with 64 leaves are 3,008."""
+        step = max(self.leaves * self.trees, 1)
+        return -(-self.simulations // step) * step
 
     @property
     def text(self) -> str:
         """In a few words, for the records of a game: ``mogo playouts rave 3000``."""
         leaves = f" leaves {self.leaves}" if self.leaves > 1 else ""
+        leaves += f" trees {self.trees}" if self.trees > 1 else ""
         judge = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
         beside = "" if self.heuristic is None else f" {self.heuristic} heuristic"
         return f"{judge} {self.search}{beside} {self.num_simulations}{leaves}"

@@ -14,12 +14,16 @@ from gozero.players.evaluators import Evaluator, make_evaluator, playout_evaluat
 from gozero.players.player_config import PlayerConfig
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.ensemble import Ensemble
 from gozero.search.grandfather import Grandfather
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
 
-UCT_EXPLORATION = 0.5
+UCT_EXPLORATION = 0.25
 """Of UCB1's bonus, for values as probabilities of winning."""
+
+EXCHANGE_EVERY = 50
+"""Simulations of each of several trees between two exchanges, or a few more."""
 
 
 class Setup(NamedTuple):
@@ -55,14 +59,23 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
         mogo = MogoConfig(nakade=config.nakade)
         evaluator = heuristics.beside(rules, evaluator, config.heuristic, visits, amaf_visits, mogo)
     search = SearchConfig(
-        num_simulations=config.num_simulations,
+        num_simulations=config.num_simulations // config.trees,
         leaves=config.leaves,
         select=_rule(config, evaluator),
         amaf=Amaf() if config.search == "rave" else None,
         grandfather=grandfather,
+        ensemble=_ensemble(config),
     )
     guesses = config.heuristic is not None and visits > 0
     return Setup(evaluator, search, guesses, config.resign)
+
+
+def _ensemble(config: PlayerConfig) -> Ensemble | None:
+    """Several trees exchange what they find after whole steps."""
+    if config.trees == 1:
+        return None
+    steps = -(-EXCHANGE_EVERY // config.leaves)
+    return Ensemble(config.trees, every=steps * config.leaves)
 
 
 def _evaluator(rules: Rules, config: PlayerConfig, seed: int) -> Evaluator:

@@ -277,6 +277,7 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
         ({"search": "rave", "rave_k": 0.0}, "rave_k: 0.0 is not above 0"),
         ({"search": "rave", "rave_bias": 2.0}, "rave_bias: 2.0 is not from 0 to 1"),
         ({"search": "rave", "rave_k": 1.0, "rave_bias": 0.1}, "give one schedule"),
+        ({"trees": 2}, "trees: 2 with reuse; use --no-reuse"),
         ({"seconds": 0.0}, "seconds: 0.0 is not above 0"),
         ({"seconds": float("nan")}, "seconds: nan"),
         ({"seconds": 1e9}, "seconds: 1000000000.0"),

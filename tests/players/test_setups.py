@@ -8,6 +8,7 @@ from gozero.go.rules import Rules
 from gozero.players.player_config import PlayerConfig
 from gozero.players.setups import make_setup
 from gozero.search.amaf import Amaf
+from gozero.search.ensemble import Ensemble
 from gozero.search.grandfather import Grandfather
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
@@ -20,9 +21,9 @@ RULES = Rules(3)
     [
         ({}, Puct(3.0, first_play="parent")),
         ({"exploration": 1.0}, Puct(1.0, first_play="parent")),
-        ({"search": "uct"}, Ucb1(0.5)),
-        ({"search": "uct", "exploration": 0.25}, Ucb1(0.25)),
-        ({"search": "rave"}, Rave(MinimumMse(0.1))),
+        ({"search": "uct"}, Ucb1(0.25)),
+        ({"search": "uct", "exploration": 0.5}, Ucb1(0.5)),
+        ({"search": "rave"}, Rave(MinimumMse(0.01))),
         ({"search": "rave", "rave_bias": 0.02}, Rave(MinimumMse(0.02))),
         ({"search": "rave", "rave_k": 1000.0, "exploration": 0.1}, Rave(HandSelected(1000.0), 0.1)),
     ],
@@ -63,6 +64,15 @@ def test_a_heuristic_counts_for_what_the_flags_say():
     assert PlayerConfig(**flags).text == "uniform playouts puct grandfather heuristic 400"
 
 
+def test_trees_share_the_simulations():
+    config = PlayerConfig(search="rave", simulations=3000, leaves=8, trees=4)
+    search = make_setup(RULES, config).search
+    assert (search.num_simulations, search.leaves) == (752, 8)
+    assert search.ensemble == Ensemble(4, every=56)
+    assert config.text == "mogo playouts rave 3008 leaves 8 trees 4"
+    assert make_setup(RULES, PlayerConfig()).search.ensemble is None
+
+
 def test_playouts_of_every_kind():
     policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
     assert policy(playouts="mm") == policy(playouts="balanced") == "softmax"
@@ -88,8 +98,9 @@ def test_playouts_of_every_kind():
         ),
         (
             {"search": "rave", "heuristic": "grandfather", "leaves": 8},
-            "heuristic: grandfather goes with one leaf a step; use --leaves 1",
+            "heuristic: grandfather goes with one tree and one leaf a step; use --leaves 1",
         ),
+        ({"trees": 401}, "trees: 401 is not from 1 to the 400 simulations"),
         ({"resign": 0.5}, "resign: 0.5 is not a value from -1"),
     ],
 )
