@@ -12,10 +12,10 @@ import pytest
 
 from gozero.go import pass_alive, symmetry
 from gozero.go import rules as go
-from gozero.montecarlo import td_search
-from gozero.montecarlo.mogo import mogo_playouts
-from gozero.montecarlo.shapes import Shapes
-from gozero.montecarlo.td import TdConfig
+from gozero.montecarlo.mogo.playouts import mogo_playouts
+from gozero.montecarlo.rlgo import td_search
+from gozero.montecarlo.rlgo.shapes import Shapes
+from gozero.montecarlo.rlgo.td import TdConfig
 from gozero.nets.features import FEATURES
 from gozero.players import arena, selfplay
 from gozero.players.evaluators import make_evaluator

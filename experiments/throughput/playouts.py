@@ -22,7 +22,7 @@ from experiments.throughput.worker import Worker, num_cores
 from gozero import fusion
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo.mogo import mogo_playouts
+from gozero.montecarlo.mogo.playouts import mogo_playouts
 from gozero.montecarlo.playout import uniform_playouts
 
 LANES = {9: 1024, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from gozero.go import bitboard as bb
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
-from gozero.montecarlo.mogo import PLAIN, MogoConfig, mogo_playouts
+from gozero.montecarlo.learnt.softmax import Softmax, softmax_playouts
+from gozero.montecarlo.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
 from gozero.montecarlo.playout import Playouts, outcomes, uniform_playouts
-from gozero.montecarlo.softmax import Softmax, softmax_playouts
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig

@@ -14,8 +14,10 @@ import jax.numpy as jnp
 
 from gozero.go.branch import last_move
 from gozero.go.rules import GameState, Position, Rules
-from gozero.montecarlo import handcrafted, local_shape, shape_weights
-from gozero.montecarlo.answers import PLAIN, MogoConfig
+from gozero.montecarlo.mogo import handcrafted
+from gozero.montecarlo.mogo.answers import PLAIN, MogoConfig
+from gozero.montecarlo.rlgo import local_shape
+from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.players.evaluators import Evaluator
 from gozero.search.game import Evaluation, Trail
 from gozero.search.heuristics import with_heuristic

@@ -6,9 +6,9 @@ import dataclasses
 from typing import NamedTuple
 
 from gozero.go.rules import Rules
-from gozero.montecarlo import strengths
-from gozero.montecarlo.answers import MogoConfig
-from gozero.montecarlo.softmax import Softmax, softmax_policy
+from gozero.montecarlo.learnt import strengths
+from gozero.montecarlo.learnt.softmax import Softmax, softmax_policy
+from gozero.montecarlo.mogo.answers import MogoConfig
 from gozero.players import heuristics
 from gozero.players.evaluators import Evaluator, make_evaluator, playout_evaluator
 from gozero.players.player_config import PlayerConfig

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
-from gozero.montecarlo import strengths
-from gozero.montecarlo.mogo import mogo_playouts
+from gozero.montecarlo.learnt import strengths
+from gozero.montecarlo.learnt.softmax import softmax_playouts, softmax_policy
+from gozero.montecarlo.mogo.playouts import mogo_playouts
 from gozero.montecarlo.playout import outcomes
-from gozero.montecarlo.softmax import softmax_playouts, softmax_policy
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.players.evaluators import make_evaluator, playout_evaluator

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
-from gozero.montecarlo import handcrafted
+from gozero.montecarlo.mogo import handcrafted
 from gozero.players import heuristics
 from gozero.players.evaluators import playout_evaluator
 from gozero.search.game import Trail

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
-from gozero.montecarlo import local_shape, shapes
-from gozero.montecarlo.shapes import Shapes
+from gozero.montecarlo.rlgo import local_shape, shapes
+from gozero.montecarlo.rlgo.shapes import Shapes
 from gozero.players.evaluators import playout_evaluator
 from gozero.players.go_game import go_game
 from gozero.search.amaf import Amaf

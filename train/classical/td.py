@@ -1,4 +1,4 @@
-"""Learn the values of local shapes by self-play, as RLGO does (TD(0); see gozero.montecarlo.td).
+"""Learning the weights of local shapes by self-play, from a checkout; see `rlgo.td` of the library.
 
 python -m train.classical.td --size 9 --steps 20000 --out runs/shapes/local_shape_9.npz
 """

@@ -18,10 +18,11 @@ from gozero.apps import flags, runtime
 from gozero.files import write_whole
 from gozero.go import rules as go
 from gozero.go import scoring
-from gozero.montecarlo import local_shape, shape_weights, td
-from gozero.montecarlo import shapes as local
-from gozero.montecarlo.shapes import Shapes
-from gozero.montecarlo.td import TdConfig
+from gozero.montecarlo.rlgo import local_shape, td
+from gozero.montecarlo.rlgo import shapes as local
+from gozero.montecarlo.rlgo import weights as shape_weights
+from gozero.montecarlo.rlgo.shapes import Shapes
+from gozero.montecarlo.rlgo.td import TdConfig
 from train.classical.td import PROG, TdFlags
 
 STEPS_PER_CALL = 100

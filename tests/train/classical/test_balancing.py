@@ -9,7 +9,7 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.go import setup
-from gozero.montecarlo import softmax, strengths, surroundings
+from gozero.montecarlo.learnt import softmax, strengths, surroundings
 from gozero.montecarlo.playout import move_cap
 from tests.montecarlo.positions import game_of
 from tests.reference import playouts as reference

@@ -12,8 +12,8 @@ import numpy as np
 
 from gozero.go import rules as go
 from gozero.montecarlo import playout
-from gozero.montecarlo.softmax import Softmax
-from gozero.montecarlo.strengths import Strengths
+from gozero.montecarlo.learnt.softmax import Softmax
+from gozero.montecarlo.learnt.strengths import Strengths
 from gozero.players.evaluators import playout_evaluator
 from gozero.players.go_game import go_game
 from gozero.search.amaf import Amaf

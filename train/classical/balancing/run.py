@@ -15,8 +15,8 @@ import numpy as np
 from gozero.apps import flags
 from gozero.apps.flags import check_seed
 from gozero.go.rules import Position, Rules
-from gozero.montecarlo import softmax, strengths
-from gozero.montecarlo.strengths import Strengths
+from gozero.montecarlo.learnt import softmax, strengths
+from gozero.montecarlo.learnt.strengths import Strengths
 from gozero.players import shards
 from train.classical.balancing import balance
 from train.classical.balancing.balance import Valued

@@ -12,7 +12,7 @@ import numpy as np
 from gozero.apps import flags, sgf
 from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
-from gozero.montecarlo import strengths
+from gozero.montecarlo.learnt import strengths
 from train.classical import choices as choice
 from train.classical.choices import Choices
 from train.classical.mm import fit as mm

@@ -12,7 +12,7 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.montecarlo import policies, verdicts
-from gozero.montecarlo.patterns import WINDOW
+from gozero.montecarlo.mogo.patterns import WINDOW
 
 _REACH = WINDOW // 2
 _ROW_BITS = np.uint32((1 << WINDOW) - 1)

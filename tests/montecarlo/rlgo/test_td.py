@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 from gozero.go import rules as go
-from gozero.montecarlo import local_shape, shapes, td
-from gozero.montecarlo.shapes import Shapes
-from gozero.montecarlo.td import TdConfig
+from gozero.montecarlo.rlgo import local_shape, shapes, td
+from gozero.montecarlo.rlgo.shapes import Shapes
+from gozero.montecarlo.rlgo.td import TdConfig
 from tests.go.boards import packed, random_boards
 from tests.montecarlo.positions import allowed
-from tests.montecarlo.test_local_shape import SHAPES, ByName, weights_of
+from tests.montecarlo.rlgo.test_local_shape import SHAPES, ByName, weights_of
 from tests.reference import local_shape as plain
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 

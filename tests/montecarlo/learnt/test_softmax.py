@@ -13,7 +13,8 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.montecarlo import clock as clocks
-from gozero.montecarlo import playout, policies, softmax, strengths, surroundings
+from gozero.montecarlo import playout, policies
+from gozero.montecarlo.learnt import softmax, strengths, surroundings
 from tests.montecarlo.positions import SETTLED, allowed, game_of, positions_of, random_games
 from tests.reference import softmax_policy as reference
 from tests.reference.go import BLACK, WHITE, ReferenceGame

@@ -22,9 +22,9 @@ import numpy as np
 from jax import lax
 
 from gozero.go import rules as go
-from gozero.montecarlo import local_shape, td
-from gozero.montecarlo import shapes as local
-from gozero.montecarlo.shapes import Shapes
+from gozero.montecarlo.rlgo import local_shape, td
+from gozero.montecarlo.rlgo import shapes as local
+from gozero.montecarlo.rlgo.shapes import Shapes
 
 
 class Params(NamedTuple):

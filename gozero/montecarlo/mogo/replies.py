@@ -1,4 +1,4 @@
-"""Lanes of playouts that answer the last move by MoGo's rules; see `mogo` for the rules.
+"""Lanes of playouts that answer the last move by MoGo's rules; see `playouts` for the rules.
 
 A lane carries, with its board, which stones are in atari, exactly. So the legal points, and all
 captures, are a few shifts away, and no try fails but one of the rule "save": whether a move
@@ -29,10 +29,11 @@ from gozero import fusion
 from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
 from gozero.go import rules as go
-from gozero.montecarlo import answers, effects, policies
 from gozero.montecarlo import clock as clocks
-from gozero.montecarlo.answers import MogoConfig
+from gozero.montecarlo import policies
 from gozero.montecarlo.clock import Clock
+from gozero.montecarlo.mogo import answers, effects
+from gozero.montecarlo.mogo.answers import MogoConfig
 
 _ITERATIONS = 8  # of a block
 

@@ -11,8 +11,10 @@ from scipy import stats
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo import answers, mogo, playout, policies, replies
 from gozero.montecarlo import clock as clocks
+from gozero.montecarlo import playout, policies
+from gozero.montecarlo.mogo import answers, replies
+from gozero.montecarlo.mogo import playouts as mogo
 from tests.montecarlo.positions import (
     SETTLED,
     boards,

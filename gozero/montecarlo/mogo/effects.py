@@ -24,7 +24,7 @@ import numpy as np
 from gozero.go import bitboard as bb
 from gozero.go import floods
 from gozero.montecarlo import policies
-from gozero.montecarlo.answers import SAVE
+from gozero.montecarlo.mogo.answers import SAVE
 
 SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gozero.files import write_whole
-from gozero.montecarlo.shapes import Shapes, sharing
+from gozero.montecarlo.rlgo.shapes import Shapes, sharing
 
 FORMAT = "gozero-local-shapes-1"
 _DATA = pathlib.Path(__file__).parent / "data"

@@ -1,7 +1,7 @@
 """MoGo's handcrafted heuristic: what its playouts would do is good, what they never do is bad.
 
 Gelly & Silver (2011), section 5.1: "good" moves are worth 1, "bad" ones 0 and all others 1/2, so
-that to choose greedily, all alike among the best, is MoGo's playout policy (`mogo`).
+that to choose greedily, all alike among the best, is MoGo's playout policy (`playouts`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import stacked
 from gozero.go.placement import place
-from gozero.montecarlo import answers, policies, replies
-from gozero.montecarlo.answers import PLAIN, MogoConfig
-from gozero.montecarlo.replies import Situation
+from gozero.montecarlo import policies
+from gozero.montecarlo.mogo import answers, replies
+from gozero.montecarlo.mogo.answers import PLAIN, MogoConfig
+from gozero.montecarlo.mogo.replies import Situation
 
 
 def heuristic(

@@ -9,8 +9,8 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo import handcrafted
-from gozero.montecarlo.answers import MogoConfig
+from gozero.montecarlo.mogo import handcrafted
+from gozero.montecarlo.mogo.answers import MogoConfig
 from tests.montecarlo.positions import game_of, last_move, positions_in_atari, random_games
 from tests.reference import mogo as reference
 from tests.reference.go import BLACK, WHITE, ReferenceGame

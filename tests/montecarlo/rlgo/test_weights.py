@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from gozero.go import bitboard as bb
-from gozero.montecarlo import local_shape, shape_weights, shapes
-from gozero.montecarlo.shapes import Shapes
+from gozero.montecarlo.rlgo import local_shape, shapes
+from gozero.montecarlo.rlgo import weights as shape_weights
+from gozero.montecarlo.rlgo.shapes import Shapes
 
 SHAPES = Shapes(3, largest=2)
 

@@ -21,8 +21,9 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import rules as go
-from gozero.montecarlo import playout, replies
-from gozero.montecarlo.answers import PLAIN, MogoConfig
+from gozero.montecarlo import playout
+from gozero.montecarlo.mogo import replies
+from gozero.montecarlo.mogo.answers import PLAIN, MogoConfig
 
 __all__ = ["PLAIN", "MogoConfig", "mogo_playouts"]
 

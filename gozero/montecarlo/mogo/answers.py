@@ -1,4 +1,4 @@
-"""Which moves answer the last one, and by which of MoGo's rules: see `mogo`.
+"""Which moves answer the last one, and by which of MoGo's rules: see `playouts`.
 
 Functions of one game; on words of B games, elementwise, as they are.
 """
@@ -13,7 +13,8 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.hashing import mix
-from gozero.montecarlo import around, nakade, patterns, policies
+from gozero.montecarlo import policies
+from gozero.montecarlo.mogo import around, nakade, patterns
 
 SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
 """The rules a move may be of."""
@@ -91,7 +92,7 @@ def moves(
     last: jax.Array,
     random: jax.Array,
 ) -> tuple[bb.Board, jax.Array]:
-    """The points of the first rule that has any, and which rule that is, u32[]; see `mogo`.
+    """The points of the first rule that has any, and which rule that is, u32[]; see `playouts`.
 
     Of the rule "save" all captures are tried, and those that save nothing rejected: to look for
     the chains that hold the endangered ones would cost more.

@@ -30,9 +30,10 @@ from gozero import fusion
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
-from gozero.montecarlo import playout, policies, surroundings, whole_board
+from gozero.montecarlo import playout, policies, whole_board
 from gozero.montecarlo.clock import Clock, Played
-from gozero.montecarlo.strengths import Strengths
+from gozero.montecarlo.learnt import surroundings
+from gozero.montecarlo.learnt.strengths import Strengths
 
 _ITERATIONS = 8  # of a block
 _FACTOR_BITS = 9  # of the strength of a contiguity

@@ -11,10 +11,10 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.go import scoring
-from gozero.montecarlo import local_shape, shapes, td_search
-from gozero.montecarlo.shapes import Shapes
-from gozero.montecarlo.td import TdConfig
-from gozero.montecarlo.td_search import TdSearchConfig
+from gozero.montecarlo.rlgo import local_shape, shapes, td_search
+from gozero.montecarlo.rlgo.shapes import Shapes
+from gozero.montecarlo.rlgo.td import TdConfig
+from gozero.montecarlo.rlgo.td_search import TdSearchConfig
 
 RULES = go.Rules(size=4)
 SHAPES = Shapes(4, largest=2)

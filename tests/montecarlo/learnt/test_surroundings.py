@@ -8,7 +8,7 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo import surroundings
+from gozero.montecarlo.learnt import surroundings
 from tests.montecarlo.positions import game_of, positions_of, random_games
 from tests.reference import softmax_policy as reference
 from tests.reference.go import WHITE

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gozero.go import bitboard as bb
-from gozero.montecarlo import answers, nakade
-from gozero.montecarlo.mogo import MogoConfig
+from gozero.montecarlo.mogo import answers, nakade
+from gozero.montecarlo.mogo.playouts import MogoConfig
+from tests.montecarlo.mogo.test_mogo import check_against_reference, games_to_watch
 from tests.montecarlo.positions import boards, game_of, positions_of
-from tests.montecarlo.test_mogo import check_against_reference, games_to_watch
 from tests.reference import mogo as reference
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 

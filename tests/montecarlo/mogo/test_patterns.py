@@ -9,7 +9,8 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo import answers, around, patterns, policies
+from gozero.montecarlo import policies
+from gozero.montecarlo.mogo import answers, around, patterns
 from tests.montecarlo.positions import boards, game_of, positions_of
 from tests.reference import mogo as reference
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame

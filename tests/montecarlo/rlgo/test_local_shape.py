@@ -11,8 +11,8 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.go import symmetry
-from gozero.montecarlo import local_shape, shapes
-from gozero.montecarlo.shapes import Shapes
+from gozero.montecarlo.rlgo import local_shape, shapes
+from gozero.montecarlo.rlgo.shapes import Shapes
 from tests.go.boards import packed, parse, random_boards
 from tests.reference import local_shape as plain
 from tests.reference.go import BLACK, WHITE, ReferenceGame

@@ -26,9 +26,10 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.hashing import mix
-from gozero.montecarlo import local_shape, policies
-from gozero.montecarlo import shapes as local
-from gozero.montecarlo.shapes import Shapes
+from gozero.montecarlo import policies
+from gozero.montecarlo.rlgo import local_shape
+from gozero.montecarlo.rlgo import shapes as local
+from gozero.montecarlo.rlgo.shapes import Shapes
 
 
 @dataclasses.dataclass(frozen=True)

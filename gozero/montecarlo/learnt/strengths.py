@@ -18,11 +18,11 @@ import jax
 import numpy as np
 
 from gozero.files import write_whole
-from gozero.montecarlo import surroundings
+from gozero.montecarlo.learnt import surroundings
 
 FORMAT = 1
 SHIPPED = ("mm_9", "balanced_9")
-"""Names of what lies in `data/` beside this file; see its strengths.md."""
+"""Names of what lies in `data/` beside this file; see its README.md."""
 
 CONTIGUITIES = ("beside", "diagonal")
 """Where a point is from the move before, if it is next to it."""

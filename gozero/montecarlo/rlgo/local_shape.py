@@ -24,8 +24,8 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go.placement import place
 from gozero.montecarlo import policies
-from gozero.montecarlo import shapes as local
-from gozero.montecarlo.shapes import BLACK, WHITE, Shapes
+from gozero.montecarlo.rlgo import shapes as local
+from gozero.montecarlo.rlgo.shapes import BLACK, WHITE, Shapes
 
 
 def table(shapes: Shapes, weights: Any) -> jax.Array:

@@ -1,0 +1,1 @@
+"""Playouts by MoGo's rules, each move an answer to the last one."""

@@ -1,0 +1,1 @@
+"""RLGO: the values of local shapes, how they are learnt, and temporal-difference search."""
