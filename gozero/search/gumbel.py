@@ -50,25 +50,31 @@ def completed_q(edges: Edges) -> jax.Array:
     return jnp.where(edges.visits > 0, edges.q, mixed_value(edges))
 
 
-def sigma(edges: Edges, value_scale: float, max_visit_init: float) -> jax.Array:
+def sigma(
+    edges: Edges, value_scale: float, max_visit_init: float, rescale: bool = True
+) -> jax.Array:
     """The completed Q on the scale of logits.
 
     Eq. (8): sigma(q) = (c_visit + max N) c_scale q. Before, the completed Q of the legal actions
-    is stretched to [0, 1], as mctx does unless told otherwise; a c_scale of 0.1 is for that.
+    is stretched to [0, 1], as mctx does unless told otherwise; a c_scale of 0.1 is for that. Where
+    values are results of games, a small difference stays small without: a c_scale of 1 is for that.
 
     Args:
       edges: all actions of a node; or the visited ones and any one of the others, if there is one.
       value_scale: c_scale.
       max_visit_init: c_visit.
+      rescale: whether the completed Q is stretched.
 
     Returns:
       f32[K]; of no meaning where illegal.
     """
     q = completed_q(edges)
+    most = jnp.max(edges.visits).astype(jnp.float32)
+    if not rescale:
+        return (max_visit_init + most) * value_scale * q
     low = jnp.min(jnp.where(edges.legal, q, jnp.inf))
     high = jnp.max(jnp.where(edges.legal, q, -jnp.inf))
     stretched = (q - low) / jnp.maximum(high - low, _LEAST_RANGE)
-    most = jnp.max(edges.visits).astype(jnp.float32)
     return (max_visit_init + most) * value_scale * stretched
 
 
@@ -122,7 +128,7 @@ class GumbelRoot:
     Attributes:
       max_considered: m, the actions that are sampled; fewer where fewer are legal.
       scale: of the Gumbel noise g; 0 plays the best, for a match.
-      value_scale, max_visit_init: of `sigma`.
+      value_scale, max_visit_init, rescale: of `sigma`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -132,6 +138,7 @@ class GumbelRoot:
     scale: float = 1.0
     value_scale: float = 0.1
     max_visit_init: float = 50.0
+    rescale: bool = True
 
     def __post_init__(self):
         if not isinstance(self.max_considered, int) or self.max_considered < 1:
@@ -158,13 +165,13 @@ class GumbelRoot:
 
     def policy_target(self, edges: Edges) -> jax.Array:
         """f32[A]: Eq. (11), pi' = softmax(logits + sigma(completed Q)); 0 where illegal."""
-        improved = logits(edges.prior) + sigma(edges, self.value_scale, self.max_visit_init)
+        improved = logits(edges.prior) + _sigma_of(self, edges)
         pi = jax.nn.softmax(jnp.where(edges.legal, improved, -jnp.inf))
         return jnp.where(edges.legal, pi, 0.0)
 
     def _score(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
         chex.assert_equal_shape([edges.prior, gumbel])
-        value = sigma(edges, self.value_scale, self.max_visit_init)
+        value = _sigma_of(self, edges)
         return self.scale * gumbel + logits(edges.prior) + value
 
 
@@ -177,7 +184,7 @@ class GumbelInterior:
     is theirs. (To the rounding of 1 in f32, some 1e-7.)
 
     Attributes:
-      value_scale, max_visit_init: of `sigma`.
+      value_scale, max_visit_init, rescale: of `sigma`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -185,6 +192,7 @@ class GumbelInterior:
 
     value_scale: float = 0.1
     max_visit_init: float = 50.0
+    rescale: bool = True
 
     needs_raw_value = True
     needs_siblings = True
@@ -199,7 +207,7 @@ class GumbelInterior:
 
     def improved_policy(self, edges: Edges) -> jax.Array:
         """f32[K]: pi' of Eq. (11) of these actions, where all actions that were visited are."""
-        value = sigma(edges, self.value_scale, self.max_visit_init)
+        value = _sigma_of(self, edges)
         mass = jnp.where(edges.legal, edges.prior, 0.0)
         untried = edges.legal & (edges.visits == 0)
         rest = jnp.where(jnp.any(untried), jnp.maximum(1.0 - jnp.sum(mass), 0.0), 0.0)
@@ -207,6 +215,10 @@ class GumbelInterior:
         rest_logit = jnp.where(rest > 0, jnp.log(jnp.maximum(rest, _TINY)) + rest_value, -jnp.inf)
         seen = jnp.where(edges.legal, logits(edges.prior) + value, -jnp.inf)
         return jax.nn.softmax(jnp.concatenate([seen, rest_logit[None]]))[:-1]
+
+
+def _sigma_of(rule: GumbelRoot | GumbelInterior, edges: Edges) -> jax.Array:
+    return sigma(edges, rule.value_scale, rule.max_visit_init, rule.rescale)
 
 
 def _check_sigma(rule: GumbelRoot | GumbelInterior) -> None:

@@ -123,6 +123,19 @@ def test_equal_values_stay_equal():
         gumbel.mixed_value(edges._replace(raw_value=None))
 
 
+def test_values_need_not_be_stretched():
+    """By hand: v_mix = 0.2 + 3/4 (0.3 * 0.2 - 0.2 * 0.2) / 0.5 = 0.23; (50 + 2) * q."""
+    prior = np.array([0.3, 0.2, 0.5], np.float32)
+    visits = np.array([2, 1, 0], np.int32)
+    q = np.array([0.4, 0.0, 0.0], np.float32)
+    edges = selection.Edges(prior, visits, q, np.float32(0.2), visits.sum(), np.float32(0.2))
+    plain = jax.jit(lambda edges: gumbel.sigma(edges, 1.0, 50.0, rescale=False))(edges)
+    np.testing.assert_allclose(plain, [52 * 0.4, 0, 52 * 0.23], rtol=1e-6)
+    target = jax.jit(GumbelRoot(value_scale=0.1, rescale=False).policy_target)(edges)
+    weight = prior * np.exp([5.2 * 0.4, 0, 5.2 * 0.23])
+    np.testing.assert_allclose(target, weight / weight.sum(), rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("rule", "field", "value"),
     [
