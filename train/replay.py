@@ -12,7 +12,7 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
-from gozero.go.rules import Position, Rules, legal_points
+from gozero.go.rules import BLACK, Position, Rules, legal_points
 from gozero.nets.features import Inputs, feature_set
 from gozero.nets.seen import Seen
 from gozero.players import shards
@@ -29,15 +29,28 @@ class Rows(flax.struct.PyTreeNode):
     game: jax.Array  # i32: the game's number
     past: jax.Array  # u32[H, 2, W]: the boards before, latest first; H = 0 until `with_past`
     known: jax.Array  # i32: how many of them there are
+    root_value: jax.Array  # f32: the search's value for the mover
+    score: jax.Array  # f32: the final area score for the mover, komi counted
+    area: jax.Array  # u32[2, W]: Black's area at the end, and White's; empty where not known
+    policy_weight: jax.Array  # float, 0: the policy target is not to be learnt; so the others
+    value_weight: jax.Array  # float: of the outcome
+    score_weight: jax.Array  # float
+    ownership_weight: jax.Array  # float: of the area
 
 
 class Example(flax.struct.PyTreeNode):
-    """One row as the network and the losses take it."""
+    """One row as the network and the losses take it. All is for the mover."""
 
     inputs: jax.Array | Inputs  # what the network takes
     legal: jax.Array  # bool[A]
     policy_target: jax.Array  # f32[A]
-    outcome: jax.Array  # f32[]
+    outcome: jax.Array  # f32[] in [-1, 1]
+    score: jax.Array  # f32[]: points
+    ownership: jax.Array  # f32[size^2]: +1 the mover's at the end, -1 the opponent's, 0 nobody's
+    policy_weight: jax.Array  # f32[]
+    value_weight: jax.Array  # f32[]
+    score_weight: jax.Array  # f32[]
+    ownership_weight: jax.Array  # f32[]
 
 
 def load(folder: pathlib.Path, holdout_fraction: float, seed: int) -> tuple[int, Rows, Rows | None]:
@@ -66,6 +79,9 @@ def _check(folder: pathlib.Path, arrays: dict[str, np.ndarray]) -> None:
         raise ValueError(f"data {folder}: a policy_target is not a probability distribution")
     if not (np.all(np.abs(outcome) <= 1) and np.isfinite(arrays["komi"]).all()):
         raise ValueError(f"data {folder}: an outcome is not in [-1, 1] or a komi is not finite")
+    for name in ("root_value", "score"):
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"data {folder}: a {name} is not finite")
 
 
 def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
@@ -77,7 +93,7 @@ def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
 
 def _to_device(arrays: dict[str, np.ndarray], keep: np.ndarray) -> Rows:
     kept = {name: array[keep] for name, array in arrays.items()}
-    others = ("komi", "legal", "policy_target", "outcome", "game")
+    others = ("komi", "legal", "policy_target", "outcome", "game", "root_value", "score")
 
     def field(name):
         array = kept[name]
@@ -85,10 +101,16 @@ def _to_device(arrays: dict[str, np.ndarray], keep: np.ndarray) -> Rows:
 
     position = Position(**{name: field(name) for name in shards.POSITION_FIELDS})
     count, words = kept["black"].shape
+    ended = jnp.asarray(~kept["truncated"], jnp.float32)
     return Rows(
         position=position,
         past=jnp.zeros((count, 0, 2, words), jnp.uint32),
         known=jnp.zeros(count, jnp.int32),
+        area=jnp.zeros((count, 2, words), jnp.uint32),
+        policy_weight=jnp.ones(count),
+        value_weight=ended,
+        score_weight=ended,
+        ownership_weight=jnp.zeros(count),
         **{name: jnp.asarray(kept[name]) for name in others},
     )
 
@@ -130,24 +152,56 @@ def num_rows(rows: Rows) -> int:
     return rows.outcome.shape[0]
 
 
-def example(rules: Rules, features: str, row: Rows, k: jax.Array) -> Example:
-    """One row, moved by symmetry k: planes, legal actions and policy alike.
+def example(
+    rules: Rules, features: str, row: Rows, k: jax.Array, outcome_share: float | jax.Array = 1.0
+) -> Example:
+    """One row, moved by symmetry k: planes, legal actions, policy and ownership alike.
 
     The points that superko bans are those that would be legal but for ko and are not.
+
+    Args:
+      rules: the rules.
+      features: the name of the set of planes.
+      row: one row.
+      k: i32[], the symmetry.
+      outcome_share: lambda; the value target is lambda z + (1 - lambda) v, with z the game's
+        outcome and v the root value of the search.
+
+    Raises:
+      ValueError: features that look at more past boards than the row has.
     """
+    chosen = feature_set(features)
+    if chosen.history > row.past.shape[0]:
+        raise ValueError(
+            f"features: {features!r} looks at {chosen.history} past boards, and the rows have "
+            f"{row.past.shape[0]}; use 'compact', or rows of a folder and `with_past`"
+        )
     lay = rules.layout
     legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)
     without_ko = legal_points(rules, row.position.replace(ko=jnp.int16(bb.NO_POINT)))
     banned = bb.difference(without_ko, bb.pack(lay, legal[:-1]))
     seen = Seen(row.position, row.komi, banned, row.past, row.known)
-    inputs = feature_set(features).of_seen(rules, seen)
+    inputs = chosen.of_seen(rules, seen)
     if isinstance(inputs, Inputs):
         inputs = inputs._replace(planes=symmetry.map_planes(inputs.planes, k))
     else:
         inputs = symmetry.map_planes(inputs, k)
+    numbers = {name: getattr(row, name).astype(jnp.float32) for name in _NUMBERS}
     return Example(
         inputs=inputs,
         legal=symmetry.map_actions(rules.size, legal, k),
-        policy_target=symmetry.map_actions(rules.size, row.policy_target, k),
-        outcome=row.outcome,
+        policy_target=symmetry.map_actions(rules.size, row.policy_target.astype(jnp.float32), k),
+        outcome=outcome_share * row.outcome + (1 - outcome_share) * row.root_value,
+        ownership=symmetry.map_points(rules.size, _ownership(rules, row), k),
+        **numbers,
     )
+
+
+_NUMBERS = ("score", "policy_weight", "value_weight", "score_weight", "ownership_weight")
+
+
+def _ownership(rules: Rules, row: Rows) -> jax.Array:
+    """f32[size^2]: whose each point was at the end, for the mover."""
+    black, white = (bb.unpack(rules.layout, tuple(row.area[i])) for i in range(2))
+    for_black = black.astype(jnp.float32) - white.astype(jnp.float32)
+    return jnp.where(row.position.to_play == BLACK, for_black, -for_black)

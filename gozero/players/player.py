@@ -70,7 +70,7 @@ def policy_player(
 def any_play(params: Any, key: jax.Array, turn: Turn) -> jax.Array:
     """A policy: any legal play, all alike; a pass if there is none."""
     del params
-    return _any_of(key, turn.legal[:, :-1])
+    return any_of(key, turn.legal[:, :-1])
 
 
 def random_player(rules: Rules) -> Player:
@@ -83,12 +83,12 @@ def random_player(rules: Rules) -> Player:
             own, opponent = own_and_opponent(position)
             return bb.unpack(rules.layout, policies.eyes(rules.layout, own, opponent))
 
-        return _any_of(key, turn.legal[:, :-1] & ~jax.vmap(eyes)(turn.states.position))
+        return any_of(key, turn.legal[:, :-1] & ~jax.vmap(eyes)(turn.states.position))
 
     return policy_player(policy)
 
 
-def _any_of(key: jax.Array, points: jax.Array) -> jax.Array:
+def any_of(key: jax.Array, points: jax.Array) -> jax.Array:
     """i32[n]: one of the points bool[n, A - 1] of each game; game i draws the same in any n."""
     logits = jnp.where(points, 0.0, -jnp.inf)
     action = jax.vmap(jax.random.categorical)(jax.random.split(key, points.shape[0]), logits)

@@ -23,6 +23,7 @@ from gozero.search import footprint, move_choice, noise, reuse
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.footprint import Memory
+from gozero.search.game import Evaluate, Game
 from gozero.search.move_choice import Temperature
 from gozero.search.search import search
 from gozero.search.tree import Tree
@@ -159,25 +160,60 @@ def make_play_moves(
     return jax.jit(play_moves, donate_argnums=1)
 
 
+class Searched(NamedTuple):
+    """What a search says of [B] games, without its trees."""
+
+    action: jax.Array  # i32[B]: what its root rule would play
+    visits: jax.Array  # i32[B, A]
+    q: jax.Array  # f32[B, A]
+    policy_target: jax.Array  # f32[B, A]
+    value: jax.Array  # f32[B], for the mover
+    ok: jax.Array  # bool[B]: it saw no nan
+    prior: jax.Array  # f32[B, A]: the root's, noise and all; -inf where illegal
+
+
+def search_states(
+    game: Game,
+    evaluate: Evaluate,
+    params: Any,
+    key: jax.Array,
+    states: GameState,
+    config: SearchConfig,
+    tree: Tree | None = None,
+) -> tuple[Searched, Tree]:
+    """Search [B] games from where they are; (what was found, the trees)."""
+    found = search(game, evaluate, params, key, states, states.position, config, tree)
+    prior = trees.all_edges(found.tree, trees.ROOT).prior
+    kept = [getattr(found, name) for name in Searched._fields[:-1]]
+    return Searched(*kept, prior), found.tree
+
+
+def by_visits(key: jax.Array, found: Searched, temperature: jax.Array) -> jax.Array:
+    """i32[B]: actions drawn in proportion to the visits, at temperatures f32[B]."""
+    keys = jax.random.split(key, temperature.shape[0])
+    return jax.vmap(move_choice.by_visits)(keys, found.visits, found.prior, temperature)
+
+
+def says_what_is_played(config: SearchConfig) -> bool:
+    """Whether the root has a rule that chooses the action itself."""
+    return hasattr(config.root_select, "final_action")
+
+
 def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]:
     key, search_key, choice_key = jax.random.split(lanes.key, 3)
     before = lanes.states
-    found = search(
-        game, evaluate, params, search_key, before, before.position, config.search, lanes.tree
+    found, tree = search_states(
+        game, evaluate, params, search_key, before, config.search, lanes.tree
     )
-    prior = trees.all_edges(found.tree, trees.ROOT).prior
-    if hasattr(config.search.root_select, "final_action"):
-        action = found.action
-    else:
-        temperature = config.schedule(before.position.ply)
-        keys = jax.random.split(choice_key, config.batch)
-        action = jax.vmap(move_choice.by_visits)(keys, found.visits, prior, temperature)
+    action = found.action
+    if not says_what_is_played(config.search):
+        action = by_visits(choice_key, found, config.schedule(before.position.ply))
 
     after = jax.vmap(lambda state, a: play(config.rules, state, a))(before, action)
     row = Row(
         game=lanes.game,
         position=before.position,
-        legal=prior >= 0,
+        legal=found.prior >= 0,
         policy_target=found.policy_target,
         action=action,
         root_value=found.value,
@@ -186,28 +222,31 @@ def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]
         truncated=after.truncated,
         score=jax.vmap(lambda state: scoring.area_score(config.rules, state))(after),
     )
-    tree = lanes.tree
-    if tree is not None:
-        tree = reuse.reroot(found.tree, jnp.where(after.ended, -1, action))
-    return _restart_ended(config, lanes.replace(states=after, key=key, tree=tree)), row
+    reused = None
+    if lanes.tree is not None:
+        reused = reuse.reroot(tree, jnp.where(after.ended, -1, action))
+    return _restart_ended(config, lanes.replace(states=after, key=key, tree=reused)), row
 
 
 def _restart_ended(config: SelfPlayConfig, lanes: Lanes) -> Lanes:
-    """Put the next game into every lane whose game has ended.
-
-    A reset empties the position, and with its ply the history's length; the past boards stay
-    where they are, for no one looks beyond the length.
-    """
+    """Put the next game into every lane whose game has ended."""
     ended = lanes.states.ended
-    fresh = empty_position(config.rules)
-    position = jax.tree.map(
-        lambda old, new: jnp.where(ended, new, old), lanes.states.position, fresh
-    )
     number = lanes.next_game + jnp.cumsum(ended, dtype=jnp.int32) - 1
     number = jnp.where(number < config.num_games, number, NO_GAME)
     started = jnp.minimum(jnp.sum(ended, dtype=jnp.int32), config.num_games - lanes.next_game)
     return lanes.replace(
-        states=lanes.states.replace(position=position, truncated=lanes.states.truncated & ~ended),
+        states=begin_anew(config.rules, lanes.states, ended),
         game=jnp.where(ended, number, lanes.game),
         next_game=lanes.next_game + started,
     )
+
+
+def begin_anew(rules: Rules, states: GameState, where: jax.Array) -> GameState:
+    """[B] games, of which those of the mask bool[B] stand at their beginning; komi stays.
+
+    A reset empties the position, and with its ply the history's length; the past boards stay
+    where they are, for no one looks beyond the length.
+    """
+    fresh = empty_position(rules)
+    position = jax.tree.map(lambda old, new: jnp.where(where, new, old), states.position, fresh)
+    return states.replace(position=position, truncated=states.truncated & ~where)

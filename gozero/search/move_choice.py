@@ -71,21 +71,35 @@ def lower_bound(visits: jax.Array, q: jax.Array, z: float) -> jax.Array:
     return (p + z**2 / (2.0 * n) - z * deviation) / (1.0 + z**2 / n)
 
 
-def resigns(value: jax.Array, visits: jax.Array, q: jax.Array, threshold: float) -> jax.Array:
+def standing(value: jax.Array, visits: jax.Array, q: jax.Array) -> jax.Array:
+    """f32[]: the better of the root's value and its best child's, what a player resigns by.
+
+    Args:
+      value: f32[], the root's value.
+      visits: N, i32[A].
+      q: Q, f32[A].
+
+    Returns:
+      f32[]; infinity without visits, for then no one resigns.
+    """
+    chex.assert_equal_shape([visits, q])
+    best = jnp.max(jnp.where(visits > 0, q, -jnp.inf))
+    return jnp.where(jnp.any(visits > 0), jnp.maximum(value, best), jnp.inf)
+
+
+def resigns(
+    value: jax.Array, visits: jax.Array, q: jax.Array, threshold: float | jax.Array
+) -> jax.Array:
     """bool[]: the root and its best child are both worth less than the threshold.
 
     Silver et al. (2017), Methods: a player resigns if the root value and the best child value are
     below v_resign.
 
     Args:
-      value: f32[], the root's value.
-      visits: N, i32[A].
-      q: Q, f32[A]; without visits no one resigns.
+      value, visits, q: of the root, as for `standing`; without visits no one resigns.
       threshold: v_resign in [-1, 1].
     """
-    chex.assert_equal_shape([visits, q])
-    best = jnp.max(jnp.where(visits > 0, q, -jnp.inf))
-    return jnp.any(visits > 0) & (value < threshold) & (best < threshold)
+    return standing(value, visits, q) < threshold
 
 
 def resignations(

@@ -1,0 +1,318 @@
+"""The replay buffer: the newest rows of finished games, in a ring on the device.
+
+Of what is in it a window of the newest rows is learnt from. It grows with the rows seen so far:
+early ones, by a network that knew nothing, are soon left behind, later ones stay for longer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import symmetry
+from gozero.go.rules import Rules, init
+from train import replay
+from train.replay import Rows
+
+FREQUENCY_UNIT = 64
+"""A row's frequency is kept as so many parts of 1: sums of integers are exact."""
+MAX_FREQUENCY = 64
+"""The most often that a surprising row is drawn, for once that another row is."""
+MAX_ADDED = 2**30
+"""Rows seen are counted up to here; every window is full by then."""
+
+_DTYPES = ("float16", "float32")
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """How many of the newest rows are learnt from, by the rows N that have been added in all.
+
+    Wu (2019), appendix C: c (1 + beta ((N / c)^alpha - 1) / alpha),
+    and N up to c. An exponent of 1 is linear growth, beta rows for each one added.
+
+    Attributes:
+      least: c, rows.
+      exponent: alpha, above 0 and up to 1.
+      scale: beta, from 0 (a window that does not grow) to 1.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    least: int = 250_000
+    exponent: float = 0.75
+    scale: float = 0.4
+
+    def __post_init__(self):
+        if self.least < 1:
+            raise ValueError(f"least: {self.least} rows are not at least 1")
+        if not 0 < self.exponent <= 1:
+            raise ValueError(f"exponent: {self.exponent} is not above 0 and at most 1")
+        if not 0 <= self.scale <= 1:
+            raise ValueError(f"scale: {self.scale} is not from 0 to 1")
+
+    def __call__(self, added: jax.Array) -> jax.Array:
+        """i32[]: the rows of the window when i32[] rows have been added."""
+        ratio = jnp.maximum(added / self.least, 1.0)
+        growth = self.scale * (ratio**self.exponent - 1.0) / self.exponent
+        grown = jnp.minimum(self.least * (1.0 + growth), MAX_ADDED).astype(jnp.int32)
+        return jnp.minimum(added, grown)
+
+
+@dataclasses.dataclass(frozen=True)
+class BufferConfig:
+    """Static settings.
+
+    Attributes:
+      capacity: C, rows that it has room for.
+      window: how many of them are learnt from.
+      reuse: how often a row is drawn, on average at most; see `steps_due`.
+      min_rows: nothing is drawn from fewer.
+      surprise: the share of a row's frequency that goes by how far the search came from the
+        network's policy, see `spread`; KataGo takes 1/2. 0 draws all rows alike.
+      policy_dtype: of the stored policy targets, "float16" or "float32".
+      limit_bytes: refuse to take more memory than this, games in play included.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    capacity: int
+    window: Window = Window()  # noqa: RUF009 (frozen)
+    reuse: float = 4.0
+    min_rows: int = 1
+    surprise: float = 0.0
+    policy_dtype: str = "float16"
+    limit_bytes: int | None = None
+
+    def __post_init__(self):
+        if not 1 <= self.capacity <= MAX_ADDED:
+            raise ValueError(f"capacity: {self.capacity} rows are not from 1 to {MAX_ADDED}")
+        if not 0 < self.reuse < math.inf:
+            raise ValueError(f"reuse: {self.reuse} is not a number above 0")
+        if not 1 <= self.min_rows <= self.capacity:
+            raise ValueError(
+                f"min_rows: {self.min_rows} is not from 1 to {self.capacity}, the capacity"
+            )
+        if not 0 <= self.surprise <= 1:
+            raise ValueError(f"surprise: {self.surprise} is not from 0 to 1")
+        most = (2**31 - 1) // (4 * FREQUENCY_UNIT)
+        if self.surprise and self.capacity > most:
+            raise ValueError(
+                f"capacity: the frequencies of {self.capacity} rows have no exact sum; "
+                f"use at most {most}, or surprise=0"
+            )
+        if self.policy_dtype not in _DTYPES:
+            raise ValueError(
+                f"policy_dtype: {self.policy_dtype!r} is not one of {', '.join(_DTYPES)}"
+            )
+
+
+class Buffer(flax.struct.PyTreeNode):
+    """The ring. Slots from `cursor` - `size` on hold rows, the oldest first."""
+
+    rows: Rows  # [C]
+    frequency: jax.Array | None  # i32[C], in FREQUENCY_UNITs; None: all alike
+    cursor: jax.Array  # i32[]: where the next row goes
+    size: jax.Array  # i32[]: rows in it, C at most
+    added: jax.Array  # i32[]: rows added in all, MAX_ADDED at most
+    owed: jax.Array  # i32[]: rows that have not been learnt from as often as they may
+
+
+class Memory(NamedTuple):
+    """Bytes."""
+
+    row: int  # one row of the ring
+    buffer: int  # the ring
+    games: int  # the rows of games in play
+    total: int
+
+    def __str__(self) -> str:
+        parts = f"{self.buffer / 2**20:,.1f} MiB of rows, {self.games / 2**20:,.1f} MiB of games"
+        return f"{parts} in play; {self.row:,} bytes a row"
+
+
+def start(rules: Rules, config: BufferConfig) -> Buffer:
+    """An empty buffer; give its shapes to `jax.eval_shape` to allocate nothing."""
+    count = config.capacity
+    row = _blank_row(rules, config)
+    return Buffer(
+        rows=jax.tree.map(lambda x: jnp.zeros((count, *x.shape), x.dtype), row),
+        frequency=jnp.zeros(count, jnp.int32) if config.surprise else None,
+        cursor=jnp.int32(0),
+        size=jnp.int32(0),
+        added=jnp.int32(0),
+        owed=jnp.int32(0),
+    )
+
+
+def _blank_row(rules: Rules, config: BufferConfig) -> Rows:
+    """The shapes of a row."""
+    words = rules.layout.num_words
+    scalar = lambda dtype: jax.ShapeDtypeStruct((), jnp.dtype(dtype))
+    array = lambda shape, dtype: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
+    weights = ("policy_weight", "value_weight", "score_weight", "ownership_weight")
+    return Rows(
+        position=jax.eval_shape(lambda: init(rules, 0.0)).position,
+        legal=array((-(-rules.num_actions // 8),), "uint8"),
+        policy_target=array((rules.num_actions,), config.policy_dtype),
+        game=scalar("int32"),
+        past=array((0, 2, words), "uint32"),
+        known=scalar("int32"),
+        area=array((2, words), "uint32"),
+        **{name: scalar("float32") for name in ("komi", "outcome", "root_value", "score")},
+        **{name: scalar("float16") for name in weights},
+    )
+
+
+def memory(rules: Rules, config: BufferConfig, games_bytes: int = 0) -> Memory:
+    """What the buffer takes, known before it is allocated.
+
+    Args:
+      rules: the rules.
+      config: the settings.
+      games_bytes: what the games in play take beside it, see `train.games.num_bytes`.
+
+    Raises:
+      ValueError: more than `BufferConfig.limit_bytes`.
+    """
+    shapes = jax.eval_shape(lambda: start(rules, config))
+    total = num_bytes(shapes)
+    row = total // config.capacity
+    limit = config.limit_bytes
+    if limit is not None and total + games_bytes > limit:
+        room = max(0, limit - games_bytes) // row
+        advice = f"use at most {room}" if room else "lower the batch of self-play first"
+        raise ValueError(
+            f"capacity: {config.capacity} rows of {row} bytes and {games_bytes} bytes of games in "
+            f"play are more than limit_bytes, {limit}; {advice}"
+        )
+    return Memory(row, total, games_bytes, total + games_bytes)
+
+
+def num_bytes(shapes) -> int:
+    """Of all the arrays of a pytree, or their shapes."""
+    sizes = (math.prod(x.shape) * np.dtype(x.dtype).itemsize for x in jax.tree.leaves(shapes))
+    return sum(sizes)
+
+
+def add(
+    config: BufferConfig, buffer: Buffer, rows: Rows, frequency: jax.Array, keep: jax.Array
+) -> Buffer:
+    """Write rows after the newest, over the oldest.
+
+    Args:
+      config: the settings.
+      buffer: the ring.
+      rows: [n], n at most the capacity.
+      frequency: f32[n], how often each is to be drawn; 1 is as any other.
+      keep: bool[n], those of them to write.
+    """
+    count, capacity = keep.shape[0], config.capacity
+    rank = jnp.cumsum(keep, dtype=jnp.int32) - 1
+    beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # such are dropped, and all differ
+    slot = jnp.where(keep, (buffer.cursor + rank) % capacity, beyond)
+
+    def write(all_, new):
+        return all_.at[slot].set(new.astype(all_.dtype), mode="drop", unique_indices=True)
+
+    written = buffer.replace(rows=jax.tree.map(write, buffer.rows, rows))
+    if buffer.frequency is not None:
+        parts = jnp.round(jnp.minimum(frequency, MAX_FREQUENCY) * FREQUENCY_UNIT)
+        written = written.replace(frequency=write(buffer.frequency, parts))
+    total = jnp.sum(keep, dtype=jnp.int32)
+    return written.replace(
+        cursor=(buffer.cursor + total) % capacity,
+        size=jnp.minimum(buffer.size + total, capacity),
+        added=jnp.minimum(buffer.added + total, MAX_ADDED),
+        owed=jnp.minimum(buffer.owed + total, capacity),
+    )
+
+
+def num_live(config: BufferConfig, buffer: Buffer) -> jax.Array:
+    """i32[]: rows that are learnt from, the newest of the ring."""
+    return jnp.minimum(buffer.size, config.window(buffer.added))
+
+
+def draw(
+    config: BufferConfig, buffer: Buffer, key: jax.Array, batch_size: int
+) -> tuple[Rows, jax.Array]:
+    """Rows of the window, with replacement, and a symmetry for each.
+
+    Of an empty buffer they mean nothing; `steps_due` is 0 then.
+
+    Returns:
+      (rows [n], symmetries i32[n]).
+    """
+    row_key, turn_key = jax.random.split(key)
+    live = num_live(config, buffer)
+    oldest = (buffer.cursor - live) % config.capacity
+    if buffer.frequency is None:
+        ago = jax.random.randint(row_key, (batch_size,), 0, jnp.maximum(live, 1))
+        slot = (oldest + ago) % config.capacity
+    else:
+        slot = _by_frequency(buffer.frequency, oldest, live, row_key, batch_size)
+    turns = jax.random.randint(turn_key, (batch_size,), 0, symmetry.NUM_SYMMETRIES)
+    return replay.take(buffer.rows, slot), turns
+
+
+def _by_frequency(frequency, oldest, live, key, batch_size) -> jax.Array:
+    """i32[n]: slots, drawn in proportion to i32[C]: where a number falls among their sums."""
+    capacity = frequency.shape[0]
+    upto = jnp.cumsum(frequency, dtype=jnp.int32)  # of slots 0 .. i
+    before = upto[oldest] - frequency[oldest]  # of slots 0 .. oldest - 1
+    end = oldest + live
+    last = upto[(end - 1) % capacity]
+    in_window = jnp.where(end > capacity, upto[-1] - before + last, last - before)
+    ticket = before + jax.random.randint(key, (batch_size,), 0, jnp.maximum(in_window, 1))
+    wrapped = jnp.where(ticket >= upto[-1], ticket - upto[-1], ticket)
+    slot = jnp.searchsorted(upto, wrapped, side="right").astype(jnp.int32)
+    return jnp.minimum(slot, capacity - 1)
+
+
+def steps_due(config: BufferConfig, buffer: Buffer, batch_size: int) -> jax.Array:
+    """i32[]: learner steps of a batch that may be taken now.
+
+    A row that came in may be drawn `reuse` times on average. What was not taken is owed, up to the
+    capacity: rows that have left the ring are forgiven.
+    """
+    steps = jnp.floor(buffer.owed * (config.reuse / batch_size)).astype(jnp.int32)
+    return jnp.where(buffer.size >= config.min_rows, steps, 0)
+
+
+def pay(config: BufferConfig, buffer: Buffer, batch_size: int, num_steps: jax.Array) -> Buffer:
+    """The buffer after so many learner steps, i32[], `steps_due` at most."""
+    rows = jnp.ceil(num_steps * (batch_size / config.reuse)).astype(jnp.int32)
+    return buffer.replace(owed=jnp.maximum(buffer.owed - rows, 0))
+
+
+def spread(
+    config: BufferConfig, surprise: jax.Array, full: jax.Array, keep: jax.Array
+) -> jax.Array:
+    """How often the rows of one game are to be drawn, 1 on average.
+
+    Policy surprise weighting, as in KataGo's "Other Methods Implemented in KataGo": of the frequency of the rows with a full search a share goes to all alike, and the
+    rest in proportion to KL(target || prior). Rows with a cheap search keep theirs.
+
+    Args:
+      config: the settings.
+      surprise: f32[T], the divergences.
+      full: bool[T], rows with a full search.
+      keep: bool[T], rows that there are.
+
+    Returns:
+      f32[T].
+    """
+    counts = full & keep
+    told = jnp.where(counts, jnp.maximum(surprise, 0.0), 0.0)
+    total, number = jnp.sum(told), jnp.sum(counts)
+    relative = jnp.where(total > 0, told * number / jnp.where(total > 0, total, 1.0), 1.0)
+    mixed = (1 - config.surprise) + config.surprise * relative
+    return jnp.where(counts, mixed, 1.0)

@@ -1,0 +1,262 @@
+"""Games in play on the device: what was learnt at each move waits until it is known who won.
+
+Each lane keeps the moves of its game. When the game ends they become rows of the replay buffer,
+with the outcome, the score and whose each point was, and the lane begins anew. All that goes on
+from call to call is one pytree of arrays, `Playing`.
+
+What weighs in a row:
+
+                          policy   outcome   score   ownership
+    full search              1        1        1         1
+    cheap search             0        1        1         1
+    of a resigned game     1 or 0     1        0         0      no one played it out
+    of a truncated game    1 or 0     0        0         0      scored as it stood
+
+Plies of a random opening, and moves whose search saw a nan, are no rows.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero.go.rules import BLACK, Position, Rules
+from gozero.players import endless
+from gozero.players.endless import EndlessConfig, Lanes
+from gozero.players.evaluators import Evaluator
+from gozero.players.go_game import go_game
+from train import buffer as buffers
+from train.buffer import Buffer, BufferConfig, Memory
+from train.replay import Rows
+
+LANES_AT_ONCE = 64
+"""Of so many lanes one is taken at a time when games end: about as many as end at a move."""
+
+
+class Moves(flax.struct.PyTreeNode):
+    """The moves of B games in play: move i of lane b lies at b T + i, T the move limit."""
+
+    position: Position  # [B T]
+    legal: jax.Array  # u8[B T, ceil(A / 8)], packed
+    policy_target: jax.Array  # f16 or f32[B T, A]
+    root_value: jax.Array  # f32[B T]
+    surprise: jax.Array  # f32[B T]: KL(target || prior)
+    full: jax.Array  # bool[B T]: by a full search
+
+
+class Games(flax.struct.PyTreeNode):
+    """The games in play."""
+
+    moves: Moves
+    length: jax.Array  # i32[B]: moves of each that there are
+
+
+class Playing(flax.struct.PyTreeNode):
+    """All that self-play for training goes on from; donated from call to call."""
+
+    lanes: Lanes
+    games: Games
+    buffer: Buffer
+
+
+class Events(NamedTuple):
+    """What happened at one move of B lanes, for the records of a run; [T, B] from a call."""
+
+    ended: jax.Array  # bool: a game ended; the rest says how, except for `ok` and `full`
+    resigned: jax.Array  # bool
+    truncated: jax.Array  # bool
+    outcome: jax.Array  # f32: +1 Black has won, -1 White, 0 no one
+    score: jax.Array  # f32: for Black, if not resigned
+    komi: jax.Array  # f32
+    plies: jax.Array  # i32: moves before this one
+    full: jax.Array  # bool: by a full search
+    ok: jax.Array  # bool: the search saw no nan
+
+
+def new_games(rules: Rules, config: BufferConfig, num_lanes: int) -> Games:
+    """Games without a move."""
+    count = num_lanes * rules.move_limit
+    row = jax.eval_shape(lambda: buffers.start(rules, config)).rows
+    blank = lambda x, dtype=None: jnp.zeros((count, *x.shape[1:]), dtype or x.dtype)
+    return Games(
+        moves=Moves(
+            position=jax.tree.map(blank, row.position),
+            legal=blank(row.legal),
+            policy_target=blank(row.policy_target),
+            root_value=blank(row.root_value),
+            surprise=blank(row.root_value),
+            full=blank(row.root_value, bool),
+        ),
+        length=jnp.zeros(num_lanes, jnp.int32),
+    )
+
+
+def memory(config: EndlessConfig, buffer_config: BufferConfig) -> Memory:
+    """What the buffer and the games in play take; the trees of a search are `endless.memory`.
+
+    Raises:
+      ValueError: more than `BufferConfig.limit_bytes`, or a buffer that is too small.
+    """
+    most = _lanes_at_once(config.batch) * config.rules.move_limit
+    if buffer_config.capacity < most:
+        raise ValueError(
+            f"capacity: {buffer_config.capacity} rows do not hold {most}, of games that may end "
+            f"at one move; use at least {most}"
+        )
+    games = jax.eval_shape(lambda: new_games(config.rules, buffer_config, config.batch))
+    return buffers.memory(config.rules, buffer_config, buffers.num_bytes(games))
+
+
+def start(config: EndlessConfig, buffer_config: BufferConfig, seed: int, shard: int = 0) -> Playing:
+    """The first games and an empty buffer; see `endless.start`.
+
+    Raises:
+      ValueError: as `memory`.
+    """
+    memory(config, buffer_config)
+    return Playing(
+        lanes=endless.start(config, seed, shard),
+        games=new_games(config.rules, buffer_config, config.batch),
+        buffer=buffers.start(config.rules, buffer_config),
+    )
+
+
+def make_play(
+    config: EndlessConfig, buffer_config: BufferConfig, evaluator: Evaluator, num_moves: int
+) -> Callable[..., tuple[Playing, Events]]:
+    """``play(params, playing, num_simulations=None) -> (playing, events[num_moves, B])``.
+
+    Jitted; `playing` is donated, and comes back in the same shapes. `num_simulations` is one of the
+    config's numbers, by name, and each is compiled once; None for the search's own.
+    """
+    game = go_game(config.rules, evaluator.observe)
+
+    @functools.partial(jax.jit, donate_argnums=1, static_argnames="num_simulations")
+    def play(params: Any, playing: Playing, num_simulations: int | None = None):
+        def one_move(playing: Playing, _) -> tuple[Playing, Events]:
+            lanes, made = endless.move(
+                config, game, evaluator.evaluate, params, playing.lanes, num_simulations
+            )
+            games, buffer = take(config.rules, buffer_config, playing.games, playing.buffer, made)
+            return Playing(lanes, games, buffer), events(made)
+
+        return lax.scan(one_move, playing, length=num_moves)
+
+    return play
+
+
+def events(made: endless.Move) -> Events:
+    plies = made.position.ply.astype(jnp.int32)
+    found = {name: getattr(made, name) for name in Events._fields if name != "plies"}
+    return Events(plies=plies, **found)
+
+
+def take(
+    rules: Rules, config: BufferConfig, games: Games, buffer: Buffer, made: endless.Move
+) -> tuple[Games, Buffer]:
+    """Write a move down, and the games that it ended into the buffer.
+
+    Returns:
+      (the games, the buffer).
+    """
+    games = _write_down(rules, games, made)
+    buffer = _hand_over(rules, config, games, buffer, made)
+    return games.replace(length=jnp.where(made.ended, 0, games.length)), buffer
+
+
+def _write_down(rules: Rules, games: Games, made: endless.Move) -> Games:
+    """One row of each lane, at its place; what is not to be learnt has none."""
+    lane = jnp.arange(games.length.shape[0], dtype=jnp.int32)
+    count = lane.shape[0] * rules.move_limit
+    place = jnp.where(made.counts, lane * rules.move_limit + games.length, count + lane)
+    new = Moves(
+        position=made.position,
+        legal=jnp.packbits(made.legal, axis=1),
+        policy_target=made.policy_target,
+        root_value=made.root_value,
+        surprise=made.surprise,
+        full=made.full,
+    )
+
+    def write(all_, x):
+        return all_.at[place].set(x.astype(all_.dtype), mode="drop", unique_indices=True)
+
+    return Games(
+        moves=jax.tree.map(write, games.moves, new),
+        length=games.length + made.counts.astype(jnp.int32),
+    )
+
+
+def _lanes_at_once(num_lanes: int) -> int:
+    return -(-num_lanes // LANES_AT_ONCE)
+
+
+def _hand_over(rules, config, games: Games, buffer: Buffer, made: endless.Move) -> Buffer:
+    """The games that ended, in order of lanes, a few at a time.
+
+    Most moves end few games: a loop over those costs less than writing, and dropping, the rows of
+    all. It carries the buffer under one predicate for the batch. Trip bound: B / lanes at once.
+    """
+    ended = jnp.sum(made.ended, dtype=jnp.int32)
+    num_lanes = made.ended.shape[0]
+    width = _lanes_at_once(num_lanes)
+    order = jnp.argsort(~made.ended, stable=True).astype(jnp.int32)
+
+    def body(carry):
+        done, buffer = carry
+        turn = done + jnp.arange(width, dtype=jnp.int32)
+        lanes = order[jnp.minimum(turn, num_lanes - 1)]
+        whole = functools.partial(_rows, rules, config, games, made)
+        rows, frequency, keep = jax.vmap(whole)(lanes, turn < ended)
+        flat = jax.tree.map(
+            lambda x: x.reshape(width * rules.move_limit, *x.shape[2:]), (rows, frequency, keep)
+        )
+        return done + width, buffers.add(config, buffer, *flat)
+
+    return lax.while_loop(lambda carry: carry[0] < ended, body, (jnp.int32(0), buffer))[1]
+
+
+def _rows(
+    rules: Rules,
+    config: BufferConfig,
+    games: Games,
+    made: endless.Move,
+    lane: jax.Array,
+    is_over: jax.Array,
+) -> tuple[Rows, jax.Array, jax.Array]:
+    """One lane's game as rows [T], how often each is to be drawn f32[T], which there are bool[T]."""
+    limit = rules.move_limit
+    moves = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, lane * limit, limit), games.moves)
+    keep = (jnp.arange(limit) < games.length[lane]) & is_over
+    sign = jnp.where(moves.position.to_play == BLACK, 1.0, -1.0)
+    trusted = (~made.truncated[lane]).astype(jnp.float32)
+    played_out = trusted * ~made.resigned[lane]
+    area = jnp.stack([jnp.stack([word[lane] for word in board]) for board in made.area])
+    everywhere = lambda x: jnp.broadcast_to(x, (limit, *x.shape))
+    rows = Rows(
+        position=moves.position,
+        komi=everywhere(made.komi[lane]),
+        legal=moves.legal,
+        policy_target=moves.policy_target,
+        outcome=sign * made.outcome[lane],
+        game=everywhere(made.game[lane]),
+        past=jnp.zeros((limit, 0, 2, rules.layout.num_words), jnp.uint32),
+        known=jnp.zeros(limit, jnp.int32),
+        root_value=moves.root_value,
+        score=sign * made.score[lane],
+        area=everywhere(area),
+        policy_weight=moves.full.astype(jnp.float32),
+        value_weight=everywhere(trusted),
+        score_weight=everywhere(played_out),
+        ownership_weight=everywhere(played_out),
+    )
+    frequency = jnp.ones(limit)
+    if config.surprise:
+        frequency = buffers.spread(config, moves.surprise, moves.full, keep)
+    return rows, frequency, keep
