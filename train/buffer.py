@@ -85,7 +85,7 @@ class BufferConfig:
     """
 
     capacity: int
-    window: Window = Window()  # noqa: RUF009 (frozen)
+    window: Window = Window()
     reuse: float = 4.0
     min_rows: int = 1
     surprise: float = 0.0
@@ -298,8 +298,9 @@ def spread(
 ) -> jax.Array:
     """How often the rows of one game are to be drawn, 1 on average.
 
-    Policy surprise weighting, as in KataGo's "Other Methods Implemented in KataGo": of the frequency of the rows with a full search a share goes to all alike, and the
-    rest in proportion to KL(target || prior). Rows with a cheap search keep theirs.
+    Policy surprise weighting ("Other Methods Implemented in KataGo"): of the frequency of the rows
+    with a full search a share goes to all alike, and the rest in proportion to KL(target || prior).
+    Rows with a cheap search keep theirs.
 
     Args:
       config: the settings.

@@ -230,7 +230,7 @@ def _rows(
     lane: jax.Array,
     is_over: jax.Array,
 ) -> tuple[Rows, jax.Array, jax.Array]:
-    """One lane's game as rows [T], how often each is to be drawn f32[T], which there are bool[T]."""
+    """One lane's game: rows [T], how often each is to be drawn f32[T], which of them there are."""
     limit = rules.move_limit
     moves = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, lane * limit, limit), games.moves)
     keep = (jnp.arange(limit) < games.length[lane]) & is_over

@@ -1,0 +1,107 @@
+"""Self-play whose search is a hash: endless games with everything on, quick to compile."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go.rules import Rules, legal_actions
+from gozero.hashing import mix
+from gozero.players import endless, selfplay
+from gozero.players.openings import Openings
+from gozero.players.playout_cap import PlayoutCap, cheap_search
+from gozero.players.resignation import ResignConfig
+from gozero.search.move_choice import Temperature
+from tests.search.judges import observe_position
+from train import buffer, games
+
+RULES = Rules(size=3, max_moves=14)
+SAMPLED_MOVES = 4
+FULL, CHEAP = 8, 3
+SEARCH = endless.gumbel_search(FULL, 4)
+CONFIG = endless.EndlessConfig(
+    rules=RULES,
+    komi=(0.5, 2.0, 3.0),
+    batch=6,
+    search=SEARCH,
+    temperature=Temperature(moves=SAMPLED_MOVES),
+    openings=Openings(0, 3),
+    cap=PlayoutCap(cheap_search(SEARCH, CHEAP), 0.4),
+    resign=ResignConfig(play_on_share=0.4, num_records=8),
+    stagger=0,
+    more_simulations=(4,),
+)
+BUFFER = buffer.BufferConfig(
+    capacity=90, surprise=0.5, window=buffer.Window(least=40, exponent=0.5)
+)
+MOVES = 14
+THRESHOLD = -0.8
+
+
+class Seen(NamedTuple):
+    """What a test sees of a move, [T, B]."""
+
+    made: endless.Move
+    opening: jax.Array  # i32: random plies of the game
+    may_resign: jax.Array  # bool
+
+
+def search_states(game, evaluate, params, key, states, config, tree=None):
+    """In place of a search: visits, values and all by a hash of the position and the settings.
+
+    It would play the least visited action of those that are visited; passes are frequent late.
+    """
+    legal = jax.vmap(lambda state: legal_actions(RULES, state))(states)
+    position = states.position
+    code = jax.vmap(lambda p: observe_position(None, p, _Trail(jnp.int32(0))))(position)
+    code = mix(code + position.ply.astype(jnp.uint32) * np.uint32(64) + config.num_simulations)
+    number = jnp.arange(RULES.num_actions, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
+    bits = mix(code[:, None] ^ number)
+    visits = jnp.where(legal, (bits % np.uint32(16)).astype(jnp.int32), 0)
+    late = (position.ply > 6) & (code % np.uint32(2) == 0)
+    visits = visits.at[:, -1].set(jnp.where(late, 1, 40))
+    q = (bits >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
+    value = (mix(code) >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
+    share = visits / jnp.sum(visits, axis=1, keepdims=True)
+    found = selfplay.Searched(
+        action=jnp.argmin(jnp.where(visits > 0, visits, 99), axis=1).astype(jnp.int32),
+        visits=visits,
+        q=jnp.minimum(q, value[:, None]),
+        policy_target=share,
+        value=value,
+        ok=code % np.uint32(11) != 0,
+        prior=jnp.where(legal, 1 / jnp.sum(legal, axis=1, keepdims=True), -jnp.inf),
+    )
+    return found, None
+
+
+class _Trail(NamedTuple):
+    length: jax.Array
+
+
+def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER, simulations=None):
+    lanes = playing.lanes
+    seen = lanes.opening, lanes.resignation.may
+    lanes, made = endless.move(config, None, None, None, lanes, simulations)
+    taken = games.take(config.rules, buffer_config, playing.games, playing.buffer, made)
+    return games.Playing(lanes, *taken), Seen(made, *seen)
+
+
+def start(seed=0, shard=0, config=CONFIG) -> games.Playing:
+    playing = games.start(config, BUFFER, seed, shard)
+    watched = playing.lanes.resignation.replace(threshold=jnp.float32(THRESHOLD))
+    return playing.replace(lanes=playing.lanes.replace(resignation=watched))
+
+
+def scan(playing):
+    return jax.lax.scan(functools.partial(one_move), playing, length=MOVES)
+
+
+def config_with(**changes):
+    """The settings with some changes."""
+    return dataclasses.replace(CONFIG, **changes)

@@ -1,0 +1,178 @@
+"""The ring, its window, how often rows may be drawn, and what is drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import symmetry
+from gozero.go.rules import Rules
+from tests.go.boards import pack
+from train import buffer as buffers
+from train import replay
+from train.buffer import BufferConfig, Window
+
+RULES = Rules(size=3, ko="simple")
+CONFIG = BufferConfig(capacity=20, window=Window(least=4, exponent=1.0, scale=0.5), surprise=1.0)
+ALIKE = dataclasses.replace(CONFIG, surprise=0.0)
+
+
+def rows_of(numbers) -> replay.Rows:
+    """Blank rows that a number tells apart."""
+    count = len(numbers)
+    blank = jax.tree.map(lambda x: x[:1].repeat(count, axis=0), buffers.start(RULES, ALIKE).rows)
+    return blank.replace(game=jnp.asarray(numbers, jnp.int32))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def add(config, buffer, rows, frequency, keep):
+    return buffers.add(config, buffer, rows, frequency, keep)
+
+
+def filled(config, total, frequency=None):
+    """A buffer to which rows 0, 1, ... have been added, up to seven at a time, in gaps."""
+    buffer, kept = buffers.start(RULES, config), []
+    rng = np.random.RandomState(total)
+    while len(kept) < total:
+        keep = rng.rand(7) < 0.6
+        numbers = len(kept) + np.cumsum(keep) - 1
+        keep &= numbers < total
+        often = np.ones(7, np.float32) if frequency is None else frequency(numbers)
+        buffer = add(config, buffer, rows_of(np.where(keep, numbers, -7)), often, keep)
+        kept += numbers[keep].tolist()
+    return buffer
+
+
+@pytest.mark.parametrize("total", [0, 3, 20, 21, 59])
+def test_the_ring_keeps_the_newest(total):
+    buffer = filled(CONFIG, total)
+    assert (buffer.size, buffer.added, buffer.owed) == (min(total, 20), total, min(total, 20))
+    oldest = (int(buffer.cursor) - int(buffer.size)) % 20
+    held = [int(buffer.rows.game[(oldest + i) % 20]) for i in range(int(buffer.size))]
+    assert held == list(range(max(0, total - 20), total))
+
+
+@pytest.mark.parametrize(("added", "wanted"), [(0, 0), (3, 3), (4, 4), (6, 5), (20, 12), (90, 47)])
+def test_the_window_grows(added, wanted):
+    """By hand: 4 (1 + (N / 4 - 1) / 2) = 2 + N / 2."""
+    assert int(CONFIG.window(jnp.int32(added))) == wanted
+
+
+def test_the_window_of_the_paper():
+    """Wu (2019), appendix C, with its constants; 250,000 rows before it grows."""
+    for added in (10**5, 10**6, 10**8, buffers.MAX_ADDED):
+        grown = 250_000 * (1 + 0.4 * ((added / 250_000) ** 0.75 - 1) / 0.75)
+        wanted = min(added, grown) if added > 250_000 else added
+        assert int(Window()(jnp.int32(added))) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("total", [3, 14, 20, 37])
+def test_rows_of_the_window_are_drawn_alike(total):
+    buffer = filled(ALIKE, total)
+    live = int(buffers.num_live(ALIKE, buffer))
+    assert live == min(total, 20, int(2 + total / 2) if total > 4 else total)
+    rows, turns = jax.jit(lambda b: buffers.draw(ALIKE, b, jax.random.key(1), 4000))(buffer)
+    counts = np.bincount(np.asarray(rows.game), minlength=total)
+    assert not counts[: total - live].any()
+    np.testing.assert_allclose(counts[-live:] / 4000, 1 / live, atol=0.04)
+    np.testing.assert_allclose(np.bincount(np.asarray(turns)) / 4000, 1 / 8, atol=0.03)
+
+
+@pytest.mark.parametrize("total", [3, 14, 20, 37, 40])
+def test_surprising_rows_are_drawn_more_often(total):
+    often = lambda number: (number % 4).astype(np.float32)
+    buffer = filled(CONFIG, total, often)
+    live = int(buffers.num_live(CONFIG, buffer))
+    rows, _ = jax.jit(lambda b: buffers.draw(CONFIG, b, jax.random.key(1), 4000))(buffer)
+    counts = np.bincount(np.asarray(rows.game), minlength=total)
+    numbers = np.arange(total)
+    wanted = np.where(numbers >= total - live, often(numbers), 0)
+    assert not counts[wanted == 0].any()
+    np.testing.assert_allclose(counts / 4000, wanted / wanted.sum(), atol=0.04)
+
+
+def test_a_games_frequencies_are_one_on_average():
+    """By hand: half to all three alike; of the other half 3/4 to the first, 1/4 to the second."""
+    config = dataclasses.replace(CONFIG, surprise=0.5)
+    surprise = jnp.array([0.3, 0.1, 0.0, 5.0, 9.0])
+    full = jnp.array([True, True, True, False, True])
+    keep = jnp.array([True, True, True, True, False])
+    found = buffers.spread(config, surprise, full, keep)
+    np.testing.assert_allclose(found[:4], [0.5 + 9 / 8, 0.5 + 3 / 8, 0.5, 1.0], rtol=1e-6)
+    np.testing.assert_allclose(buffers.spread(config, 0 * surprise, full, keep), 1.0)
+    assert found.dtype == jnp.float32
+
+
+def test_no_row_is_drawn_more_often_than_it_may_be():
+    """Rows come in at random, and all that may be learnt is learnt."""
+    config = dataclasses.replace(ALIKE, reuse=2.5, min_rows=5)
+    buffer, steps, rng = buffers.start(RULES, config), 0, np.random.RandomState(3)
+    assert buffers.steps_due(config, buffer, 4) == 0
+    for _ in range(30):
+        keep = rng.rand(7) < rng.rand()
+        buffer = add(config, buffer, rows_of(np.zeros(7)), np.ones(7, np.float32), keep)
+        due = buffers.steps_due(config, buffer, 4)
+        steps += int(due)
+        buffer = buffers.pay(config, buffer, 4, due)
+        assert buffers.steps_due(config, buffer, 4) == 0
+        assert steps == 0 or buffer.size >= 5
+        assert 4 * steps <= 2.5 * int(buffer.added)
+    assert 4 * steps > 0.8 * 2.5 * int(buffer.added)
+
+
+def test_a_row_becomes_an_example():
+    """Its mover's ownership, turned as the planes are; weights as floats; values mixed."""
+    owners = np.array([1, 1, 0, -1, 0, 0, 0, -1, -1])
+    area = [jnp.stack(pack(RULES.layout, owners == colour)) for colour in (1, -1)]
+    blank = jax.tree.map(lambda x: x[0], buffers.start(RULES, CONFIG).rows)
+    row = blank.replace(
+        area=jnp.stack(area),
+        legal=jnp.packbits(jnp.ones(10, bool)),
+        policy_target=(jnp.arange(10) / 45).astype(jnp.float16),
+        outcome=jnp.float32(-1),
+        root_value=jnp.float32(0.5),
+        score=jnp.float32(-3.5),
+        value_weight=jnp.float16(1),
+    )
+    turned = jax.jit(lambda row, k: replay.example(RULES, "compact", row, k, 0.75))
+    for k in range(symmetry.NUM_SYMMETRIES):
+        black = turned(row, k)
+        np.testing.assert_array_equal(black.ownership, symmetry.map_points(3, owners, jnp.int32(k)))
+        wanted = symmetry.map_actions(3, row.policy_target, jnp.int32(k))
+        np.testing.assert_array_equal(black.policy_target, wanted.astype(jnp.float32))
+    assert black.outcome == -0.75 + 0.25 * 0.5
+    assert (black.score, black.value_weight, black.policy_weight) == (-3.5, 1, 0)
+    white = row.replace(position=row.position.replace(to_play=jnp.int8(1)))
+    np.testing.assert_array_equal(turned(white, 7).ownership, -black.ownership)
+    chex.assert_type([black.policy_target, black.ownership, black.value_weight], jnp.float32)
+    with pytest.raises(ValueError, match="'zero' looks at 7 past boards, and the rows have 0"):
+        replay.example(RULES, "zero", row, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"capacity": 0}, "capacity"),
+        ({"capacity": 2**31}, "capacity"),
+        ({"capacity": 2**24, "surprise": 0.5}, "capacity: the frequencies"),
+        ({"reuse": 0.0}, "reuse"),
+        ({"min_rows": 21}, "min_rows"),
+        ({"surprise": 1.5}, "surprise"),
+        ({"policy_dtype": "bfloat16"}, "policy_dtype"),
+    ],
+)
+def test_bad_settings(changes, field):
+    with pytest.raises(ValueError, match=f"^{field}"):
+        dataclasses.replace(CONFIG, **changes)
+
+
+@pytest.mark.parametrize(("field", "value"), [("least", 0), ("exponent", 0.0), ("scale", 1.1)])
+def test_bad_windows(field, value):
+    with pytest.raises(ValueError, match=f"^{field}"):
+        Window(**{field: value})

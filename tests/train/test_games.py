@@ -1,0 +1,330 @@
+"""Games in play and the rows they become, against a slow loop over the recorded moves."""
+
+from __future__ import annotations
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import bitboard as bb
+from gozero.go.rules import init
+from gozero.players import endless, resignation, selfplay
+from gozero.search.gumbel import GumbelRoot
+from tests.go.boards import unpack
+from tests.hlo import moves_in_loops
+from tests.reference.go import ReferenceGame
+from tests.train import scripted
+from tests.train.scripted import BUFFER, CONFIG, RULES
+from train import buffer as buffers
+from train import games
+
+CALLS = 6
+LAY = RULES.layout
+
+
+@pytest.fixture(scope="module")
+def run():
+    """(moves [CALLS T, B], the state after each call, the function)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selfplay, "search_states", scripted.search_states)
+        chex.clear_trace_counter()
+        play = jax.jit(chex.assert_max_traces(scripted.scan, n=1), donate_argnums=0)
+        playing, seen, after = scripted.start(), [], []
+        shapes = jax.tree.map(lambda x: (x.shape, x.dtype), playing)
+        for _ in range(CALLS):
+            playing, found = play(playing)
+            seen.append(jax.device_get(found))
+            after.append(jax.tree.map(np.asarray, playing.replace(lanes=bare(playing.lanes))))
+        assert jax.tree.map(lambda x: (x.shape, x.dtype), playing) == shapes
+        yield jax.tree.map(lambda *x: np.concatenate(x), *seen), after, play
+
+
+def bare(lanes):
+    """Without keys, which NumPy has not."""
+    return lanes.replace(key=jax.random.key_data(lanes.key), batch_key=None)
+
+
+def owners(game) -> np.ndarray:
+    """+1 where a point is Black's, -1 White's, by walking each empty region."""
+    owner = np.array(game.board)
+    for p in range(len(owner)):
+        if game.board[p] == 0:
+            region, todo, beside = {p}, [p], set()
+            while todo:
+                for q in game.neighbours[todo.pop()]:
+                    if game.board[q]:
+                        beside.add(game.board[q])
+                    elif q not in region:
+                        region.add(q)
+                        todo.append(q)
+            owner[p] = beside.pop() if len(beside) == 1 else 0
+    return owner
+
+
+def pick(tree, *index):
+    return jax.tree.map(lambda x: x[index], tree)
+
+
+def reference(seen):
+    """The rows that a slow reading of the moves comes to, in the order in which games end.
+
+    Each lane's game is played beside by the plain rules, which say how it ends.
+    """
+    rows, ends = [], []
+    steps, lanes = seen.made.ended.shape
+    beside = [ReferenceGame(3) for _ in range(lanes)]
+    pending = [[] for _ in range(lanes)]
+    for t in range(steps):
+        for b in range(lanes):
+            made, game = pick(seen.made, t, b), beside[b]
+            mover = 1 if made.position.to_play == 0 else -1
+            assert game.to_play == mover
+            assert made.position.ply == game.moves
+            np.testing.assert_array_equal(made.legal, game.legal())
+            stones = unpack(LAY, made.position.black).astype(int) - unpack(LAY, made.position.white)
+            np.testing.assert_array_equal(stones, game.board)
+            if game.moves >= seen.opening[t, b] and made.ok:
+                pending[b].append(made)
+            if made.resigned:
+                assert made.action == endless.NO_ACTION
+                end = {"outcome": -mover, "score": 0, "area": np.zeros(9), "weights": (1, 0)}
+            else:
+                assert made.legal[made.action]
+                game.play(int(made.action))
+                truncated = game.passes < 2 and game.moves == RULES.move_limit
+                assert made.truncated == truncated
+                score = game.area() - made.komi
+                end = {"outcome": np.sign(score), "score": score, "area": owners(game)}
+                end["weights"] = (0, 0) if truncated else (1, 1)
+                if not truncated and game.passes < 2:
+                    assert not made.ended
+                    continue
+            assert made.ended
+            ends.append((t, b, end))
+            rows += [(move, end) for move in pending[b]]
+            beside[b], pending[b] = ReferenceGame(3), []
+    return rows, ends
+
+
+def check_row(row, move, end):
+    mover = 1 if move.position.to_play == 0 else -1
+    chex.assert_trees_all_equal(row.position, move.position)
+    np.testing.assert_array_equal(np.unpackbits(row.legal, count=10), move.legal)
+    np.testing.assert_array_equal(row.policy_target, move.policy_target.astype(np.float16))
+    black, white = (unpack(LAY, tuple(board)).astype(int) for board in row.area)
+    np.testing.assert_array_equal(black - white, end["area"])
+    trusted, played_out = end["weights"]
+    wanted = {
+        "komi": move.komi,
+        "root_value": move.root_value,
+        "outcome": mover * end["outcome"],
+        "score": mover * end["score"],
+        "game": move.game,
+        "known": 0,
+        "policy_weight": move.full,
+        "value_weight": trusted,
+        "score_weight": played_out,
+        "ownership_weight": played_out,
+    }
+    assert {name: getattr(row, name) for name in wanted} == wanted
+
+
+def test_the_buffer_holds_the_rows_of_finished_games(run):
+    """Every row in the ring, after each call, whatever it has written over."""
+    seen, after, _ = run
+    for i in range(CALLS):
+        rows, _ = reference(jax.tree.map(lambda x, i=i: x[: (i + 1) * scripted.MOVES], seen))
+        buffer = after[i].buffer
+        capacity = BUFFER.capacity
+        assert buffer.added == len(rows)
+        assert buffer.size == min(len(rows), capacity)
+        assert buffer.cursor == len(rows) % capacity
+        for k, (move, end) in list(enumerate(rows))[-capacity:]:
+            check_row(pick(buffer.rows, k % capacity), move, end)
+    assert len(rows) > 3 * capacity  # it went round
+
+
+def test_games_end_in_every_way_and_at_several_lanes_at_once(run):
+    seen, _, _ = run
+    made = seen.made
+    _, ends = reference(seen)
+    assert [(t, b) for t, b, _ in ends] == list(zip(*np.nonzero(made.ended), strict=True))
+    natural = made.ended & ~made.resigned & ~made.truncated
+    for way in (natural, made.resigned, made.truncated, made.outcome[None] == 0 & made.ended):
+        assert way.any()
+    assert (made.ended.sum(axis=1) > 1).any()
+    assert set(made.komi[made.ended]) == set(CONFIG.komi)
+
+
+def test_a_new_game_begins_as_init_with_draws_of_its_own(run):
+    seen, after, _ = run
+    made = seen.made
+    where = np.nonzero(made.ended[:-1])
+    first = pick(made, where[0] + 1, where[1])
+    for i in range(len(where[0])):
+        fresh = init(RULES, first.komi[i])
+        chex.assert_trees_all_equal(pick(first.position, i), fresh.position)
+        assert first.legal[i].all()
+    np.testing.assert_array_equal(first.game, np.sort(first.game))  # in order of lanes
+    assert set(seen.opening.reshape(-1)) == {0, 1, 2, 3}
+    past, blank = after[-1].lanes.states.past, jax.tree.map(np.asarray, init(RULES).past)
+    for b in range(CONFIG.batch):  # the empty board is still the first of every game
+        np.testing.assert_array_equal(past.boards[b, 0], blank.boards[0])
+        np.testing.assert_array_equal(past.fingerprints[b, ..., 0], blank.fingerprints[..., 0])
+
+
+def test_one_draw_makes_a_search_full_for_the_batch(run):
+    full = run[0].made.full
+    assert (full == full[:, :1]).all()
+    assert 0.2 < full.mean() < 0.6  # 0.4 of 84
+
+
+def test_the_first_moves_are_sampled_and_the_root_rule_plays_the_others(run):
+    seen, _, _ = run
+    made = seen.made
+    target = np.where(made.policy_target > 0, made.policy_target, 9)
+    played = np.take_along_axis(target, np.maximum(made.action, 0)[..., None], -1)[..., 0]
+    asked = made.counts & ~made.resigned
+    obeyed = played == target.min(axis=-1)
+    ply = made.position.ply
+    assert obeyed[asked & (ply >= scripted.SAMPLED_MOVES)].all()
+    assert obeyed[asked & (ply < scripted.SAMPLED_MOVES)].mean() < 0.8
+
+
+def test_surprise_is_the_divergence_from_the_prior(run):
+    made = run[0].made
+    prior = 1 / made.legal.sum(axis=-1, keepdims=True)
+    p = made.policy_target.astype(float)
+    wanted = np.where(p > 0, p * np.log(np.maximum(p, 1e-9) / prior), 0).sum(axis=-1)
+    np.testing.assert_allclose(made.surprise, wanted, atol=1e-5)
+
+
+def test_resignation_is_recorded_where_games_are_played_on(run):
+    """Who resigns, and in the other games who would have and whether he won after all."""
+    seen, after, _ = run
+    made, steps = seen.made, len(seen.made.ended)
+    records, lowest, first = [], {}, {}
+    for t in range(steps):
+        for b in range(CONFIG.batch):
+            move, colour = pick(made, t, b), int(made.position.to_play[t, b])
+            # The scripted Q is never above the value: the value is the standing.
+            standing = move.root_value if move.counts else np.inf
+            below = standing < scripted.THRESHOLD
+            assert move.resigned == (below and seen.may_resign[t, b])
+            low = lowest.setdefault(b, [np.inf, np.inf])
+            low[colour] = min(low[colour], standing)
+            if below and b not in first:
+                first[b] = (int(move.position.ply), colour)
+            if not move.ended:
+                continue
+            ply, who = first.pop(b, (resignation.NO_PLY, None))
+            black, white = lowest.pop(b)
+            if seen.may_resign[t, b] or move.truncated:
+                continue
+            won = move.outcome if who == 0 else -move.outcome
+            pair = {1: (black, white), -1: (white, black), 0: (np.inf, min(black, white))}
+            records.append((*pair[int(move.outcome)], ply, who is not None and won > 0))
+    found = after[-1].lanes.resignation.records
+    assert found.count == len(records) > 8
+    for i in range(len(records) - 8, len(records)):
+        row = tuple(getattr(found, name)[i % 8] for name in ("winner_lowest", "loser_lowest"))
+        assert (*row, found.ply[i % 8], found.wrong[i % 8]) == records[i]
+    kept = records[-8:]
+    rates = resignation.rates(found)
+    assert rates.games == 8
+    assert rates.resigned == sum(ply >= 0 for _, _, ply, _ in kept)
+    assert rates.wrong == sum(wrong for *_, wrong in kept)
+
+
+def test_same_seed_same_games_and_shards_share_the_draws_of_a_batch(run):
+    seen, _, play = run
+    first = jax.tree.map(lambda x: x[: scripted.MOVES], seen)
+    again = jax.device_get(play(scripted.start())[1])
+    chex.assert_trees_all_equal(again, first)
+    other = jax.device_get(play(scripted.start(shard=1))[1])
+    np.testing.assert_array_equal(other.made.full, first.made.full)
+    assert (other.made.action != first.made.action).any()
+
+
+def test_a_calibrated_threshold_compiles_nothing_anew(run):
+    """It is data; `run` counts the traces."""
+    _, after, play = run
+    playing = scripted.start()
+    records = after[-1].lanes.resignation.records
+    threshold = jax.jit(resignation.calibrate)(records)
+    assert float(threshold) == resignation.NEVER  # eight games are too few
+    lanes = playing.lanes
+    watched = lanes.resignation.replace(threshold=threshold)
+    playing = playing.replace(lanes=lanes.replace(resignation=watched))
+    assert not play(playing)[1].made.resigned.any()
+
+
+def test_lanes_are_staggered():
+    plies = endless.start(scripted.config_with(stagger=None), 0).states.position.ply
+    assert len(set(plies.tolist())) > 2
+    assert plies.max() < RULES.move_limit
+
+
+def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
+    """As in large batches: the same rows in the same order, and no array copied in the loops."""
+    seen, after, _ = run
+    monkeypatch.setattr(games, "LANES_AT_ONCE", 3)
+
+    def take(state, made):
+        return games.take(RULES, BUFFER, *state, made), None
+
+    state = games.new_games(RULES, BUFFER, CONFIG.batch), buffers.start(RULES, BUFFER)
+    moves = jax.tree.map(jnp.asarray, seen.made)
+    all_ = jax.jit(functools.partial(jax.lax.scan, take)).lower(state, moves).compile()
+    (played, buffer), _ = all_(state, moves)
+    chex.assert_trees_all_equal(buffer, after[-1].buffer)
+    chex.assert_trees_all_equal(played.length, after[-1].games.length)
+    text = all_.as_text()
+    for leading in (BUFFER.capacity, CONFIG.batch * RULES.move_limit):
+        assert moves_in_loops(text, leading) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("komi", ()),
+        ("komi", (0.5, 0.3)),
+        ("batch", 0),
+        ("batch", 2**29),
+        ("stagger", 14),
+        ("stagger", -1),
+        ("openings", endless.Openings(0, 14)),
+    ],
+)
+def test_bad_settings(field, value):
+    with pytest.raises(ValueError, match=field):
+        scripted.config_with(**{field: value})
+
+
+def test_a_number_of_simulations_is_one_of_those_named():
+    assert CONFIG.full_search(4).num_simulations == 4
+    assert CONFIG.full_search().root_select == GumbelRoot(4, value_scale=1.0, rescale=False)
+    assert [search.num_simulations for search in CONFIG.searches] == [8, 4, 3]
+    assert CONFIG.searches[-1].root_select.scale == 0
+    with pytest.raises(ValueError, match="num_simulations: 5 is not one of 4, 8"):
+        CONFIG.full_search(5)
+
+
+def test_memory_is_known_before_it_is_allocated():
+    found = games.memory(CONFIG, BUFFER)
+    playing = jax.eval_shape(scripted.start)
+    assert found.buffer == buffers.num_bytes(playing.buffer)
+    assert found.games == buffers.num_bytes(playing.games)
+    assert found.row == found.buffer // BUFFER.capacity
+    assert bb.layout(3).num_words * 5 * 4 + 2 + 20 < found.row < 100
+    limited = buffers.BufferConfig(90, limit_bytes=found.games + 50 * 80)
+    with pytest.raises(ValueError, match=r"^capacity: 90 rows of 80 bytes .* use at most 50"):
+        games.memory(CONFIG, limited)
+    with pytest.raises(ValueError, match="lower the batch"):
+        games.memory(CONFIG, buffers.BufferConfig(90, limit_bytes=10))
+    with pytest.raises(ValueError, match="capacity: 13 rows do not hold 14"):
+        games.start(CONFIG, buffers.BufferConfig(13), 0)

@@ -1,0 +1,100 @@
+"""Self-play for training with a search: what the scripted one of `test_games` leaves out."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import chex
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go.rules import Rules
+from gozero.players import endless, selfplay
+from gozero.players.evaluators import Evaluator
+from gozero.players.go_game import go_game
+from gozero.search.selection import Puct
+from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops
+from tests.search.judges import hash_evaluate, observe_position
+from tests.train import scripted
+from train import games
+
+RULES = Rules(size=3, ko="simple", max_moves=14)
+JUDGE = Evaluator(observe_position, hash_evaluate(10, 1.0, 0.5), None, Puct(), {})
+CONFIG = dataclasses.replace(scripted.CONFIG, rules=RULES, stagger=None)
+BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
+
+
+@pytest.mark.parametrize("cap", [None, pytest.param(CONFIG.cap, marks=pytest.mark.slow)])
+def test_searches_play_and_fill_the_buffer(cap):
+    """All are full; or a cheap and a full one are in one program, compiled once."""
+    config = dataclasses.replace(CONFIG, cap=cap)
+    play = games.make_play(config, BUFFER, JUDGE, num_moves=8)
+    playing = games.start(config, BUFFER, seed=2)
+    shapes = jax.tree.map(lambda x: (x.shape, x.dtype), playing)
+    ended, full = 0, []
+    for _ in range(5):
+        playing, seen = play(None, playing)
+        ended += int(seen.ended.sum())
+        full.append(np.asarray(seen.full))
+        assert seen.ok.all()
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), playing) == shapes
+    assert play._cache_size() == 1
+    assert int(playing.lanes.moves) == 40
+    assert int(playing.lanes.next_game) == CONFIG.batch + ended
+    assert np.concatenate(full).all() == (cap is None)
+    assert np.concatenate(full).any()
+    rows = playing.buffer.rows
+    assert int(playing.buffer.size) == 77
+    np.testing.assert_allclose(rows.policy_target.astype(jnp.float32).sum(axis=1), 1, atol=2e-3)
+    legal = np.unpackbits(rows.legal, axis=1, count=10)
+    assert not np.asarray(rows.policy_target)[legal == 0].any()
+    chex.assert_tree_all_finite(rows)
+
+
+def test_every_platform_can_have_it(monkeypatch):
+    """What is not the search, which has its own test of law 7."""
+    monkeypatch.setattr(selfplay, "search_states", scripted.search_states)
+    shapes = jax.eval_shape(scripted.start)
+    platforms = ("cpu", "cuda", "tpu")
+    exported = jax.export.export(jax.jit(scripted.scan), platforms=platforms)(shapes)
+    assert exported.platforms == platforms
+
+
+@pytest.mark.slow
+def test_other_numbers_of_simulations_are_compiled_once_each():
+    play = games.make_play(CONFIG, BUFFER, JUDGE, num_moves=2)
+    playing = games.start(CONFIG, BUFFER, seed=2)
+    for number in (None, 4, None, 4):
+        playing, _ = play(None, playing, num_simulations=number)
+    assert play._cache_size() == 2
+    with pytest.raises(ValueError, match="num_simulations: 9"):
+        play(None, playing, num_simulations=9)
+
+
+@pytest.mark.slow
+def test_puct_with_noise_may_be_used():
+    """Of a search without a rule of its own the most visited move is played when none is drawn."""
+    search = selfplay.search_config(RULES, JUDGE, 8)
+    temperature = endless.Temperature(moves=0)
+    config = endless.EndlessConfig(RULES, 3.0, 4, search, temperature, stagger=0)
+    lanes = endless.start(config, 0)
+    game = go_game(RULES, JUDGE.observe)
+    made = jax.jit(lambda x: endless.move(config, game, JUDGE.evaluate, None, x))(lanes)[1]
+    assert made.full.all()
+    target = np.asarray(made.policy_target)
+    np.testing.assert_array_equal(target[np.arange(4), made.action], target.max(axis=1))
+
+
+@pytest.mark.slow
+def test_law_2_holds_for_what_is_carried():
+    """No copy, in a loop, of the ring, of the games in play or of their past."""
+    config = dataclasses.replace(CONFIG, rules=dataclasses.replace(RULES, ko="positional"), batch=5)
+    play = games.make_play(config, BUFFER, JUDGE, num_moves=2)
+    playing = jax.eval_shape(lambda: games.start(config, BUFFER, 0))
+    lowered = play.lower(None, playing)
+    text = lowered.compile(compiler_options=AS_USERS_HAVE_IT).as_text()
+    for leading in (BUFFER.capacity, config.batch * RULES.move_limit):
+        assert moves_in_loops(text, leading) == []
