@@ -141,34 +141,32 @@ class Memory(NamedTuple):
 
 def start(rules: Rules, config: BufferConfig) -> Buffer:
     """An empty buffer; give its shapes to `jax.eval_shape` to allocate nothing."""
-    count = config.capacity
-    row = _blank_row(rules, config)
+    words = rules.layout.num_words
+
+    def blank(dtype, *shape: int) -> jax.Array:
+        return jnp.zeros((config.capacity, *shape), dtype)
+
+    position = jax.eval_shape(lambda: init(rules, 0.0)).position
+    numbers = ("komi", "outcome", "root_value", "score")
+    weights = ("policy_weight", "value_weight", "score_weight", "ownership_weight")
+    rows = Rows(
+        position=jax.tree.map(lambda x: blank(x.dtype), position),
+        legal=blank(jnp.uint8, -(-rules.num_actions // 8)),
+        policy_target=blank(config.policy_dtype, rules.num_actions),
+        game=blank(jnp.int32),
+        past=blank(jnp.uint32, 0, 2, words),
+        known=blank(jnp.int32),
+        area=blank(jnp.uint32, 2, words),
+        **{name: blank(jnp.float32) for name in numbers},
+        **{name: blank(jnp.float16) for name in weights},
+    )
     return Buffer(
-        rows=jax.tree.map(lambda x: jnp.zeros((count, *x.shape), x.dtype), row),
-        frequency=jnp.zeros(count, jnp.int32) if config.surprise else None,
+        rows=rows,
+        frequency=blank(jnp.int32) if config.surprise else None,
         cursor=jnp.int32(0),
         size=jnp.int32(0),
         added=jnp.int32(0),
         owed=jnp.int32(0),
-    )
-
-
-def _blank_row(rules: Rules, config: BufferConfig) -> Rows:
-    """The shapes of a row."""
-    words = rules.layout.num_words
-    scalar = lambda dtype: jax.ShapeDtypeStruct((), jnp.dtype(dtype))
-    array = lambda shape, dtype: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
-    weights = ("policy_weight", "value_weight", "score_weight", "ownership_weight")
-    return Rows(
-        position=jax.eval_shape(lambda: init(rules, 0.0)).position,
-        legal=array((-(-rules.num_actions // 8),), "uint8"),
-        policy_target=array((rules.num_actions,), config.policy_dtype),
-        game=scalar("int32"),
-        past=array((0, 2, words), "uint32"),
-        known=scalar("int32"),
-        area=array((2, words), "uint32"),
-        **{name: scalar("float32") for name in ("komi", "outcome", "root_value", "score")},
-        **{name: scalar("float16") for name in weights},
     )
 
 

@@ -358,11 +358,9 @@ def _begin_next(config: EndlessConfig, key: jax.Array, lanes: Lanes, made: Move)
     ended = made.ended
     states = selfplay.begin_anew(config.rules, lanes.states, ended)
     plies = config.openings.draw(opening_key, config.batch)
-    watched = lanes.resignation
-    if watched is not None:
-        watched = resignation.close(
-            config.resign, watched, may_key, ended, made.truncated, made.outcome
-        )
+    watched, settings = lanes.resignation, config.resign
+    if watched is not None and settings is not None:
+        watched = resignation.close(settings, watched, may_key, ended, made.truncated, made.outcome)
     number = lanes.next_game + jnp.cumsum(ended, dtype=jnp.int32) - 1
     return lanes.replace(
         states=states.replace(komi=jnp.where(ended, _draw_komi(config, komi_key), states.komi)),

@@ -184,8 +184,8 @@ def search_states(
     """Search [B] games from where they are; (what was found, the trees)."""
     found = search(game, evaluate, params, key, states, states.position, config, tree)
     prior = trees.all_edges(found.tree, trees.ROOT).prior
-    kept = [getattr(found, name) for name in Searched._fields[:-1]]
-    return Searched(*kept, prior), found.tree
+    kept = {name: getattr(found, name) for name in Searched._fields if name != "prior"}
+    return Searched(**kept, prior=prior), found.tree
 
 
 def by_visits(key: jax.Array, found: Searched, temperature: jax.Array) -> jax.Array:

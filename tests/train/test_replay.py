@@ -89,6 +89,7 @@ def test_whole_games_are_held_out(folder):
         ("outcome", 3.0, "outcome"),
         ("outcome", np.nan, "outcome"),
         ("komi", np.inf, "komi"),
+        ("root_value", np.nan, "root_value"),
     ],
 )
 def test_rows_that_cannot_be_trained_on(tmp_path, field, value, complaint):
@@ -98,6 +99,22 @@ def test_rows_that_cannot_be_trained_on(tmp_path, field, value, complaint):
     shards.write(tmp_path / "shards" / "0.npz", 5, rows)
     with pytest.raises(ValueError, match=complaint):
         replay.load(tmp_path, 0.0, 0)
+
+
+def test_a_truncated_game_teaches_no_outcome(tmp_path):
+    """Of a folder's games the score is known, and whose each point was is not."""
+    rows = synthetic.random_rows(RULES, 2, 16)
+    rows["truncated"] = rows["game"] == 1
+    (tmp_path / "shards").mkdir()
+    shards.write(tmp_path / "shards" / "0.npz", 5, rows)
+    _, loaded, _ = replay.load(tmp_path, 0.0, 0)
+    got = examples(loaded, range(32), 0)
+    np.testing.assert_array_equal(got.value_weight, rows["game"] == 0)
+    np.testing.assert_array_equal(got.score_weight, got.value_weight)
+    np.testing.assert_array_equal(got.score, rows["score"].astype(np.float32))
+    assert got.policy_weight.all()
+    assert not got.ownership.any()
+    assert not got.ownership_weight.any()
 
 
 def test_no_rows(tmp_path):
