@@ -244,8 +244,8 @@ def draw(
 ) -> tuple[Rows, jax.Array]:
     """Rows of the window, with replacement, and a symmetry for each.
 
-    Of an empty buffer they mean nothing; `steps_due` is 0 then. With frequencies a draw sums over the
-    ring once, whatever the batch.
+    Of an empty buffer they mean nothing; `steps_due` is 0 then. With frequencies a draw sums over
+    the ring once, whatever the batch.
 
     Returns:
       (rows [n], symmetries i32[n]).
