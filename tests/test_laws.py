@@ -16,7 +16,9 @@ from gozero.montecarlo.mogo.playouts import mogo_playouts
 from gozero.montecarlo.rlgo import td_search
 from gozero.montecarlo.rlgo.shapes import Shapes
 from gozero.montecarlo.rlgo.td import TdConfig
+from gozero.nets import network
 from gozero.nets.features import FEATURES
+from gozero.nets.network import NetworkConfig
 from gozero.players import arena, selfplay
 from gozero.players.evaluators import make_evaluator
 from gozero.players.go_game import go_game
@@ -31,6 +33,9 @@ from tests.go.stepping import new_games
 from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops
 from tests.search import gumbel_search, random_tree
 from tests.search.judges import hash_evaluate, observe_position
+from tests.train import batches
+from train import learner
+from train.optimizer import OptimizerConfig
 
 BATCH, SIMULATIONS = 8, 24
 CAPACITY = 31  # not SIMULATIONS + 1, so that B * N rows are not also B * D path entries
@@ -280,6 +285,19 @@ def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
         return lanes.replace(key=jax.random.key_data(lanes.key)), rows
 
     assert_lowers(moves, evaluator.params, bits)
+
+
+def test_law_7_learning_lowers_for_every_platform():
+    """With every head, pooled blocks and a bf16 trunk; the key's bits, for keys are no arrays."""
+    shape = NetworkConfig(2, 4, pool_every=2, auxiliary=True, dtype="bfloat16")
+    config = learner.LearnerConfig(shape, OptimizerConfig(total_steps=1000))
+    state = learner.start(
+        config,
+        jax.jit(network.init, static_argnums=0)(shape, jax.random.key(0)),
+        jax.random.key_data(jax.random.key(1)),
+    )
+    update = functools.partial(learner.update, config)
+    assert_lowers(update, state, *batches.batch(4))
 
 
 def test_law_7_a_match_lowers_for_every_platform():

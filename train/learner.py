@@ -1,14 +1,17 @@
-"""The learning step: draw rows and symmetries, take the gradient, move the parameters.
+"""The learning step: take the gradient of a batch, move the parameters and their average.
 
-Everything stays on the device. A call takes many steps, and returns failure as data: once
+Everything stays on the device. A call may take many steps, and returns failure as data: once
 a loss or a gradient is not finite, nothing moves any more and `good` keeps what still was.
+
+`update` takes any batch, wherever its rows came from; `make_train` draws them from `Rows`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
@@ -19,61 +22,161 @@ from jax import lax
 from gozero.go import symmetry
 from gozero.go.rules import Rules
 from gozero.nets import network
+from gozero.nets.features import Inputs
 from gozero.nets.network import NetworkConfig
-from train import losses, replay
-from train.losses import Losses
+from train import losses, optimizer, replay
+from train.losses import Losses, LossWeights, Targets
+from train.optimizer import OptimizerConfig
 from train.replay import Rows
 
 
+@dataclasses.dataclass(frozen=True)
+class LearnerConfig:
+    """What learns, and how.
+
+    Attributes:
+      network: its shape.
+      optimizer: how its parameters move.
+      losses: what the parts of the loss matter.
+    """
+
+    network: NetworkConfig
+    optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
+    losses: LossWeights = dataclasses.field(default_factory=LossWeights)
+
+
 class TrainState(flax.struct.PyTreeNode):
-    """What a step changes; donated from call to call."""
+    """All that a step changes; what a checkpoint needs to go on bit for bit."""
 
     params: dict
     good: dict  # the newest parameters whose loss and gradient were finite
+    ema: dict  # the moving average of such parameters: what plays
     optimizer: Any  # optax's state
     key: jax.Array  # PRNG key
     step: jax.Array  # i32[]: steps taken
     ok: jax.Array  # bool[]: every loss and gradient so far was finite
 
 
-def adamw(
-    learning_rate: float, weight_decay: float, warmup_steps: int
-) -> optax.GradientTransformation:
-    """AdamW with a linear warm-up; only kernels decay."""
+class Metrics(NamedTuple):
+    """What a step saw, before it moved."""
 
-    def schedule(step):
-        return learning_rate * jnp.minimum(1.0, (step + 1) / warmup_steps)
-
-    def kernels(params):
-        return jax.tree.map(lambda x: x.ndim > 1, params)
-
-    return optax.adamw(schedule, weight_decay=weight_decay, mask=kernels)
+    losses: Losses  # f32[] each: means over the rows, by what they count for
+    gradient_norm: jax.Array  # f32[]: global, before clipping
 
 
-def start(params: dict, optimizer: optax.GradientTransformation, key: jax.Array) -> TrainState:
+def start(config: LearnerConfig, params: dict, key: jax.Array) -> TrainState:
     """The state before the first step."""
     return TrainState(
         params=params,
-        good=jax.tree.map(jnp.copy, params),  # its own buffers: both are donated
-        optimizer=optimizer.init(params),
+        good=jax.tree.map(jnp.copy, params),  # their own buffers: all are donated
+        ema=jax.tree.map(jnp.copy, params),
+        optimizer=optimizer.make(config.optimizer).init(params),
         key=key,
         step=jnp.int32(0),
         ok=jnp.bool_(True),
     )
 
 
-def mean_losses(
-    rules: Rules, config: NetworkConfig, params: dict, rows: Rows, symmetries: jax.Array
-) -> Losses:
-    """The losses, meaned over rows [B] moved by symmetries i32[B]."""
-    example = functools.partial(replay.example, rules, config.features)
-    examples = jax.vmap(example)(rows, symmetries)
-    output = network.apply(config, params, examples.inputs)
-    policy = jax.vmap(losses.policy_cross_entropy)(
-        output.policy_logits, examples.legal, examples.policy_target
+def batch_losses(
+    config: LearnerConfig,
+    params: dict,
+    inputs: jax.Array | Inputs,
+    targets: Targets,
+    axis: str | None = None,
+) -> tuple[jax.Array, Losses]:
+    """What a step makes smaller, and what there is to see of it.
+
+    The first divides by the rows, not by their weights: so a row matters as much as it weighs
+    whatever the others weigh, and the mean over equal shards is the mean over the batch.
+
+    Args:
+      config: the network and the weights of the parts.
+      params: the network's.
+      inputs: what the network takes, of rows [B].
+      targets: of the same rows.
+      axis: a mapped axis over which the rows are divided; the losses are then those of all.
+
+    Returns:
+      (f32[], mean over these rows of `losses.total`; each part's mean, by what rows count for).
+    """
+    output = network.apply(config.network, params, inputs)
+    delta = config.losses.score_delta
+    of_row = lambda output, targets: losses.of_row(output, targets, delta)
+    parts, counts = jax.vmap(of_row)(output, targets)
+    total = functools.partial(losses.total, config.losses)
+    sums = jax.tree.map(lambda part, count: (jnp.sum(part * count), jnp.sum(count)), parts, counts)
+    if axis is not None:
+        sums = lax.psum(sums, axis)
+    means = Losses(*(jnp.where(count > 0, part / count, 0.0) for part, count in sums))
+    return jax.vmap(total)(parts, counts).mean(), means
+
+
+def update(
+    config: LearnerConfig,
+    state: TrainState,
+    inputs: jax.Array | Inputs,
+    targets: Targets,
+    axis: str | None = None,
+) -> tuple[TrainState, Metrics]:
+    """One step on rows [B]. The key is left alone.
+
+    Where the rows are divided among devices, each takes the step with the same state and its own
+    rows, and `axis` is the name of the mapped axis (`jax.shard_map`, `jax.vmap`): the gradient is
+    the mean over it, and all end in the same state.
+
+    Args:
+      config: what learns, and how; static.
+      state: as `start` or an earlier step left it.
+      inputs: what the network takes, of rows [B]: f32[B, size, size, C], or `Inputs`.
+      targets: of the same rows.
+      axis: None, or the mapped axis that the rows are divided over; all shards of one size.
+
+    Returns:
+      (the next state, what was seen before it moved).
+    """
+    params = state.params if axis is None else _of_each_device(state.params, axis)
+    objective = lambda params: batch_losses(config, params, inputs, targets, axis)
+    (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(params)
+    if axis is not None:
+        total, gradient = lax.pmean((total, gradient), axis)
+    ok = state.ok & _all_finite((total, gradient))
+    state = _move(config.optimizer, state.replace(ok=ok), gradient)
+    return state, Metrics(parts, optax.tree.norm(gradient))
+
+
+def _of_each_device(params: dict, axis: str) -> dict:
+    """The parameters as each device's own, so that a gradient is of its rows only.
+
+    Of parameters that `shard_map` knows to be the same everywhere it would be a sum over the axis.
+    """
+    zero = 0.0 * lax.axis_index(axis)  # differs from device to device, as far as types tell
+    return jax.tree.map(lambda x: x + zero.astype(x.dtype), params)
+
+
+def _all_finite(tree: Any) -> jax.Array:
+    """bool[]: no number in the tree is nan or infinite."""
+    return functools.reduce(jnp.logical_and, (jnp.isfinite(x).all() for x in jax.tree.leaves(tree)))
+
+
+def _move(config: OptimizerConfig, state: TrainState, gradient: dict) -> TrainState:
+    """One step of the optimizer, if all is well.
+
+    The average takes in the parameters before the step, which are known to be good.
+    """
+    updates, moments = optimizer.make(config).update(gradient, state.optimizer, state.params)
+    decay = optimizer.ema_decay(config, state.step)
+    params = optax.apply_updates(state.params, updates)
+    moved = (params, state.params, optimizer.average(state.ema, state.params, decay), moments)
+    kept = (state.params, state.good, state.ema, state.optimizer)
+    params, good, ema, moments = jax.tree.map(
+        lambda new, old: jnp.where(state.ok, new, old), moved, kept
     )
-    value = jax.vmap(losses.value_squared_error)(output.value, examples.outcome)
-    return Losses(policy.mean(), value.mean())
+    return state.replace(
+        params=params, good=good, ema=ema, optimizer=moments, step=state.step + state.ok
+    )
+
+
+# --- on rows of a self-play folder ------------------------------------------------------
 
 
 def steps_per_call(steps: int) -> int:
@@ -87,62 +190,48 @@ def steps_per_call(steps: int) -> int:
 
 
 def make_train(
-    rules: Rules,
-    config: NetworkConfig,
-    optimizer: optax.GradientTransformation,
-    batch_size: int,
-    num_steps: int,
-) -> Callable[[TrainState, Rows], tuple[TrainState, Losses]]:
-    """``train(state, rows) -> (state, losses)``: `num_steps` steps, jitted; the state is donated.
+    rules: Rules, config: LearnerConfig, batch_size: int, num_steps: int
+) -> Callable[[TrainState, Rows], tuple[TrainState, Metrics]]:
+    """``train(state, rows) -> (state, metrics)``: `num_steps` steps, jitted; the state is donated.
 
-    The losses are means over the call's steps, each before its step.
+    The metrics are means over the call's steps.
     """
-
-    def loss(params, batch, turns):
-        parts = mean_losses(rules, config, params, batch, turns)
-        return parts.policy + parts.value, parts
 
     def step(rows, state):
         key, row_key, turn_key = jax.random.split(state.key, 3)
         drawn = jax.random.randint(row_key, (batch_size,), 0, replay.num_rows(rows))
         turns = jax.random.randint(turn_key, (batch_size,), 0, symmetry.NUM_SYMMETRIES)
-        (total, parts), gradient = jax.value_and_grad(loss, has_aux=True)(
-            state.params, replay.take(rows, drawn), turns
-        )
-        ok = state.ok & _all_finite((total, gradient))
-        return _move(optimizer, state.replace(key=key, ok=ok), gradient), parts
+        batch = _batch(rules, config.network, replay.take(rows, drawn), turns)
+        return update(config, state.replace(key=key), *batch)
 
     def train(state, rows):
         if num_steps == 1:
             return step(rows, state)  # a scan of one step would still be a loop
-        state, parts = lax.scan(lambda state, _: step(rows, state), state, length=num_steps)
-        return state, jax.tree.map(jnp.mean, parts)
+        state, metrics = lax.scan(lambda state, _: step(rows, state), state, length=num_steps)
+        return state, jax.tree.map(jnp.mean, metrics)
 
     return jax.jit(train, donate_argnums=0)
 
 
-def _all_finite(tree: Any) -> jax.Array:
-    """bool[]: no number in the tree is nan or infinite."""
-    return functools.reduce(jnp.logical_and, (jnp.isfinite(x).all() for x in jax.tree.leaves(tree)))
-
-
-def _move(optimizer: optax.GradientTransformation, state: TrainState, gradient: dict) -> TrainState:
-    """One step of the optimizer, if all is well."""
-    updates, optimizer_state = optimizer.update(gradient, state.optimizer, state.params)
-    moved = (optax.apply_updates(state.params, updates), state.params, optimizer_state)
-    kept = (state.params, state.good, state.optimizer)
-    params, good, optimizer_state = jax.tree.map(
-        lambda new, old: jnp.where(state.ok, new, old), moved, kept
-    )
-    return state.replace(
-        params=params, good=good, optimizer=optimizer_state, step=state.step + state.ok
-    )
-
-
-def make_evaluate(rules: Rules, config: NetworkConfig) -> Callable[[dict, Rows], Losses]:
+def make_evaluate(rules: Rules, config: LearnerConfig) -> Callable[[dict, Rows], Losses]:
     """``evaluate(params, rows) -> losses``, jitted: means over all the rows, as they lie."""
 
     def evaluate(params, rows):
         return mean_losses(rules, config, params, rows, jnp.zeros(replay.num_rows(rows), jnp.int32))
 
     return jax.jit(evaluate)
+
+
+def mean_losses(
+    rules: Rules, config: LearnerConfig, params: dict, rows: Rows, symmetries: jax.Array
+) -> Losses:
+    """The losses, meaned over rows [B] moved by symmetries i32[B]."""
+    return batch_losses(config, params, *_batch(rules, config.network, rows, symmetries))[1]
+
+
+def _batch(rules: Rules, config: NetworkConfig, rows: Rows, symmetries: jax.Array):
+    """(inputs, `Targets`) of rows [B] moved by symmetries i32[B]."""
+    example = functools.partial(replay.example, rules, config.features)
+    examples = jax.vmap(example)(rows, symmetries)
+    named = {field.name: getattr(examples, field.name) for field in dataclasses.fields(examples)}
+    return named.pop("inputs"), Targets(**named)

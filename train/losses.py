@@ -1,19 +1,85 @@
-"""What training makes small, for one row. The caller vmaps."""
+"""What training makes small, for one row. The caller vmaps.
+
+A row's loss is the sum over its parts k of ``c_k w_k l_k``: how much the part matters
+(`LossWeights`), what the row counts for in it (`Targets`), and the part's loss.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import NamedTuple
 
 import chex
+import flax.struct
 import jax
 import jax.numpy as jnp
+import optax
+
+from gozero.nets.network import NetworkOutput
+
+
+@dataclasses.dataclass(frozen=True)
+class LossWeights:
+    """How much each part of the loss matters.
+
+    Policy and value alike as in AlphaGo Zero (Silver et al. 2017, Eq. 1); ownership as in Wu
+    (2019), section 4.1; the score's mean as KataGo has weighed it since.
+
+    Attributes:
+      policy: of the cross-entropy, in nats.
+      value: of the squared error of a value in [-1, 1].
+      ownership: of the cross-entropy of a point, in nats, meaned over the points.
+      score: of the Huber loss of the score, in points.
+      score_delta: the error in points from which that loss grows linearly.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    policy: float = 1.0
+    value: float = 1.0
+    ownership: float = 1.5
+    score: float = 0.0015
+    score_delta: float = 10.0
+
+    def __post_init__(self):
+        for name in ("policy", "value", "ownership", "score"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}: {getattr(self, name)} is not a number of at least 0")
+        if not 0 < self.score_delta < math.inf:
+            raise ValueError(f"score_delta: {self.score_delta} is not a number above 0")
 
 
 class Losses(NamedTuple):
-    """The parts of the loss; their sum is what the gradient is of."""
+    """The parts of the loss, or something for each of them."""
 
     policy: jax.Array  # f32[]
     value: jax.Array  # f32[]
+    ownership: jax.Array  # f32[]
+    score: jax.Array  # f32[]
+
+
+class Targets(flax.struct.PyTreeNode):
+    """What a network should have said of one row, for its player to move.
+
+    A weight is what the row counts for in a part: 0 for the policy where it was hardly searched,
+    for the others where the game had no true end. Where it is 0 the target may be anything, nan
+    too, and so may what is legal. A field that is None: a target that nobody knows; a weight of 1;
+    an ownership known everywhere.
+    """
+
+    legal: jax.Array  # bool[A]
+    policy_target: jax.Array  # f32[A]; sums to 1, and is 0 where illegal
+    outcome: jax.Array  # f32[] in [-1, 1]: +1 won, -1 lost, 0 drawn
+    ownership: jax.Array | None = None  # [size^2] in [-1, 1]: +1 the mover's, -1 the opponent's
+    score: jax.Array | None = None  # f32[]: the final area score, in points, komi counted
+    policy_weight: jax.Array | None = None  # f32[] >= 0
+    value_weight: jax.Array | None = None  # f32[] >= 0
+    ownership_weight: jax.Array | None = None  # f32[] >= 0
+    score_weight: jax.Array | None = None  # f32[] >= 0
+    known: jax.Array | None = None  # bool[size^2]: the points whose ownership counts
+    weight: jax.Array | None = None  # f32[] >= 0: of the row, times each of the others
 
 
 def policy_cross_entropy(logits: jax.Array, legal: jax.Array, target: jax.Array) -> jax.Array:
@@ -44,3 +110,83 @@ def value_squared_error(value: jax.Array, outcome: jax.Array) -> jax.Array:
     """(z - v)^2, f32[]; both in [-1, 1] and for the player to move."""
     chex.assert_shape([value, outcome], ())
     return jnp.square(outcome - value)
+
+
+def ownership_cross_entropy(logits: jax.Array, target: jax.Array, known: jax.Array) -> jax.Array:
+    """The cross-entropy of who owns a point at the end, meaned over the points that are known.
+
+    With o the target and x the logit, whose tanh is the ownership: the mover owns the point with
+    probability (1 + tanh x) / 2 = sigma(2x), and
+
+        -(1 + o)/2 log sigma(2x) - (1 - o)/2 log sigma(-2x)
+
+    which is log 2 and no less where the point is nobody's, o = 0. Wu (2019), section 4.1.
+
+    Args:
+      logits: f32[size^2].
+      target: [size^2] in [-1, 1]; anything where it is not known.
+      known: bool[size^2].
+
+    Returns:
+      f32[], in nats; 0 where no point is known.
+    """
+    chex.assert_equal_shape([logits, target, known])
+    owned = jnp.where(known, (1 + target.astype(jnp.float32)) / 2, 0.0)
+    points = optax.losses.sigmoid_binary_cross_entropy(2 * logits, owned)
+    return jnp.sum(points, where=known) / jnp.maximum(1, known.sum())
+
+
+def score_huber(score: jax.Array, target: jax.Array, delta: float) -> jax.Array:
+    """Huber's loss of the error e in points, f32[]: e^2 / 2, or delta (|e| - delta / 2) beyond."""
+    chex.assert_shape([score, target], ())
+    return optax.losses.huber_loss(score, target, delta=delta)
+
+
+def of_row(output: NetworkOutput, targets: Targets, score_delta: float) -> tuple[Losses, Losses]:
+    """Each part of one row's loss, and what the row counts for in it.
+
+    A part that the network or the row does not have is 0, and counts for 0.
+
+    Args:
+      output: of one row, without the leading axis.
+      targets: of that row.
+      score_delta: see `LossWeights`.
+
+    Returns:
+      (l, w), each of f32[].
+    """
+    policy, policy_weight = _counted(targets, targets.policy_target, targets.policy_weight)
+    outcome, value_weight = _counted(targets, targets.outcome, targets.value_weight)
+    legal = targets.legal | (policy_weight == 0)
+    parts: dict[str, jax.Array] = {
+        "policy": policy_cross_entropy(output.policy_logits, legal, policy),
+        "value": value_squared_error(output.value, outcome),
+    }
+    weights: dict[str, jax.Array] = {"policy": policy_weight, "value": value_weight}
+    if output.ownership_logits is not None and targets.ownership is not None:
+        known = jnp.ones(targets.ownership.shape, bool) if targets.known is None else targets.known
+        owner, weight = _counted(targets, targets.ownership, targets.ownership_weight)
+        parts["ownership"] = ownership_cross_entropy(output.ownership_logits, owner, known)
+        weights["ownership"] = weight * known.any()
+    if output.score is not None and targets.score is not None:
+        score, weights["score"] = _counted(targets, targets.score, targets.score_weight)
+        parts["score"] = score_huber(output.score, score, score_delta)
+    none = dict.fromkeys(Losses._fields, jnp.zeros(()))
+    return Losses(**{**none, **parts}), Losses(**{**none, **weights})
+
+
+def _counted(
+    targets: Targets, target: jax.Array, of_part: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    """(the target, or 0 where it does not count, for nan times 0 would be nan; what it counts)."""
+    weight = jnp.ones(())
+    for factor in (targets.weight, of_part):
+        weight = weight if factor is None else weight * factor.astype(jnp.float32)
+    return jnp.where(weight == 0, jnp.zeros_like(target), target), weight
+
+
+def total(weights: LossWeights, parts: Losses, counts: Losses) -> jax.Array:
+    """``sum_k c_k w_k l_k``, f32[]."""
+    matters = (weights.policy, weights.value, weights.ownership, weights.score)
+    each = [c * w * x for c, w, x in zip(matters, counts, parts, strict=True)]
+    return jnp.stack(each).sum()

@@ -10,7 +10,7 @@ from typing import IO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from train.losses import Losses
+from train.learner import Metrics
 
 INTERVAL_S = 2.0  # a number is read from the device, and waited for, this often only
 
@@ -40,17 +40,19 @@ class Report:
     def __exit__(self, *_: object) -> None:
         self.live.stop()
 
-    def count(self, taken: int, parts: Losses) -> None:
-        """So many steps are taken, and these were the losses of the last ones."""
+    def count(self, taken: int, metrics: Metrics) -> None:
+        """So many steps are taken, and this is what the last ones saw."""
         if taken < self.num_steps and time.perf_counter() - self.last < INTERVAL_S:
             return
-        losses = {"policy": round(float(parts.policy), 6), "value": round(float(parts.value), 6)}
+        parts = metrics.losses
+        seen = {"policy": round(float(parts.policy), 6), "value": round(float(parts.value), 6)}
+        seen["gradient_norm"] = round(float(metrics.gradient_norm), 6)
         self.last = time.perf_counter()  # after the losses: reading them waits for the steps
         seconds = self.last - self.started
         self.positions_per_s = taken * self.batch_size / seconds
         numbers = {
             "step": taken,
-            **losses,
+            **seen,
             "seconds": round(seconds, 3),
             "steps_per_s": round(taken / seconds, 2),
             "positions_per_s": round(self.positions_per_s, 1),

@@ -22,6 +22,8 @@ from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from train import learner, losses, replay
 from train.config import TrainConfig
+from train.learner import LearnerConfig
+from train.optimizer import OptimizerConfig
 from train.replay import Rows
 from train.report import Report
 
@@ -110,17 +112,17 @@ def _train(job: Job) -> int:
     config = job.flags
     measure = _measurer(job)
     before = measure(job.params)
-    optimizer = learner.adamw(config.learning_rate, config.weight_decay, config.warmup_steps)
+    how = _learner_config(job)
     num_steps = learner.steps_per_call(config.steps)
-    state = learner.start(job.params, optimizer, jax.random.key(config.seed + 1))
-    step = learner.make_train(job.rules, job.network, optimizer, config.batch_size, num_steps)
+    state = learner.start(how, job.params, jax.random.key(config.seed + 1))
+    step = learner.make_train(job.rules, how, config.batch_size, num_steps)
     step = step.lower(state, job.rows).compile()  # ahead of time: rates count steps only
 
     report = Report(config.steps, config.batch_size, job.metrics)
     with runtime.StopRequest() as stop, report:
         for taken in range(num_steps, config.steps + 1, num_steps):
-            state, parts = step(state, job.rows)
-            report.count(taken, parts)
+            state, metrics = step(state, job.rows)
+            report.count(taken, metrics)
             if stop.requested or not state.ok:
                 break
     _save(job, state, before, {})  # first of all: what is measured now can be measured again
@@ -137,9 +139,15 @@ def _train(job: Job) -> int:
     return 130 if stop.requested else 0
 
 
+def _learner_config(job: Job) -> LearnerConfig:
+    config = job.flags
+    how = OptimizerConfig(config.learning_rate, config.weight_decay, config.warmup_steps)
+    return LearnerConfig(job.network, how)
+
+
 def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
     """Losses of parameters on the same rows every time, evenly spread, as they lie."""
-    evaluate = learner.make_evaluate(job.rules, job.network)
+    evaluate = learner.make_evaluate(job.rules, _learner_config(job))
     samples = {"": job.rows} | ({"holdout_": job.held} if job.held is not None else {})
     for prefix, rows in samples.items():
         count = replay.num_rows(rows)

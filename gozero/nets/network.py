@@ -1,11 +1,21 @@
-"""The residual policy and value network, as pure `init` and `apply`.
+"""The residual network of policy, value, ownership and score, as pure `init` and `apply`.
 
 A module of flax.nnx describes it; what leaves this file are pure functions over a nested
 dict of arrays, so that ``jax.jit``, ``jax.grad`` and a file see plain pytrees.
 
-Residual blocks without batch statistics, so that play and training compute the same: the
-last convolution of each block starts at zero and the block at the identity. Both heads pool
-or are convolutions: one set of weights fits every board size in shape.
+    stem      3x3 convolution of the planes, and a bias made of the global inputs
+    blocks    x + second(relu(first(relu(x)))), 3x3 convolutions; the second starts at zero, and so
+              the block at the identity, which is what lets it do without batch statistics: play
+              and training compute the same (He et al. 2016, pre-activation; Zhang et al. 2019)
+    pooled    such a block in which a few channels of the first convolution become a bias of the
+              others: what is going on anywhere is known everywhere (Wu 2019, section 3.3)
+    heads     policy: a 1x1 convolution, and the pass from the pooled trunk; value and score: one
+              hidden layer on the pooled trunk; ownership: a 1x1 convolution
+
+Every head pools or is a convolution: one set of weights fits every board size in shape.
+
+With ``dtype="bfloat16"`` the convolutions and the trunk between them are bf16. Parameters, pooled
+sums, heads and outputs are f32 always.
 """
 
 from __future__ import annotations
@@ -20,6 +30,11 @@ from flax import nnx
 
 from gozero.nets.features import Inputs, feature_set
 
+DTYPES = ("float32", "bfloat16")
+
+SCORE_SCALE = 20.0
+"""Points to one unit of the score head, so that it need not grow large weights first."""
+
 
 @dataclasses.dataclass(frozen=True)
 class NetworkConfig:
@@ -29,6 +44,10 @@ class NetworkConfig:
       blocks: residual blocks of two 3x3 convolutions.
       channels: channels of the trunk.
       features: the name of the planes it takes (`gozero.nets.features`).
+      pool_every: every so many-th block pools the board: with 2 the second, the fourth, ...;
+        0: none does.
+      auxiliary: whether it has heads for ownership and score.
+      dtype: what the trunk computes in, "float32" or "bfloat16". Not the parameters.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -37,65 +56,142 @@ class NetworkConfig:
     blocks: int = 2
     channels: int = 32
     features: str = "compact"
+    pool_every: int = 0
+    auxiliary: bool = False
+    dtype: str = "float32"
 
     def __post_init__(self):
-        for name in ("blocks", "channels"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        for name, least in (("blocks", 1), ("channels", 1), ("pool_every", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
+        if self.pool_every and self.channels < 2:
+            raise ValueError(f"channels: {self.channels} is not at least 2; one of them is pooled")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype: {self.dtype!r} is not one of {', '.join(DTYPES)}")
         feature_set(self.features)
+
+    @property
+    def pooled_channels(self) -> int:
+        """Channels that a pooled block pools, of its first convolution's."""
+        return max(1, self.channels // 4)
+
+    def pools(self, block: int) -> bool:
+        """Whether a block, counted from 0, pools."""
+        return bool(self.pool_every) and (block + 1) % self.pool_every == 0
 
 
 class NetworkOutput(NamedTuple):
-    """Fields have a leading axis [M]."""
+    """Fields have a leading axis [M]. All are for the player to move."""
 
     policy_logits: jax.Array  # f32[M, A], the pass last
-    value: jax.Array  # f32[M] in [-1, 1], for the player to move
+    value: jax.Array  # f32[M] in [-1, 1]
+    ownership_logits: jax.Array | None = None  # f32[M, size^2]; None without auxiliary heads
+    score: jax.Array | None = None  # f32[M]: the final area score expected, in points, komi counted
+
+    @property
+    def ownership(self) -> jax.Array | None:
+        """tanh of the logits, f32[M, size^2]: +1 the mover's at the end, -1 the opponent's."""
+        return None if self.ownership_logits is None else jnp.tanh(self.ownership_logits)
+
+
+def pool(x: jax.Array) -> jax.Array:
+    """What of each channel is known of the whole board.
+
+    Wu (2019), section 3.3: its mean, its mean times (size - 14) / 10, and its maximum. The second
+    lets one set of weights tell a sum from a mean over boards of several sizes; on boards of one
+    size it says nothing that the first does not.
+
+    Args:
+      x: [M, size, size, C].
+
+    Returns:
+      f32[M, 3 C].
+    """
+    x = x.astype(jnp.float32)
+    mean = x.mean(axis=(1, 2))
+    return jnp.concatenate([mean, mean * ((x.shape[1] - 14) / 10), x.max(axis=(1, 2))], axis=-1)
 
 
 class _Block(nnx.Module):
-    def __init__(self, channels: int, rngs: nnx.Rngs):
-        self.first = _conv(channels, channels, 3, rngs)
-        self.second = _conv(channels, channels, 3, rngs, kernel_init=nnx.initializers.zeros)
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
+        channels = config.channels
+        self.first = _trunk_conv(config, channels, channels, rngs)
+        self.second = _trunk_conv(
+            config, channels, channels, rngs, kernel_init=nnx.initializers.zeros
+        )
 
     def __call__(self, x):
         return x + self.second(nnx.relu(self.first(nnx.relu(x))))
+
+
+class _PooledBlock(nnx.Module):
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
+        channels, pooled = config.channels, config.pooled_channels
+        self.local_channels = channels - pooled
+        self.first = _trunk_conv(config, channels, channels, rngs)
+        self.bias = nnx.Linear(3 * pooled, self.local_channels, rngs=rngs)
+        self.second = _trunk_conv(
+            config, self.local_channels, channels, rngs, kernel_init=nnx.initializers.zeros
+        )
+
+    def __call__(self, x):
+        local, everywhere = jnp.split(self.first(nnx.relu(x)), [self.local_channels], axis=-1)
+        bias = self.bias(pool(nnx.relu(everywhere))).astype(local.dtype)
+        return x + self.second(nnx.relu(local + bias[:, None, None, :]))
 
 
 class _Network(nnx.Module):
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
         self.num_blocks = config.blocks
+        self.auxiliary = config.auxiliary
         inputs = feature_set(config.features)
-        self.stem = _conv(inputs.num_planes, channels, 3, rngs)
+        self.stem = _trunk_conv(config, inputs.num_planes, channels, rngs)
         if inputs.global_inputs:
             self.stem_globals = nnx.Linear(len(inputs.global_inputs), channels, rngs=rngs)
         for i in range(config.blocks):
-            setattr(self, f"block_{i}", _Block(channels, rngs))
-        self.points = _conv(channels, 1, 1, rngs)
+            block = _PooledBlock if config.pools(i) else _Block
+            setattr(self, f"block_{i}", block(config, rngs))
+        self.points = nnx.Conv(channels, 1, (1, 1), rngs=rngs)
         self.pass_move = nnx.Linear(2 * channels, 1, rngs=rngs)
         self.value_hidden = nnx.Linear(2 * channels, channels, rngs=rngs)
         self.value = nnx.Linear(channels, 1, rngs=rngs)
+        if config.auxiliary:  # last: the draws of the others do not depend on them
+            self.owners = nnx.Conv(channels, 1, (1, 1), rngs=rngs)
+            self.score = nnx.Linear(channels, 1, kernel_init=nnx.initializers.zeros, rngs=rngs)
 
     def __call__(self, inputs) -> NetworkOutput:
+        x = nnx.relu(self._trunk(inputs)).astype(jnp.float32)
+        pooled = jnp.concatenate([x.mean(axis=(1, 2)), x.max(axis=(1, 2))], axis=-1)
+        points = self.points(x).reshape(x.shape[0], -1)
+        hidden = nnx.relu(self.value_hidden(pooled))
+        output = NetworkOutput(
+            policy_logits=jnp.concatenate([points, self.pass_move(pooled)], axis=-1),
+            value=jnp.tanh(self.value(hidden)[:, 0]),
+        )
+        if not self.auxiliary:
+            return output
+        return output._replace(
+            ownership_logits=self.owners(x).reshape(x.shape[0], -1),
+            score=SCORE_SCALE * self.score(hidden)[:, 0],
+        )
+
+    def _trunk(self, inputs):
         if isinstance(inputs, Inputs):
             x = self.stem(inputs.planes)
-            x = x + self.stem_globals(inputs.global_inputs)[:, None, None, :]
+            x = x + self.stem_globals(inputs.global_inputs)[:, None, None, :].astype(x.dtype)
         else:
             x = self.stem(inputs)
         for i in range(self.num_blocks):
             x = getattr(self, f"block_{i}")(x)
-        x = nnx.relu(x)
-        pooled = jnp.concatenate([x.mean(axis=(1, 2)), x.max(axis=(1, 2))], axis=-1)
-        points = self.points(x).reshape(x.shape[0], -1)
-        value = self.value(nnx.relu(self.value_hidden(pooled)))
-        return NetworkOutput(
-            policy_logits=jnp.concatenate([points, self.pass_move(pooled)], axis=-1),
-            value=jnp.tanh(value[:, 0]),
-        )
+        return x
 
 
-def _conv(inputs: int, outputs: int, width: int, rngs: nnx.Rngs, **kwargs: Any) -> nnx.Conv:
-    return nnx.Conv(inputs, outputs, (width, width), padding="SAME", rngs=rngs, **kwargs)
+def _trunk_conv(
+    config: NetworkConfig, inputs: int, outputs: int, rngs: nnx.Rngs, **kwargs: Any
+) -> nnx.Conv:
+    dtype = jnp.dtype(config.dtype)
+    return nnx.Conv(inputs, outputs, (3, 3), padding="SAME", dtype=dtype, rngs=rngs, **kwargs)
 
 
 def init(config: NetworkConfig, key: jax.Array) -> dict:

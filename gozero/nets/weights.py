@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -20,6 +21,11 @@ from gozero.nets.features import FEATURES, feature_set
 from gozero.nets.network import NetworkConfig
 
 FORMAT = "gozero-weights-1"
+_SINCE = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}
+"""What files of earlier versions do not say, and what they are."""
+
+_TYPES = dict.fromkeys(("size", "blocks", "channels", "planes", "pool_every"), int)
+_TYPES |= {"auxiliary": bool, "dtype": str, "sha256": str}
 _UNREADABLE = (OSError, ValueError, EOFError, TypeError, AttributeError)
 _UNREADABLE += (zipfile.BadZipFile, zlib.error, RecursionError)
 
@@ -50,9 +56,7 @@ def save(
     description = {
         "format": FORMAT,
         "size": size,
-        "blocks": config.blocks,
-        "channels": config.channels,
-        "features": config.features,
+        **dataclasses.asdict(config),
         "planes": feature_set(config.features).num_planes,
         "sha256": hashlib.sha256(buffer.getvalue()).hexdigest(),
         **about,
@@ -89,8 +93,8 @@ def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict
     except _UNREADABLE as error:
         raise ValueError(f"weights {path}: damaged or unreadable ({error})") from error
     try:
-        shape = description["blocks"], description["channels"]
-        config = NetworkConfig(*shape, description.get("features", "compact"))
+        fields = [field.name for field in dataclasses.fields(NetworkConfig)]
+        config = NetworkConfig(**{name: description[name] for name in fields})
     except ValueError as error:
         raise ValueError(f"weights {path}: {error}") from error
     return _unflatten(path, flat, config), config, description
@@ -116,11 +120,11 @@ def _read_description(path: pathlib.Path) -> dict:
         raise ValueError(f"weights {path}: {beside.name} is damaged ({error})") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ValueError(f"weights {path}: {beside.name} does not say format {FORMAT!r}")
-    whole = ("size", "blocks", "channels", "planes")
-    wrong = [name for name in whole if type(description.get(name)) is not int]
-    if wrong or not isinstance(description.get("sha256"), str):
-        raise ValueError(f"weights {path}: {beside.name} lacks {', '.join(wrong) or 'sha256'}")
-    features = description.get("features", "compact")
+    description = _SINCE | description
+    wrong = [name for name, kind in _TYPES.items() if type(description.get(name)) is not kind]
+    if wrong:
+        raise ValueError(f"weights {path}: {beside.name} lacks {', '.join(wrong)}")
+    features = description["features"]
     if not isinstance(features, str) or features not in FEATURES:
         raise ValueError(
             f"weights {path}: made for features {features!r}; "

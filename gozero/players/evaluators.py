@@ -48,7 +48,10 @@ class Evaluator(NamedTuple):
 def network_evaluator(
     rules: Rules, config: NetworkConfig | None = None, params: dict | None = None
 ) -> Evaluator:
-    """A policy and value network; without parameters, random ones of seed 0.
+    """The policy and value of a network; without parameters, random ones of seed 0.
+
+    Its auxiliary heads, if it has any, judge nothing: where nobody asks for what they say,
+    compiling leaves them out.
 
     Raises:
       ValueError: features that look at past boards, under simple ko, which keeps none.
@@ -71,8 +74,7 @@ def network_evaluator(
         output = network.apply(config, params, inputs)
         return Evaluation(output.policy_logits, output.value)
 
-    shape = {"blocks": config.blocks, "channels": config.channels}
-    about = {"evaluator": "network", **shape, "features": config.features}
+    about = {"evaluator": "network", **dataclasses.asdict(config)}
     return Evaluator(observe, evaluate, params, Puct(), about)
 
 
