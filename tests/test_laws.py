@@ -309,11 +309,12 @@ def test_law_7_a_match_lowers_for_every_platform():
     player = search_player(rules, judge, SearchConfig(4), temperature, reuse_subtree=True)
 
     def one_ply(params, states, bits):
-        lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool))
+        no_one = jnp.full(2, arena.NO_ONE, jnp.int8)
+        lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool), no_one)
         turn = Turn(states, arena.look(rules, states), lanes.recent)
         key, memory = jax.random.wrap_key_data(bits), player.begin(params, states)
         choice = arena.think(player.choose, params, key, jnp.int32(1), turn, memory)
-        moved = arena.advance(rules, lanes, turn.legal, choice.action, choice.ok)
+        moved = arena.advance(rules, lanes, turn.legal, choice)
         return moved, jax.tree.leaves(choice.memory)
 
     assert_lowers(
