@@ -19,7 +19,7 @@ from gozero.montecarlo.mogo.answers import PLAIN, MogoConfig
 from gozero.montecarlo.rlgo import local_shape
 from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.players.evaluators import Evaluator
-from gozero.search.game import Evaluation, Trail
+from gozero.search.game import Evaluation, Heuristic, Trail
 from gozero.search.heuristics import with_heuristic
 
 NAMES = ("even", "mogo", "shape")
@@ -47,6 +47,7 @@ def beside(
     visits: int = 0,
     amaf_visits: int = 0,
     mogo: MogoConfig = PLAIN,
+    good_visits: int = 0,
 ) -> Evaluator:
     """The evaluator with a heuristic beside it.
 
@@ -61,15 +62,22 @@ def beside(
         by the local shapes' weights that come with the package (`local_shape`).
       visits: C, what that counts for beside the simulations through an action.
       amaf_visits: M, what it counts for beside those that played it later.
-      mogo: the rules of "mogo".
+      mogo: the rules of "mogo", and of good moves.
+      good_visits: what MoGo's good moves count for besides, as all-moves-as-first simulations that
+        were won.
 
     Raises:
-      ValueError: an unknown name, confidences that are negative or both 0, or no weights for the
-        size.
+      ValueError: an unknown name, confidences that are negative or both 0, good moves without
+        amaf_visits, or no weights for the size.
     """
     if name not in NAMES:
         raise ValueError(f"heuristic: {name!r} is not one of {', '.join(NAMES)}")
+    if good_visits < 0 or (good_visits > 0 and amaf_visits == 0):
+        raise ValueError(
+            f"good_visits: {good_visits} is negative, or without amaf_visits, to which they add"
+        )
     table, value = _named(rules, name, mogo)
+    good_moves = handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
 
     def observe(state: GameState, position: Position, trail: Trail) -> Seen:
         last = last_move(rules, state, position, *trail)
@@ -82,13 +90,32 @@ def beside(
     def judge(params: Params, key: jax.Array, seen: Seen) -> Evaluation:
         return evaluator.evaluate(params.evaluator, key, seen.by_evaluator)
 
+    evaluate = with_heuristic(judge, believed, visits, amaf_visits)
+
+    def with_good(params: Params, key: jax.Array, seen: Seen) -> Evaluation:
+        judged = evaluate(params, key, seen)
+        assert judged.heuristic is not None
+        good = good_moves(None, key, seen) > 0
+        return judged._replace(heuristic=_won_besides(judged.heuristic, good, good_visits))
+
     about = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
+    about |= {"good_visits": good_visits} if good_visits else {}
     return evaluator._replace(
         observe=observe,
-        evaluate=with_heuristic(judge, believed, visits, amaf_visits),
+        evaluate=with_good if good_visits else evaluate,
         params=Params(evaluator.params, table),
         about={**evaluator.about, "heuristic": about},
     )
+
+
+def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic:
+    """What good moves bool[M, A] count for as all-moves-as-first grows, by so many that were won."""
+    value, visits = heuristic.amaf_value, heuristic.amaf_visits
+    assert value is not None
+    assert visits is not None
+    more = jnp.where(good, count, 0)
+    value = (value * visits + more) / (visits + more)
+    return heuristic._replace(amaf_value=value, amaf_visits=visits + more)
 
 
 def _named(rules: Rules, name: str, mogo: MogoConfig) -> tuple[jax.Array | None, Callable]:

@@ -80,6 +80,10 @@ class PlayerConfig:
     """M: what it counts for in all-moves-as-first simulations, of rave; without it 50, and 0 for
     another search."""
 
+    heuristic_good_visits: int = 0
+    """Beside a heuristic of rave: what the moves of MoGo's rules count for besides, in
+    all-moves-as-first simulations that were won."""
+
     resign: float | None = None
     """Resign when the position and its best move are worth less than this, from -1 (lost) to 0
     (even): -0.95, say. Without, never."""
@@ -191,11 +195,17 @@ class PlayerConfig:
                 for name, count in (
                     ("heuristic_visits", visits),
                     ("heuristic_amaf_visits", amaf_visits),
+                    ("heuristic_good_visits", self.heuristic_good_visits),
                 )
             ),
             (
                 amaf_visits != 0 and self.search != "rave",
                 "heuristic_amaf_visits: only --search rave has such values; use heuristic_visits",
+            ),
+            (
+                self.heuristic_good_visits != 0
+                and (amaf_visits == 0 or self.heuristic in (None, "grandfather")),
+                "heuristic_good_visits: beside --heuristic even, mogo or shape of --search rave",
             ),
             (
                 self.heuristic is not None and visits == amaf_visits == 0,

@@ -56,8 +56,15 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
     if config.heuristic == "grandfather":
         grandfather = Grandfather(visits, amaf_visits)
     elif config.heuristic is not None:
-        mogo = MogoConfig(nakade=config.nakade)
-        evaluator = heuristics.beside(rules, evaluator, config.heuristic, visits, amaf_visits, mogo)
+        evaluator = heuristics.beside(
+            rules,
+            evaluator,
+            config.heuristic,
+            visits,
+            amaf_visits,
+            MogoConfig(nakade=config.nakade),
+            config.heuristic_good_visits,
+        )
     search = SearchConfig(
         num_simulations=config.num_simulations // config.trees,
         leaves=config.leaves,

@@ -62,6 +62,17 @@ def test_mogos_moves_answer_the_last_one():
     assert {-1.0, 0.0, 1.0} == set(np.unique(expected))
 
 
+def test_good_moves_count_besides_as_won():
+    plain, seen = believed("even", amaf_visits=30)
+    judged, _ = believed("even", amaf_visits=30, good_visits=10)
+    good = handcrafted.heuristic(RULES)(None, jax.random.key(0), (seen.position, seen.last)) > 0
+    assert good.any()
+    np.testing.assert_array_equal(judged.heuristic.amaf_visits, np.where(good, 40, 30))
+    expected = np.where(good, 0.25, plain.heuristic.amaf_value)
+    np.testing.assert_allclose(judged.heuristic.amaf_value, expected)
+    assert judged.heuristic.visits is None
+
+
 def test_what_it_is_is_told():
     about = heuristics.beside(RULES, EVALUATOR, "even", amaf_visits=7).about
     assert about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 7}
@@ -74,6 +85,7 @@ def test_what_it_is_is_told():
         ("good", {"visits": 1}, "heuristic: 'good' is not one of even, mogo, shape"),
         ("even", {}, "visits, amaf_visits: both 0"),
         ("even", {"visits": -1}, "visits: -1 is not at least 0"),
+        ("even", {"visits": 1, "good_visits": 1}, "good_visits: 1 is negative, or without amaf"),
         ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, but for"),
     ],
 )

@@ -90,6 +90,10 @@ def test_playouts_of_every_kind():
         ({"search": "rave", "first_play": -1.0}, "first_play: -1.0 is not a number from 0"),
         ({"heuristic": "good"}, "heuristic: 'good' is not one of even, grandfather, mogo, shape"),
         ({"heuristic_visits": 1}, "heuristic_visits, heuristic_amaf_visits: without --heuristic"),
+        (
+            {"search": "uct", "heuristic": "even", "heuristic_good_visits": 5},
+            "heuristic_good_visits: beside --heuristic even, mogo or shape of --search rave",
+        ),
         ({"heuristic": "even"}, "heuristic: counts for nothing; give --heuristic-visits"),
         ({"heuristic": "even", "heuristic_visits": -1}, "heuristic_visits: -1 is not from 0 to"),
         (
