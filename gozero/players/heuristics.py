@@ -109,7 +109,7 @@ def beside(
 
 
 def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic:
-    """What good moves bool[M, A] count for as all-moves-as-first grows, by so many that were won."""
+    """The all-moves-as-first values, good moves bool[M, A] with so many more that were won."""
     value, visits = heuristic.amaf_value, heuristic.amaf_visits
     assert value is not None
     assert visits is not None
