@@ -77,6 +77,7 @@ def test_after_a_nan_in_any_target_nothing_moves(field):
     assert one_step()(good, inputs, ignored)[0].ok
 
 
+@pytest.mark.slow
 def test_shards_on_an_axis_take_the_step_of_the_whole():
     """Rows that weigh unlike amounts, some of them nothing, so that shards do too."""
     inputs, targets = batches.batch(16)

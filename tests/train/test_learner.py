@@ -64,6 +64,7 @@ def test_the_mean_is_over_the_rows(rows):
     np.testing.assert_allclose(parts[:2], np.mean(each, axis=0), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_one_batch_overfits(rows):
     few = replay.take(rows, jnp.arange(5, 384, 24))  # one row from each of 16 games
     before = evaluate(network.init(SHAPE, jax.random.key(0)), few)
@@ -92,6 +93,7 @@ def test_a_zero_learning_rate_leaves_the_weights(rows):
     assert state.step == 3
 
 
+@pytest.mark.slow
 def test_steps_in_one_call_are_the_same_steps(rows):
     one, _ = train(rows, calls=4)
     four, metrics = train(rows, calls=1, num_steps=4)
