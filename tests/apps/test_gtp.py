@@ -330,7 +330,12 @@ def play_beside_reference(rules: go.Rules, seed: int) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("ko", "suicide"), [("simple", False), ("positional", False), ("situational", True)]
+    ("ko", "suicide"),
+    [
+        pytest.param("simple", False, marks=pytest.mark.slow),
+        ("positional", False),
+        pytest.param("situational", True, marks=pytest.mark.slow),
+    ],
 )
 def test_every_refusal_is_the_references(ko, suicide):
     every_rules = [go.Rules(size, ko, suicide) for size in (3, 4)]

@@ -72,7 +72,10 @@ def test_golden_boards(name):
     check(5, [parse(drawn)])
 
 
-@pytest.mark.parametrize(("size", "count"), [(2, 30), (5, 300), (9, 150), (13, 45), (19, 10)])
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [(2, 30), (5, 300), (9, 150), pytest.param(13, 45, marks=pytest.mark.slow), (19, 10)],
+)
 def test_random_boards(size, count):
     assert check(size, random_boards(size, count, seed=size)) > 0 or size == 2
 
