@@ -35,7 +35,9 @@ def expected(game: ReferenceGame, last: int, nakade: bool = False) -> np.ndarray
 
 
 def check(games: list[ReferenceGame], nakade: bool = False) -> list[int]:
-    """Every value of every position; returns the rules that were seen."""
+    """Every value of every position of games that are not over; the rules that were seen."""
+    for game in games:
+        game.passes = min(game.passes, 1)
     last = [last_move(game) for game in games]
     found = valued(games[0].size, nakade)(positions_in_atari(games), jnp.array(last))
     for i, game in enumerate(games):
