@@ -51,14 +51,14 @@ def beside(
 ) -> Evaluator:
     """The evaluator with a heuristic beside it.
 
-    Own eyes and the pass begin as lost whatever the heuristic says: playouts play them only if
-    nothing is left, so that the all-moves-as-first values never hear of them, and what is said of
-    them would stand while the other moves' values fall.
+    Own eyes and the pass begin as lost, whatever the others are worth: playouts hardly play them,
+    so that the all-moves-as-first values do not hear of them, and what is said of them would stand
+    while the other moves' values fall. ("mogo" holds an eye for good where that saves a chain.)
 
     Args:
       rules: the rules.
       evaluator: what judges positions.
-      name: "even", every action is worth as much as losing; "mogo", see `handcrafted`; "shape",
+      name: "even", every action wins as often as it loses; "mogo", see `handcrafted`; "shape",
         by the local shapes' weights that come with the package (`local_shape`).
       visits: C, what that counts for beside the simulations through an action.
       amaf_visits: M, what it counts for beside those that played it later.
@@ -84,8 +84,10 @@ def beside(
         return Seen(evaluator.observe(state, position, trail), position, last)
 
     def believed(params: Params, key: jax.Array, seen: Seen) -> jax.Array:
-        unheard = handcrafted.unheard(rules, seen.position)
-        return jnp.where(unheard, -1.0, value(params.table, key, seen))
+        found = value(params.table, key, seen)
+        if name == "mogo":  # which has its own word on eyes and the pass
+            return found
+        return jnp.where(handcrafted.unheard(rules, seen.position), -1.0, found)
 
     def judge(params: Params, key: jax.Array, seen: Seen) -> Evaluation:
         return evaluator.evaluate(params.evaluator, key, seen.by_evaluator)
