@@ -130,25 +130,53 @@ def start(config: EndlessConfig, buffer_config: BufferConfig, seed: int, shard: 
 def make_play(
     config: EndlessConfig, buffer_config: BufferConfig, evaluator: Evaluator, num_moves: int
 ) -> Callable[..., tuple[Playing, Events]]:
-    """``play(params, playing, num_simulations=None) -> (playing, events[num_moves, B])``.
+    """`play_moves` jitted: ``play(params, playing, num_simulations=None)``.
 
-    Jitted; `playing` is donated, and comes back in the same shapes. `num_simulations` is one of the
-    config's numbers, by name, and each is compiled once; None for the search's own.
+    `playing` is donated, and comes back in the same shapes. `num_simulations` is passed by name,
+    and each is compiled once.
     """
-    game = go_game(config.rules, evaluator.observe)
 
     @functools.partial(jax.jit, donate_argnums=1, static_argnames="num_simulations")
     def play(params: Any, playing: Playing, num_simulations: int | None = None):
-        def one_move(playing: Playing, _) -> tuple[Playing, Events]:
-            lanes, made = endless.move(
-                config, game, evaluator.evaluate, params, playing.lanes, num_simulations
-            )
-            games, buffer = take(config.rules, buffer_config, playing.games, playing.buffer, made)
-            return Playing(lanes, games, buffer), events(made)
-
-        return lax.scan(one_move, playing, length=num_moves)
+        return play_moves(
+            config, buffer_config, evaluator, num_moves, params, playing, num_simulations
+        )
 
     return play
+
+
+def play_moves(
+    config: EndlessConfig,
+    buffer_config: BufferConfig,
+    evaluator: Evaluator,
+    num_moves: int,
+    params: Any,
+    playing: Playing,
+    num_simulations: int | None = None,
+) -> tuple[Playing, Events]:
+    """Some moves of every lane.
+
+    Args:
+      config, buffer_config: the settings.
+      evaluator: what judges; its own parameters are not used.
+      num_moves: T.
+      params: the evaluator's.
+      playing: the games and the buffer.
+      num_simulations: of a full search, one of the config's numbers; None for the search's own.
+
+    Returns:
+      (the games and the buffer after them, what happened [T, B]).
+    """
+    game = go_game(config.rules, evaluator.observe)
+
+    def one_move(playing: Playing, _) -> tuple[Playing, Events]:
+        lanes, made = endless.move(
+            config, game, evaluator.evaluate, params, playing.lanes, num_simulations
+        )
+        games, buffer = take(config.rules, buffer_config, playing.games, playing.buffer, made)
+        return Playing(lanes, games, buffer), events(made)
+
+    return lax.scan(one_move, playing, length=num_moves)
 
 
 def events(made: endless.Move) -> Events:

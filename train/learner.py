@@ -201,7 +201,7 @@ def make_train(
         key, row_key, turn_key = jax.random.split(state.key, 3)
         drawn = jax.random.randint(row_key, (batch_size,), 0, replay.num_rows(rows))
         turns = jax.random.randint(turn_key, (batch_size,), 0, symmetry.NUM_SYMMETRIES)
-        batch = _batch(rules, config.network, replay.take(rows, drawn), turns)
+        batch = batch_of(rules, config.network, replay.take(rows, drawn), turns)
         return update(config, state.replace(key=key), *batch)
 
     def train(state, rows):
@@ -226,12 +226,21 @@ def mean_losses(
     rules: Rules, config: LearnerConfig, params: dict, rows: Rows, symmetries: jax.Array
 ) -> Losses:
     """The losses, meaned over rows [B] moved by symmetries i32[B]."""
-    return batch_losses(config, params, *_batch(rules, config.network, rows, symmetries))[1]
+    return batch_losses(config, params, *batch_of(rules, config.network, rows, symmetries))[1]
 
 
-def _batch(rules: Rules, config: NetworkConfig, rows: Rows, symmetries: jax.Array):
-    """(inputs, `Targets`) of rows [B] moved by symmetries i32[B]."""
+def batch_of(
+    rules: Rules,
+    config: NetworkConfig,
+    rows: Rows,
+    symmetries: jax.Array,
+    outcome_share: float = 1.0,
+) -> tuple[jax.Array | Inputs, Targets]:
+    """(inputs, targets) of rows [B] moved by symmetries i32[B], as `update` takes them.
+
+    `outcome_share` is lambda of `replay.example`.
+    """
     example = functools.partial(replay.example, rules, config.features)
-    examples = jax.vmap(example)(rows, symmetries)
+    examples = jax.vmap(lambda row, k: example(row, k, outcome_share))(rows, symmetries)
     named = {field.name: getattr(examples, field.name) for field in dataclasses.fields(examples)}
     return named.pop("inputs"), Targets(**named)

@@ -30,6 +30,7 @@ def parse(
     *,
     prog: str,
     description: str | None = None,
+    default: Any = None,
 ) -> Any:
     """An instance of `config` from the command line; its fields are the flags.
 
@@ -39,6 +40,8 @@ def parse(
       argv: the arguments, without the program's name; None for ``sys.argv[1:]``.
       prog: the program's name in help and complaints.
       description: help's first lines; None for the dataclass's own docstring.
+      default: an instance of a `config` that is a class: where the flags that are not given come
+        from. None for the fields' own defaults.
 
     Raises:
       SystemExit: status 0 after --help; status 2 after one line on stderr that says what was
@@ -46,7 +49,7 @@ def parse(
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     if not isinstance(config, Mapping):
-        return _parse_one(config, argv, prog, description)
+        return _parse_one(config, argv, prog, description, default)
     if argv and argv[0] in _HELP:
         tyro.extras.subcommand_cli_from_dict(
             dict(config), prog=prog, description=description, args=["--help"]
@@ -72,12 +75,15 @@ def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
     sys.exit(status)
 
 
-def _parse_one(config: type, argv: list[str], prog: str, description: str | None) -> Any:
-    complaint = io.StringIO()
+def _parse_one(
+    config: type, argv: list[str], prog: str, description: str | None, default: Any = None
+) -> Any:
+    complaint, unchecked = io.StringIO(), _unchecked(config)
     try:
         with contextlib.redirect_stderr(complaint):
             parsed, unknown = tyro.cli(
-                _unchecked(config),
+                unchecked,
+                default=None if default is None else unchecked(**vars(default)),
                 prog=prog,
                 description=description or config.__doc__,
                 args=argv,

@@ -164,10 +164,16 @@ def _commit() -> dict:
 
 
 class StopRequest:
-    """Turns Ctrl-C and SIGTERM into a flag to look at between steps; a second one interrupts."""
+    """Turns Ctrl-C and SIGTERM into a flag to look at between steps; a second one interrupts.
+
+    Attributes:
+      requested: whether one came.
+      number: which, signal.SIGINT or signal.SIGTERM.
+    """
 
     def __init__(self):
         self.requested = False
+        self.number: int | None = None
         self._before: dict = {}
 
     def __enter__(self) -> StopRequest:
@@ -180,8 +186,8 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: Any) -> None:
-        del number, frame
+        del frame
         if self.requested:
             raise KeyboardInterrupt
-        self.requested = True
+        self.requested, self.number = True, number
         print("stopping after this step; once more to stop at once", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Self-play learning: the network that searches learns from its own games."""

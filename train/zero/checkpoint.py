@@ -1,0 +1,222 @@
+"""Checkpoints: all that a run goes on from, whole or not at all.
+
+    checkpoints/000040/arrays/      what Orbax wrote
+    checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash
+
+A checkpoint is written beside its place under a name that begins with a dot, and renamed when the
+last byte is there: a kill at any moment leaves the one before. The newest few are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import multihost_utils
+
+from gozero.files import write_whole
+
+FORMAT = "gozero-run-1"
+KEPT = 2
+
+
+class Saved(NamedTuple):
+    """A checkpoint on disk."""
+
+    path: pathlib.Path
+    iteration: int
+
+
+def found(folder: pathlib.Path) -> list[Saved]:
+    """The whole checkpoints of a run, the newest first."""
+    paths = folder.glob("[0-9]*/about.json")
+    saved = [Saved(path.parent, int(path.parent.name)) for path in paths]
+    return sorted(saved, key=lambda one: -one.iteration)
+
+
+def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved:
+    """Write a checkpoint, and drop those that are older than the newest few.
+
+    Called by every process of a run, on a folder that all of them see.
+
+    Args:
+      folder: of the checkpoints.
+      iteration: iterations that are done.
+      state: a pytree of arrays and PRNG keys.
+      about: anything else, as JSON has it.
+
+    Raises:
+      OSError: it cannot be written; what was there before is still there.
+    """
+    place, partial = folder / f"{iteration:06d}", folder / f".{iteration:06d}.part"
+    first = jax.process_index() == 0
+    try:
+        if first:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+        _together("checkpoint begun")
+        _write_arrays(partial / "arrays", _named(state))
+        _together("checkpoint written")
+        if first:
+            _describe(partial, iteration, state, about)
+            shutil.rmtree(place, ignore_errors=True)
+            partial.rename(place)
+            _sync(folder)
+    except Exception as error:  # Orbax's own, where a disk is full, are of many kinds
+        shutil.rmtree(partial, ignore_errors=True)
+        raise OSError(f"checkpoint {place}: cannot be written ({_first_line(error)})") from error
+    for old in found(folder)[KEPT:] if first else ():
+        shutil.rmtree(old.path, ignore_errors=True)
+    return Saved(place, iteration)
+
+
+def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
+    """Read a checkpoint.
+
+    Args:
+      saved: which.
+      like: the shapes, dtypes and shardings of what is to come of it, a tree of
+        `jax.ShapeDtypeStruct` with the keys' own dtype.
+
+    Returns:
+      (the state, what `save` was told about it).
+
+    Raises:
+      ValueError: damaged, of another version, or of other arrays than asked for; says which.
+    """
+    about = _read_about(saved.path)
+    _check_files(saved.path, about["files"])
+    asked = _named(like)
+    _check_arrays(saved.path, about["arrays"], _shapes(asked))
+    return _like(like, _read_arrays(saved.path / "arrays", asked)), about["about"]
+
+
+def _named(state: Any) -> dict[str, Any]:
+    """{name: array} of what has bytes; PRNG keys as their data."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    plain = {jax.tree_util.keystr(path): _plain(leaf) for path, leaf in leaves}
+    return {name: leaf for name, leaf in plain.items() if leaf.size}
+
+
+def _plain(leaf: Any) -> Any:
+    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        data = jax.eval_shape(jax.random.key_data, leaf)
+        return jax.ShapeDtypeStruct(data.shape, data.dtype, sharding=leaf.sharding)
+    return jax.random.key_data(leaf)
+
+
+def _like(like: Any, arrays: dict[str, Any]) -> Any:
+    """A tree like another of the arrays of a checkpoint."""
+
+    def one(path, shape):
+        name = jax.tree_util.keystr(path)
+        if name not in arrays:  # without a byte
+            return jax.device_put(jnp.zeros(shape.shape, shape.dtype), shape.sharding)
+        if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(arrays[name])
+        return arrays[name]
+
+    return jax.tree_util.tree_map_with_path(one, like)
+
+
+def _shapes(named: dict[str, Any]) -> dict[str, str]:
+    return {name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in named.items()}
+
+
+def _write_arrays(path: pathlib.Path, named: dict[str, Any]) -> None:
+    import orbax.checkpoint as ocp
+
+    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
+        writer.save(path.absolute(), args=ocp.args.StandardSave(named))
+
+
+def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
+    import orbax.checkpoint as ocp
+
+    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
+        try:
+            return reader.restore(path.absolute(), args=ocp.args.StandardRestore(named))
+        except Exception as error:
+            raise ValueError(f"checkpoint {path.parent}: {_first_line(error)}") from error
+
+
+def _describe(path: pathlib.Path, iteration: int, state: Any, about: dict) -> None:
+    description = {
+        "format": FORMAT,
+        "iteration": iteration,
+        "about": about,
+        "arrays": _shapes(_named(state)),
+        "files": _hashes(path / "arrays"),
+    }
+    write_whole(path / "about.json", (json.dumps(description, indent=1) + "\n").encode())
+
+
+def _hashes(path: pathlib.Path) -> dict[str, str]:
+    """{file: SHA-256} of all in a folder, which is then on the disk."""
+    hashes = {}
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            with file.open("rb") as opened:
+                digest = hashlib.file_digest(opened, "sha256")
+                os.fsync(opened.fileno())
+            hashes[str(file.relative_to(path))] = digest.hexdigest()
+    return hashes
+
+
+def _read_about(path: pathlib.Path) -> dict:
+    try:
+        about = json.loads((path / "about.json").read_text())
+        version = about["format"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"checkpoint {path}: about.json is damaged ({error})") from error
+    if version != FORMAT:
+        raise ValueError(f"checkpoint {path}: of format {version!r}; this version reads {FORMAT!r}")
+    missing = [name for name in ("about", "arrays", "files") if name not in about]
+    if missing:
+        raise ValueError(f"checkpoint {path}: about.json lacks {', '.join(missing)}")
+    return about
+
+
+def _check_files(path: pathlib.Path, hashes: dict[str, str]) -> None:
+    there = _hashes(path / "arrays")
+    odd = sorted(name for name, digest in hashes.items() if there.get(name) != digest)
+    if odd:
+        what = "is damaged" if odd[0] in there else "is missing"
+        raise ValueError(f"checkpoint {path}: its file {odd[0]} {what}")
+
+
+def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str]) -> None:
+    odd = sorted(name for name in have.keys() | asked.keys() if have.get(name) != asked.get(name))
+    if odd:
+        name = odd[0]
+        raise ValueError(
+            f"checkpoint {path}: of another network or other games: {name} is "
+            f"{have.get(name, 'missing')}, and {asked.get(name, 'not there')} in this run; give "
+            "the flags that it was made with, or a new folder"
+        )
+
+
+def _together(what: str) -> None:
+    """Wait for all processes."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(what)
+
+
+def _sync(folder: pathlib.Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,232 @@
+"""The flags of ``python -m train --preset NAME``, as one frozen dataclass. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any, Literal
+
+from gozero.apps.flags import check_seed
+
+Root = Literal["gumbel", "puct"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ZeroConfig:
+    """Learn Go from self-play: play, learn from what was played, and again.
+
+    A preset has a value for every flag, and any flag overrides it. The same command goes on with a
+    run that was stopped, bit for bit.
+    """
+
+    preset: str = ""
+    """Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice."""
+
+    out: pathlib.Path | None = None
+    """The run's folder; runs/zero-PRESET without it."""
+
+    iterations: int = 100
+    """Rounds of self-play and learning, in all: a run that is done goes on with more of them."""
+
+    minutes: float | None = None
+    """Stop after so long, this time; the same command goes on."""
+
+    seed: int = 0
+    """Of all chance."""
+
+    # --- the game
+    size: int = 9
+    """Lines of the board."""
+
+    komi: tuple[float, ...] = (7.0,)
+    """Points for White; of several each game draws one."""
+
+    ko: Literal["simple", "positional", "situational"] = "positional"
+    """What may not be repeated."""
+
+    # --- the network
+    blocks: int = 6
+    """Residual blocks."""
+
+    channels: int = 64
+    """Channels of the trunk."""
+
+    features: Literal["compact", "full", "full-no-ladders"] = "compact"
+    """The planes that it sees; those of `zero` look at boards before, which the replay lacks."""
+
+    pool_every: int = 2
+    """Every so many-th block pools the whole board; 0: none does."""
+
+    auxiliary: bool = True
+    """Whether it also learns whose each point will be, and the score."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """What the trunk computes in; parameters and sums are float32."""
+
+    # --- self-play
+    batch: int = 256
+    """Games at once, on each device."""
+
+    moves: int = 16
+    """Moves of each game in an iteration."""
+
+    root: Root = "gumbel"
+    """How the root is searched: gumbel, or puct with Dirichlet noise."""
+
+    simulations: int = 32
+    """Simulations of a full search."""
+
+    first_simulations: int | None = None
+    """Simulations at first: they double until they are all, each for an equal part of the
+    iterations. Without it, all from the beginning."""
+
+    max_considered: int = 16
+    """Of gumbel: the moves that a root considers."""
+
+    cheap_simulations: int = 0
+    """Simulations of the searches whose policy is not learnt; 0: every search is full."""
+
+    full_share: float = 0.25
+    """Of searches that are full, where there are cheap ones."""
+
+    temperature_moves: int | None = None
+    """Moves of a game that are drawn by visits; without it 30 for 19x19, fewer for smaller."""
+
+    opening_plies: int = 0
+    """A game begins with 0 to so many random moves."""
+
+    resign: bool = False
+    """Whether games are resigned, at a threshold by which fewer than 5% of those resigned would
+    have been won; a tenth is always played to the end, to know."""
+
+    # --- targets and replay
+    outcome_share: float = 1.0
+    """Of the game's outcome in the value target; the rest is the value that the search found."""
+
+    capacity: int = 100_000
+    """Positions that the replay holds, on each device."""
+
+    window: int = 20_000
+    """Of them the newest so many are learnt from at first; the window grows with what is played."""
+
+    window_exponent: float = 0.75
+    """How the window grows: as this power of the positions played."""
+
+    window_scale: float = 0.4
+    """How fast: positions of the window for each one played, as it begins to grow."""
+
+    reuse: float = 4.0
+    """How often a position is learnt from, on average at most."""
+
+    min_rows: int = 2_000
+    """Positions before the first is learnt from."""
+
+    surprise: float = 0.0
+    """The share of a position's frequency that goes by how much its search has surprised."""
+
+    # --- the learner
+    batch_size: int = 256
+    """Positions a step, of all devices together."""
+
+    learning_rate: float = 2e-3
+    """AdamW's greatest step size."""
+
+    final_fraction: float = 0.05
+    """Of it what is left at the end, along a half cosine."""
+
+    warmup_steps: int = 100
+    """Steps in which it grows from nothing."""
+
+    weight_decay: float = 1e-4
+    """AdamW's, of kernels."""
+
+    ema_decay: float = 0.995
+    """Of the average of the parameters, which plays."""
+
+    value_weight: float = 1.0
+    """What the value's loss counts for, beside the policy's."""
+
+    ownership_weight: float = 1.5
+    """... of whose points are."""
+
+    score_weight: float = 0.0015
+    """... of the score."""
+
+    # --- the run
+    devices: int | None = None
+    """Devices to divide the work among; all that there are without it."""
+
+    checkpoint_every: int = 10
+    """Iterations from one checkpoint to the next."""
+
+    evaluate_every: int = 0
+    """Iterations from one evaluation to the next; 0: none."""
+
+    evaluate_games: int = 64
+    """Games of an evaluation against each opponent."""
+
+    evaluate_simulations: int = 32
+    """Simulations of each move in evaluations."""
+
+    def __post_init__(self):
+        check_seed(self.seed)
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ValueError(f"--{_flag(name)} {value}: expected at least {least}")
+        if not self.komi:
+            raise ValueError("--komi: expected one number or more")
+        if self.first_simulations is not None and self.first_simulations > self.simulations:
+            raise ValueError(
+                f"--first-simulations {self.first_simulations}: expected at most the "
+                f"{self.simulations} of --simulations"
+            )
+        if not 0 <= self.outcome_share <= 1:
+            raise ValueError(f"--outcome-share {self.outcome_share}: expected from 0 to 1")
+        if self.evaluate_games % 2:
+            raise ValueError(f"--evaluate-games {self.evaluate_games}: expected an even number")
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """Of the run."""
+        return self.out or pathlib.Path("runs") / f"zero-{self.preset}"
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All flags, as config.json has them."""
+        plain = dataclasses.asdict(self)
+        return plain | {"out": str(self.folder), "komi": list(self.komi)}
+
+
+_LEAST = {
+    "iterations": 1,
+    "minutes": 0,
+    "moves": 1,
+    "simulations": 1,
+    "first_simulations": 1,
+    "cheap_simulations": 0,
+    "opening_plies": 0,
+    "batch_size": 1,
+    "devices": 1,
+    "checkpoint_every": 1,
+    "evaluate_every": 0,
+    "evaluate_games": 2,
+    "evaluate_simulations": 1,
+}
+
+MAY_CHANGE = frozenset(
+    {
+        "out",
+        "iterations",
+        "minutes",
+        "checkpoint_every",
+        "evaluate_every",
+        "evaluate_games",
+        "evaluate_simulations",
+    }
+)
+"""Flags that may differ when a run goes on."""
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,111 @@
+"""The folder of a run: what was asked, what came of each iteration, and going on.
+
+config.json      every flag
+manifest.json    versions, device, command, commit; of the last start
+metrics.jsonl    one object an iteration
+checkpoints/     all that the run goes on from
+weights/         the network that played, one file an evaluation or a checkpoint
+weights.npz      the newest of them
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from typing import IO, Any
+
+from gozero.apps import runtime
+from gozero.files import write_whole
+from gozero.nets import weights
+from train.zero.config import MAY_CHANGE, ZeroConfig
+from train.zero.plan import Plan
+
+# Flags that a later version adds had these values before they were there.
+_SINCE: dict[str, Any] = {}
+
+
+def claim(config: ZeroConfig) -> bool:
+    """Make a run's folder, or find it made by the same flags.
+
+    Returns:
+      Whether there is a run to go on with.
+
+    Raises:
+      ValueError: a folder that holds something else, or a run with other flags.
+    """
+    path = config.folder / "config.json"
+    before = _read(path) if path.exists() else None
+    if before is None:
+        runtime.claim_folder(config.folder)
+    else:
+        _must_agree(config.folder, _SINCE | before, config.plain)
+    runtime.write_json(path, config.plain)
+    return before is not None
+
+
+def _read(path: pathlib.Path) -> dict:
+    try:
+        config = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--out {path.parent}: {path.name} cannot be read ({error})") from error
+    if not isinstance(config, dict) or "preset" not in config:
+        raise ValueError(f"--out {path.parent}: not a run of self-play learning; name a new folder")
+    return config
+
+
+def _must_agree(folder: pathlib.Path, before: dict, asked: dict) -> None:
+    differ = [
+        f"--{name.replace('_', '-')} was {before.get(name)} and is {asked.get(name)}"
+        for name in sorted(before.keys() | asked.keys())
+        if before.get(name) != asked.get(name) and name not in MAY_CHANGE
+    ]
+    if differ:
+        raise ValueError(
+            f"--out {folder} holds a run with other flags: {'; '.join(differ)}; give the same "
+            "flags to go on with it, or a new folder"
+        )
+
+
+def open_metrics(folder: pathlib.Path, iteration: int) -> IO[str]:
+    """metrics.jsonl, to write after the lines of so many iterations; later ones are cut off."""
+    path = folder / "metrics.jsonl"
+    kept = [line for line in read_lines(path) if line["iteration"] <= iteration]
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+    return path.open("a", encoding="utf-8")
+
+
+def read_lines(path: pathlib.Path) -> list[dict]:
+    """The objects of a file of lines; one that a kill has torn is left out."""
+    if not path.exists():
+        return []
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines
+
+
+def write_line(file: IO[str], numbers: dict) -> None:
+    """One object, which is then on the disk."""
+    file.write(json.dumps(numbers) + "\n")
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:
+    """The network of an iteration, and as the newest."""
+    folder = plan.config.folder
+    about = {
+        "command": command,
+        "preset": plan.config.preset,
+        "iteration": iteration,
+        "komi": list(plan.config.komi),
+        "seed": plan.config.seed,
+    }
+    paths = (folder / "weights" / f"{iteration:06d}.npz", folder / "weights.npz")
+    for path in paths:
+        weights.save(path, params, plan.learner.network, plan.rules.size, **about)
+    return paths[0]

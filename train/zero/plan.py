@@ -1,0 +1,152 @@
+"""What a config comes to: the rules, the games, the replay, the learner, and how long each is."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from gozero.go import rules as go
+from gozero.nets.network import NetworkConfig
+from gozero.players import endless
+from gozero.players.endless import EndlessConfig
+from gozero.players.evaluators import Evaluator, network_evaluator
+from gozero.players.openings import Openings
+from gozero.players.playout_cap import PlayoutCap, cheap_search
+from gozero.players.resignation import ResignConfig
+from gozero.players.selfplay import search_config
+from gozero.search.config import SearchConfig
+from gozero.search.move_choice import Temperature
+from train.buffer import BufferConfig, Window
+from train.learner import LearnerConfig
+from train.losses import LossWeights
+from train.optimizer import OptimizerConfig
+from train.zero.config import ZeroConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All that a run is made of; static. `make_plan` makes one."""
+
+    config: ZeroConfig
+    num_devices: int
+    play: EndlessConfig
+    buffer: BufferConfig
+    learner: LearnerConfig
+
+    @property
+    def rules(self) -> go.Rules:
+        return self.play.rules
+
+    @functools.cached_property
+    def evaluator(self) -> Evaluator:
+        """The network as the search asks it; its params are not those of a run."""
+        return evaluator(self.rules, self.learner.network)
+
+    def simulations(self, iteration: int) -> int:
+        """Of a full search in an iteration, counted from 0."""
+        stages = _stages(self.config)
+        return stages[min(iteration * len(stages) // self.config.iterations, len(stages) - 1)]
+
+
+def make_plan(config: ZeroConfig, num_devices: int = 1) -> Plan:
+    """The plan of a config on so many devices.
+
+    Raises:
+      ValueError: settings that cannot be; the flag, what it was and what is allowed.
+    """
+    config_rules = go.Rules(size=config.size, ko=config.ko)
+    network = NetworkConfig(
+        config.blocks,
+        config.channels,
+        config.features,
+        config.pool_every,
+        config.auxiliary,
+        config.dtype,
+    )
+    if config.batch_size % num_devices:
+        raise ValueError(
+            f"--batch-size {config.batch_size}: expected a multiple of the {num_devices} devices"
+        )
+    full = _full_search(config, config_rules, network)
+    return Plan(
+        config=config,
+        num_devices=num_devices,
+        play=_endless(config, config_rules, full),
+        buffer=_buffer(config),
+        learner=_learner(config, network, num_devices),
+    )
+
+
+@functools.cache
+def evaluator(rules: go.Rules, network: NetworkConfig) -> Evaluator:
+    """The one of a shape: compiled programs are found again by it."""
+    return network_evaluator(rules, network)
+
+
+def _full_search(config: ZeroConfig, rules: go.Rules, network: NetworkConfig) -> SearchConfig:
+    if config.root == "gumbel":
+        return endless.gumbel_search(config.simulations, config.max_considered)
+    return search_config(rules, evaluator(rules, network), config.simulations)
+
+
+def _endless(config: ZeroConfig, rules: go.Rules, full: SearchConfig) -> EndlessConfig:
+    cap = None
+    if config.cheap_simulations:
+        cap = PlayoutCap(cheap_search(full, config.cheap_simulations), config.full_share)
+    temperature = None
+    if config.temperature_moves is not None:
+        temperature = Temperature(moves=config.temperature_moves)
+    return EndlessConfig(
+        rules=rules,
+        komi=config.komi,
+        batch=config.batch,
+        search=full,
+        temperature=temperature,
+        openings=Openings(0, config.opening_plies),
+        cap=cap,
+        resign=ResignConfig() if config.resign else None,
+        more_simulations=_stages(config)[:-1],
+    )
+
+
+def _stages(config: ZeroConfig) -> tuple[int, ...]:
+    """Simulations, doubling."""
+    stages = [config.first_simulations or config.simulations]
+    while stages[-1] < config.simulations:
+        stages.append(min(2 * stages[-1], config.simulations))
+    return tuple(stages)
+
+
+def _buffer(config: ZeroConfig) -> BufferConfig:
+    return BufferConfig(
+        capacity=config.capacity,
+        window=Window(config.window, config.window_exponent, config.window_scale),
+        reuse=config.reuse,
+        min_rows=config.min_rows,
+        surprise=config.surprise,
+    )
+
+
+def _learner(config: ZeroConfig, network: NetworkConfig, num_devices: int) -> LearnerConfig:
+    return LearnerConfig(
+        network,
+        OptimizerConfig(
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            warmup_steps=config.warmup_steps,
+            total_steps=max(num_steps(config, num_devices), config.warmup_steps + 1),
+            final_fraction=config.final_fraction,
+            ema_decay=config.ema_decay,
+        ),
+        LossWeights(
+            value=config.value_weight,
+            ownership=config.ownership_weight,
+            score=config.score_weight,
+        ),
+    )
+
+
+def num_steps(config: ZeroConfig, num_devices: int) -> int:
+    """Learner steps of a whole run, nearly: as many as the positions played allow."""
+    positions = config.iterations * config.moves * config.batch * num_devices
+    return int(positions * config.reuse / config.batch_size)

@@ -1,0 +1,154 @@
+"""What ``python -m train --preset NAME`` does: begin or go on, iterate, keep what was learnt."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+import jax
+from jax.sharding import Mesh
+
+from gozero.apps import flags, runtime
+from train.zero import checkpoint, folder, memory, programs
+from train.zero.config import ZeroConfig
+from train.zero.display import Display
+from train.zero.loop import Loop, NotFinite
+from train.zero.plan import Plan, make_plan
+from train.zero.presets import PRESETS
+
+PROG = "python -m train"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input, 130 for
+    Ctrl-C. SIGTERM, and `--minutes`, end a run as its last iteration would: it can go on."""
+    config = parse(sys.argv[1:] if argv is None else argv)
+    with runtime.gone_if_empty(config.folder):
+        try:
+            return run(config)
+        except ValueError as error:
+            flags.fail(PROG, error)
+
+
+def parse(argv: Sequence[str]) -> ZeroConfig:
+    """The config of a command line: a preset, and the flags that override it."""
+    name = _preset(argv)
+    if name not in PRESETS:
+        flags.fail(PROG, f"--preset {name}: expected one of {', '.join(PRESETS)}")
+    return flags.parse(ZeroConfig, argv, prog=PROG, default=PRESETS[name])
+
+
+def _preset(argv: Sequence[str]) -> str:
+    for i, argument in enumerate(argv):
+        if argument.startswith("--preset="):
+            return argument.partition("=")[2]
+        if argument == "--preset" and i + 1 < len(argv):
+            return argv[i + 1]
+    return ""
+
+
+def run(config: ZeroConfig) -> int:
+    """Begin a run or go on with it, as `main`.
+
+    Raises:
+      ValueError: settings that cannot be, a folder of another run, a checkpoint that cannot be
+        read; says what was wrong, and what would be right.
+    """
+    mesh = programs.make_mesh(config.devices)
+    plan = make_plan(config, mesh.size)
+    print(f"memory: {memory.check(plan)}", file=sys.stderr)
+    folder.claim(config)
+    loop = begin(plan, mesh)
+    manifest = runtime.manifest(config.seed) | {"devices": mesh.size}
+    runtime.write_json(config.folder / "manifest.json", manifest)
+    return _Sitting(plan, loop).work()
+
+
+def begin(plan: Plan, mesh: Mesh) -> Loop:
+    """The run as its newest checkpoint has it, or from the beginning.
+
+    Raises:
+      ValueError: none of its checkpoints can be read.
+    """
+    saved = checkpoint.found(plan.config.folder / "checkpoints")
+    shapes = jax.eval_shape(lambda: programs.begin(plan, mesh))
+    like = jax.tree.map(
+        lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
+        shapes,
+        programs.shardings(shapes, mesh),
+    )
+    errors = []
+    for one in saved:
+        try:
+            state, progress = checkpoint.restore(one, like)
+        except ValueError as error:
+            errors.append(error)
+            print(f"{PROG}: {error}", file=sys.stderr)
+            continue
+        print(f"going on after iteration {one.iteration}", file=sys.stderr)
+        return Loop(plan, mesh, state, progress)
+    if errors:
+        raise errors[0]
+    return Loop(plan, mesh, programs.begin(plan, mesh))
+
+
+class _Sitting:
+    """From a start of the program to its end."""
+
+    def __init__(self, plan: Plan, loop: Loop):
+        self.plan, self.loop = plan, loop
+        self.config = plan.config
+        self.saved_at = loop.iteration
+        self.command = [PROG, *sys.argv[1:]]
+
+    def work(self) -> int:
+        config, loop = self.config, self.loop
+        until = time.monotonic() + 60 * (config.minutes or float("inf"))
+        with (
+            folder.open_metrics(config.folder, loop.iteration) as metrics,
+            runtime.StopRequest() as stop,
+            Display(f"zero {config.preset}", config.iterations, loop.iteration) as display,
+        ):
+            while loop.iteration < config.iterations and not stop.requested:
+                if time.monotonic() > until:
+                    break
+                try:
+                    numbers = loop.iterate()
+                except NotFinite as error:
+                    kept = f"the checkpoint of iteration {self.saved_at} is kept"
+                    flags.fail(PROG, f"{error}; {kept}", status=1)
+                folder.write_line(metrics, numbers)
+                display.show(numbers)
+                if loop.iteration % config.checkpoint_every == 0:
+                    self.save()
+        self.save()
+        print(self._summary())
+        return runtime.STOPPED if stop.number == signal.SIGINT else 0
+
+    def save(self) -> None:
+        """A checkpoint of now, if there is none, and the weights that play."""
+        loop = self.loop
+        if self.saved_at == loop.iteration:
+            return
+        try:
+            checkpoint.save(
+                self.config.folder / "checkpoints", loop.iteration, loop.state, loop.progress
+            )
+            if jax.process_index() == 0:
+                params = jax.device_get(loop.state.learner.ema)
+                folder.write_weights(self.plan, params, loop.iteration, self.command)
+        except OSError as error:
+            kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
+            flags.fail(PROG, f"{error}; {kept}", status=1)
+        self.saved_at = loop.iteration
+
+    def _summary(self) -> str:
+        loop, config = self.loop, self.config
+        stopped = "" if loop.iteration >= config.iterations else "; the same command goes on"
+        return (
+            f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "
+            f"{loop.steps:,} steps in {loop.seconds:.0f} s; weights in "
+            f"{config.folder / 'weights.npz'}{stopped}"
+        )
