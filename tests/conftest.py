@@ -13,6 +13,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # see gozero.apps.runtime.pr
 
 QUICK = "--xla_backend_optimization_level=0"
 """XLA's own passes, and so the HLO that tests read, stay the same; LLVM works half as long."""
+_QUICK = pytest.StashKey[bool]()
 
 
 def pytest_configure(config):
@@ -23,11 +24,23 @@ def pytest_configure(config):
     """
     if config.option.markexpr != "not slow" or _only_hands_out_tests(config):
         return
+    config.stash[_QUICK] = True
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FLAGS", f"{QUICK} {os.environ.get('XLA_FLAGS', '')}".strip())
+        patch.setenv("XLA_FLAGS", _quick_flags())
         import jax
 
         jax.devices()
+
+
+def _quick_flags():
+    return f"{QUICK} {os.environ.get('XLA_FLAGS', '')}".strip()
+
+
+@pytest.fixture
+def as_here(pytestconfig):
+    """The environment of a program that is to compile as the tests do, to the last bit."""
+    quick = pytestconfig.stash.get(_QUICK, False)
+    return os.environ | ({"XLA_FLAGS": _quick_flags()} if quick else {})
 
 
 def _only_hands_out_tests(config):

@@ -35,7 +35,7 @@ def _ours(simulations: int = 3000, **more) -> Side:
 
 
 _UCT = _ours(search="uct", playouts="mogo", nakade=False, exploration=0.25, rave_bias=None)
-_HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 30}
+_HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
 
 MATCHES = {
     "uct": Match(_UCT, 200, (0.12, 0.40), None, "24%"),

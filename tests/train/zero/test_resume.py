@@ -1,0 +1,157 @@
+"""A run that goes on is the run that was never stopped, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.train.zero import tiny
+from train.zero import checkpoint, folder, programs, run
+from train.zero.loop import Loop
+from train.zero.plan import make_plan
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def arrays(state):
+    """NumPy's, of keys their data."""
+    is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(state)]
+
+
+def assert_same(state, expected):
+    for one, other in zip(arrays(state), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def untimed(numbers):
+    clocked = {"seconds", "games_per_s", "simulations_per_s", "positions_per_s"}
+    return {name: value for name, value in numbers.items() if name not in clocked}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """(arrays, metrics) of a run of four iterations that nothing stops."""
+    mesh = programs.make_mesh(1)
+    plan = make_plan(tiny.config())
+    loop = Loop(plan, mesh, programs.begin(plan, mesh))
+    numbers = [untimed(loop.iterate()) for _ in range(4)]
+    assert loop.steps > 4
+    assert loop.games > 4
+    return arrays(loop.state), numbers
+
+
+def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, monkeypatch, capsys):
+    config = tiny.config(tmp_path / "run", checkpoint_every=3)
+    iterate = Loop.iterate
+
+    def told_to_stop(loop):
+        numbers = iterate(loop)
+        if loop.iteration == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return numbers
+
+    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    assert run.run(config) == 0
+    assert "2 of 4 iterations" in capsys.readouterr().out
+    saved = checkpoint.found(config.folder / "checkpoints")
+    assert [one.iteration for one in saved] == [2]
+
+    monkeypatch.setattr(Loop, "iterate", iterate)
+    assert run.run(config) == 0
+    assert "going on after iteration 2" in capsys.readouterr().err
+    lines = folder.read_lines(config.folder / "metrics.jsonl")
+    assert [untimed(line) for line in lines] == whole[1]
+    loop = begun(config)
+    assert loop.iteration == 4
+    assert_same(loop.state, whole[0])
+    for name in ("config.json", "manifest.json", "weights.npz", "weights/000004.json"):
+        assert (config.folder / name).exists()
+
+
+def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Loop, "iterate", lambda loop: os.kill(os.getpid(), signal.SIGINT) or {"iteration": 0}
+    )
+    monkeypatch.setattr("train.zero.display.Display.show", lambda *_: None)
+    assert run.run(tiny.config(tmp_path / "run")) == 130
+
+
+def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
+    whole, tmp_path, as_here
+):
+    config = tiny.config(tmp_path / "run")
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from tests.train.zero import tiny\n"
+        "from train.zero import checkpoint, run\n"
+        "describe = checkpoint._describe\n"
+        "def killed(path, iteration, *rest):\n"
+        "    if iteration == 4: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    describe(path, iteration, *rest)\n"
+        "checkpoint._describe = killed\n"
+        "run.run(tiny.config(pathlib.Path(sys.argv[1])))\n"
+    )
+    command = [sys.executable, "-c", code, str(config.folder)]
+    done = subprocess.run(command, cwd=ROOT, env=as_here, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert (config.folder / "checkpoints" / ".000004.part" / "arrays").is_dir()
+
+    loop = begun(config)
+    assert loop.iteration == 2
+    numbers = [untimed(loop.iterate()) for _ in range(2)]
+    assert numbers == whole[1][2:]
+    assert_same(loop.state, whole[0])
+    assert loop.progress["games"] == numbers[-1]["games"]
+
+
+def begun(config):
+    mesh = programs.make_mesh(1)
+    return run.begin(make_plan(config), mesh)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, capsys):
+    config = tiny.config(tmp_path / "run")
+    mesh = programs.make_mesh(1)
+    plan = make_plan(config)
+    state = programs.begin(plan, mesh)
+    for iteration in (2, 4):
+        checkpoint.save(config.folder / "checkpoints", iteration, state, {"iteration": iteration})
+    newest, older = checkpoint.found(config.folder / "checkpoints")
+    file = max((newest.path / "arrays").rglob("*"), key=lambda path: path.stat().st_size)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert run.begin(plan, mesh).iteration == 2
+    assert f"{newest.path}: its file" in capsys.readouterr().err
+
+    (older.path / "about.json").write_text("{")
+    with pytest.raises(ValueError, match="is damaged"):
+        run.begin(plan, mesh)
+
+
+def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monkeypatch, capsys):
+    config = tiny.config(tmp_path / "run")
+    iterate = Loop.iterate
+
+    def spoilt(loop):
+        if loop.iteration == 3:
+            learner = loop.state.learner
+            params = jax.tree.map(lambda x: x * jnp.nan, learner.params)
+            loop.state = loop.state.replace(learner=learner.replace(params=params))
+        return iterate(loop)
+
+    monkeypatch.setattr(Loop, "iterate", spoilt)
+    with pytest.raises(SystemExit) as stop:
+        run.run(config)
+    assert stop.value.code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "nan or infinite loss in iteration 4" in said
+    assert "the checkpoint of iteration 2 is kept" in said
+    assert begun(config).iteration == 2

@@ -1,0 +1,111 @@
+"""Flags, presets, folders and memory: what is refused before anything is played."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.train.zero import tiny
+from train.zero import folder, memory, run
+from train.zero.plan import make_plan, num_steps
+from train.zero.presets import PRESETS
+
+
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_presets_are_whole(config):
+    plan = make_plan(config)
+    assert plan.simulations(0) == (config.first_simulations or config.simulations)
+    assert plan.simulations(config.iterations - 1) == config.simulations
+    assert num_steps(config, 1) > config.warmup_steps
+    assert config.plain["out"] == f"runs/zero-{config.preset}"
+
+
+def test_flags_override_a_preset():
+    config = run.parse(["--preset", "3x3", "--komi", "7.5", "8.5", "--batch=64"])
+    assert config == dataclasses.replace(PRESETS["3x3"], komi=(7.5, 8.5), batch=64)
+
+
+def test_simulations_double_over_equal_parts_of_a_run():
+    plan = make_plan(tiny.config(iterations=8, first_simulations=3, simulations=16))
+    assert [plan.simulations(i) for i in range(9)] == [3, 3, 6, 6, 12, 12, 16, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "4x4"], "--preset 4x4: expected one of 3x3"),
+        (["--preset", "3x3", "--batch", "many"], "--batch many: expected int"),
+        (["--preset", "3x3", "--simulation", "4"], "did you mean --simulations?"),
+        (["--preset", "3x3", "--iterations", "0"], "--iterations 0: expected at least 1"),
+        (["--preset", "3x3", "--first-simulations", "99"], "expected at most the 16"),
+        (["--preset", "3x3", "--outcome-share", "2"], "--outcome-share 2.0: expected from 0 to 1"),
+        (["--preset", "3x3", "--evaluate-games", "3"], "expected an even number"),
+    ],
+)
+def test_bad_flags_are_one_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run.parse(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"capacity": 17}, "capacity: 17 rows do not hold"),
+        ({"devices": 4096}, "--devices 4096: there are"),
+        ({"size": 1}, "size"),
+        ({"channels": 0}, "channels: 0 is not at least 1"),
+        ({"opening_plies": 99}, "openings: 99 plies are a whole game"),
+        ({"learning_rate": -1.0}, "learning_rate: -1.0"),
+    ],
+)
+def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
+    config = tiny.config(tmp_path / "run", **changes)
+    with pytest.raises(ValueError, match=message):
+        run.run(config)
+    assert not config.folder.exists()
+
+
+def test_what_does_not_fit_is_refused_with_its_bytes_and_what_to_lower():
+    plan = make_plan(tiny.config(capacity=10**6))
+    parts = {part.what: part.num_bytes for part in memory.needs(plan)}
+    with pytest.raises(ValueError, match=r"lower --capacity$") as error:
+        memory.check(plan, 10**7)
+    assert f"{sum(parts.values()):,} bytes and has 10,000,000" in str(error.value)
+    assert f"{parts['replay']:,} for replay" in str(error.value)
+    assert memory.check(plan, 10**10).startswith(f"{sum(parts.values()) / 2**20:,.1f} MiB")
+    many = make_plan(tiny.config(batch=4096, simulations=64, capacity=10**6, min_rows=1))
+    with pytest.raises(ValueError, match=r"^--batch"):
+        memory.check(many, 10**6)
+
+
+def test_a_folder_belongs_to_a_run(tmp_path):
+    config = tiny.config(tmp_path / "run")
+    assert not folder.claim(config)
+    assert folder.claim(config)
+    assert folder.claim(dataclasses.replace(config, iterations=9, minutes=1.0))
+    assert json.loads((config.folder / "config.json").read_text())["iterations"] == 9
+    with pytest.raises(ValueError, match="--batch was 8 and is 16; give the same flags"):
+        folder.claim(dataclasses.replace(config, batch=16))
+    (config.folder / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="not a run of self-play learning"):
+        folder.claim(config)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(ValueError, match="is not empty"):
+        folder.claim(tiny.config(tmp_path / "other"))
+
+
+def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps({"iteration": i}) + "\n" for i in range(1, 5)) + '{"iter')
+    with folder.open_metrics(tmp_path, 2) as metrics:
+        folder.write_line(metrics, {"iteration": 3, "again": True})
+    assert folder.read_lines(path) == [
+        {"iteration": 1},
+        {"iteration": 2},
+        {"iteration": 3, "again": True},
+    ]
