@@ -29,7 +29,6 @@ class Need(NamedTuple):
 
 def needs(plan: Plan) -> list[Need]:
     """The parts, the largest first."""
-    config = plan.config
     kept = games.memory(plan.play, plan.buffer)
     parts = [
         Need("trees", endless.memory(plan.play).total, "--batch or --simulations"),
@@ -37,9 +36,8 @@ def needs(plan: Plan) -> list[Need]:
         Need("games in play", kept.games, "--batch"),
         Need("parameters", _STATE_COPIES * _num_params(plan) * 4, "--channels or --blocks"),
         Need("a step's activations", _activations(plan), "--batch-size or --channels"),
+        Need("a search's activations", _searched(plan), "--batch or --channels"),
     ]
-    if config.batch > config.batch_size:
-        parts.append(Need("a search's activations", _searched(plan), "--batch or --channels"))
     return sorted(parts, key=lambda part: -part.num_bytes)
 
 
