@@ -66,8 +66,8 @@ class PlayerConfig:
     """Of rave: another schedule, sqrt(k / (3 N + k)): one half after k simulations at a node."""
 
     first_play: float | None = None
-    """Of rave: what an action counts for, as a probability of winning, of which nothing is known;
-    above 1 it comes first."""
+    """Of uct and rave: what an action counts for, as a probability of winning, of which nothing is
+    known; without it, it comes first."""
 
     heuristic: HeuristicName | None = None
     """What new nodes begin with: every move even, what its player knew of it two plies before, what
@@ -171,8 +171,8 @@ class PlayerConfig:
             ),
             (not 0 <= self.diversity <= 8, f"diversity: {self.diversity} is not from 0 to 8"),
             (
-                first_play is not None and self.search != "rave",
-                "first_play: of --search rave",
+                first_play is not None and self.search == "puct",
+                "first_play: of --search uct or rave",
             ),
             (
                 first_play is not None and not 0 <= first_play < 1e6,

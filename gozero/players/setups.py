@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 from gozero.go.rules import Rules
@@ -106,7 +107,8 @@ def _rule(config: PlayerConfig, evaluator: Evaluator):
     """The selection rule."""
     c = config.exploration
     if config.search == "uct":
-        return Ucb1(UCT_EXPLORATION if c is None else c)
+        first_play = math.inf if config.first_play is None else config.first_play
+        return Ucb1(UCT_EXPLORATION if c is None else c, first_play)
     if config.search == "rave":
         rule = Rave(_schedule(config), 0.0 if c is None else c)
         first_play = rule.first_play if config.first_play is None else config.first_play

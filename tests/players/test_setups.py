@@ -86,7 +86,7 @@ def test_playouts_of_every_kind():
     [
         ({"nakade": True}, "nakade, diversity: only MoGo's playouts"),
         ({"playouts": "mogo", "diversity": 9}, "diversity: 9 is not from 0 to 8"),
-        ({"first_play": 0.5}, "first_play: of --search rave"),
+        ({"first_play": 0.5}, "first_play: of --search uct or rave"),
         ({"search": "rave", "first_play": -1.0}, "first_play: -1.0 is not a number from 0"),
         ({"heuristic": "good"}, "heuristic: 'good' is not one of even, grandfather, mogo, shape"),
         ({"heuristic_visits": 1}, "heuristic_visits, heuristic_amaf_visits: without --heuristic"),

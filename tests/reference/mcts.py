@@ -197,17 +197,17 @@ class Forced(Rule):
 
 
 class Ucb1(Rule):
-    """(1 + Q) / 2 + c sqrt(log sum N / N); what has no visit first, in random order."""
+    """(1 + Q) / 2 + c sqrt(log sum N / N); what has no visit scores `first_play`."""
 
     random_order = True
 
-    def __init__(self, c):
-        self.c = c
+    def __init__(self, c, first_play=np.inf):
+        self.c, self.first_play = c, first_play
 
     def __call__(self, prior, visits, q, mean, raw):
         total = F32(max(visits.sum(), 1))
         bonus = F32(self.c) * np.sqrt(np.log(total) / np.maximum(visits, 1).astype(F32))
-        return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(np.inf))
+        return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(self.first_play))
 
 
 class Flat(Rule):

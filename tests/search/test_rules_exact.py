@@ -44,7 +44,7 @@ ONE_BY_ONE = {
         FIVE,
     ),
     "ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), {}),
-    "greedy": (Ucb1(0.0), mcts.Ucb1(0.0), {}),
+    "greedy, urgent": (Ucb1(0.0, 0.6), mcts.Ucb1(0.0, 0.6), {}),
 }
 
 

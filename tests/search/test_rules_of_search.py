@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +56,8 @@ def test_ucb1_by_hand():
     np.testing.assert_array_equal(
         selection.rank_untried(selection.Puct(), edges.prior), edges.prior
     )
+    urgent = selection.Ucb1(1.5, first_play=1.1)(edges)
+    np.testing.assert_allclose(urgent, [0.6 + bonus(3), 1.1, 0.3 + bonus(5), -INF], rtol=1e-6)
     # The first visit of all: log 0 is not asked for.
     blank = edges._replace(visits=jnp.zeros(4, jnp.int32), total=jnp.int32(0))
     assert selection.ucb1(blank, 1.0).tolist() == [INF, INF, INF, -INF]
@@ -105,6 +109,7 @@ def test_softened_priors():
         (selection.Puct, "first_play", "win"),
         (selection.Puct, "reduction", 0.2),
         (selection.Ucb1, "c", -0.1),
+        (functools.partial(selection.Ucb1, 1.0), "first_play", -0.1),
         (selection.ForcedPlayouts, "k", 0.0),
     ],
 )
