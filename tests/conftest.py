@@ -5,15 +5,15 @@ import pathlib
 
 import pytest
 
+from tests import hlo
+
 CACHE = pathlib.Path(__file__).parent.parent / ".jax_cache"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # see gozero.apps.runtime.prepare
 
-QUICK = "--xla_backend_optimization_level=0"
-"""XLA's own passes, and so the HLO that tests read, stay the same; LLVM works half as long."""
-_QUICK = pytest.StashKey[bool]()
+_FLAGS = pytest.StashKey[str]()
 
 
 def pytest_configure(config):
@@ -24,23 +24,19 @@ def pytest_configure(config):
     """
     if config.option.markexpr != "not slow" or _only_hands_out_tests(config):
         return
-    config.stash[_QUICK] = True
+    config.stash[_FLAGS] = hlo.xla_flags(hlo.QUICK)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FLAGS", _quick_flags())
+        patch.setenv("XLA_FLAGS", config.stash[_FLAGS])
         import jax
 
         jax.devices()
 
 
-def _quick_flags():
-    return f"{QUICK} {os.environ.get('XLA_FLAGS', '')}".strip()
-
-
 @pytest.fixture
 def as_here(pytestconfig):
     """The environment of a program that is to compile as the tests do, to the last bit."""
-    quick = pytestconfig.stash.get(_QUICK, False)
-    return os.environ | ({"XLA_FLAGS": _quick_flags()} if quick else {})
+    flags = pytestconfig.stash.get(_FLAGS, None)
+    return os.environ | ({} if flags is None else {"XLA_FLAGS": flags})
 
 
 def _only_hands_out_tests(config):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+
+QUICK = "--xla_backend_optimization_level=0"
+"""XLA's own passes, and so the HLO that tests read, stay the same; LLVM works half as long."""
 
 AS_USERS_HAVE_IT = {"xla_backend_optimization_level": 3}
 """Compiler options, where what the compiler does may matter; the suite asks for less: conftest."""
@@ -11,6 +15,11 @@ _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{$")
 _INSTRUCTION = re.compile(r"%?([\w.\-]+) = \(?(\w+)\[([\d,]*)\]\S* ([\w\-]+)\(")
 _CALLED = re.compile(r"(?:body|condition|to_apply|calls|branch_computations)=\{?%?([\w.\-, %]+)\}?")
 _MOVES = {"copy", "copy-start", "select", "transpose"}
+
+
+def xla_flags(*flags: str) -> str:
+    """These and then the environment's XLA_FLAGS: a user's own win."""
+    return " ".join(filter(None, (*flags, os.environ.get("XLA_FLAGS"))))
 
 
 def moves_in_loops(text: str, leading: int) -> list[str]:

@@ -1,5 +1,6 @@
 """GTP: the protocol's lines, the engine's answers, and that nothing it is sent upsets it."""
 
+import functools
 import io
 import random
 import re
@@ -9,7 +10,7 @@ import sys
 import jax
 import pytest
 
-from gozero.apps import gtp, gtp_protocol, host_game, render
+from gozero.apps import gtp, gtp_protocol, gtp_search, host_game, render
 from gozero.apps.gtp_protocol import Command, parse_line
 from gozero.go import coords
 from gozero.go import rules as go
@@ -21,6 +22,15 @@ from tests.reference.go import BLACK, ReferenceGame
 
 SMALL = gtp.GtpConfig(size=5, simulations=16, seed=3)
 ANSWER = re.compile(r"[=?]\d*(?: ?[^\n]+)?(?:\n[^\n]+)*\n\n")
+
+
+searcher = functools.cache(gtp_search.Searcher)
+
+
+@pytest.fixture
+def compiled_once(monkeypatch):
+    """Engines with the same flags share their searcher, as an engine's games do."""
+    monkeypatch.setattr(gtp_search, "Searcher", searcher)
 
 
 def session(script: str, config: gtp.GtpConfig = SMALL) -> list[str]:
@@ -219,6 +229,7 @@ def test_a_game_that_two_passes_ended_goes_on_with_a_play():
     assert given[9].endswith("Moves: 3  Komi: 7  the game is over")
 
 
+@pytest.mark.usefixtures("compiled_once")
 def test_genmove_plays_for_either_colour_and_repeats_with_the_seed():
     script = "genmove b\ngenmove b\ngenmove w\nundo\ngenmove w\nclear_board\ngenmove b\n"
     given = session(script)
@@ -229,6 +240,7 @@ def test_genmove_plays_for_either_colour_and_repeats_with_the_seed():
     assert session(script, other) != given
 
 
+@pytest.mark.usefixtures("compiled_once")
 def test_genmove_passes_when_that_wins_and_not_when_it_loses():
     # Black owns the whole board; White has passed.
     script = "play b c3\nplay w pass\n"
@@ -242,8 +254,9 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     shape = NetworkConfig(blocks=1, channels=8)
     params = network.init(shape, jax.random.key(0))
     path = weights.save(tmp_path / "net.npz", params, shape, 3)
-    config = gtp.GtpConfig(size=3, evaluator="network", weights=path, simulations=2)
+    config = gtp.GtpConfig(size=3, ko="simple", evaluator="network", weights=path, simulations=2)
     given = session("genmove b\nboardsize 9\nboardsize 3\n", config)
+    assert coords.from_gtp(3, given[0].removeprefix("= ")) <= 9
     assert given[1:] == ["? unacceptable size: the weights are for 3x3", "="]
     assert "a tree of 5 nodes" in capsys.readouterr().err
     path.write_bytes(b"no weights")

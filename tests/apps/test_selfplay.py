@@ -20,6 +20,7 @@ from gozero.apps import selfplay as app
 from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import coords
 from gozero.players import shards
+from tests.hlo import QUICK, xla_flags
 from tests.reference.go import ReferenceGame
 
 SIZE, GAMES = 5, 6
@@ -197,7 +198,7 @@ def test_ctrl_c_keeps_every_finished_game(tmp_path):
     process = subprocess.Popen(
         command,
         cwd=root,
-        env=os.environ,
+        env={**os.environ, "XLA_FLAGS": xla_flags(QUICK)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

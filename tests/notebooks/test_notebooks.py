@@ -9,6 +9,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.hlo import QUICK, xla_flags
+
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
 TINY = {"GOZERO_BOARDS": "8", "GOZERO_MOVES": "4", "GOZERO_SIMULATIONS": "8"}
@@ -22,6 +24,7 @@ def test_there_are_notebooks():
 def test_it_runs(source, monkeypatch):
     for name, value in TINY.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XLA_FLAGS", xla_flags(QUICK))
     path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
     notebook = jupytext.read(source)

@@ -1,6 +1,8 @@
 """`python -m train`: losses fall, weights read back, and bad input is one line and status 2."""
 
+import contextlib
 import gc
+import io
 import json
 import pathlib
 import re
@@ -28,13 +30,17 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(folder, tmp_path_factory):
-    """(what the program printed, the weights file) of one real run."""
+    """(its output, its messages, the weights file) of one real run."""
     out = tmp_path_factory.mktemp("out") / "new" / "w.npz"
-    done = run_program(
-        ["--data", folder, "--steps", 200, *SMALL, "--learning-rate", 0.01, "--out", out]
-    )
-    assert done.returncode == 0, done.stderr
-    return done, out
+    argv = ["--data", folder, "--steps", 200, *SMALL, "--learning-rate", 0.01, "--out", out]
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as output,
+        contextlib.redirect_stderr(io.StringIO()) as messages,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "argv", ["train", *map(str, argv)])
+        assert command.main() == 0, messages.getvalue()
+    return output.getvalue(), messages.getvalue(), out
 
 
 def run_program(argv):
@@ -47,8 +53,18 @@ def run_program(argv):
     )
 
 
+@pytest.mark.slow  # the same in a process of its own
+def test_a_run_of_the_program(folder, tmp_path):
+    argv = ["--data", folder, "--steps", 2, *SMALL, "--out", tmp_path / "w.npz"]
+    done = run_program(argv)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 steps: ")
+    assert "2/2 steps" in done.stderr
+    assert weights.load(tmp_path / "w.npz", 5)[1] == network.NetworkConfig(1, 8)
+
+
 def test_losses_fall_and_are_written_down(trained):
-    done, out = trained
+    output, messages, out = trained
     about = json.loads(out.with_suffix(".json").read_text())
     before, after = about["losses_before"], about["losses"]
     floor = before["target_entropy"]
@@ -61,15 +77,15 @@ def test_losses_fall_and_are_written_down(trained):
     assert re.fullmatch(
         r"200 steps: policy \S+ -> \S+ \(floor \S+\), value \S+ -> \S+; held out: policy .*; "
         rf"[\d,]+ positions/s; weights in {re.escape(str(out))}\n",
-        done.stdout,
+        output,
     )
-    assert "200/200 steps" in done.stderr
+    assert "200/200 steps" in messages
     lines = out.with_suffix(".metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["step"] == 200
 
 
 def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
-    _, out = trained
+    *_, out = trained
     params, shape, _ = weights.load(out, 5)
     assert shape == network.NetworkConfig(1, 8)
     again = weights.save(tmp_path / "again.npz", params, shape, 5)
@@ -80,7 +96,7 @@ def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
 
 
 def test_training_goes_on_from_weights(folder, trained, tmp_path):
-    _, old = trained
+    *_, old = trained
     argv = ["--data", str(folder), "--steps", "2", "--batch-size", "32", "--weights", str(old)]
     assert command.main([*argv, "--out", str(tmp_path / "next.npz")]) == 0
     first, then = (
@@ -126,13 +142,13 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
     ],
 )
 def test_bad_input(folder, trained, tmp_path, capsys, change, complaint):
-    names = {"tmp": tmp_path, "old": trained[1], "file": tmp_path / "file"}
+    names = {"tmp": tmp_path, "old": trained[-1], "file": tmp_path / "file"}
     names["file"].write_text("not a folder")
     names["larger"] = tmp_path / "larger.npz"
     if "{larger}" in change:
         shape = network.NetworkConfig(1, 8)
         weights.save(names["larger"], network.init(shape, jax.random.key(0)), shape, 7)
-    before = snapshot(tmp_path, folder, trained[1].parent)
+    before = snapshot(tmp_path, folder, trained[-1].parent)
     argv = ["--data", str(folder), *SMALL[4:], "--out", str(tmp_path / "w.npz")]
     argv += [argument.format(**names) for argument in change]
     with pytest.raises(SystemExit) as stop:
@@ -141,7 +157,7 @@ def test_bad_input(folder, trained, tmp_path, capsys, change, complaint):
     assert (stop.value.code, output.out, output.err.count("\n")) == (2, "", 1)
     assert output.err.startswith("python -m train: ")
     assert complaint.format(**names) in output.err
-    assert snapshot(tmp_path, folder, trained[1].parent) == before
+    assert snapshot(tmp_path, folder, trained[-1].parent) == before
 
 
 def snapshot(*folders):
