@@ -13,18 +13,23 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # see gozero.apps.runtime.prepare
 
+PLAIN = f"--{hlo.EMITTERS}=false" if hlo.KNOWN else ""
+"""Fusions by XLA's older emitters: compiled in little more than half the time. Programs whose HLO
+is read, and whole playouts, have users' (`hlo.AS_USERS_FUSE`), as have the programs tests start."""
+
 _FLAGS = pytest.StashKey[str]()
 
 
 def pytest_configure(config):
     """Where little is computed, code is not worth optimising: most of the suite is compiling.
 
-    Not for the long proofs, nor for the programs that tests start: XLA reads its flags once, when
-    the first backend starts, and then they are as before. A user's own flags win.
+    Not for the long proofs, nor for the programs that tests start, unless a test asks for it: XLA
+    reads its flags once, when the first backend starts, and then they are as before. A user's own
+    flags win.
     """
     if config.option.markexpr != "not slow" or _only_hands_out_tests(config):
         return
-    config.stash[_FLAGS] = hlo.xla_flags(hlo.QUICK)
+    config.stash[_FLAGS] = hlo.xla_flags(hlo.QUICK, PLAIN)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XLA_FLAGS", config.stash[_FLAGS])
         import jax

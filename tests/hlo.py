@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import re
 
-QUICK = "--xla_backend_optimization_level=0"
-"""XLA's own passes, and so the HLO that tests read, stay the same; LLVM works half as long."""
+from jaxlib import version
 
-AS_USERS_HAVE_IT = {"xla_backend_optimization_level": 3}
+QUICK = "--xla_backend_optimization_level=0"
+"""XLA's own passes stay the same; LLVM works half as long."""
+
+EMITTERS = "xla_cpu_use_fusion_emitters"
+KNOWN = version.__version_info__ < (0, 11)
+"""Has jaxlib a choice of emitters? Of 0.7.2 to 0.10.2 it is so, 0.12 has one kind and no flag."""
+
+AS_USERS_FUSE = {EMITTERS: True} if KNOWN else {}
+AS_USERS_HAVE_IT = {"xla_backend_optimization_level": 3, **AS_USERS_FUSE}
 """Compiler options, where what the compiler does may matter; the suite asks for less: conftest."""
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{$")

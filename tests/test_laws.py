@@ -30,7 +30,7 @@ from gozero.search.move_choice import Temperature
 from gozero.search.rave import Rave
 from gozero.search.search import search
 from tests.go.stepping import new_games
-from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops
+from tests.hlo import AS_USERS_FUSE, AS_USERS_HAVE_IT, moves_in_loops
 from tests.search import gumbel_search, random_tree
 from tests.search.judges import hash_evaluate, observe_position
 from tests.train import batches
@@ -109,7 +109,7 @@ def test_law_2_for_full_rows_and_several_leaves(batch):
     config = SearchConfig(48, leaves=4, max_depth=20, select=Rave(), amaf=Amaf())
     evaluate = random_tree.with_more(hash_evaluate(random_tree.NUM_ACTIONS), True, True)
 
-    text = random_tree.compiled_search(evaluate, config, batch).as_text()
+    text = random_tree.compiled_search(evaluate, config, batch, options=AS_USERS_FUSE).as_text()
     assert moves_in_loops(text, batch * config.num_nodes) == []
 
 
@@ -130,7 +130,8 @@ def test_law_2_is_a_test_that_can_fail():
 
         return jax.lax.while_loop(lambda carry: carry[0] < steps, body, (0, row))[1]
 
-    compiled = jax.jit(jax.vmap(walk)).lower(tree, jnp.arange(BATCH)).compile()
+    compiled = jax.jit(jax.vmap(walk), compiler_options=AS_USERS_FUSE)
+    compiled = compiled.lower(tree, jnp.arange(BATCH)).compile()
     assert moves_in_loops(compiled.as_text(), BATCH)
 
 

@@ -10,6 +10,7 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.montecarlo import playout
 from tests.go.boards import pack, unpack
+from tests.hlo import AS_USERS_FUSE
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 
 SETTLED = "X.XO. .XXOO XXXO. XXXOO XXXO."  # nothing but eyes of two living chains
@@ -106,4 +107,5 @@ def allowed(game: ReferenceGame) -> list[int]:
 @functools.cache
 def compiled(rules: go.Rules, **options):
     """`uniform_playouts` jitted, once for each set of options."""
-    return jax.jit(functools.partial(playout.uniform_playouts, rules, **options))
+    run = functools.partial(playout.uniform_playouts, rules, **options)
+    return jax.jit(run, compiler_options=AS_USERS_FUSE)

@@ -19,7 +19,7 @@ from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import ForcedPlayouts, Puct
 from gozero.search.tree import NO_NODE
-from tests.hlo import moves_in_loops
+from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_trees
@@ -125,7 +125,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
         roots, contexts = random_tree.Position(codes), jnp.zeros(num_trees)
         return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
 
-    compiled = jax.jit(run).lower(codes, key).compile()
+    compiled = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(codes, key).compile()
     assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # law 2
     result = compiled(codes, key)
     assert bool(result.ok.all())

@@ -18,7 +18,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
 from gozero.search.search import search
 from gozero.search.selection import Puct
-from tests.hlo import moves_in_loops
+from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_trees
@@ -58,7 +58,7 @@ class Searcher:
             return search(random_tree.GAME, evaluate, luck, key, contexts, roots, self.config, tree)
 
         arguments = (empty(self.config), CODES, jax.random.key(0), np.float32(0))
-        return jax.jit(run).lower(*arguments).compile()
+        return jax.jit(run, compiler_options=AS_USERS_FUSE).lower(*arguments).compile()
 
     def __call__(self, tree, codes, key, luck=0.0):
         return self.compiled(tree, codes, key, np.float32(luck))

@@ -22,7 +22,7 @@ from gozero.search.judging import checked
 from gozero.search.search import search
 from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
 from gozero.search.transpositions import Transpositions
-from tests.hlo import moves_in_loops
+from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search.comparing import compare_trees
 from tests.search.judges import hash_evaluate
@@ -96,7 +96,7 @@ class Searcher:
 
         self.blank = (reuse.empty(ROOTS, NUMBERS, self.config),) if goes_on else ()
         arguments = ROOTS, jax.random.key(0), _as_arrays(Params()), *self.blank
-        self.run = jax.jit(run).lower(*arguments).compile()
+        self.run = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(*arguments).compile()
 
     def __call__(self, roots, key, params=Params(), tree=None):  # noqa: B008 (a constant)
         trees = self.blank if tree is None else (tree,)

@@ -17,7 +17,7 @@ from gozero.search.gumbel import GumbelRoot
 from gozero.search.operators import MixBackup, max_backup
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.selection import Edges, ForcedPlayouts, Puct, Ucb1
-from tests.hlo import moves_in_loops
+from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_searches
@@ -98,7 +98,7 @@ MORE = {
 
 
 def compiled_search(config, num_trees):
-    return random_tree.compiled_search(EVALUATE, config, num_trees, GAME)
+    return random_tree.compiled_search(EVALUATE, config, num_trees, GAME, AS_USERS_FUSE)
 
 
 @pytest.mark.parametrize("name", MORE)

@@ -15,7 +15,7 @@ from gozero.go.rules import init
 from gozero.players import endless, resignation, selfplay
 from gozero.search.gumbel import GumbelRoot
 from tests.go.boards import unpack
-from tests.hlo import moves_in_loops
+from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference.go import ReferenceGame
 from tests.train import scripted
 from tests.train.scripted import BUFFER, CONFIG, RULES
@@ -279,7 +279,8 @@ def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
 
     state = games.new_games(RULES, BUFFER, CONFIG.batch), buffers.start(RULES, BUFFER)
     moves = jax.tree.map(jnp.asarray, seen.made)
-    all_ = jax.jit(functools.partial(jax.lax.scan, take)).lower(state, moves).compile()
+    all_ = jax.jit(functools.partial(jax.lax.scan, take), compiler_options=AS_USERS_FUSE)
+    all_ = all_.lower(state, moves).compile()
     (played, buffer), _ = all_(state, moves)
     chex.assert_trees_all_equal(buffer, after[-1].buffer)
     chex.assert_trees_all_equal(played.length, after[-1].games.length)

@@ -15,6 +15,7 @@ from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import playout, policies
 from gozero.montecarlo.mogo import answers, replies
 from gozero.montecarlo.mogo import playouts as mogo
+from tests.hlo import AS_USERS_FUSE
 from tests.montecarlo.positions import (
     SETTLED,
     boards,
@@ -33,7 +34,8 @@ SIZE, STEPS = 5, 110  # of what the default suite compiles
 @functools.cache
 def compiled(rules: go.Rules, **options):
     """`mogo_playouts` jitted, once for each set of options."""
-    return jax.jit(functools.partial(mogo.mogo_playouts, rules, **options))
+    run = functools.partial(mogo.mogo_playouts, rules, **options)
+    return jax.jit(run, compiler_options=AS_USERS_FUSE)
 
 
 @functools.cache
