@@ -4,32 +4,49 @@ from __future__ import annotations
 
 from train.zero.config import ZeroConfig
 
-_SMALL = {
-    "blocks": 2,
-    "channels": 32,
-    "pool_every": 0,
-    "batch": 256,
-    "window": 20_000,
-    "capacity": 60_000,
-    "batch_size": 256,
-}
-
 PRESETS = {
     config.preset: config
     for config in (
         ZeroConfig(
             preset="3x3",
             size=3,
-            komi=(8.5, 9.5),
-            **_SMALL,
-            iterations=60,
+            komi=(8.5, 9.5),  # Black can just win, and just not
+            blocks=2,
+            channels=32,
+            pool_every=0,
+            batch=256,
             moves=8,
+            iterations=40,
             simulations=16,
             max_considered=10,
+            temperature_moves=0,
             opening_plies=2,
-            temperature_moves=3,
-            reuse=2.0,
-            outcome_share=1.0,
+            capacity=60_000,
+            window=20_000,
+            reuse=8.0,
+            batch_size=256,
+            learning_rate=3e-3,
+        ),
+        ZeroConfig(
+            preset="5x5",
+            size=5,
+            komi=(8.5, 16.5, 24.5, 24.5),  # Black owns the board; the easier ones show him how
+            blocks=4,
+            channels=32,
+            pool_every=2,
+            batch=256,
+            moves=12,
+            iterations=400,
+            simulations=32,
+            first_simulations=8,
+            max_considered=16,
+            temperature_moves=0,
+            opening_plies=4,
+            outcome_share=0.75,
+            capacity=400_000,
+            window=40_000,
+            reuse=4.0,
+            batch_size=256,
         ),
     )
 }

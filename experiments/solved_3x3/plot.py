@@ -1,0 +1,50 @@
+"""What the networks say of the empty board, iteration by iteration."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from experiments.array_tree.plot import check
+
+if TYPE_CHECKING:
+    from experiments.solved_3x3.run import Point
+
+__all__ = ["check", "draw"]
+
+_PANELS = (
+    ("centre", "prior of the centre, komi 8.5", 0.9),
+    ("value_won", "value, komi 8.5", 0.95),
+    ("value_lost", "value, komi 9.5", -0.9),
+)
+_COLOURS = {
+    "none": "#2e8b57",
+    "shuffled values": "#b5651d",
+    "zero learning rate": "#64707c",
+    "flipped backup": "#c44e52",
+}
+
+
+def draw(points: Sequence[Point], out: pathlib.Path) -> None:
+    """An SVG: a panel a quantity with what it must reach, a curve a run."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "gozero"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
+    runs = {(point.control, point.seed) for point in points}
+    for axis, (name, title, line) in zip(axes, _PANELS, strict=True):
+        for control, seed in sorted(runs):
+            run = [p for p in points if (p.control, p.seed) == (control, seed)]
+            x, y = [p.iteration for p in run], [getattr(p, name) for p in run]
+            axis.plot(x, y, color=_COLOURS[control], label=None if seed else control)
+        axis.axhline(line, color="black", linewidth=0.6, linestyle="--")
+        axis.set(title=title, xlabel="iteration")
+        axis.spines[["top", "right"]].set_visible(False)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(out, metadata={"Date": None})
+    pyplot.close(figure)

@@ -1,0 +1,172 @@
+"""Does self-play find what is known of 3x3? And does it fail where it must?
+
+    python -m experiments.solved_3x3.run [--only none] [--seeds 3] [--out DIR]
+
+Black begins in the centre and owns the board, 9 points: at komi 8.5 he wins, at 9.5 he loses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+
+from experiments.solved_3x3 import plot
+from experiments.solved_3x3.config import Control, Solved3x3Config
+from gozero.apps import flags, runtime
+from gozero.go.rules import init
+from gozero.nets import network
+from gozero.search import backup
+from train.zero import programs
+from train.zero.loop import Loop
+from train.zero.plan import Plan, make_plan
+from train.zero.presets import PRESETS
+
+PROG = "python -m experiments.solved_3x3.run"
+CENTRE = 4
+WON, LOST = 8.5, 9.5
+"""Komi at which Black wins, and loses."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """What a network says of the empty board, after an iteration."""
+
+    control: str
+    seed: int
+    iteration: int
+    seconds: float
+    """Of self-play and learning so far, compiling left out."""
+    games: int
+    steps: int
+    centre: float
+    """The prior of the centre, at komi 8.5."""
+    value_won: float
+    """The value at komi 8.5."""
+    value_lost: float
+    """... at komi 9.5."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it knows what is known."""
+        return self.centre > 0.9 and self.value_won > 0.95 and self.value_lost < -0.9
+
+
+def main() -> int:
+    config = flags.parse(Solved3x3Config, prog=PROG)
+    runtime.prepare()
+    plot.check()
+    config.out.mkdir(parents=True, exist_ok=True)
+    runtime.write_json(config.out / "manifest.json", runtime.manifest(0))
+    points: list[Point] = []
+    for control in config.only:
+        for seed in range(config.seeds):
+            points += learn(control, seed, config.iterations)
+            write(points, config.out)
+    print(table(last(points)))
+    print(f"rows and plot in {config.out}")
+    return 0
+
+
+def learn(control: Control, seed: int, iterations: int | None = None) -> list[Point]:
+    """A run of the preset, and what its network said on the way."""
+    rate = {"learning_rate": 0.0} if control == "zero learning rate" else {}
+    preset = PRESETS["3x3"]
+    asked = dataclasses.replace(
+        preset, seed=seed, iterations=iterations or preset.iterations, devices=1, **rate
+    )
+    plan, mesh = make_plan(asked), programs.make_mesh(1)
+    points = []
+    with _spoilt_backup() if control == "flipped backup" else contextlib.nullcontext():
+        loop = Loop(plan, mesh, programs.begin(plan, mesh))
+        for _ in range(asked.iterations):
+            loop.iterate()
+            if control == "shuffled values":
+                shuffle_values(loop)
+            points.append(look(plan, loop, control, seed))
+            print(_line(points[-1]), file=sys.stderr, flush=True)
+    return points
+
+
+@contextlib.contextmanager
+def _spoilt_backup() -> Iterator[None]:
+    """Values are seen from the wrong side all along their path."""
+    flipped = lambda value, plies: jnp.where(plies % 2 == 0, -value, value)
+    with mock.patch.object(backup, "opponent", flipped):
+        yield
+
+
+def shuffle_values(loop: Loop) -> None:
+    """The outcomes of the replay, dealt out anew among its rows."""
+    playing = loop.state.playing
+    rows, size = playing.buffer.rows, int(playing.buffer.size[0])
+    order = jax.random.permutation(jax.random.key(loop.iteration), size)
+    outcome = rows.outcome.at[0, :size].set(rows.outcome[0, order])
+    buffer = playing.buffer.replace(rows=rows.replace(outcome=outcome))
+    loop.state = loop.state.replace(playing=playing.replace(buffer=buffer))
+
+
+def look(plan: Plan, loop: Loop, control: str, seed: int) -> Point:
+    """What the network that plays says of the empty board."""
+    states = jax.vmap(lambda komi: init(plan.rules, komi))(jnp.array([WON, LOST]))
+    observe = jax.vmap(lambda state: plan.evaluator.observe(state, state.position, None))
+    said = network.apply(plan.learner.network, loop.state.learner.ema, observe(states))
+    prior = jax.nn.softmax(said.policy_logits[0])
+    return Point(
+        control,
+        seed,
+        loop.iteration,
+        round(loop.seconds, 2),
+        loop.games,
+        loop.steps,
+        round(float(prior[CENTRE]), 5),
+        round(float(said.value[0]), 5),
+        round(float(said.value[1]), 5),
+    )
+
+
+def _line(point: Point) -> str:
+    return (
+        f"{point.control}, seed {point.seed}, iteration {point.iteration}, {point.seconds:.0f} s: "
+        f"centre {point.centre:.3f}, value {point.value_won:+.3f} and {point.value_lost:+.3f}"
+    )
+
+
+def last(points: Sequence[Point]) -> list[Point]:
+    """Of each run."""
+    return list({(point.control, point.seed): point for point in points}.values())
+
+
+def write(points: Sequence[Point], out: pathlib.Path) -> None:
+    """curves.csv, results.csv with the last point of each run, and results.svg."""
+    for name, chosen in (("curves.csv", points), ("results.csv", last(points))):
+        with (out / name).open("w", newline="") as file:
+            names = [*(field.name for field in dataclasses.fields(Point)), "holds"]
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(vars(point) | {"holds": point.holds} for point in chosen)
+    plot.draw(points, out / "results.svg")
+
+
+def table(points: Sequence[Point]) -> str:
+    """In Markdown."""
+    lines = [
+        "| spoilt | seed | seconds | games | prior of the centre | value at 8.5 | at 9.5 | holds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for p in points:
+        cells = [p.control, p.seed, f"{p.seconds:.0f}", f"{p.games:,}", f"{p.centre:.3f}"]
+        cells += [f"{p.value_won:+.3f}", f"{p.value_lost:+.3f}", "yes" if p.holds else "no"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The 3x3 experiment: what it spoils, and what it calls solved."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.solved_3x3 import run
+from gozero.search import backup
+from tests.train.zero import tiny
+from train.zero import programs
+from train.zero.loop import Loop
+from train.zero.plan import make_plan
+
+POINT = run.Point("none", 0, 40, 60.0, 5000, 2000, 0.99, 0.99, -0.99)
+
+
+def test_only_the_outcomes_of_the_rows_that_there_are_change_places():
+    plan, mesh = make_plan(tiny.config()), programs.make_mesh(1)
+    loop = Loop(plan, mesh, programs.begin(plan, mesh))
+    size, capacity = 60, plan.buffer.capacity
+    buffer = loop.state.playing.buffer
+    numbers = jnp.arange(capacity, dtype=jnp.float32)[None]
+    rows = buffer.rows.replace(outcome=numbers, score=numbers)
+    buffer = buffer.replace(rows=rows, size=buffer.size + size)
+    loop.state = loop.state.replace(playing=loop.state.playing.replace(buffer=buffer))
+    run.shuffle_values(loop)
+    after = loop.state.playing.buffer.rows
+    outcome = np.asarray(after.outcome[0])
+    np.testing.assert_array_equal(np.sort(outcome), np.arange(capacity))
+    np.testing.assert_array_equal(outcome[size:], np.arange(size, capacity))
+    assert np.mean(outcome[:size] != np.arange(size)) > 0.5
+    np.testing.assert_array_equal(after.score, numbers)
+
+
+def test_the_backup_is_spoilt_for_as_long_as_it_is_asked():
+    value, plies = jnp.array([3, 3, 3]), jnp.array([0, 1, 2])
+    with run._spoilt_backup():
+        assert backup.opponent(value, plies).tolist() == [-3, 3, -3]
+    assert backup.opponent(value, plies).tolist() == [3, -3, 3]
+
+
+def test_a_run_holds_by_all_three():
+    assert POINT.holds
+    for change in ({"centre": 0.9}, {"value_won": 0.95}, {"value_lost": -0.9}):
+        assert not dataclasses.replace(POINT, **change).holds
+
+
+def test_results_are_the_last_points_of_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(run.plot, "draw", lambda *_: None)
+    earlier = dataclasses.replace(POINT, iteration=1, centre=0.1)
+    other = dataclasses.replace(POINT, seed=1, value_lost=0.2)
+    run.write([earlier, POINT, other], tmp_path)
+    with (tmp_path / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["seed"], row["iteration"], row["holds"]) for row in rows] == [
+        ("0", "40", "True"),
+        ("1", "40", "False"),
+    ]
+    assert "| none | 1 | 60 | 5,000 | 0.990 | +0.990 | +0.200 | no |" in run.table([POINT, other])
+
+
+def test_a_network_is_asked_at_both_komi():
+    plan, mesh = make_plan(tiny.config()), programs.make_mesh(1)
+    loop = Loop(plan, mesh, programs.begin(plan, mesh))
+    point = run.look(plan, loop, "none", 0)
+    assert 0 < point.centre < 1
+    assert point.value_won != point.value_lost
+    assert not point.holds
