@@ -34,7 +34,9 @@ def _ours(simulations: int = 3000, **more) -> Side:
     return Side(simulations=simulations, **flags)
 
 
-_UCT = _ours(search="uct", playouts="mogo", nakade=False, exploration=0.25, rave_bias=None)
+_UCT = _ours(
+    search="uct", playouts="mogo", nakade=False, exploration=0.25, first_play=1.0, rave_bias=None
+)
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
 
 MATCHES = {

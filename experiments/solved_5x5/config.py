@@ -1,0 +1,49 @@
+"""Settings of the 5x5 experiment. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from gozero.apps.flags import check_seed
+
+
+@dataclasses.dataclass(frozen=True)
+class Solved5x5Config:
+    """Play 5x5 as Black, who has to own all of the board, with a network that learnt it by
+    self-play, against MC-RAVE with MoGo's playouts."""
+
+    weights: pathlib.Path = pathlib.Path(__file__).parent / "results" / "5x5.npz"
+    """The network; without it the one that lies here."""
+
+    games: int = 200
+    """Of Black's."""
+
+    komi: float = 24.5
+    """Points for White."""
+
+    replies: int = 2
+    """White's first so many moves are drawn at random."""
+
+    simulations: int = 64
+    """Of each of Black's moves."""
+
+    opponent_simulations: int = 1600
+    """Of each of White's."""
+
+    parallel: int = 100
+    """Games at once."""
+
+    seed: int = 0
+    """Of the replies and the searches."""
+
+    out: pathlib.Path = pathlib.Path("runs/solved_5x5")
+    """Where results.csv and the record of the run go."""
+
+    def __post_init__(self):
+        check_seed(self.seed)
+        for name in ("games", "simulations", "opponent_simulations", "parallel"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        if not 0 <= self.replies <= 6:
+            raise ValueError(f"replies: {self.replies} are not from 0 to 6")

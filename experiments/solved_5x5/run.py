@@ -1,0 +1,170 @@
+"""Black owns all of 5x5, beginning in the centre. Does the network?
+
+    python -m train --preset 5x5 --out runs/zero-5x5
+    python -m experiments.solved_5x5.run --weights runs/zero-5x5/weights.npz
+
+White's first replies are drawn at random, Black answers them himself, and from there on the arena
+plays: the network with a small search against MC-RAVE with a large one.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import sys
+
+import jax
+import jax.numpy as jnp
+
+from experiments.solved_5x5.config import Solved5x5Config
+from gozero.apps import flags, runtime
+from gozero.apps.host_game import roomy_limit
+from gozero.go.coords import to_gtp
+from gozero.go.rules import BLACK, GameState, Rules, init, legal_actions, play
+from gozero.nets import network, weights
+from gozero.players import arena, endless, tally
+from gozero.players.evaluators import Evaluator, network_evaluator
+from gozero.players.player import Player, Turn, any_play, search_player
+from gozero.players.player_config import PlayerConfig
+from gozero.players.playout_cap import cheap_search
+from gozero.players.setups import make_setup
+
+PROG = "python -m experiments.solved_5x5.run"
+SIZE = 5
+MUST = 0.98
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What Black has come to."""
+
+    games: int
+    won: int
+    drawn: int
+    lost: int
+    score: float
+    """Points a game."""
+    low: float
+    """Of the score, with `high` 95% (Wilson)."""
+    high: float
+    unsound: int
+    """Games with a choice that was not legal or a search that saw a nan."""
+    first_move: str
+    """The network's own, without a search: where its prior is highest."""
+    prior: float
+    """Of that move."""
+    value: float
+    """Of the empty board, without a search."""
+    holds: bool
+
+
+def main() -> int:
+    config = flags.parse(Solved5x5Config, prog=PROG)
+    runtime.prepare()
+    try:
+        params, shape, _ = weights.load(config.weights, SIZE)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    rules = Rules(SIZE, "positional", max_moves=roomy_limit(SIZE))
+    evaluator = network_evaluator(rules, shape, params)
+    row = measure(config, rules, evaluator, *look(rules, evaluator, shape, config.komi))
+    config.out.mkdir(parents=True, exist_ok=True)
+    runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+    with (config.out / "results.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(Row)])
+        writer.writeheader()
+        writer.writerow(vars(row))
+    print(
+        f"Black won {row.won} of {row.games}, {row.score:.1%} [{row.low:.1%}, {row.high:.1%}]; "
+        f"first move {row.first_move}, prior {row.prior:.3f}, value {row.value:+.3f}"
+    )
+    return 0
+
+
+def look(rules: Rules, evaluator: Evaluator, shape, komi: float) -> tuple[str, float, float]:
+    """(the raw policy's first move, its prior, the value) of the empty board."""
+    state = init(rules, komi)
+    seen = jax.tree.map(lambda x: x[None], evaluator.observe(state, state.position, None))
+    said = network.apply(shape, evaluator.params, seen)
+    prior = jax.nn.softmax(said.policy_logits[0])
+    action = int(prior.argmax())
+    return to_gtp(rules.size, action), float(prior[action]), float(said.value[0])
+
+
+def network_player(rules: Rules, evaluator: Evaluator, simulations: int) -> Player:
+    """The search of training, without what explores."""
+    search = cheap_search(endless.gumbel_search(simulations), simulations)
+    return search_player(rules, evaluator, search)
+
+
+def measure(
+    config: Solved5x5Config,
+    rules: Rules,
+    evaluator: Evaluator,
+    first: str,
+    prior: float,
+    value: float,
+) -> Row:
+    """Play the games."""
+    black = network_player(rules, evaluator, config.simulations)
+    setup = make_setup(
+        rules, PlayerConfig(search="rave", simulations=config.opponent_simulations, leaves=8)
+    )
+    white = search_player(rules, setup.evaluator, setup.search)
+    points, unsound = [], 0
+    for start in range(0, config.games, config.parallel):
+        count = min(config.parallel, config.games - start)
+        key = jax.random.fold_in(jax.random.key(config.seed), start)
+        opening_key, match_key = jax.random.split(key)
+        opened = openings(rules, black, opening_key, count, config.komi, config.replies)
+        match = arena.play_match(rules, black, white, match_key, openings=opened)
+        ours = match.first_colour == BLACK  # the others of the pairs are White's, and not asked for
+        points += match.points[ours].tolist()
+        unsound += int((~match.ok[ours]).sum())
+        print(f"{len(points)}/{config.games}: {sum(points):g} won", file=sys.stderr, flush=True)
+    counted = tally.Tally.of(points)
+    low, high = tally.wilson(counted.score, counted.games)
+    holds = counted.score >= MUST and not unsound and first == to_gtp(SIZE, 12)
+    return Row(
+        counted.games,
+        counted.wins,
+        counted.draws,
+        counted.losses,
+        round(counted.score, 4),
+        round(low, 4),
+        round(high, 4),
+        unsound,
+        first,
+        round(prior, 4),
+        round(value, 4),
+        holds,
+    )
+
+
+def openings(
+    rules: Rules, black: Player, key: jax.Array, count: int, komi: float, replies: int
+) -> GameState:
+    """[count] games with Black to move, after so many moves of his and random replies."""
+    states = jax.vmap(lambda _: init(rules, komi))(jnp.arange(count))
+    for i in range(replies):
+        black_key, white_key = jax.random.split(jax.random.fold_in(key, i))
+        choose = lambda key, turn: black.choose(black.params, key, turn, None).action
+        states = _moved(rules, choose, black_key, states)
+        states = _moved(rules, functools.partial(any_play, None), white_key, states)
+    return states
+
+
+def _moved(rules: Rules, choose, key: jax.Array, states: GameState) -> GameState:
+    @jax.jit
+    def move(key, states):
+        legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
+        nothing = jnp.full((2, legal.shape[0]), -1, jnp.int32)
+        action = choose(key, Turn(states, legal, nothing))
+        return jax.vmap(lambda state, a: play(rules, state, a))(states, action)
+
+    return move(key, states)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The 5x5 experiment's openings: Black's own moves and White's by chance."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.solved_5x5 import run
+from experiments.solved_5x5.config import Solved5x5Config
+from gozero.go.rules import BLACK, Rules, stones
+from gozero.players.player import policy_player
+
+RULES = Rules(5, "simple")
+
+
+def test_black_answers_himself_and_white_by_chance():
+    """Black's policy is the free point nearest to the centre in order of points from there."""
+    order = jnp.abs(jnp.arange(26) - 12)
+
+    def nearest(params, key, turn):
+        return jnp.argmin(jnp.where(turn.legal, order, 99), axis=1)
+
+    states = run.openings(RULES, policy_player(nearest), jax.random.key(1), 40, 24.5, 2)
+    boards = np.asarray(jax.vmap(lambda state: stones(RULES, state))(states)).reshape(40, 25)
+    assert np.all(boards[:, 12] == 1)
+    assert np.all((boards == 1).sum(axis=1) == 2)
+    assert np.all((boards == -1).sum(axis=1) == 2)
+    assert np.all(np.asarray(states.position.to_play) == BLACK)
+    assert np.all(np.asarray(states.komi) == 24.5)
+    assert len(np.unique(boards, axis=0)) > 30
+
+
+def test_no_replies_is_the_empty_board():
+    player = policy_player(lambda params, key, turn: jnp.zeros(turn.legal.shape[0], jnp.int32))
+    states = run.openings(RULES, player, jax.random.key(1), 3, 24.5, 0)
+    assert np.all(np.asarray(states.position.ply) == 0)
+
+
+@pytest.mark.parametrize("name", ["games", "simulations", "opponent_simulations", "parallel"])
+def test_flags_that_cannot_be(name):
+    with pytest.raises(ValueError, match=f"{name}: 0 is not at least 1"):
+        Solved5x5Config(**{name: 0})
