@@ -1,9 +1,10 @@
-"""The peers, from the ``bench`` extra: pgx's Go, and mctx's search on it."""
+"""The peers, from the ``bench`` extra: pgx's Go, mctx's search on it, and self-play of both."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -80,6 +81,76 @@ def mctx_search(size: int, num_simulations: int, max_depth: int):
             None, key, root, recurrent, num_simulations, max_depth=max_depth, dirichlet_fraction=0.0
         )
         return policy.search_tree.children_visits
+
+    return jax.jit(run)
+
+
+def pgx_selfplay(size: int, judge: Callable, num_simulations: int, num_moves: int):
+    """jitted (params, pgx states, key) -> (states, rows [T, B]): pgx's AlphaZero recipe.
+
+    mctx's Gumbel search on pgx's Go, and games that follow each other. Its `auto_reset` leaves the
+    fresh state ended, so that the first move of a game is lost: here it is the fresh state itself.
+
+    Args:
+      size: of the board.
+      judge: (params, observations [B, size, size, 17]) -> (policy logits, values).
+      num_simulations: of a move.
+      num_moves: T.
+    """
+    import mctx
+
+    env = pgx_go(size)
+    step, init = jax.vmap(env.step), jax.vmap(env.init)
+
+    def judged(params, states):
+        logits, value = judge(params, states.observation.astype(jnp.float32))
+        logits = logits - jnp.max(logits, axis=-1, keepdims=True)
+        lowest = jnp.finfo(logits.dtype).min
+        return jnp.where(states.legal_action_mask, logits, lowest), value
+
+    def recurrent(params, key, action, states):
+        del key
+        mover = states.current_player
+        states = step(states, action)
+        logits, value = judged(params, states)
+        over = states.terminated
+        output = mctx.RecurrentFnOutput(
+            reward=states.rewards[jnp.arange(mover.shape[0]), mover],
+            discount=jnp.where(over, 0.0, -1.0),
+            prior_logits=logits,
+            value=jnp.where(over, 0.0, value),
+        )
+        return output, states
+
+    def one_move(params, states, key):
+        search_key, fresh_key = jax.random.split(key)
+        logits, value = judged(params, states)
+        policy = mctx.gumbel_muzero_policy(
+            params,
+            search_key,
+            mctx.RootFnOutput(prior_logits=logits, value=value, embedding=states),
+            recurrent,
+            num_simulations,
+            invalid_actions=~states.legal_action_mask,
+            qtransform=mctx.qtransform_completed_by_mix_value,
+            gumbel_scale=1.0,
+        )
+        mover = states.current_player
+        after = step(states, policy.action)
+        over = after.terminated | after.truncated
+        row = (
+            states.observation,
+            policy.action_weights,
+            after.rewards[jnp.arange(mover.shape[0]), mover],
+            over,
+        )
+        fresh = init(jax.random.split(fresh_key, over.shape[0]))
+        choose = lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        return jax.tree.map(choose, fresh, after), row
+
+    def run(params, states, key):
+        keys = jax.random.split(key, num_moves)
+        return jax.lax.scan(lambda states, key: one_move(params, states, key), states, keys)
 
     return jax.jit(run)
 

@@ -6,16 +6,20 @@ import statistics
 
 import jax
 
-from experiments.throughput import games
+from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
 from gozero.go import rules as go
+from gozero.nets import network
 from gozero.nets.network import NetworkConfig
-from gozero.players import selfplay
+from gozero.players import endless, selfplay
+from gozero.players.endless import EndlessConfig
 from gozero.players.evaluators import Evaluator, network_evaluator
 from gozero.players.go_game import go_game
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
+from train import games as training_games
+from train.buffer import BufferConfig
 
 RULES = go.Rules(size=9)
 
@@ -26,6 +30,9 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     if not config.quick:
         _selfplay(config, report, blocks=6, channels=64, batch=256, moves=1, must=0.8, aim=0.95)
         _leaves(config, report, blocks=6, channels=64, leaves=64)
+    _recipe(config, report, blocks=2, channels=16, batch=256, must=1.7)
+    if not config.quick:
+        _recipe(config, report, blocks=6, channels=64, batch=256)
 
 
 def _evaluator(blocks: int, channels: int) -> Evaluator:
@@ -66,6 +73,43 @@ def _selfplay(config, report, blocks, channels, batch, moves, must=None, aim=Non
             must=must,
             aim=aim,
             **against(*rates, "the bare network"),
+        )
+    )
+
+
+def _recipe(config, report, blocks, channels, batch, must=None) -> None:
+    """Self-play for training, rows kept, beside pgx's AlphaZero recipe: pgx's Go and mctx's Gumbel
+    search, the same network on the same 17 planes, the same simulations and lanes."""
+    if not (peers.installed("pgx") and peers.installed("mctx")):
+        report.say("pgx's recipe: left out, without pgx and mctx")
+        return
+    simulations, moves = 32, 2
+    shape = NetworkConfig(blocks, channels, features="zero")
+    evaluator = network_evaluator(RULES, shape)
+    settings = EndlessConfig(RULES, 7.0, batch, endless.gumbel_search(simulations), stagger=0)
+    kept = BufferConfig(capacity=64 * RULES.move_limit)
+    play = training_games.make_play(settings, kept, evaluator, moves)
+
+    def judge(params, observations):
+        said = network.apply(shape, params, observations)
+        return said.policy_logits, said.value
+
+    theirs = peers.pgx_selfplay(RULES.size, judge, simulations, moves)
+    start = lambda: (evaluator.params, training_games.start(settings, kept, config.seed))
+    pgx_start = lambda: (
+        evaluator.params,
+        peers.pgx_start(RULES.size, batch),
+        jax.random.key(config.seed),
+    )
+    ours, peer = in_turn([make_timed(play, start), make_timed(theirs, pgx_start)], config.repeats)
+    rates = ([moves * batch / x for x in ours], [moves * batch / x for x in peer])
+    report.add(
+        Result(
+            row=f"self-play 9x9 B={batch}, Gumbel, {simulations} sims, {blocks}x{channels} network",
+            unit="moves/s",
+            must=must,
+            note="games are as long on both sides: two passes end them",
+            **against(*rates, "pgx's AlphaZero recipe"),
         )
     )
 
