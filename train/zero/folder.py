@@ -3,6 +3,7 @@
 config.json      every flag
 manifest.json    versions, device, command, commit; of the last start
 metrics.jsonl    one object an iteration
+matches.jsonl    one object a match of an evaluation
 checkpoints/     all that the run goes on from
 weights/         the network that played, one file an evaluation or a checkpoint
 weights.npz      the newest of them
@@ -10,6 +11,7 @@ weights.npz      the newest of them
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -54,6 +56,19 @@ def _read(path: pathlib.Path) -> dict:
     return config
 
 
+def read_config(folder: pathlib.Path) -> ZeroConfig:
+    """The flags of the run in a folder, wherever that lies now.
+
+    Raises:
+      ValueError: there is none, or one of another version.
+    """
+    plain = _SINCE | _read(folder / "config.json")
+    odd = sorted(plain.keys() - {field.name for field in dataclasses.fields(ZeroConfig)})
+    if odd:
+        raise ValueError(f"--out {folder}: a run of another version, with --{odd[0]}")
+    return ZeroConfig(**plain | {"out": folder, "komi": tuple(plain["komi"])})
+
+
 def _must_agree(folder: pathlib.Path, before: dict, asked: dict) -> None:
     differ = [
         f"--{name.replace('_', '-')} was {before.get(name)} and is {asked.get(name)}"
@@ -70,9 +85,16 @@ def _must_agree(folder: pathlib.Path, before: dict, asked: dict) -> None:
 def open_metrics(folder: pathlib.Path, iteration: int) -> IO[str]:
     """metrics.jsonl, to write after the lines of so many iterations; later ones are cut off."""
     path = folder / "metrics.jsonl"
-    kept = [line for line in read_lines(path) if line["iteration"] <= iteration]
-    write_whole(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+    cut_lines(path, iteration)
     return path.open("a", encoding="utf-8")
+
+
+def cut_lines(path: pathlib.Path, iteration: int) -> list[dict]:
+    """Cut off what a file of lines, if it is there, has of later iterations; what is left."""
+    kept = [line for line in read_lines(path) if line["iteration"] <= iteration]
+    if path.exists():
+        write_whole(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+    return kept
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:

@@ -6,12 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from typing import NoReturn
 
 import jax
 from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
-from train.zero import checkpoint, folder, memory, programs
+from train.zero import checkpoint, evaluation, folder, memory, programs
 from train.zero.config import ZeroConfig
 from train.zero.display import Display
 from train.zero.loop import Loop, NotFinite
@@ -106,6 +107,7 @@ class _Sitting:
     def work(self) -> int:
         config, loop = self.config, self.loop
         until = time.monotonic() + 60 * (config.minutes or float("inf"))
+        folder.cut_lines(config.folder / evaluation.MATCHES, loop.iteration)
         with (
             folder.open_metrics(config.folder, loop.iteration) as metrics,
             runtime.StopRequest() as stop,
@@ -119,6 +121,7 @@ class _Sitting:
                 except NotFinite as error:
                     kept = f"the checkpoint of iteration {self.saved_at} is kept"
                     flags.fail(PROG, f"{error}; {kept}", status=1)
+                numbers |= self.evaluate()
                 folder.write_line(metrics, numbers)
                 display.show(numbers)
                 if loop.iteration % config.checkpoint_every == 0:
@@ -137,12 +140,30 @@ class _Sitting:
                 self.config.folder / "checkpoints", loop.iteration, loop.state, loop.progress
             )
             if jax.process_index() == 0:
-                params = jax.device_get(loop.state.learner.ema)
-                folder.write_weights(self.plan, params, loop.iteration, self.command)
+                self._write_weights()
         except OSError as error:
-            kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
-            flags.fail(PROG, f"{error}; {kept}", status=1)
+            self._fail(error)
         self.saved_at = loop.iteration
+
+    def evaluate(self) -> dict:
+        """What the metrics say of an evaluation of now, if it is time for one."""
+        iteration = self.loop.iteration
+        if not evaluation.due(self.config, iteration) or jax.process_index() != 0:
+            return {}
+        try:
+            return evaluation.evaluate(self.plan, iteration, self._write_weights())
+        except OSError as error:
+            self._fail(error)
+
+    def _write_weights(self) -> dict:
+        """The parameters that play, on the host."""
+        params = jax.device_get(self.loop.state.learner.ema)
+        folder.write_weights(self.plan, params, self.loop.iteration, self.command)
+        return params
+
+    def _fail(self, error: OSError) -> NoReturn:
+        kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
+        flags.fail(PROG, f"{error}; {kept}", status=1)
 
     def _summary(self) -> str:
         loop, config = self.loop, self.config

@@ -1,0 +1,213 @@
+"""How strong a run has become: matches of its network, whose results are kept, and the Elo of them.
+
+matches.jsonl has a line a match: of each evaluation's network against chance, against a search that
+believes nothing, and against the network of the evaluation before. What is drawn here comes from
+keys of its own, so training does not know of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go.rules import GameState, Position, Rules
+from gozero.nets import weights
+from gozero.nets.network import NetworkConfig
+from gozero.players import arena
+from gozero.players.arena import MatchResult
+from gozero.players.evaluators import Evaluator
+from gozero.players.player import Player, random_player, search_player
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation, Trail
+from gozero.search.selection import Puct
+from train.zero import folder, plan, ratings
+from train.zero.config import ZeroConfig
+from train.zero.plan import Plan
+from train.zero.ratings import Rating, Result
+
+MATCHES = "matches.jsonl"
+RANDOM, UNIFORM = "random", "uniform"
+OPENING_PLIES = 2
+"""Of each pair, drawn at random: the players hardly draw anything themselves."""
+
+_KEYS = 0x656C6F
+"""Apart from all that is drawn in training."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """How matches are played."""
+
+    rules: Rules
+    komi: tuple[float, ...]  # the pairs take them in turn
+    games: int  # of a match, an even number
+    simulations: int  # of each move of each side that searches
+    seed: int
+
+    @classmethod
+    def of(cls, config: ZeroConfig, rules: Rules) -> Terms:
+        """Those of a run."""
+        games, simulations = config.evaluate_games, config.evaluate_simulations
+        return cls(rules, config.komi, games, simulations, config.seed)
+
+
+def due(config: ZeroConfig, iteration: int) -> bool:
+    """Whether a run is to be evaluated after so many iterations."""
+    every = config.evaluate_every
+    return every > 0 and (iteration % every == 0 or iteration == config.iterations)
+
+
+def evaluate(run: Plan, iteration: int, params: Any) -> dict:
+    """Play the matches of an iteration and write them down; what the metrics are to say of them.
+
+    Lines of this iteration and later ones, from before a kill, are cut off.
+
+    Args:
+      run: the run's plan.
+      iteration: iterations that are done.
+      params: of the network that plays, on the host.
+
+    Returns:
+      {"elo": above chance, "elo_interval": [low, high]}, by all matches so far.
+    """
+    config, terms = run.config, Terms.of(run.config, run.rules)
+    path = config.folder / MATCHES
+    lines = folder.cut_lines(path, iteration - 1)
+    network = run.learner.network
+    player = network_player(terms, network, params)
+    opponents = [*anchors(terms), *_before(run, terms, lines)]
+    with path.open("a", encoding="utf-8") as file:
+        for number, (name, opponent) in enumerate(opponents):
+            match = play(terms, player, opponent, (iteration, number))
+            line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
+            folder.write_line(file, line)
+            lines.append(line)
+    me = (stem(iteration), terms.simulations)
+    rating = rate_lines(lines, [me])[me]
+    low, high = round(rating.low, 1), round(rating.high, 1)
+    return {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
+
+
+def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, Player]]:
+    """The network of the evaluation before, if there was one and its weights are there."""
+    if not lines:
+        return
+    name = stem(max(line["iteration"] for line in lines))
+    path = weights_file(run.config.folder, name)
+    try:
+        params, network, _ = weights.load(path, run.rules.size)
+    except ValueError as error:
+        print(f"evaluation: not against {name}: {error}", file=sys.stderr)
+        return
+    yield name, network_player(terms, network, params)
+
+
+def stem(iteration: int) -> str:
+    """What the network of an iteration is called, in weights/ and in matches."""
+    return f"{iteration:06d}"
+
+
+def weights_file(run: pathlib.Path, name: str) -> pathlib.Path:
+    return run / "weights" / f"{name}.npz"
+
+
+def anchors(terms: Terms) -> list[tuple[str, Player]]:
+    """Players that stay the same: chance, and a search that believes nothing."""
+    uniform = _searcher(terms.rules, None, terms.simulations)
+    return [(RANDOM, _random(terms.rules)), (UNIFORM, uniform)]
+
+
+def network_player(terms: Terms, network: NetworkConfig, params: Any) -> Player:
+    """PUCT with a network. Those of one shape are compiled once."""
+    made = _searcher(terms.rules, network, terms.simulations)
+    return made._replace(params=jax.tree.map(jnp.asarray, params))
+
+
+_random = functools.cache(random_player)
+
+
+@functools.cache
+def _searcher(rules: Rules, network: NetworkConfig | None, simulations: int) -> Player:
+    judge = uniform_evaluator(rules) if network is None else plan.evaluator(rules, network)
+    return search_player(rules, judge, SearchConfig(simulations, select=judge.select))
+
+
+def uniform_evaluator(rules: Rules) -> Evaluator:
+    """Every move is as good as another and every position even: a search with it knows how games
+    end, and nothing else."""
+
+    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+        del position, trail
+        return state.komi  # to count the positions by
+
+    def evaluate(params: Any, key: jax.Array, komi: jax.Array) -> Evaluation:
+        del params, key
+        return Evaluation(jnp.zeros((*komi.shape, rules.num_actions)), jnp.zeros(komi.shape))
+
+    return Evaluator(observe, evaluate, None, Puct(), {"evaluator": UNIFORM})
+
+
+def play(
+    terms: Terms,
+    first: Player,
+    second: Player,
+    numbers: Iterable[int],
+    progress: Callable[[int, int], None] | None = None,
+) -> MatchResult:
+    """A match of paired openings; of other numbers, with other ones. The komi go by pairs."""
+    key = jax.random.fold_in(jax.random.key(terms.seed), _KEYS)
+    for number in numbers:
+        key = jax.random.fold_in(key, number)
+    komi = np.repeat(np.resize(np.float32(terms.komi), terms.games // 2), 2)
+    return arena.play_match(
+        terms.rules, first, second, key, terms.games, komi, OPENING_PLIES, progress
+    )
+
+
+def line_of(match: MatchResult, terms: Terms) -> dict:
+    """What is kept of a match, from the first player's side."""
+    summary = match.summary()
+    low, high = summary.interval
+    return {
+        "won": summary.total.wins,
+        "drawn": summary.total.draws,
+        "lost": summary.total.losses,
+        "score": round(summary.score, 6),
+        "interval": [round(low, 6), round(high, 6)],
+        "plies": round(float(match.plies.mean()), 2),
+        "unsound": int(np.sum(~match.ok)),
+        "seed": terms.seed,
+        "simulations": terms.simulations,
+    }
+
+
+def rate_lines(
+    lines: Iterable[dict], wanted: Collection[tuple[str, int]] | None = None
+) -> dict[tuple[str, int], Rating]:
+    """Ratings of lines of matches.jsonl, chance at 0.
+
+    Args:
+      lines: as `evaluate` writes them.
+      wanted: whose; see `ratings.rate`.
+
+    Returns:
+      {(name, simulations): rating}: a network with more simulations is another player. Those of
+      chance are 0.
+    """
+    results = []
+    for line in lines:
+        simulations, points = line["simulations"], line["won"] + line["drawn"] / 2
+        games = line["won"] + line["drawn"] + line["lost"]
+        name = line["opponent"]
+        opponent = (name, 0 if name == RANDOM else simulations)
+        me = (stem(line["iteration"]), simulations)
+        results.append(Result(me, opponent, points, games))
+    return ratings.rate(results, (RANDOM, 0), wanted)

@@ -1,0 +1,184 @@
+"""Elo ratings of many players from who beat whom. NumPy and SciPy only, no JAX.
+
+Bradley & Terry (1952): P(i beats j) = 1 / (1 + 10^((R_j - R_i) / 400)), a draw half of each. The
+ratings are those that make the results most likely, with one player, the anchor, at 0. A weak
+prior, a normal distribution of each rating about the anchor's, keeps a player who won or lost
+everything finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterable
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize, special
+
+PRIOR_ELO = 5000.0
+"""The prior's standard deviation: it shifts what 64 games say of 200 Elo by less than 1."""
+
+_NATURAL = math.log(10) / 400
+"""Of one Elo, in the logistic's own unit."""
+
+_CLOSE = 1e-10
+_MOST_STEPS = 100
+
+
+class Result(NamedTuple):
+    """Games of two players; each is any hashable name."""
+
+    first: Hashable
+    second: Hashable
+    points: float  # the first player's: 1 a win, 1/2 a draw
+    games: float
+
+
+class Rating(NamedTuple):
+    """What a player is worth. In Elo above the anchor."""
+
+    elo: float
+    low: float  # of the interval
+    high: float
+    error: float  # the standard error, by the curvature at the estimate
+    points: float
+    games: float
+
+
+def rate(
+    results: Iterable[Result],
+    anchor: Hashable,
+    wanted: Collection[Hashable] | None = None,
+    confidence: float = 0.95,
+    prior: float = PRIOR_ELO,
+) -> dict[Hashable, Rating]:
+    """The ratings of all players that have met someone.
+
+    An interval has the ratings at which the likelihood, the others' ratings as they then fit best,
+    is within z^2 / 2 of its greatest logarithm: it leans to the side that is known less, as for a
+    player who has won everything, where the standard error says little. Games count as independent.
+
+    Args:
+      results: of matches, in any order; a pair of players may have several.
+      anchor: the player at 0.
+      wanted: whose ratings to work out, which takes time by the square of the players; all without.
+      confidence: of the intervals.
+      prior: its standard deviation, Elo.
+
+    Returns:
+      {player: rating}, of those wanted; the anchor's is 0 with no interval.
+
+    Raises:
+      ValueError: an anchor that has not played, points that no games can have, a player against
+        himself, a confidence that is none, a prior that is not above 0.
+    """
+    results = list(results)
+    _check(results, anchor, confidence, prior)
+    met = {player for result in results for player in result[:2]}
+    players = [anchor, *sorted(met - {anchor}, key=str)]
+    number = {player: i for i, player in enumerate(players)}
+    points = np.zeros((len(players), len(players)))
+    for first, second, gained, games in results:
+        points[number[first], number[second]] += gained
+        points[number[second], number[first]] += games - gained
+    fit = _Fit(points, 1 / (_NATURAL * prior) ** 2)
+    drop = NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / 2
+    return {
+        player: fit.rating(number[player], drop)
+        for player in players
+        if wanted is None or player in wanted
+    }
+
+
+class _Fit:
+    """Ratings in the logistic's unit, r = R ln 10 / 400; the anchor is player 0.
+
+    Attributes:
+      points: f64[n, n]: what i scored against j.
+      best: f64[n]: the ratings.
+    """
+
+    def __init__(self, points: np.ndarray, precision: float):
+        self.points, self.games = points, points + points.T
+        self.precision = precision
+        self.free = np.arange(len(points)) > 0
+        self.best = self._climb(np.zeros(len(points)), self.free)
+        self.covariance = np.linalg.inv(-self._curvature(self.best)[1:, 1:])
+
+    def rating(self, i: int, drop: float) -> Rating:
+        scored, games = float(self.points[i].sum()), float(self.games[i].sum())
+        if i == 0:
+            return Rating(0.0, 0.0, 0.0, 0.0, scored, games)
+        error = math.sqrt(self.covariance[i - 1, i - 1])
+        low, high = (self._end(i, side * error, drop) for side in (-1, 1))
+        numbers = (x / _NATURAL for x in (float(self.best[i]), low, high, error))
+        return Rating(*numbers, scored, games)
+
+    def _end(self, i: int, stride: float, drop: float) -> float:
+        """Where player i's rating costs the logarithm of the likelihood so much."""
+        top, free = self._height(self.best), self.free.copy()
+        free[i] = False
+        others, at = self.best, float(self.best[i])
+
+        def over(value: float) -> float:
+            nonlocal others
+            others = self._climb(np.where(np.arange(len(others)) == i, value, others), free)
+            return top - self._height(others) - drop
+
+        inner, outer = at, at + stride
+        while over(outer) < 0:
+            inner, outer = outer, at + 2 * (outer - at)
+        return float(optimize.brentq(over, inner, outer, xtol=1e-6))
+
+    def _height(self, ratings: np.ndarray) -> float:
+        """The log-likelihood, and the prior's."""
+        ahead = ratings[:, None] - ratings[None, :]
+        likelihood = np.sum(self.points * special.log_expit(ahead))
+        return float(likelihood - self.precision * np.sum(ratings**2) / 2)
+
+    def _slope(self, ratings: np.ndarray) -> np.ndarray:
+        expected = special.expit(ratings[:, None] - ratings[None, :])
+        return np.sum(self.points - self.games * expected, axis=1) - self.precision * ratings
+
+    def _curvature(self, ratings: np.ndarray) -> np.ndarray:
+        expected = special.expit(ratings[:, None] - ratings[None, :])
+        between = self.games * expected * expected.T
+        return between - np.diag(between.sum(axis=1) + self.precision)
+
+    def _climb(self, ratings: np.ndarray, free: np.ndarray) -> np.ndarray:
+        """The best ratings of those that are free, by Newton's steps; the height is concave."""
+        if not free.any():
+            return ratings
+        for _ in range(_MOST_STEPS):
+            slope = self._slope(ratings)[free]
+            step = np.zeros(len(ratings))
+            step[free] = np.linalg.solve(-self._curvature(ratings)[np.ix_(free, free)], slope)
+            gain = float(slope @ step[free])
+            if gain < _CLOSE:
+                return ratings
+            ratings = self._along(ratings, step, gain)
+        return ratings
+
+    def _along(self, ratings: np.ndarray, step: np.ndarray, gain: float) -> np.ndarray:
+        """As far along a step as it rises as it should."""
+        before, share = self._height(ratings), 1.0
+        while self._height(ratings + share * step) < before + 1e-4 * share * gain:
+            share /= 2
+            if share < 1e-12:
+                return ratings
+        return ratings + share * step
+
+
+def _check(results: list[Result], anchor: Hashable, confidence: float, prior: float) -> None:
+    if not any(anchor in result[:2] for result in results):
+        raise ValueError(f"anchor: {anchor!r} has played no one")
+    for first, second, points, games in results:
+        if first == second:
+            raise ValueError(f"results: {first!r} against himself")
+        if not 0 <= points <= games:
+            raise ValueError(f"results: {points} points of {games} games")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: {confidence} is not between 0 and 1")
+    if not prior > 0:
+        raise ValueError(f"prior: {prior} is not above 0")
