@@ -1,0 +1,237 @@
+"""Evaluations of a run: what they play and write, that training does not notice, going on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.nets import network
+from gozero.players import arena
+from gozero.players.player import Turn
+from train.zero import evaluation, folder, programs, run
+from train.zero.config import ZeroConfig
+from train.zero.evaluation import RANDOM, UNIFORM, Terms
+from train.zero.plan import make_plan
+
+GAMES, SIMULATIONS = 4, 2
+TINY = ZeroConfig(
+    preset="3x3",
+    size=3,
+    komi=(8.5, 9.5),
+    blocks=1,
+    channels=8,
+    pool_every=0,
+    batch=4,
+    moves=8,
+    simulations=2,
+    max_considered=2,
+    opening_plies=1,
+    temperature_moves=2,
+    capacity=256,
+    window=64,
+    min_rows=8,
+    batch_size=8,
+    iterations=4,
+    warmup_steps=2,
+    checkpoint_every=2,
+    evaluate_games=GAMES,
+    evaluate_simulations=SIMULATIONS,
+)
+RULES = go.Rules(size=3)
+TERMS = Terms(RULES, (8.5, 9.5), 8, SIMULATIONS, seed=0)
+
+
+def config_of(path, **more):
+    return ZeroConfig(**vars(TINY) | {"out": path} | more)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The folder of a run without evaluations."""
+    return train(tmp_path_factory.mktemp("plain") / "run")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """... and of the same with them, after 3 iterations and after the last."""
+    return train(tmp_path_factory.mktemp("evaluated") / "run", evaluate_every=3)
+
+
+def train(path, **more):
+    assert run.run(config_of(path, **more)) == 0
+    return path
+
+
+def state_of(path):
+    """The arrays and keys of a run's newest checkpoint."""
+    mesh = programs.make_mesh()
+    state = run.begin(make_plan(config_of(path), mesh.size), mesh).state
+    is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
+
+
+def lines_of(path, name):
+    return [json.loads(line) for line in (path / name).read_text().splitlines()]
+
+
+def test_training_is_the_same_bit_for_bit(plain, evaluated):
+    jax.tree.map(np.testing.assert_array_equal, state_of(plain), state_of(evaluated))
+    assert lines_of(plain, "metrics.jsonl")[-1]["losses"] is not None
+    assert not (plain / evaluation.MATCHES).exists()
+
+
+def test_a_line_a_match(evaluated):
+    lines = lines_of(evaluated, evaluation.MATCHES)
+    met = [(line["iteration"], line["opponent"]) for line in lines]
+    assert met == [(3, RANDOM), (3, UNIFORM), (4, RANDOM), (4, UNIFORM), (4, "000003")]
+    for line in lines:
+        assert line["won"] + line["drawn"] + line["lost"] == GAMES
+        assert line["score"] == (line["won"] + line["drawn"] / 2) / GAMES
+        assert line["interval"][0] < line["interval"][1]
+        assert (line["seed"], line["simulations"], line["unsound"]) == (0, SIMULATIONS, 0)
+
+
+def test_the_metrics_have_the_rating(evaluated):
+    lines, matches = lines_of(evaluated, "metrics.jsonl"), lines_of(evaluated, evaluation.MATCHES)
+    assert [line["iteration"] for line in lines if "elo" in line] == [3, 4]
+    for line in lines[2:]:
+        so_far = [one for one in matches if one["iteration"] <= line["iteration"]]
+        player = evaluation.stem(line["iteration"]), SIMULATIONS
+        rating = evaluation.rate_lines(so_far)[player]
+        assert line["elo"] == round(rating.elo, 1)
+        assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]
+
+
+def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
+    """Killed after the last evaluation, before its checkpoint."""
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    shutil.rmtree(path / "checkpoints" / "000004")
+    train(path, evaluate_every=3)
+    assert lines_of(path, evaluation.MATCHES) == lines_of(evaluated, evaluation.MATCHES)
+    ratings = [
+        [line.get("elo") for line in lines_of(one, "metrics.jsonl")] for one in (path, evaluated)
+    ]
+    assert ratings[0] == ratings[1]
+
+
+def test_later_lines_are_cut_off_also_where_nothing_is_evaluated(evaluated, tmp_path):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    shutil.rmtree(path / "checkpoints" / "000004")
+    train(path, evaluate_every=0)
+    assert lines_of(path, evaluation.MATCHES) == []
+
+
+def test_lines_are_cut_off_by_iteration(tmp_path):
+    path = tmp_path / "some.jsonl"
+    assert folder.cut_lines(path, 5) == []
+    assert not path.exists()
+    path.write_text('{"iteration": 5}\n{"iteration": 6}\n{"iterat')
+    assert folder.cut_lines(path, 5) == [{"iteration": 5}]
+    assert path.read_text() == '{"iteration": 5}\n'
+
+
+def params_of(seed):
+    plan = make_plan(TINY)
+    return network.init(plan.learner.network, jax.random.key(seed))
+
+
+def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsys):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    plan, compiled = make_plan(config_of(path)), arena.think._cache_size()
+    evaluation.evaluate(plan, 6, jax.device_get(params_of(1)))
+    assert [line["opponent"] for line in lines_of(path, evaluation.MATCHES)[-3:]] == [
+        RANDOM,
+        UNIFORM,
+        "000004",
+    ]
+    # Those of iteration 6 were not written: the next is not against them, and says so.
+    evaluation.evaluate(plan, 8, jax.device_get(params_of(2)))
+    assert [line["opponent"] for line in lines_of(path, evaluation.MATCHES)[-2:]] == [
+        RANDOM,
+        UNIFORM,
+    ]
+    assert "evaluation: not against 000006: weights" in capsys.readouterr().err
+    assert arena.think._cache_size() == compiled
+    networks = [
+        evaluation.network_player(TERMS, plan.learner.network, params_of(i)) for i in (1, 2)
+    ]
+    assert networks[0].choose is networks[1].choose
+
+
+def test_evaluated_again_an_iteration_is_written_anew(evaluated, tmp_path):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    plan = make_plan(config_of(path))
+    found = evaluation.evaluate(plan, 3, jax.device_get(params_of(1)))
+    met = [(line["iteration"], line["opponent"]) for line in lines_of(path, evaluation.MATCHES)]
+    assert met == [(3, RANDOM), (3, UNIFORM)]
+    assert found["elo_interval"][0] < found["elo"] < found["elo_interval"][1]
+
+
+def play(*numbers, terms=TERMS):
+    (_, chance), _ = evaluation.anchors(terms)
+    return evaluation.play(terms, chance, chance, numbers)
+
+
+def test_openings_are_paired_and_komi_go_by_pairs():
+    match = play(1, 0)
+    assert match.start.komi.tolist() == [8.5, 8.5, 9.5, 9.5, 8.5, 8.5, 9.5, 9.5]
+    opening = match.actions[: evaluation.OPENING_PLIES]
+    assert (opening[:, ::2] == opening[:, 1::2]).all()
+    assert match.first_colour.tolist() == [0, 1] * 4
+
+
+def test_numbers_and_the_seed_say_what_is_drawn():
+    first = play(1, 0)
+    np.testing.assert_array_equal(play(1, 0).actions, first.actions)
+    other_seed = Terms(RULES, (8.5, 9.5), 8, SIMULATIONS, seed=1)
+    for other in (play(1, 1), play(2, 0), play(1, 0, terms=other_seed)):
+        assert other.actions.shape != first.actions.shape or (other.actions != first.actions).any()
+
+
+def test_a_search_that_believes_nothing_knows_how_games_end():
+    """After a pass the one who is ahead passes too, and the one who is behind does not."""
+    state = go.init(RULES, 0.0)
+    for action in (4, RULES.pass_action):
+        state = go.play(RULES, state, action)
+    komi = jnp.array([8.5, 9.5])  # Black, to play, has all 9 points
+    states = jax.tree.map(lambda x: jnp.stack([x, x]), state).replace(komi=komi)
+    legal = jax.vmap(lambda one: go.legal_actions(RULES, one))(states)
+    turn = Turn(states, legal, jnp.full((2, 2), -1))
+    _, (_, player) = evaluation.anchors(Terms(RULES, (0.0,), 2, 16, seed=0))
+    choice = arena.think(player.choose, player.params, jax.random.key(0), 0, turn, None)
+    assert choice.action[0] == RULES.pass_action
+    assert choice.action[1] != RULES.pass_action
+    assert choice.ok.all()
+
+
+def line(iteration, opponent, won, simulations):
+    counts = {"won": won, "drawn": 0, "lost": 40 - won}
+    return {"iteration": iteration, "opponent": opponent, "simulations": simulations, **counts}
+
+
+def test_with_more_simulations_a_network_is_another_player():
+    lines = [line(5, RANDOM, 30, 16), line(5, RANDOM, 20, 32), line(7, "000005", 30, 16)]
+    rated = evaluation.rate_lines(lines)
+    assert rated[RANDOM, 0].elo == 0
+    assert rated["000005", 16].elo == pytest.approx(190.8, abs=0.2)
+    assert rated["000005", 32].elo == pytest.approx(0.0, abs=0.2)
+    assert rated["000007", 16].elo == pytest.approx(381.7, abs=0.4)
+
+
+def test_draws_count_half():
+    drawn = {"iteration": 1, "opponent": RANDOM, "simulations": 1, "won": 1, "drawn": 1, "lost": 0}
+    assert evaluation.rate_lines([drawn])["000001", 1].points == 1.5
+
+
+@pytest.mark.parametrize(
+    ("every", "iterations", "due"), [(0, 10, []), (4, 10, [4, 8, 10]), (5, 10, [5, 10])]
+)
+def test_when_a_run_is_evaluated(every, iterations, due):
+    config = config_of(None, evaluate_every=every, iterations=iterations)
+    assert [i for i in range(1, 11) if evaluation.due(config, i)] == due

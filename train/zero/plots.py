@@ -1,0 +1,172 @@
+"""``python -m train plots --out DIR``: pictures of a run, DIR/plots/*.svg."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gozero.apps import flags
+from train.zero import evaluation, folder
+from train.zero.evaluation import MATCHES, RANDOM, UNIFORM
+
+PROG = "python -m train plots"
+_COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
+_MARGIN_ELO = 300.0
+"""Beyond the ratings themselves; intervals of who has won everything reach far."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlotsConfig:
+    """Draw what a run's metrics.jsonl and matches.jsonl say, as DIR/plots/*.svg."""
+
+    out: pathlib.Path
+    """The run's folder."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 without matplotlib, 2 for bad input."""
+    config = flags.parse(PlotsConfig, argv, prog=PROG)
+    if importlib.util.find_spec("matplotlib") is None:
+        flags.fail(PROG, "pictures want matplotlib: pip install -e '.[plots]'", status=1)
+    try:
+        paths = draw(config.out)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    for path in paths:
+        print(path)
+    return 0
+
+
+def draw(run: pathlib.Path) -> list[pathlib.Path]:
+    """The pictures of a run's folder: those of which there is something to show.
+
+    Raises:
+      ValueError: no metrics there.
+    """
+    lines = folder.read_lines(run / "metrics.jsonl")
+    if not lines:
+        raise ValueError(f"--out {run}: no metrics.jsonl with a line in it")
+    shown = {
+        "losses": (losses, [line for line in lines if line["losses"]]),
+        "lengths": (lengths, [line for line in lines if line["lengths"]]),
+        "black_won": (black_won, [line for line in lines if line["lengths"]]),
+        "replay": (replay, lines),
+        "resignations": (resignations, [line for line in lines if "wrong_resigns" in line]),
+        "elo": (elo, folder.read_lines(run / MATCHES)),
+    }
+    (run / "plots").mkdir(exist_ok=True)
+    return [
+        _picture(run / "plots" / f"{name}.svg", paint, of)
+        for name, (paint, of) in shown.items()
+        if of
+    ]
+
+
+def losses(axes: Any, lines: list[dict]) -> None:
+    """Each head's, on a panel of its own."""
+    names = list(lines[0]["losses"])
+    x = [line["iteration"] for line in lines]
+    for axis, name, colour in zip(axes(len(names)), names, _COLOURS, strict=False):
+        axis.plot(x, [line["losses"][name] for line in lines], color=colour)
+        axis.set(ylabel=f"{name} loss")
+
+
+def lengths(axes: Any, lines: list[dict]) -> None:
+    """Of the games that ended in an iteration: the median, and the middle 80%."""
+    (axis,) = axes(1)
+    x = [line["iteration"] for line in lines]
+    low, middle, high = zip(*(line["lengths"] for line in lines), strict=True)
+    axis.fill_between(x, low, high, color=_COLOURS[0], alpha=0.2, linewidth=0, label="10% to 90%")
+    axis.plot(x, middle, color=_COLOURS[0], label="median")
+    axis.set(ylabel="plies of a game", ylim=(0, None))
+
+
+def black_won(axes: Any, lines: list[dict]) -> None:
+    """Shares of the games that ended in an iteration."""
+    (axis,) = axes(1)
+    x = [line["iteration"] for line in lines]
+    for name, colour in zip(("black_won", "drawn", "truncated"), _COLOURS, strict=False):
+        axis.plot(x, [100 * line[name] for line in lines], color=colour, label=_words(name))
+    axis.set(ylabel="games, %", ylim=(0, 100))
+
+
+def replay(axes: Any, lines: list[dict]) -> None:
+    """Positions played, held and learnt from."""
+    (axis,) = axes(1)
+    x = [line["iteration"] for line in lines]
+    told = (("added", "played"), ("rows", "held"), ("window", "learnt from"))
+    for (name, words), colour in zip(told, _COLOURS, strict=False):
+        axis.plot(x, [line[name] for line in lines], color=colour, label=words)
+    axis.set(ylabel="positions", ylim=(0, None))
+
+
+def resignations(axes: Any, lines: list[dict]) -> None:
+    """Of the games played on: those that would have been resigned and were won; the threshold."""
+    wrong, threshold = axes(2)
+    x = [line["iteration"] for line in lines]
+    wrong.plot(x, [100 * line["wrong_resigns"] for line in lines], color=_COLOURS[4])
+    wrong.axhline(5, color="black", linewidth=0.5)
+    wrong.set(ylabel="wrong, % of resignations", ylim=(0, None))
+    threshold.plot(x, [line["resign_threshold"] for line in lines], color=_COLOURS[1])
+    threshold.set(ylabel="resigns below")
+
+
+def elo(axes: Any, lines: list[dict]) -> None:
+    """Above chance with 95% intervals, a curve a number of simulations; by all matches."""
+    (axis,) = axes(1)
+    rated = evaluation.rate_lines(lines)
+    levels = [one.elo for one in rated.values()]
+    for colour, simulations in zip(
+        _COLOURS, sorted({line["simulations"] for line in lines}), strict=False
+    ):
+        found = {name: one for (name, of), one in rated.items() if of == simulations}
+        uniform = found.pop(UNIFORM, None)
+        found.pop(RANDOM, None)
+        names = sorted(found)
+        middle = [found[name].elo for name in names]
+        below = [found[name].elo - found[name].low for name in names]
+        above = [found[name].high - found[name].elo for name in names]
+        label = f"{simulations} simulations"
+        x = [int(name) for name in names]
+        axis.errorbar(x, middle, [below, above], color=colour, marker="o", capsize=3, label=label)
+        if uniform is not None:
+            label = f"a search without a network, {simulations}"
+            axis.axhline(uniform.elo, color=colour, linestyle="--", label=label)
+    limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
+    axis.set(ylabel="Elo above random moves", ylim=limits)
+
+
+def _words(name: str) -> str:
+    return {"black_won": "Black won", "truncated": "at the move limit"}.get(name, name)
+
+
+def _picture(
+    path: pathlib.Path, paint: Callable[[Any, list[dict]], None], lines: list[dict]
+) -> pathlib.Path:
+    """Paint into panels that `axes(count)` hands out, and write the SVG."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "gozero"
+    from matplotlib import pyplot
+
+    figure = pyplot.figure(layout="constrained")
+
+    def axes(count: int) -> list:
+        """So many panels above each other."""
+        figure.set_size_inches(7, max(3.6, 2.0 * count))
+        return list(figure.subplots(count, sharex=True, squeeze=False)[:, 0])
+
+    paint(axes, lines)
+    for axis in figure.axes:
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.axes[-1].set_xlabel("iteration")
+    if figure.axes[0].get_legend_handles_labels()[1]:
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+    return path

@@ -1,0 +1,64 @@
+"""A network against a program that speaks GTP, by ``gozero match``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import sys
+import zlib
+
+from gozero.apps import match
+from gozero.apps.match_config import MatchConfig, Side
+from train.zero.evaluation import OPENING_PLIES, Terms
+from train.zero.ratings import Result
+
+
+def play(
+    run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path
+) -> tuple[int, Result | None]:
+    """Play what is left of a match.
+
+    Args:
+      run: the run's folder.
+      command: the program's command line.
+      terms: of the match; of several komi it has the first.
+      weights: of our side, DIR/weights/NAME.npz.
+
+    Returns:
+      (the exit status of ``gozero match``, what came of it if a game counts).
+
+    Raises:
+      ValueError: flags that cannot be.
+      SystemExit: a program that is missing or refuses the game.
+    """
+    config = match_of(run, command, terms, weights)
+    config.out.parent.mkdir(exist_ok=True)
+    with contextlib.redirect_stdout(sys.stderr):
+        status = match.run(config)
+    summary = json.loads((config.out / "summary.json").read_text(encoding="utf-8"))
+    if not summary["games"]:
+        return status, None
+    points = summary["wins"] + summary["draws"] / 2
+    return status, Result(weights.stem, summary["opponent"], points, summary["games"])
+
+
+def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
+    """The match, in a folder of its own."""
+    asked = f"{command} {terms.simulations} {terms.seed}"
+    return MatchConfig(
+        player=Side(
+            evaluator="network",
+            weights=weights.resolve(),
+            search="puct",
+            simulations=terms.simulations,
+        ),
+        opponent=Side(command=command),
+        games=terms.games,
+        size=terms.rules.size,
+        komi=terms.komi[0],
+        ko=terms.rules.ko,
+        openings=OPENING_PLIES,
+        seed=terms.seed,
+        out=run / "programs" / f"{weights.stem}-{zlib.crc32(asked.encode()):08x}",
+    )
