@@ -1,0 +1,204 @@
+"""`python -m train evaluate`: who plays whom, what is written, going on, the sequential test."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+import sys
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.apps import runtime
+from gozero.nets import network, weights
+from gozero.nets.network import NetworkConfig
+from train import command
+from train.zero import evaluation, folder, league
+from train.zero.evaluation import RANDOM, UNIFORM
+from train.zero.presets import PRESETS
+from train.zero.ratings import Rating
+
+ENGINE = pathlib.Path(__file__).parents[2] / "apps" / "scripted.py"
+SHAPE = NetworkConfig(1, 8)
+SMALL = ("--games", "4", "--simulations", "2")
+ITERATIONS = (2, 4, 5)
+
+
+@pytest.fixture
+def out(tmp_path):
+    """The folder of a run of three networks."""
+    path = tmp_path / "run"
+    path.mkdir()
+    runtime.write_json(path / "config.json", PRESETS["3x3"].plain)
+    for i in ITERATIONS:
+        save(path / "weights" / f"{i:06d}.npz", i)
+    return path
+
+
+def save(path, seed, shape=SHAPE, size=3):
+    return weights.save(path, network.init(shape, jax.random.key(seed)), shape, size)
+
+
+def run(out, *more, status=0):
+    assert league.main(["--out", str(out), *more]) == status
+
+
+def ratings_of(out):
+    """{player: row of ratings.csv}."""
+    rows = csv.DictReader((out / league.RATINGS).read_text().splitlines())
+    return {row["player"]: row for row in rows}
+
+
+def met(out):
+    return [(line["player"], line["opponent"]) for line in folder.read_lines(out / league.LEAGUE)]
+
+
+def refused(capsys, *argv):
+    with pytest.raises(SystemExit, match="2"):
+        league.main([*map(str, argv)])
+    error = capsys.readouterr().err
+    assert error.startswith("python -m train evaluate: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
+    run(out, *SMALL)
+    table = capsys.readouterr().out
+    anchors = [(f"{i:06d}", opponent) for i in ITERATIONS for opponent in (RANDOM, UNIFORM)]
+    neighbours = [("000004", "000002"), ("000005", "000004")]
+    assert sorted(met(out)) == sorted(anchors + neighbours)
+    head, _, *rows = table.splitlines()
+    assert head == "| player | Elo | 95% | score | games |"
+    names = {row.split("|")[1].strip() for row in rows}
+    assert names == {RANDOM, UNIFORM, "000002", "000004", "000005"}
+    written = ratings_of(out)
+    assert written.keys() == names
+    for row in written.values():
+        assert float(row["low"]) <= float(row["elo"]) <= float(row["high"])
+    games = {name: float(row["games"]) for name, row in written.items()}
+    assert games == {RANDOM: 12, UNIFORM: 12, "000002": 12, "000004": 16, "000005": 12}
+
+    # Again: nothing is left to play. With one network changed, its matches alone are.
+    monkeypatch.setattr(evaluation, "play", None)
+    run(out, *SMALL)
+    assert capsys.readouterr().out == table
+    monkeypatch.undo()
+    save(out / "weights" / "000002.npz", 77)
+    run(out, *SMALL)
+    again = met(out)[len(anchors + neighbours) :]
+    assert again == [("000002", RANDOM), ("000002", UNIFORM), ("000004", "000002")]
+
+
+def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
+    foreign = save(tmp_path / "foreign.npz", 9, NetworkConfig(1, 4))
+    run(out, *SMALL, "--every", "2", "--against", str(foreign))
+    networks = ("000002", "000005")
+    assert met(out) == [
+        *[(networks[0], opponent) for opponent in (RANDOM, UNIFORM, str(foreign))],
+        *[(networks[1], opponent) for opponent in (RANDOM, UNIFORM, networks[0], str(foreign))],
+    ]
+    assert f"| {foreign} |" in capsys.readouterr().out
+
+
+def test_a_program_is_rated_too(out, capsys):
+    engine = f"{sys.executable} {ENGINE} {{game}} all:ANY all:ANY all:ANY"
+    run(out, *SMALL, "--every", "3", "--command", engine)
+    captured = capsys.readouterr()
+    assert "| Scripted 1 |" in captured.out
+    assert "gozero network puct 2 against Scripted 1" in captured.err
+    (match,) = (out / "programs").iterdir()
+    summary = json.loads((match / "summary.json").read_text())
+    points = summary["wins"] + summary["draws"] / 2
+    assert float(ratings_of(out)["Scripted 1"]["points"]) == 4 - points
+    config = json.loads((match / "config.json").read_text())
+    assert config["player"]["weights"] == str(out / "weights" / "000005.npz")
+    assert (config["komi"], config["openings"], config["games"]) == (8.5, 2, 4)
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Matches of which the newest scores what the list says, over and over."""
+    calls = []
+
+    def play_as(points):
+        def play(terms, first, second, numbers):
+            calls.append((terms.games, numbers))
+            return SimpleNamespace(points=np.resize(np.float64(points), terms.games))
+
+        monkeypatch.setattr(evaluation, "play", play)
+        return calls
+
+    return play_as
+
+
+def test_a_sequential_test_stops_early(out, capsys, scored):
+    """64 pairs that are all won are 64 log(0.5288 / 0.5) = 3.6 for H1, 32 half of it: the bound of
+    2.94 lies between."""
+    calls = scored([1.0])
+    run(out, "--sprt")
+    said = capsys.readouterr().out
+    assert calls == [(64, (5, 1000)), (64, (5, 1001))]
+    assert said.startswith("000005 against 000004: +128 =0 -0 of 128, log-likelihood ratio +3.58 ")
+    assert said.endswith(": stronger, by +20 Elo rather than +0\n")
+    assert not (out / league.LEAGUE).exists()
+
+
+def test_a_sequential_test_of_equals_ends_with_h0(out, tmp_path, capsys, scored):
+    other = save(tmp_path / "older.npz", 1)
+    scored([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0])
+    run(out, "--sprt", "--against", str(other))
+    said = capsys.readouterr().out
+    assert said.startswith(f"000005 against {other}: ")
+    assert said.endswith(": not stronger, +0 Elo rather than +20\n")
+
+
+def test_a_sequential_test_may_stay_undecided(out, capsys, scored):
+    calls = scored([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    run(out, "--sprt", "--games", "100")
+    assert [games for games, _ in calls] == [64, 36]
+    assert capsys.readouterr().out.endswith(": undecided; give more --games\n")
+
+
+def test_two_networks_play_a_sequential_test(out, capsys):
+    run(out, "--sprt", *SMALL)
+    assert "000005 against 000004: +" in capsys.readouterr().out
+
+
+def test_the_table_in_markdown():
+    rated = {
+        "b": Rating(120.4, 60.0, 190.6, 30.0, 24, 32),
+        RANDOM: Rating(0.0, 0.0, 0.0, 0.0, 8, 32),
+    }
+    assert league.table(rated) == (
+        "| player | Elo | 95% | score | games |\n"
+        "|---|--:|--:|--:|--:|\n"
+        "| random | +0 |  | 25.0% | 32 |\n"
+        "| b | +120 | +60 to +191 | 75.0% | 32 |"
+    )
+
+
+def test_refusals(out, tmp_path, capsys):
+    assert "config.json cannot be read" in refused(capsys, "--out", tmp_path)
+    assert "--games 3: expected an even" in refused(capsys, "--out", out, "--games", 3)
+    assert "--every 0: expected" in refused(capsys, "--out", out, "--every", 0)
+    both = ("--sprt", "--command", "gnugo")
+    assert "--command: not with --sprt" in refused(capsys, "--out", out, *both)
+    foreign = save(tmp_path / "foreign.npz", 1, size=5)
+    assert "made for 5x5" in refused(capsys, "--out", out, "--against", foreign)
+    for path in (out / "weights").glob("00000[24]*"):
+        path.unlink()
+    assert "has one network; give --against" in refused(capsys, "--out", out, "--sprt")
+    for path in (out / "weights").iterdir():
+        path.unlink()
+    assert "no networks in its folder weights" in refused(capsys, "--out", out)
+
+
+def test_the_word_is_dispatched(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["train", "evaluate", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert capsys.readouterr().err.startswith("python -m train evaluate: --out ")
