@@ -166,7 +166,7 @@ def play(
     key = jax.random.fold_in(jax.random.key(terms.seed), _KEYS)
     for number in numbers:
         key = jax.random.fold_in(key, number)
-    komi = np.repeat(np.resize(np.float32(terms.komi), terms.games // 2), 2)
+    komi = np.repeat(np.resize(terms.komi, terms.games // 2), 2)
     return arena.play_match(
         terms.rules, first, second, key, terms.games, komi, OPENING_PLIES, progress
     )

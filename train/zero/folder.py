@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 from typing import IO, Any
@@ -89,9 +90,10 @@ def open_metrics(folder: pathlib.Path, iteration: int) -> IO[str]:
     return path.open("a", encoding="utf-8")
 
 
-def cut_lines(path: pathlib.Path, iteration: int) -> list[dict]:
-    """Cut off what a file of lines, if it is there, has of later iterations; what is left."""
-    kept = [line for line in read_lines(path) if line["iteration"] <= iteration]
+def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
+    """Cut off what a file of lines, if it is there, has of later iterations, and a line that a kill
+    has torn; what is left."""
+    kept = [line for line in read_lines(path) if line.get("iteration", 0) <= iteration]
     if path.exists():
         write_whole(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
     return kept

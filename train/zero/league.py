@@ -146,11 +146,13 @@ def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
     Raises:
       ValueError: there are none, or one cannot be read.
     """
-    paths = sorted((config.out / "weights").glob("[0-9]*.npz"))
+    paths = sorted((config.out / "weights").glob("[0-9]*.json"))  # written when the .npz is there
     if not paths:
         raise ValueError(f"--out {config.out}: no networks in its folder weights")
     chosen = paths[::-1][:: config.every][::-1]
-    return [_contender(terms, path, int(path.stem), path.stem) for path in chosen]
+    return [
+        _contender(terms, path.with_suffix(".npz"), int(path.stem), path.stem) for path in chosen
+    ]
 
 
 def _contender(terms: Terms, path: pathlib.Path, number: int, name: str = "") -> Contender:
@@ -174,7 +176,7 @@ def pairings(
 
 def _league(config, terms, networks, others) -> list[Result]:
     path, todo = config.out / LEAGUE, list(pairings(terms, networks, others))
-    played = {_key(line): line for line in folder.read_lines(path)}
+    played = {_key(line): line for line in folder.cut_lines(path)}
     total, results = terms.games * len(todo), []
     with path.open("a", encoding="utf-8") as file, Progress("evaluate", total) as progress:
         for done, pairing in enumerate(todo):

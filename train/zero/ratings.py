@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize, special
@@ -52,7 +52,7 @@ def rate(
     wanted: Collection[Hashable] | None = None,
     confidence: float = 0.95,
     prior: float = PRIOR_ELO,
-) -> dict[Hashable, Rating]:
+) -> dict[Any, Rating]:
     """The ratings of all players that have met someone.
 
     An interval has the ratings at which the likelihood, the others' ratings as they then fit best,
@@ -112,8 +112,9 @@ class _Fit:
             return Rating(0.0, 0.0, 0.0, 0.0, scored, games)
         error = math.sqrt(self.covariance[i - 1, i - 1])
         low, high = (self._end(i, side * error, drop) for side in (-1, 1))
-        numbers = (x / _NATURAL for x in (float(self.best[i]), low, high, error))
-        return Rating(*numbers, scored, games)
+        elo = float(self.best[i]) / _NATURAL
+        low, high, error = (x / _NATURAL for x in (low, high, error))
+        return Rating(elo, low, high, error, scored, games)
 
     def _end(self, i: int, stride: float, drop: float) -> float:
         """Where player i's rating costs the logarithm of the likelihood so much."""
@@ -129,7 +130,7 @@ class _Fit:
         inner, outer = at, at + stride
         while over(outer) < 0:
             inner, outer = outer, at + 2 * (outer - at)
-        return float(optimize.brentq(over, inner, outer, xtol=1e-6))
+        return optimize.root_scalar(over, bracket=(inner, outer), xtol=1e-6).root
 
     def _height(self, ratings: np.ndarray) -> float:
         """The log-likelihood, and the prior's."""
@@ -157,17 +158,20 @@ class _Fit:
             gain = float(slope @ step[free])
             if gain < _CLOSE:
                 return ratings
-            ratings = self._along(ratings, step, gain)
+            share = self._share(ratings, step, gain)
+            if not share:
+                return ratings
+            ratings = ratings + share * step
         return ratings
 
-    def _along(self, ratings: np.ndarray, step: np.ndarray, gain: float) -> np.ndarray:
-        """As far along a step as it rises as it should."""
+    def _share(self, ratings: np.ndarray, step: np.ndarray, gain: float) -> float:
+        """Of a step, so much that it rises as it should; 0 where rounding hides any rise."""
         before, share = self._height(ratings), 1.0
         while self._height(ratings + share * step) < before + 1e-4 * share * gain:
             share /= 2
-            if share < 1e-12:
-                return ratings
-        return ratings + share * step
+            if share < 1e-9:
+                return 0.0
+        return share
 
 
 def _check(results: list[Result], anchor: Hashable, confidence: float, prior: float) -> None:

@@ -120,11 +120,12 @@ def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
     assert ratings[0] == ratings[1]
 
 
-def test_later_lines_are_cut_off_also_where_nothing_is_evaluated(evaluated, tmp_path):
+def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
     path = shutil.copytree(evaluated, tmp_path / "run")
     shutil.rmtree(path / "checkpoints" / "000004")
-    train(path, evaluate_every=0)
+    train(path, iterations=2)
     assert lines_of(path, evaluation.MATCHES) == []
+    assert len(lines_of(path, "metrics.jsonl")) == 2
 
 
 def test_lines_are_cut_off_by_iteration(tmp_path):

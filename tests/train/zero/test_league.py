@@ -82,7 +82,7 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     games = {name: float(row["games"]) for name, row in written.items()}
     assert games == {RANDOM: 12, UNIFORM: 12, "000002": 12, "000004": 16, "000005": 12}
 
-    # Again: nothing is left to play. With one network changed, its matches alone are.
+    # Nothing is left to play. With one network changed, or a line torn, its matches alone are.
     monkeypatch.setattr(evaluation, "play", None)
     run(out, *SMALL)
     assert capsys.readouterr().out == table
@@ -91,6 +91,10 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)
     again = met(out)[len(anchors + neighbours) :]
     assert again == [("000002", RANDOM), ("000002", UNIFORM), ("000004", "000002")]
+    with (out / league.LEAGUE).open("r+") as file:
+        file.truncate(len(file.read()) - 3)
+    run(out, *SMALL)
+    assert met(out)[-3:] == again
 
 
 def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
