@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import statistics
 import sys
 import zlib
 
@@ -22,7 +23,7 @@ def play(
     Args:
       run: the run's folder.
       command: the program's command line.
-      terms: of the match; of several komi it has the first.
+      terms: of the match; of several komi it has the most frequent.
       weights: of our side, DIR/weights/NAME.npz.
 
     Returns:
@@ -56,7 +57,7 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
         opponent=Side(command=command),
         games=terms.games,
         size=terms.rules.size,
-        komi=terms.komi[0],
+        komi=statistics.mode(terms.komi),
         ko=terms.rules.ko,
         openings=OPENING_PLIES,
         seed=terms.seed,

@@ -14,41 +14,19 @@ from gozero.go import rules as go
 from gozero.nets import network
 from gozero.players import arena
 from gozero.players.player import Turn
+from tests.train.zero import tiny
 from train.zero import evaluation, folder, programs, run
-from train.zero.config import ZeroConfig
 from train.zero.evaluation import RANDOM, UNIFORM, Terms
 from train.zero.plan import make_plan
 
 GAMES, SIMULATIONS = 4, 2
-TINY = ZeroConfig(
-    preset="3x3",
-    size=3,
-    komi=(8.5, 9.5),
-    blocks=1,
-    channels=8,
-    pool_every=0,
-    batch=4,
-    moves=8,
-    simulations=2,
-    max_considered=2,
-    opening_plies=1,
-    temperature_moves=2,
-    capacity=256,
-    window=64,
-    min_rows=8,
-    batch_size=8,
-    iterations=4,
-    warmup_steps=2,
-    checkpoint_every=2,
-    evaluate_games=GAMES,
-    evaluate_simulations=SIMULATIONS,
-)
-RULES = go.Rules(size=3)
+RULES = go.Rules(size=3, ko="simple")
 TERMS = Terms(RULES, (8.5, 9.5), 8, SIMULATIONS, seed=0)
 
 
 def config_of(path, **more):
-    return ZeroConfig(**vars(TINY) | {"out": path} | more)
+    evaluations = {"evaluate_games": GAMES, "evaluate_simulations": SIMULATIONS}
+    return tiny.config(path, **evaluations | more)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +48,7 @@ def train(path, **more):
 
 def state_of(path):
     """The arrays and keys of a run's newest checkpoint."""
-    mesh = programs.make_mesh()
+    mesh = programs.make_mesh(1)
     state = run.begin(make_plan(config_of(path), mesh.size), mesh).state
     is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
     return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
@@ -138,7 +116,7 @@ def test_lines_are_cut_off_by_iteration(tmp_path):
 
 
 def params_of(seed):
-    plan = make_plan(TINY)
+    plan = make_plan(tiny.config())
     return network.init(plan.learner.network, jax.random.key(seed))
 
 

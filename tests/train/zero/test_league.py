@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from gozero.apps import runtime
+from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from train import command
-from train.zero import evaluation, folder, league
+from train.zero import evaluation, folder, league, program
 from train.zero.evaluation import RANDOM, UNIFORM
 from train.zero.presets import PRESETS
 from train.zero.ratings import Rating
@@ -121,6 +122,14 @@ def test_a_program_is_rated_too(out, capsys):
     config = json.loads((match / "config.json").read_text())
     assert config["player"]["weights"] == str(out / "weights" / "000005.npz")
     assert (config["komi"], config["openings"], config["games"]) == (8.5, 2, 4)
+
+
+def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
+    terms = evaluation.Terms(Rules(size=5, ko="simple"), (8.5, 24.5, 24.5), 6, 2, seed=3)
+    paths = [tmp_path / "weights" / f"00000{i}.npz" for i in (1, 2)]
+    asked = [program.match_of(tmp_path, "gnugo --mode gtp", terms, path) for path in paths]
+    assert (asked[0].komi, asked[0].ko, asked[0].size, asked[0].seed) == (24.5, "simple", 5, 3)
+    assert asked[0].out != asked[1].out
 
 
 @pytest.fixture
