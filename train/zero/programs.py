@@ -78,8 +78,8 @@ def shardings(state: Any, mesh: Mesh) -> Any:
 
 def begin(plan: Plan, mesh: Mesh) -> RunState:
     """The state before the first iteration, made where it is to lie."""
-    start = _mapped(mesh, functools.partial(_begin, plan), (), RunState(EVERYWHERE, DIVIDED))
-    return jax.jit(start)()
+    start = functools.partial(_begin, plan)
+    return _program(mesh, start, (), RunState(EVERYWHERE, DIVIDED))()
 
 
 def _begin(plan: Plan) -> RunState:
@@ -95,8 +95,7 @@ def _begin(plan: Plan) -> RunState:
 def make_play(plan: Plan, mesh: Mesh, num_simulations: int):
     """``play(params, playing) -> (playing, tallies)``, jitted; `playing` is donated."""
     play = functools.partial(_play, plan, num_simulations)
-    mapped = _mapped(mesh, play, (EVERYWHERE, DIVIDED), (DIVIDED, EVERYWHERE))
-    return jax.jit(mapped, donate_argnums=1)
+    return _program(mesh, play, (EVERYWHERE, DIVIDED), (DIVIDED, EVERYWHERE), donated=1)
 
 
 def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
@@ -147,6 +146,18 @@ def _lengths(rules: Rules, events: Events) -> jax.Array:
     return none.at[place].add(1, mode="drop")
 
 
+def make_add(plan: Plan, mesh: Mesh):
+    """``add(buffer, rows, frequency, keep) -> buffer``, jitted; the buffer is donated.
+
+    What is added, [D, n] each, goes to the rings of the devices: see `buffers.add`.
+    """
+
+    def add(*stacked):
+        return _stack(buffers.add(plan.buffer, *map(_unstack, stacked)))
+
+    return _program(mesh, add, (DIVIDED,) * 4, DIVIDED, donated=0)
+
+
 def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
     """``learn(state, buffer) -> (state, owed, metrics)``, jitted; the state is donated.
 
@@ -154,8 +165,8 @@ def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
     The caller sees to it that so many are due.
     """
     learn = functools.partial(_learn, plan, num_steps)
-    mapped = _mapped(mesh, learn, (EVERYWHERE, DIVIDED), (EVERYWHERE, DIVIDED, EVERYWHERE))
-    return jax.jit(mapped, donate_argnums=0)
+    outputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
+    return _program(mesh, learn, (EVERYWHERE, DIVIDED), outputs, donated=0)
 
 
 def _learn(plan: Plan, num_steps: int, state: TrainState, buffer: buffers.Buffer):
@@ -184,12 +195,19 @@ def steps_per_call() -> int:
     return 1 if jax.default_backend() == "cpu" else 16
 
 
-def _mapped(mesh: Mesh, function, in_specs, out_specs):
-    """On every device at once. The bodies hold loops whose first carry is the same everywhere and
-    whose next is not, which the check of what varies would refuse."""
-    return jax.shard_map(
+def _program(mesh: Mesh, function, in_specs, out_specs, donated: int | tuple[()] = ()):
+    """On every device at once, jitted.
+
+    The bodies hold loops whose first carry is the same everywhere and whose next is not, which the
+    check of what varies would refuse. Where the outputs lie is said, for XLA would put arrays
+    without a byte elsewhere than the call before had them, and a compiled program refuses those.
+    """
+    mapped = jax.shard_map(
         function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
+    is_spec = lambda x: isinstance(x, PartitionSpec)
+    where = jax.tree.map(lambda spec: NamedSharding(mesh, spec), out_specs, is_leaf=is_spec)
+    return jax.jit(mapped, out_shardings=where, donate_argnums=donated)
 
 
 def _stack(tree: Any) -> Any:
