@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 
-def write_whole(path: pathlib.Path, data: bytes) -> None:
-    """Write a file so that a reader, or a kill at any moment, finds the old one or the new one."""
+def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a file so that a reader, or a kill at any moment, finds the old one or the new one.
+
+    With `durable` it is on the disk when this returns, and a power cut leaves the same.
+    """
     partial = path.with_name(path.name + ".part")
-    partial.write_bytes(data)
+    with partial.open("wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     partial.replace(path)
+    if durable:
+        _sync(path.parent)
+
+
+def _sync(folder: pathlib.Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 
-_BY_WORD = {"evaluate": "train.zero.league", "plots": "train.zero.plots"}
+_BY_WORD = {
+    "evaluate": "train.zero.league",
+    "plots": "train.zero.plots",
+    "worker": "train.zero.worker",
+}
 
 
 def main() -> int:

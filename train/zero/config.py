@@ -156,6 +156,10 @@ class ZeroConfig:
     devices: int | None = None
     """Devices to divide the work among; all that there are without it."""
 
+    workers: bool = False
+    """Also learn from what `python -m train worker` plays for this run's folder: what is learnt
+    then depends on when it comes. The learning rate falls by the run's own positions."""
+
     checkpoint_every: int = 10
     """Iterations from one checkpoint to the next."""
 
@@ -219,6 +223,7 @@ MAY_CHANGE = frozenset(
         "out",
         "iterations",
         "minutes",
+        "workers",
         "checkpoint_every",
         "evaluate_every",
         "evaluate_games",

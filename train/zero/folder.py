@@ -7,6 +7,8 @@ matches.jsonl    one object a match of an evaluation
 checkpoints/     all that the run goes on from
 weights/         the network that played, one file an evaluation or a checkpoint
 weights.npz      the newest of them
+shards/          what workers have played
+workers/         how often each of them began, and what it has written
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from train import optimizer
 from train.learner import Metrics
 from train.zero import programs
+from train.zero.intake import Intake
 from train.zero.plan import Plan
 from train.zero.programs import RunState, Tallies
 
@@ -30,6 +31,7 @@ class Loop:
       games: that have ended.
       steps: learner steps taken.
       seconds: played and learnt for, over all sittings.
+      intake: what reads the shards of workers.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, state: RunState, progress: dict | None = None):
@@ -39,6 +41,7 @@ class Loop:
         self.games: int = progress.get("games", 0)
         self.steps: int = progress.get("steps", 0)
         self.seconds: float = progress.get("seconds", 0.0)
+        self.intake = Intake(plan, mesh, progress.get("workers"))
         self.steps_per_call = programs.steps_per_call()
         self._compiled: dict[Any, Any] = {}
 
@@ -46,7 +49,8 @@ class Loop:
     def progress(self) -> dict:
         """What is known beside the state, for a checkpoint."""
         names = ("iteration", "games", "steps", "seconds")
-        return {name: getattr(self, name) for name in names}
+        mine = {name: getattr(self, name) for name in names}
+        return mine | {"workers": self.intake.progress}
 
     def iterate(self) -> dict:
         """One iteration; its numbers, as metrics.jsonl has them.
@@ -56,6 +60,7 @@ class Loop:
         """
         simulations = self.plan.simulations(self.iteration)
         play, step = self._play(simulations), self._step()
+        from_workers = self._take_in()
         started = time.perf_counter()
         playing, tallies = play(self.state.learner.ema, self.state.playing)
         self.state = self.state.replace(playing=playing)
@@ -86,6 +91,20 @@ class Loop:
                 optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
             ),
             **_told(told),
+            **from_workers,
+        }
+
+    def _take_in(self) -> dict:
+        """The rows of workers, into the ring; what the metrics say of them."""
+        if not self.plan.config.workers:
+            return {}
+        playing, intake = self.state.playing, self.intake
+        playing = playing.replace(buffer=intake.take(playing.buffer))
+        self.state = self.state.replace(playing=playing)
+        return {
+            "shards_read": intake.read,
+            "shards_skipped": intake.skipped,
+            "shards_rows": intake.rows,
         }
 
     def _simulations(self, told: Tallies, full: int) -> int:

@@ -1,0 +1,128 @@
+"""Where a worker writes: its shards, and what makes a start of it unlike any other.
+
+shards/NAME-000000.npz    see `train.zero.shards`
+workers/NAME.json         how often it began; the number of its next shard; versions, device
+workers/NAME.lock         held while it is at work
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import pathlib
+import sys
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from gozero.apps import runtime
+from gozero.files import write_whole
+from gozero.go.rules import Rules
+from train.replay import Rows
+from train.zero import shards
+from train.zero.shards import About, Place
+
+
+class Seeds(NamedTuple):
+    """Of all chance in a start; see `endless.start`."""
+
+    seed: int  # u32
+    shard: int  # i31
+
+
+class Desk:
+    """A context manager: from a start of a worker to its end.
+
+    Attributes:
+      start: which of its starts this is, from 1.
+      next_shard: its number.
+      rows, games: written since the start.
+
+    Raises:
+      ValueError: on entry, another worker of that name is at work, or its records are damaged.
+    """
+
+    def __init__(self, out: pathlib.Path, name: str, seed: int = 0):
+        self.out, self.name, self.seed = out, name, seed
+        self.path = out / "workers" / f"{name}.json"
+        self.start = self.next_shard = self.rows = self.games = 0
+        self._lock: IO[str] | None = None
+        self._records: dict = {}
+
+    def __enter__(self) -> Desk:
+        for path in (self.path.parent, self.out / shards.FOLDER):
+            path.mkdir(exist_ok=True)
+        self._lock = self.path.with_suffix(".lock").open("a")
+        try:
+            self._sit_down(self._lock)
+        except ValueError:
+            self._lock.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock:
+            self._lock.close()
+
+    def _sit_down(self, lock: IO[str]) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(
+                f"--name {self.name}: a worker of that name is at work in {self.out}; give "
+                "another name"
+            ) from error
+        except OSError as error:  # file systems that lock nothing
+            print(
+                f"{lock.name}: cannot be locked ({error.strerror}); see to it that no other worker "
+                f"is called {self.name}",
+                file=sys.stderr,
+            )
+        starts, next_shard = _before(self.path)
+        self.start, self.next_shard = starts + 1, max(next_shard, self._after_the_last())
+        self._records = runtime.manifest(self.seed)
+        self._write_down()
+
+    def _after_the_last(self) -> int:
+        places = map(shards.place_of, (self.out / shards.FOLDER).iterdir())
+        numbers = [place.number for place in places if place and place.worker == self.name]
+        return max(numbers, default=-1) + 1
+
+    def _write_down(self) -> None:
+        records = {"starts": self.start, "next_shard": self.next_shard, **self._records}
+        write_whole(self.path, (json.dumps(records, indent=2) + "\n").encode(), durable=True)
+
+    @property
+    def seeds(self) -> Seeds:
+        """By the seed, the name, the start, and what was written before."""
+        told = json.dumps([self.seed, self.name, self.start, self.next_shard])
+        digest = hashlib.sha256(told.encode()).digest()
+        low, high = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4))
+        return Seeds(low, high >> 1)
+
+    def write(self, rules: Rules, iteration: int, rows: Rows, frequency: np.ndarray) -> None:
+        """The next shard: rows [n], and their frequencies in `buffer.FREQUENCY_UNIT`s.
+
+        Raises:
+          OSError: it cannot be written.
+        """
+        games, count = len(np.unique(rows.game)), len(frequency)
+        about = About(self.name, self.next_shard, self.start, iteration, games, count)
+        path = shards.path_of(self.out, Place(self.next_shard, self.name))
+        shards.write(path, rules, about, rows, frequency)
+        self.next_shard += 1
+        self.rows += count
+        self.games += games
+        self._write_down()
+
+
+def _before(path: pathlib.Path) -> tuple[int, int]:
+    """(starts of a worker so far, the number of its next shard)."""
+    if not path.exists():
+        return 0, 0
+    try:
+        records = json.loads(path.read_text())
+        return int(records["starts"]), int(records["next_shard"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"worker {path}: damaged ({error!r}); give another --name") from error
