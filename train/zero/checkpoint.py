@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import multihost_utils
 
 from gozero.files import write_whole
+from train.zero import hosts
 
 FORMAT = "gozero-run-1"
 KEPT = 2
@@ -40,6 +40,12 @@ def found(folder: pathlib.Path) -> list[Saved]:
     return sorted(saved, key=lambda one: -one.iteration)
 
 
+def found_by_all(folder: pathlib.Path) -> list[Saved]:
+    """`found`, as the first of a run's processes has it."""
+    iterations = hosts.of_first([one.iteration for one in found(folder)], size=KEPT + 1)
+    return [Saved(folder / f"{iteration:06d}", iteration) for iteration in iterations]
+
+
 def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved:
     """Write a checkpoint, and drop those that are older than the newest few.
 
@@ -55,23 +61,15 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
       OSError: it cannot be written; what was there before is still there.
     """
     place, partial = folder / f"{iteration:06d}", folder / f".{iteration:06d}.part"
-    first = jax.process_index() == 0
+    named = _named(state)
     try:
-        if first:
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
-        _together("checkpoint begun")
-        _write_arrays(partial / "arrays", _named(state))
-        _together("checkpoint written")
-        if first:
-            _describe(partial, iteration, state, about)
-            shutil.rmtree(place, ignore_errors=True)
-            partial.rename(place)
-            _sync(folder)
+        hosts.at_first(lambda: _make_empty(partial))
+        hosts.at_each(lambda: _write_arrays(partial / "arrays", named))
+        hosts.at_first(lambda: _finish(partial, place, iteration, _shapes(named), about))
     except Exception as error:  # Orbax's own, where a disk is full, are of many kinds
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(f"checkpoint {place}: cannot be written ({_first_line(error)})") from error
-    for old in found(folder)[KEPT:] if first else ():
+    for old in found(folder)[KEPT:] if hosts.is_first() else ():
         shutil.rmtree(old.path, ignore_errors=True)
     return Saved(place, iteration)
 
@@ -90,11 +88,10 @@ def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
     Raises:
       ValueError: damaged, of another version, or of other arrays than asked for; says which.
     """
-    about = _read_about(saved.path)
-    _check_files(saved.path, about["files"])
     asked = _named(like)
-    _check_arrays(saved.path, about["arrays"], _shapes(asked))
-    return _like(like, _read_arrays(saved.path / "arrays", asked)), about["about"]
+    about = hosts.at_each(lambda: _checked(saved.path, _shapes(asked)))
+    arrays = hosts.at_each(lambda: _read_arrays(saved.path / "arrays", asked))
+    return _like(like, arrays), about["about"]
 
 
 def _named(state: Any) -> dict[str, Any]:
@@ -119,7 +116,7 @@ def _like(like: Any, arrays: dict[str, Any]) -> Any:
     def one(path, shape):
         name = jax.tree_util.keystr(path)
         if name not in arrays:  # without a byte
-            return jax.device_put(jnp.zeros(shape.shape, shape.dtype), shape.sharding)
+            return jnp.zeros(shape.shape, shape.dtype, device=shape.sharding)
         if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(arrays[name])
         return arrays[name]
@@ -148,15 +145,26 @@ def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"checkpoint {path.parent}: {_first_line(error)}") from error
 
 
-def _describe(path: pathlib.Path, iteration: int, state: Any, about: dict) -> None:
+def _make_empty(path: pathlib.Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+
+
+def _finish(
+    partial: pathlib.Path, place: pathlib.Path, iteration: int, shapes: dict, about: dict
+) -> None:
+    """Describe what was written, and put it in its place."""
     description = {
         "format": FORMAT,
         "iteration": iteration,
         "about": about,
-        "arrays": _shapes(_named(state)),
-        "files": _hashes(path / "arrays"),
+        "arrays": shapes,
+        "files": _hashes(partial / "arrays"),
     }
-    write_whole(path / "about.json", (json.dumps(description, indent=1) + "\n").encode())
+    write_whole(partial / "about.json", (json.dumps(description, indent=1) + "\n").encode())
+    shutil.rmtree(place, ignore_errors=True)
+    partial.rename(place)
+    _sync(place.parent)
 
 
 def _hashes(path: pathlib.Path) -> dict[str, str]:
@@ -169,6 +177,14 @@ def _hashes(path: pathlib.Path) -> dict[str, str]:
                 os.fsync(opened.fileno())
             hashes[str(file.relative_to(path))] = digest.hexdigest()
     return hashes
+
+
+def _checked(path: pathlib.Path, asked: dict[str, str]) -> dict:
+    """A checkpoint's description, if that is what lies there and is asked for."""
+    about = _read_about(path)
+    _check_files(path, about["files"])
+    _check_arrays(path, about["arrays"], asked)
+    return about
 
 
 def _read_about(path: pathlib.Path) -> dict:
@@ -202,12 +218,6 @@ def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str
             f"{have.get(name, 'missing')}, and {asked.get(name, 'not there')} in this run; give "
             "the flags that it was made with, or a new folder"
         )
-
-
-def _together(what: str) -> None:
-    """Wait for all processes."""
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(what)
 
 
 def _sync(folder: pathlib.Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 from typing import Any, Literal
 
 from gozero.apps.flags import check_seed
@@ -160,6 +161,16 @@ class ZeroConfig:
     """Also learn from what `python -m train worker` plays for this run's folder: what is learnt
     then depends on when it comes. The learning rate falls by the run's own positions."""
 
+    coordinator: str | None = None
+    """Of a run on several hosts, with the same command on each: HOST:PORT of the first, with
+    --processes and --process; auto where hosts find each other by themselves (TPU slices, Slurm)."""
+
+    processes: int | None = None
+    """How many hosts, or processes, there are."""
+
+    process: int | None = None
+    """Which of them this is, from 0; the first writes what is written."""
+
     checkpoint_every: int = 10
     """Iterations from one checkpoint to the next."""
 
@@ -189,6 +200,23 @@ class ZeroConfig:
             raise ValueError(f"--outcome-share {self.outcome_share}: expected from 0 to 1")
         if self.evaluate_games % 2:
             raise ValueError(f"--evaluate-games {self.evaluate_games}: expected an even number")
+        self._check_hosts()
+
+    def _check_hosts(self) -> None:
+        numbers = (self.processes, self.process)
+        if self.coordinator in (None, "auto"):
+            if numbers != (None, None):
+                raise ValueError("--processes and --process: expected with --coordinator HOST:PORT")
+            return
+        if not re.fullmatch(r".+:\d+", self.coordinator):
+            raise ValueError(f"--coordinator {self.coordinator}: expected HOST:PORT or auto")
+        if self.processes is None or self.process is None:
+            raise ValueError("--coordinator HOST:PORT: expected with --processes and --process")
+        if not self.process < self.processes:
+            raise ValueError(
+                f"--process {self.process}: expected from 0 to {self.processes - 1}, of the "
+                f"{self.processes} of --processes"
+            )
 
     @property
     def folder(self) -> pathlib.Path:
@@ -212,6 +240,8 @@ _LEAST = {
     "opening_plies": 0,
     "batch_size": 1,
     "devices": 1,
+    "processes": 1,
+    "process": 0,
     "checkpoint_every": 1,
     "evaluate_every": 0,
     "evaluate_games": 2,
@@ -224,6 +254,9 @@ MAY_CHANGE = frozenset(
         "iterations",
         "minutes",
         "workers",
+        "coordinator",
+        "processes",
+        "process",
         "checkpoint_every",
         "evaluate_every",
         "evaluate_games",

@@ -61,12 +61,14 @@ def make_mesh(num_devices: int | None = None) -> Mesh:
     """The devices in a row, the first so many or all.
 
     Raises:
-      ValueError: there are not so many.
+      ValueError: there are not so many, or fewer than those of several hosts.
     """
     devices = jax.devices()
     count = len(devices) if num_devices is None else num_devices
     if count > len(devices):
         raise ValueError(f"--devices {count}: there are {len(devices)}")
+    if count < len(devices) and jax.process_count() > 1:
+        raise ValueError(f"--devices {count}: expected all {len(devices)} of several hosts")
     return jax.make_mesh((count,), (AXIS,), devices=devices[:count], axis_types=(AxisType.Auto,))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 import jax
 from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
-from train.zero import checkpoint, evaluation, folder, memory, programs
+from train.zero import checkpoint, evaluation, folder, hosts, memory, programs
 from train.zero.config import ZeroConfig
 from train.zero.display import Display
 from train.zero.loop import Loop, NotFinite
@@ -26,11 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input, 130 for
     Ctrl-C. SIGTERM, and `--minutes`, end a run as its last iteration would: it can go on."""
     config = parse(sys.argv[1:] if argv is None else argv)
-    with runtime.gone_if_empty(config.folder):
-        try:
+    try:
+        hosts.join(config)
+        with runtime.gone_if_empty(config.folder) if hosts.is_first() else contextlib.nullcontext():
             return run(config)
-        except ValueError as error:
-            flags.fail(PROG, error)
+    except ValueError as error:
+        flags.fail(PROG, error)
 
 
 def parse(argv: Sequence[str]) -> ZeroConfig:
@@ -59,12 +62,20 @@ def run(config: ZeroConfig) -> int:
     """
     mesh = programs.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
-    print(f"memory: {memory.check(plan)}", file=sys.stderr)
-    folder.claim(config)
+    _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
+    hosts.at_first(lambda: folder.claim(config))
+    hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
     loop = begin(plan, mesh)
-    manifest = runtime.manifest(config.seed) | {"devices": mesh.size}
-    runtime.write_json(config.folder / "manifest.json", manifest)
+    manifest = runtime.manifest(config.seed)
+    manifest |= {"devices": mesh.size, "processes": jax.process_count()}
+    hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
     return _Sitting(plan, loop).work()
+
+
+def _say(text: str) -> None:
+    """Of all hosts, one says it."""
+    if hosts.is_first():
+        print(text, file=sys.stderr)
 
 
 def begin(plan: Plan, mesh: Mesh) -> Loop:
@@ -73,7 +84,7 @@ def begin(plan: Plan, mesh: Mesh) -> Loop:
     Raises:
       ValueError: none of its checkpoints can be read.
     """
-    saved = checkpoint.found(plan.config.folder / "checkpoints")
+    saved = checkpoint.found_by_all(plan.config.folder / "checkpoints")
     shapes = jax.eval_shape(lambda: programs.begin(plan, mesh))
     like = jax.tree.map(
         lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
@@ -88,11 +99,38 @@ def begin(plan: Plan, mesh: Mesh) -> Loop:
             errors.append(error)
             print(f"{PROG}: {error}", file=sys.stderr)
             continue
-        print(f"going on after iteration {one.iteration}", file=sys.stderr)
+        _say(f"going on after iteration {one.iteration}")
         return Loop(plan, mesh, state, progress)
     if errors:
         raise errors[0]
     return Loop(plan, mesh, programs.begin(plan, mesh))
+
+
+class End(enum.IntEnum):
+    """Why a run stops; of what its hosts say the greatest holds."""
+
+    NOT_YET = 0
+    DONE = 1
+    INTERRUPTED = 2
+
+
+@contextlib.contextmanager
+def _records(config: ZeroConfig, iteration: int) -> Iterator[Callable[[dict], None]]:
+    """What writes an iteration's numbers down and shows them, at the first host."""
+    if not hosts.is_first():
+        yield lambda numbers: None
+        return
+    folder.cut_lines(config.folder / evaluation.MATCHES, iteration)
+    with (
+        folder.open_metrics(config.folder, iteration) as metrics,
+        Display(f"zero {config.preset}", config.iterations, iteration) as display,
+    ):
+
+        def record(numbers: dict) -> None:
+            folder.write_line(metrics, numbers)
+            display.show(numbers)
+
+        yield record
 
 
 class _Sitting:
@@ -107,28 +145,28 @@ class _Sitting:
     def work(self) -> int:
         config, loop = self.config, self.loop
         until = time.monotonic() + 60 * (config.minutes or float("inf"))
-        folder.cut_lines(config.folder / evaluation.MATCHES, loop.iteration)
-        with (
-            folder.open_metrics(config.folder, loop.iteration) as metrics,
-            runtime.StopRequest() as stop,
-            Display(f"zero {config.preset}", config.iterations, loop.iteration) as display,
-        ):
-            while loop.iteration < config.iterations and not stop.requested:
-                if time.monotonic() > until:
-                    break
+        with _records(config, loop.iteration) as record, runtime.StopRequest() as stop:
+            while not (end := hosts.greatest(self._end(stop, until))):
                 try:
                     numbers = loop.iterate()
                 except NotFinite as error:
                     kept = f"the checkpoint of iteration {self.saved_at} is kept"
                     flags.fail(PROG, f"{error}; {kept}", status=1)
-                numbers |= self.evaluate()
-                folder.write_line(metrics, numbers)
-                display.show(numbers)
+                hosts.at_first(lambda: numbers.update(self.evaluate()))
+                record(numbers)
                 if loop.iteration % config.checkpoint_every == 0:
                     self.save()
         self.save()
-        print(self._summary())
-        return runtime.STOPPED if stop.number == signal.SIGINT else 0
+        if hosts.is_first():
+            print(self._summary())
+        return runtime.STOPPED if end == End.INTERRUPTED else 0
+
+    def _end(self, stop: runtime.StopRequest, until: float) -> End:
+        """Why this host would end the run now."""
+        if stop.number == signal.SIGINT:
+            return End.INTERRUPTED
+        done = self.loop.iteration >= self.config.iterations
+        return End.DONE if done or stop.requested or time.monotonic() > until else End.NOT_YET
 
     def save(self) -> None:
         """A checkpoint of now, if there is none, and the weights that play."""
@@ -139,16 +177,15 @@ class _Sitting:
             checkpoint.save(
                 self.config.folder / "checkpoints", loop.iteration, loop.state, loop.progress
             )
-            if jax.process_index() == 0:
-                self._write_weights()
-        except OSError as error:
+            hosts.at_first(self._write_weights)
+        except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
         self.saved_at = loop.iteration
 
     def evaluate(self) -> dict:
         """What the metrics say of an evaluation of now, if it is time for one."""
         iteration = self.loop.iteration
-        if not evaluation.due(self.config, iteration) or jax.process_index() != 0:
+        if not evaluation.due(self.config, iteration):
             return {}
         try:
             return evaluation.evaluate(self.plan, iteration, self._write_weights())
@@ -161,7 +198,7 @@ class _Sitting:
         folder.write_weights(self.plan, params, self.loop.iteration, self.command)
         return params
 
-    def _fail(self, error: OSError) -> NoReturn:
+    def _fail(self, error: Exception) -> NoReturn:
         kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
         flags.fail(PROG, f"{error}; {kept}", status=1)
 

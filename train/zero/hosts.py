@@ -1,0 +1,99 @@
+"""Many hosts as one: how they find each other, and what they must agree on.
+
+Every host runs the same program in step. One that stopped, or went on, by itself would leave the
+others waiting: so what may differ between them (clocks, signals, files) is settled here.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from train.zero.config import ZeroConfig
+
+T = TypeVar("T")
+
+
+class Elsewhere(ValueError):
+    """Another host could not do its part, and says why."""
+
+
+def join(config: ZeroConfig) -> None:
+    """Become one of the run's hosts, if it has several. Before anything starts a backend.
+
+    Raises:
+      ValueError: they cannot find each other.
+    """
+    if config.coordinator is None or jax.distributed.is_initialized():
+        return
+    try:
+        if config.coordinator == "auto":
+            jax.distributed.initialize()
+        else:
+            jax.distributed.initialize(config.coordinator, config.processes, config.process)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"--coordinator {config.coordinator}: {error}") from error
+
+
+def is_first() -> bool:
+    """Whether this is the host that writes what all of them have in common."""
+    return jax.process_index() == 0
+
+
+def of_first(numbers: Sequence[int], size: int) -> list[int]:
+    """The first host's numbers, from 0, at every host; as many as `size` of them."""
+    padded = np.full(size, -1, np.int32)
+    padded[: len(numbers)] = numbers[:size]
+    return [int(i) for i in multihost_utils.broadcast_one_to_all(padded) if i >= 0]
+
+
+def greatest(number: int) -> int:
+    """The greatest of all hosts' numbers, i32, at every host."""
+    return int(multihost_utils.process_allgather(np.int32(number)).max())
+
+
+def at_each(work: Callable[[], T]) -> T:
+    """What `work` returns, when every host has done it.
+
+    Raises:
+      Exception: what this host's work raised.
+      Elsewhere: another's did.
+    """
+    error, done = None, None
+    try:
+        done = work()
+    except Exception as caught:
+        error = caught
+    failed = greatest(0 if error is None else jax.process_index() + 1)
+    if error is not None:
+        raise error
+    if failed:
+        raise Elsewhere(f"process {failed - 1} could not go on; it says why")
+    return done  # pyright: ignore[reportReturnType]
+
+
+def at_first(work: Callable[[], object]) -> None:
+    """Let the first host do something, while the others wait; as `at_each`."""
+    at_each(work if is_first() else lambda: None)
+
+
+def check_shared(path: pathlib.Path, patience_s: float = 60.0) -> None:
+    """Wait until a file that the first host wrote is here too.
+
+    Raises:
+      ValueError: it does not come.
+    """
+    until = time.monotonic() + patience_s
+    while not path.exists():
+        if time.monotonic() > until:
+            raise ValueError(
+                f"--out {path.parent}: process {jax.process_index()} does not see {path.name}; "
+                "give a folder that all hosts share"
+            )
+        time.sleep(0.5)
