@@ -65,7 +65,8 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
     try:
         hosts.at_first(lambda: _make_empty(partial))
         hosts.at_each(lambda: _write_arrays(partial / "arrays", named))
-        hosts.at_first(lambda: _finish(partial, place, iteration, _shapes(named), about))
+        hosts.at_first(lambda: _describe(partial, iteration, _shapes(named), about))
+        hosts.at_first(lambda: _put_in_place(partial, place))
     except Exception as error:  # Orbax's own, where a disk is full, are of many kinds
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(f"checkpoint {place}: cannot be written ({_first_line(error)})") from error
@@ -150,18 +151,18 @@ def _make_empty(path: pathlib.Path) -> None:
     path.mkdir(parents=True)
 
 
-def _finish(
-    partial: pathlib.Path, place: pathlib.Path, iteration: int, shapes: dict, about: dict
-) -> None:
-    """Describe what was written, and put it in its place."""
+def _describe(path: pathlib.Path, iteration: int, shapes: dict[str, str], about: dict) -> None:
     description = {
         "format": FORMAT,
         "iteration": iteration,
         "about": about,
         "arrays": shapes,
-        "files": _hashes(partial / "arrays"),
+        "files": _hashes(path / "arrays"),
     }
-    write_whole(partial / "about.json", (json.dumps(description, indent=1) + "\n").encode())
+    write_whole(path / "about.json", (json.dumps(description, indent=1) + "\n").encode())
+
+
+def _put_in_place(partial: pathlib.Path, place: pathlib.Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     partial.rename(place)
     _sync(place.parent)

@@ -163,7 +163,7 @@ class ZeroConfig:
 
     coordinator: str | None = None
     """Of a run on several hosts, with the same command on each: HOST:PORT of the first, with
-    --processes and --process; auto where hosts find each other by themselves (TPU slices, Slurm)."""
+    --processes and --process; auto where they find each other by themselves (TPU slices, Slurm)."""
 
     processes: int | None = None
     """How many hosts, or processes, there are."""
@@ -206,12 +206,12 @@ class ZeroConfig:
         numbers = (self.processes, self.process)
         if self.coordinator in (None, "auto"):
             if numbers != (None, None):
-                raise ValueError("--processes and --process: expected with --coordinator HOST:PORT")
+                raise ValueError("--processes and --process go with --coordinator HOST:PORT")
             return
         if not re.fullmatch(r".+:\d+", self.coordinator):
             raise ValueError(f"--coordinator {self.coordinator}: expected HOST:PORT or auto")
         if self.processes is None or self.process is None:
-            raise ValueError("--coordinator HOST:PORT: expected with --processes and --process")
+            raise ValueError(f"--coordinator {self.coordinator}: needs --processes and --process")
         if not self.process < self.processes:
             raise ValueError(
                 f"--process {self.process}: expected from 0 to {self.processes - 1}, of the "
