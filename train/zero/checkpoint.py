@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gozero.files import write_whole
 from train.zero import hosts
@@ -117,7 +118,10 @@ def _like(like: Any, arrays: dict[str, Any]) -> Any:
     def one(path, shape):
         name = jax.tree_util.keystr(path)
         if name not in arrays:  # without a byte
-            return jnp.zeros(shape.shape, shape.dtype, device=shape.sharding)
+            nothing = np.zeros(shape.shape, shape.dtype)
+            return jax.make_array_from_callback(
+                shape.shape, shape.sharding, lambda index: nothing[index]
+            )
         if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(arrays[name])
         return arrays[name]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.train.zero import tiny
+from tests.train.zero.tiny import untimed
 from train.zero import checkpoint, folder, programs, run
 from train.zero.loop import Loop
 from train.zero.plan import make_plan
@@ -30,11 +31,6 @@ def arrays(state):
 def assert_same(state, expected):
     for one, other in zip(arrays(state), expected, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def untimed(numbers):
-    clocked = {"seconds", "games_per_s", "simulations_per_s", "positions_per_s"}
-    return {name: value for name, value in numbers.items() if name not in clocked}
 
 
 @pytest.fixture(scope="module")

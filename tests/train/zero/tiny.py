@@ -5,7 +5,12 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import jax
+from jax.sharding import AbstractMesh
+
+from train.zero import programs
 from train.zero.config import ZeroConfig
+from train.zero.plan import Plan
 
 
 def config(out: pathlib.Path | None = None, **changes: Any) -> ZeroConfig:
@@ -37,3 +42,19 @@ def config(out: pathlib.Path | None = None, **changes: Any) -> ZeroConfig:
         "checkpoint_every": 2,
     }
     return ZeroConfig(out=out, **(settings | changes))
+
+
+def placed(plan: Plan, mesh: AbstractMesh) -> programs.RunState:
+    """The shapes of a run's state, and where they lie."""
+    shapes = jax.eval_shape(lambda: programs.begin(plan, mesh))
+    return jax.tree.map(
+        lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
+        shapes,
+        programs.shardings(shapes, mesh),
+    )
+
+
+def untimed(numbers: dict) -> dict:
+    """A line of metrics.jsonl without what clocks said."""
+    clocked = {"seconds", "games_per_s", "simulations_per_s", "positions_per_s"}
+    return {name: value for name, value in numbers.items() if name not in clocked}

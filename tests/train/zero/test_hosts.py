@@ -1,0 +1,144 @@
+"""Several hosts: what they are told, what they agree on, and that together they are one run."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, AxisType, SingleDeviceSharding
+
+from tests.train.zero import hosts_check, tiny
+from train.zero import checkpoint, folder, hosts, programs
+from train.zero.plan import make_plan
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"coordinator": "here"}, "--coordinator here: expected HOST:PORT or auto"),
+        ({"coordinator": "here:1"}, "--coordinator here:1: needs --processes and --process"),
+        ({"processes": 2, "process": 0}, "go with --coordinator HOST:PORT"),
+        ({"coordinator": "auto", "process": 0}, "go with --coordinator HOST:PORT"),
+        ({"coordinator": "here:1", "processes": 2, "process": 2}, "expected from 0 to 1, of the 2"),
+        ({"coordinator": "here:1", "processes": 2, "process": -1}, "--process -1"),
+    ],
+)
+def test_bad_flags_are_refused(flags, message):
+    with pytest.raises(ValueError, match=message):
+        tiny.config(**flags)
+
+
+def test_which_process_it_is_does_not_make_it_another_run(tmp_path):
+    config = tiny.config(tmp_path / "run", coordinator="here:1", processes=2, process=0)
+    assert not folder.claim(config)
+    assert folder.claim(tiny.config(config.folder, coordinator="there:2", processes=4, process=3))
+
+
+def test_one_host_agrees_with_itself():
+    assert hosts.is_first()
+    assert hosts.greatest(3) == 3
+    assert hosts.of_first([5, 2, 0], size=2) == [5, 2]
+    assert hosts.of_first([], size=2) == []
+    assert hosts.at_each(lambda: "done") == "done"
+    with pytest.raises(OSError, match="full"):
+        hosts.at_first(full_disk)
+
+
+def full_disk():
+    raise OSError("full")
+
+
+def test_a_failure_elsewhere_is_one_here(monkeypatch):
+    monkeypatch.setattr(hosts, "greatest", lambda number: max(number, 3))
+    with pytest.raises(hosts.Elsewhere, match="process 2 could not go on"):
+        hosts.at_each(lambda: "done")
+    with pytest.raises(OSError, match="full"):
+        hosts.at_each(full_disk)
+
+
+def test_a_folder_of_ones_own_is_not_shared(tmp_path):
+    file = tmp_path / "config.json"
+    with pytest.raises(ValueError, match="give a folder that all hosts share"):
+        hosts.check_shared(file, patience_s=0)
+    file.touch()
+    hosts.check_shared(file, patience_s=0)
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_run(tmp_path, as_here):
+    """One is told to stop, both do; they go on, and end where one process with two devices does."""
+    whole, shared = tmp_path / "whole", tmp_path / "shared"
+    flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    (alone,) = finish([start(as_here | {"XLA_FLAGS": flags.strip()}, "--out", whole)])
+    assert alone.returncode == 0, alone.stderr
+
+    for done in (1, 4):
+        first, second = pair(as_here, "--out", shared)
+        assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+        assert f"{done} of 4 iterations" in first.stdout
+        assert second.stdout == ""
+    lines = [folder.read_lines(path / "metrics.jsonl") for path in (whole, shared)]
+    assert [tiny.untimed(line) for line in lines[0]] == [tiny.untimed(line) for line in lines[1]]
+    states = [newest(path) for path in (whole, shared)]
+    for one, other in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+    first, second = pair(as_here, "--out", shared, "--seed", "1")
+    assert (first.returncode, second.returncode) == (2, 2)
+    assert "--seed was 0 and is 1" in first.stderr
+    assert "process 0 could not go on" in second.stderr
+
+
+def start(env, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "tests.train.zero.hosts_check", *arguments],
+        cwd=ROOT,
+        env=env | {"JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def pair(env, *arguments):
+    """Two processes with a device each, on this machine."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        place = f"localhost:{free.getsockname()[1]}"
+    several = ("--coordinator", place, "--processes", "2", "--process")
+    return finish([start(env, *arguments, *several, str(i)) for i in range(2)])
+
+
+def finish(programs):
+    """What they have said, when all are done; none outlives the test."""
+    done = []
+    try:
+        for program in programs:
+            out, err = program.communicate()
+            done.append(subprocess.CompletedProcess(program.args, program.returncode, out, err))
+    finally:
+        for program in programs:
+            program.kill()
+    return done
+
+
+def newest(path):
+    """The arrays of the newest checkpoint, whole, on this device."""
+    plan = make_plan(tiny.config(path, devices=hosts_check.DEVICES), hosts_check.DEVICES)
+    mesh = AbstractMesh((plan.num_devices,), (programs.AXIS,), axis_types=(AxisType.Auto,))
+    here = SingleDeviceSharding(jax.devices()[0])
+    like = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), tiny.placed(plan, mesh)
+    )
+    saved = checkpoint.found(path / "checkpoints")[0]
+    assert saved.iteration == 4
+    state = checkpoint.restore(saved, like)[0]
+    is_key = lambda x: jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
