@@ -83,7 +83,7 @@ def test_two_processes_are_one_run(tmp_path, as_here):
         first, second = pair(as_here, "--out", shared)
         assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
         assert f"{done} of 4 iterations" in first.stdout
-        assert second.stdout == ""
+        assert "iterations" not in second.stdout
     lines = [folder.read_lines(path / "metrics.jsonl") for path in (whole, shared)]
     assert [tiny.untimed(line) for line in lines[0]] == [tiny.untimed(line) for line in lines[1]]
     states = [newest(path) for path in (whole, shared)]
