@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import signal
 import sys
 import time
@@ -144,7 +145,8 @@ class _Sitting:
 
     def work(self) -> int:
         config, loop = self.config, self.loop
-        until = time.monotonic() + 60 * (config.minutes or float("inf"))
+        minutes = math.inf if config.minutes is None else config.minutes
+        until = time.monotonic() + 60 * minutes
         with _records(config, loop.iteration) as record, runtime.StopRequest() as stop:
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
