@@ -65,17 +65,14 @@ def at_each(work: Callable[[], T]) -> T:
       Exception: what this host's work raised.
       Elsewhere: another's did.
     """
-    error, done = None, None
     try:
         done = work()
-    except Exception as caught:
-        error = caught
-    failed = greatest(0 if error is None else jax.process_index() + 1)
-    if error is not None:
-        raise error
-    if failed:
+    except Exception:
+        greatest(jax.process_index() + 1)
+        raise
+    if failed := greatest(0):
         raise Elsewhere(f"process {failed - 1} could not go on; it says why")
-    return done  # pyright: ignore[reportReturnType]
+    return done
 
 
 def at_first(work: Callable[[], object]) -> None:
