@@ -73,14 +73,8 @@ def make_mesh(num_devices: int | None = None) -> Mesh:
 
 
 def shardings(state: Any, mesh: Mesh) -> Any:
-    """Where each array of a `RunState` lies, as a tree like it.
-
-    As the programs give them back: XLA does not divide arrays without a byte.
-    """
-
-    def place(part: Any, spec: PartitionSpec) -> Any:
-        return jax.tree.map(lambda x: NamedSharding(mesh, spec if x.size else EVERYWHERE), part)
-
+    """Where each array of a `RunState` lies, as a tree like it."""
+    place = lambda part, spec: jax.tree.map(lambda _: NamedSharding(mesh, spec), part)
     return RunState(place(state.learner, EVERYWHERE), place(state.playing, DIVIDED))
 
 

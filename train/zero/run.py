@@ -154,8 +154,7 @@ class _Sitting:
                 except NotFinite as error:
                     kept = f"the checkpoint of iteration {self.saved_at} is kept"
                     flags.fail(PROG, f"{error}; {kept}", status=1)
-                hosts.at_first(lambda: numbers.update(self.evaluate()))
-                record(numbers)
+                record(numbers | self.evaluate())
                 if loop.iteration % config.checkpoint_every == 0:
                     self.save()
         self.save()
@@ -186,13 +185,15 @@ class _Sitting:
 
     def evaluate(self) -> dict:
         """What the metrics say of an evaluation of now, if it is time for one."""
-        iteration = self.loop.iteration
+        iteration, found = self.loop.iteration, {}
         if not evaluation.due(self.config, iteration):
-            return {}
+            return found
+        measure = lambda: evaluation.evaluate(self.plan, iteration, self._write_weights())
         try:
-            return evaluation.evaluate(self.plan, iteration, self._write_weights())
-        except OSError as error:
+            hosts.at_first(lambda: found.update(measure()))
+        except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
+        return found
 
     def _write_weights(self) -> dict:
         """The parameters that play, on the host."""
