@@ -27,7 +27,8 @@ CONFIG = dataclasses.replace(scripted.CONFIG, rules=RULES, stagger=None)
 BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
 
 
-@pytest.mark.parametrize("cap", [None, pytest.param(CONFIG.cap, marks=pytest.mark.slow)])
+@pytest.mark.slow  # with every search full, tests/train/zero sees the same of whole runs
+@pytest.mark.parametrize("cap", [None, CONFIG.cap])
 def test_searches_play_and_fill_the_buffer(cap):
     """All are full; or a cheap and a full one are in one program, compiled once."""
     config = dataclasses.replace(CONFIG, cap=cap)

@@ -16,14 +16,15 @@ from gozero.apps import runtime
 from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
+from tests.train.zero import tiny
 from train import command
 from train.zero import evaluation, folder, league, program
 from train.zero.evaluation import RANDOM, UNIFORM
-from train.zero.presets import PRESETS
+from train.zero.plan import make_plan
 from train.zero.ratings import Rating
 
 ENGINE = pathlib.Path(__file__).parents[2] / "apps" / "scripted.py"
-SHAPE = NetworkConfig(1, 8)
+SHAPE = make_plan(tiny.config()).learner.network  # as other tests compile it
 SMALL = ("--games", "4", "--simulations", "2")
 ITERATIONS = (2, 4, 5)
 
@@ -33,7 +34,7 @@ def out(tmp_path):
     """The folder of a run of three networks."""
     path = tmp_path / "run"
     path.mkdir()
-    runtime.write_json(path / "config.json", PRESETS["3x3"].plain)
+    runtime.write_json(path / "config.json", tiny.config().plain)
     for i in ITERATIONS:
         save(path / "weights" / f"{i:06d}.npz", i)
     return path

@@ -35,14 +35,28 @@ def assert_same(state, expected):
 
 @pytest.fixture(scope="module")
 def whole():
-    """(arrays, metrics) of a run of four iterations that nothing stops."""
+    """(arrays, metrics, replay) of a run of four iterations that nothing stops."""
     mesh = programs.make_mesh(1)
     plan = make_plan(tiny.config())
     loop = Loop(plan, mesh, programs.begin(plan, mesh))
     numbers = [untimed(loop.iterate()) for _ in range(4)]
     assert loop.steps > 4
     assert loop.games > 4
-    return arrays(loop.state), numbers
+    return arrays(loop.state), numbers, loop.state.playing.buffer
+
+
+def test_what_is_replayed_may_be_learnt(whole):
+    """The targets are distributions over legal actions, and all numbers are finite."""
+    buffer, count = whole[2], whole[1][-1]["added"]
+    assert (buffer.size.tolist(), buffer.added.tolist()) == ([count], [count])
+    rows = jax.tree.map(lambda x: np.asarray(x[0, :count]), buffer.rows)
+    target = rows.policy_target.astype(np.float32)
+    np.testing.assert_allclose(target.sum(axis=1), 1, atol=2e-3)
+    assert not target[np.unpackbits(rows.legal, axis=1, count=10) == 0].any()
+    assert set(np.unique(rows.outcome)) == {-1, 1}
+    assert set(np.unique(rows.komi)) == {8.5, 9.5}
+    for leaf in jax.tree.leaves(rows):
+        assert np.isfinite(leaf).all()
 
 
 def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, monkeypatch, capsys):
