@@ -19,10 +19,11 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
             os.fsync(file.fileno())
     partial.replace(path)
     if durable:
-        _sync(path.parent)
+        sync_folder(path.parent)
 
 
-def _sync(folder: pathlib.Path) -> None:
+def sync_folder(folder: pathlib.Path) -> None:
+    """Have the names in a folder on the disk, after a file in it was renamed."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

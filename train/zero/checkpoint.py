@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.files import write_whole
+from gozero.files import sync_folder, write_whole
 from train.zero import hosts
 
 FORMAT = "gozero-run-1"
@@ -169,7 +169,7 @@ def _describe(path: pathlib.Path, iteration: int, shapes: dict[str, str], about:
 def _put_in_place(partial: pathlib.Path, place: pathlib.Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     partial.rename(place)
-    _sync(place.parent)
+    sync_folder(place.parent)
 
 
 def _hashes(path: pathlib.Path) -> dict[str, str]:
@@ -223,14 +223,6 @@ def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str
             f"{have.get(name, 'missing')}, and {asked.get(name, 'not there')} in this run; give "
             "the flags that it was made with, or a new folder"
         )
-
-
-def _sync(folder: pathlib.Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _first_line(error: BaseException) -> str:
