@@ -167,6 +167,8 @@ def _describe(kind: Any) -> str:
         return "one of " + ", ".join(map(str, arguments))
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_describe(argument) for argument in arguments)
+    if origin is tuple and arguments[1:] == (...,):
+        return f"{_describe(arguments[0])}, one or more"
     if origin is not None:
         return str(kind)
     if kind is bool:

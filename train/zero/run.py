@@ -41,7 +41,7 @@ def parse(argv: Sequence[str]) -> ZeroConfig:
     """The config of a command line: a preset, and the flags that override it."""
     name = _preset(argv)
     if name not in PRESETS:
-        flags.fail(PROG, f"--preset {name}: expected one of {', '.join(PRESETS)}")
+        flags.fail(PROG, f"--preset{name and ' '}{name}: expected one of {', '.join(PRESETS)}")
     return flags.parse(ZeroConfig, argv, prog=PROG, default=PRESETS[name])
 
 

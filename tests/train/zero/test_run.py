@@ -8,6 +8,7 @@ import json
 import pytest
 
 from tests.train.zero import tiny
+from train import command
 from train.zero import folder, memory, run
 from train.zero.plan import make_plan, num_steps
 from train.zero.presets import PRESETS
@@ -36,7 +37,9 @@ def test_simulations_double_over_equal_parts_of_a_run():
     ("arguments", "message"),
     [
         (["--preset", "4x4"], "--preset 4x4: expected one of 3x3"),
+        (["--preset"], "--preset: expected one of 3x3"),
         (["--preset", "3x3", "--batch", "many"], "--batch many: expected int"),
+        (["--preset", "3x3", "--komi", "even"], "--komi even: expected float, one or more"),
         (["--preset", "3x3", "--simulation", "4"], "did you mean --simulations?"),
         (["--preset", "3x3", "--iterations", "0"], "--iterations 0: expected at least 1"),
         (["--preset", "3x3", "--first-simulations", "99"], "expected at most the 16"),
@@ -109,3 +112,11 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
         {"iteration": 2},
         {"iteration": 3, "again": True},
     ]
+
+
+@pytest.mark.parametrize(("argv", "status"), [(["--help"], 0), ([], 2)])
+def test_the_works_are_named(argv, status, capsys):
+    assert command.main(argv) == status
+    said = capsys.readouterr().out
+    for work in ("--preset NAME", "evaluate", "plots", "worker", "--data DIR"):
+        assert f"python -m train {work}" in said
