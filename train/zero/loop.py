@@ -72,26 +72,42 @@ class Loop:
         self.games += int(told.games)
         self.steps += taken
         self.seconds += learnt - started
+        spent = played - started, learnt - played
+        return (
+            self._counts(simulations)
+            | self._rates(told, simulations, taken, *spent)
+            | self._learnt(metrics)
+            | _told(told)
+            | from_workers
+        )
+
+    def _counts(self, simulations: int) -> dict:
         return {
             "iteration": self.iteration,
             "seconds": round(self.seconds, 3),
             "games": self.games,
             "steps": self.steps,
             "simulations": simulations,
-            "games_per_s": round(int(told.games) / (learnt - started), 3),
-            "simulations_per_s": round(
-                self._simulations(told, simulations) / (played - started), 1
-            ),
-            "positions_per_s": round(
-                taken * self.plan.config.batch_size / max(learnt - played, 1e-9), 1
-            ),
+        }
+
+    def _rates(
+        self, told: Tallies, simulations: int, taken: int, playing_s: float, learning_s: float
+    ) -> dict:
+        searched = self._simulations(told, simulations)
+        positions = taken * self.plan.config.batch_size
+        return {
+            "games_per_s": round(int(told.games) / (playing_s + learning_s), 3),
+            "simulations_per_s": round(searched / playing_s, 1),
+            "positions_per_s": round(positions / max(learning_s, 1e-9), 1),
+        }
+
+    def _learnt(self, metrics: Metrics | None) -> dict:
+        """What the last step saw; None before the first."""
+        rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
+        return {
             "losses": metrics and _rounded(metrics.losses._asdict()),
             "gradient_norm": metrics and round(float(metrics.gradient_norm), 5),
-            "learning_rate": float(
-                optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
-            ),
-            **_told(told),
-            **from_workers,
+            "learning_rate": float(rate),
         }
 
     def _take_in(self) -> dict:
