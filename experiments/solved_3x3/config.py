@@ -6,8 +6,6 @@ import dataclasses
 import pathlib
 from typing import Literal
 
-from gozero.apps.flags import check_seed
-
 Control = Literal["none", "shuffled values", "zero learning rate", "flipped backup"]
 CONTROLS: tuple[Control, ...] = (
     "none",
@@ -38,4 +36,3 @@ class Solved3x3Config:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}: {value} is not at least 1")
-        check_seed(self.seeds)

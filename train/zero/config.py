@@ -91,7 +91,8 @@ class ZeroConfig:
     """Of searches that are full, where there are cheap ones."""
 
     temperature_moves: int | None = None
-    """Moves of a game that are drawn by visits; without it 30 for 19x19, fewer for smaller."""
+    """Moves of a game that are drawn by visits. Without it none for gumbel, whose root draws what
+    it plays; for puct 30 on 19x19, fewer on smaller boards."""
 
     opening_plies: int = 0
     """A game begins with 0 to so many random moves."""

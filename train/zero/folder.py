@@ -18,16 +18,13 @@ import json
 import math
 import os
 import pathlib
-from typing import IO, Any
+from typing import IO
 
 from gozero.apps import runtime
 from gozero.files import write_whole
 from gozero.nets import weights
 from train.zero.config import MAY_CHANGE, ZeroConfig
 from train.zero.plan import Plan
-
-# Flags that a later version adds had these values before they were there.
-_SINCE: dict[str, Any] = {}
 
 
 def claim(config: ZeroConfig) -> bool:
@@ -44,7 +41,7 @@ def claim(config: ZeroConfig) -> bool:
     if before is None:
         runtime.claim_folder(config.folder)
     else:
-        _must_agree(config.folder, _SINCE | before, config.plain)
+        _must_agree(config.folder, before, config.plain)
     runtime.write_json(path, config.plain)
     return before is not None
 
@@ -65,7 +62,7 @@ def read_config(folder: pathlib.Path) -> ZeroConfig:
     Raises:
       ValueError: there is none, or one of another version.
     """
-    plain = _SINCE | _read(folder / "config.json")
+    plain = _read(folder / "config.json")
     odd = sorted(plain.keys() - {field.name for field in dataclasses.fields(ZeroConfig)})
     if odd:
         raise ValueError(f"--out {folder}: a run of another version, with --{odd[0]}")

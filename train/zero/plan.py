@@ -93,15 +93,15 @@ def _endless(config: ZeroConfig, rules: go.Rules, full: SearchConfig) -> Endless
     cap = None
     if config.cheap_simulations:
         cap = PlayoutCap(cheap_search(full, config.cheap_simulations), config.full_share)
-    temperature = None
-    if config.temperature_moves is not None:
-        temperature = Temperature(moves=config.temperature_moves)
+    drawn = config.temperature_moves
+    if drawn is None and config.root == "gumbel":
+        drawn = 0  # its visits are spread evenly, and say little of what is good
     return EndlessConfig(
         rules=rules,
         komi=config.komi,
         batch=config.batch,
         search=full,
-        temperature=temperature,
+        temperature=None if drawn is None else Temperature(moves=drawn),
         openings=Openings(0, config.opening_plies),
         cap=cap,
         resign=ResignConfig() if config.resign else None,

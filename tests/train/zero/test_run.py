@@ -28,6 +28,14 @@ def test_flags_override_a_preset():
     assert config == dataclasses.replace(PRESETS["3x3"], komi=(7.5, 8.5), batch=64)
 
 
+def test_only_puct_draws_moves_by_visits_unless_told():
+    drawn = {
+        root: make_plan(tiny.config(root=root, temperature_moves=None)).play.schedule.moves
+        for root in ("gumbel", "puct")
+    }
+    assert drawn == {"gumbel": 0, "puct": 4}
+
+
 def test_simulations_double_over_equal_parts_of_a_run():
     plan = make_plan(tiny.config(iterations=8, first_simulations=3, simulations=16))
     assert [plan.simulations(i) for i in range(9)] == [3, 3, 6, 6, 12, 12, 16, 16, 16]

@@ -28,6 +28,7 @@ def config(out: pathlib.Path | None = None, **changes: Any) -> ZeroConfig:
         "moves": 6,
         "simulations": 4,
         "max_considered": 4,
+        "temperature_moves": 4,
         "opening_plies": 2,
         "resign": True,
         "outcome_share": 0.8,
