@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from experiments.against_gnugo import run
-from experiments.against_gnugo.config import GNUGO, MATCHES, AgainstGnugoConfig
+from experiments.against_gnugo.config import MATCHES, AgainstGnugoConfig
+from experiments.matches import run
+from experiments.matches.config import GNUGO
 
 
 def test_every_match_is_one_that_can_be_played(tmp_path):
@@ -57,7 +58,7 @@ def test_the_table_says_what_holds(tmp_path):
     for name, wins in (("uct", 25), ("rave", 40)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps(summary(wins, 100 - wins)))
-    rows = run.rows(tmp_path)
+    rows = run.rows(MATCHES, tmp_path)
     assert [(row.match, row.holds) for row in rows] == [("uct", True), ("rave", False)]
     run.write(rows, tmp_path)
     lines = (tmp_path / "results.csv").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""The picture of the matches against GNU Go."""
+"""The picture of a list of matches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from experiments.against_gnugo.run import Row
+    from experiments.matches.run import Row
 
 
 def check() -> None:

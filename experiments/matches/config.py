@@ -1,0 +1,81 @@
+"""What a list of matches is, and the flags it has. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import ClassVar
+
+from gozero.apps.flags import check_seed
+from gozero.apps.match_config import MatchConfig, Side
+
+GNUGO = (
+    "gnugo --mode gtp --quiet --level 10 --chinese-rules --positional-superko "
+    "--play-out-aftermath --capture-all-dead --seed {game}"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """One of the matches, and what it is to show: scores from 0 to 1."""
+
+    player: Side
+    games: int
+    must: tuple[float, float]
+    aim: float | None = None
+    paper: str = ""
+    """What a paper has."""
+    opponent: Side = Side(command=GNUGO)  # noqa: RUF009 (frozen)
+    size: int = 9
+    komi: float = 7.0
+    openings: int = 0
+    """Random plies that each pair of games begins with; 0: no pairs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MatchesConfig:
+    """Matches by name. Each is one of `gozero match` in a folder of its own; the same command goes
+    on where it was stopped."""
+
+    MATCHES: ClassVar[Mapping[str, Match]]
+
+    only: tuple[str, ...]
+    """Which of the matches."""
+
+    games: int | None = None
+    """Of each match; without it what each has."""
+
+    parallel: int = 64
+    """Games at once, each with a process of the opponent, if that is a program."""
+
+    seed: int = 1
+    """Of our searches."""
+
+    out: pathlib.Path = pathlib.Path("runs/matches")
+    """The folder of the matches, results.csv and results.svg."""
+
+    def __post_init__(self):
+        check_seed(self.seed)
+        for name in self.only:
+            if name not in self.MATCHES:
+                raise ValueError(f"only: {name!r} is not one of {', '.join(self.MATCHES)}")
+        if self.games is not None and (self.games < 2 or self.games % 2):
+            raise ValueError(f"games: {self.games} is not an even number of at least 2")
+        if self.parallel < 1:
+            raise ValueError(f"parallel: {self.parallel} is not at least 1")
+
+    def match(self, name: str) -> MatchConfig:
+        """The flags of a match; the side of ours that is measured is its player."""
+        match = self.MATCHES[name]
+        return MatchConfig(
+            player=match.player,
+            opponent=match.opponent,
+            games=match.games if self.games is None else self.games,
+            parallel=self.parallel,
+            size=match.size,
+            komi=match.komi,
+            openings=match.openings,
+            seed=self.seed,
+            out=self.out / name,
+        )

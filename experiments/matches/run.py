@@ -1,0 +1,144 @@
+"""Matches, one after the other, and the table and the picture of what came of them."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+
+from experiments.matches import plot
+from experiments.matches.config import Match, MatchesConfig
+from gozero.apps import flags, match, match_programs, runtime
+from gozero.files import write_whole
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What a match has come to so far, from the side of the player."""
+
+    match: str
+    player: str
+    opponent: str
+    games: int
+    won: int
+    drawn: int
+    lost: int
+    void: int
+    forfeits: int
+    """Of either side."""
+    resigned: int
+    score: float
+    """Points a game."""
+    low: float
+    """Of the score, with `high` 95%."""
+    high: float
+    seconds: float
+    """Of the player's move, on average; many games at once."""
+    opponent_seconds: float
+    moves: float
+    """Of a game, on average."""
+    paper: str
+    must_low: float
+    must_high: float
+    aim: float | None
+    holds: bool
+    """Whether the score is from `must_low` to `must_high`."""
+
+
+def play(config: MatchesConfig, prog: str) -> int:
+    """All that were asked for; the exit status of a program `prog`."""
+    runtime.prepare()
+    plot.check()
+    try:
+        asked = {name: config.match(name) for name in config.only}
+        for one in asked.values():
+            match_programs.player_names(one)
+    except ValueError as error:
+        flags.fail(prog, error)
+    status = 0
+    for name, one in asked.items():
+        print(f"{name}:", file=sys.stderr)
+        one.out.parent.mkdir(parents=True, exist_ok=True)
+        status = match.run(one)
+        write(rows(config.MATCHES, config.out), config.out)
+        if status:
+            break
+    print(table(rows(config.MATCHES, config.out)))
+    print(f"rows and plot in {config.out}")
+    return status
+
+
+def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
+    """Of the matches of which there are games."""
+    found = []
+    for name, spec in matches.items():
+        path = out / name / "summary.json"
+        if path.exists():
+            summary = json.loads(path.read_text(encoding="utf-8"))
+            if summary["games"]:
+                found.append(row_of(name, spec, summary))
+    return found
+
+
+def row_of(name: str, spec: Match, summary: dict) -> Row:
+    """A match by its summary, as `gozero match` writes it."""
+    seconds = summary["seconds_a_move"]
+    low, high = spec.must
+    return Row(
+        match=name,
+        player=summary["player"],
+        opponent=summary["opponent"],
+        games=summary["games"],
+        won=summary["wins"],
+        drawn=summary["draws"],
+        lost=summary["losses"],
+        void=summary["void"],
+        forfeits=sum(summary["forfeits"].values()),
+        resigned=summary["resigned"],
+        score=summary["score"],
+        low=summary["interval"][0],
+        high=summary["interval"][1],
+        seconds=seconds["player"],
+        opponent_seconds=seconds["opponent"],
+        moves=summary["mean_moves"],
+        paper=spec.paper,
+        must_low=low,
+        must_high=high,
+        aim=spec.aim,
+        holds=low <= summary["score"] <= high,
+    )
+
+
+def write(found: Sequence[Row], out: pathlib.Path) -> None:
+    """results.csv and results.svg."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
+    writer.writeheader()
+    writer.writerows(vars(row) for row in found)
+    write_whole(out / "results.csv", text.getvalue().encode())
+    plot.draw(found, out / "results.svg")
+
+
+def table(found: Sequence[Row]) -> str:
+    """In Markdown."""
+    lines = [
+        "| | paper | games | won, drawn, lost | score [95%] | must | aim |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        upper = f" to {row.must_high:.0%}" if row.must_high < 1 else ""
+        cells = [
+            f"{row.match}: {row.player}",
+            row.paper,
+            str(row.games),
+            f"{row.won}, {row.drawn}, {row.lost}",
+            f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
+            f"{row.must_low:.0%}{upper}{'' if row.holds else ' (missed)'}",
+            "" if row.aim is None else f"{row.aim:.0%}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
