@@ -19,7 +19,7 @@ class HeuristicPriorConfig(SweepConfig):
 
     heuristics: tuple[HeuristicName, ...] = ("even", "grandfather", "mogo", "shape")
     """Every move even; what its player knew of it two plies before; MoGo's rules; local shapes,
-    which are learnt for 9x9."""
+    which are learnt for 7x7 and 9x9."""
 
     confidences: tuple[int, ...] = (0, 10, 25, 50, 100, 200)
     """M: all-moves-as-first simulations that a heuristic counts for. 0: there is none, whichever

@@ -55,8 +55,9 @@ class EndlessConfig:
       search: the search of every move, or of those that are searched in full.
       temperature: by moves into a game: where it is above 0, the move is drawn by the visits, also
         under a root rule that says what is played; where it is 0, that rule or the visits decide.
-        None: 1 for the first moves, 30 of them on 19x19 and as many fewer as the board has fewer
-        lines; then 0.
+        None: 0 under such a rule, for sequential halving spreads its visits and they say little of
+        what is good; else 1 for the first moves, 30 of them on 19x19 and as many fewer as the
+        board has fewer lines, then 0.
       openings: plies of each game that are drawn at random. Nothing is learnt from them.
       cap: cheap searches between the full ones; None: all are full.
       resign: how resigning is watched; None: no one resigns.
@@ -111,7 +112,10 @@ class EndlessConfig:
     @property
     def schedule(self) -> Temperature:
         """The temperature of each move."""
-        return self.temperature or Temperature(moves=30 * self.rules.size // 19)
+        if self.temperature is not None:
+            return self.temperature
+        drawn = not selfplay.says_what_is_played(self.search)
+        return Temperature(moves=30 * self.rules.size // 19 if drawn else 0)
 
     @property
     def searches(self) -> tuple[SearchConfig, ...]:

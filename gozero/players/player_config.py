@@ -71,7 +71,7 @@ class PlayerConfig:
 
     heuristic: HeuristicName | None = None
     """What new nodes begin with: every move even, what its player knew of it two plies before, what
-    MoGo's rules hold of it, or the value of local shapes (9x9)."""
+    MoGo's rules hold of it, or the value of local shapes (7x7, 9x9)."""
 
     heuristic_visits: int = 0
     """C: what a heuristic counts for, in simulations through a move."""

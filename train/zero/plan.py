@@ -94,8 +94,6 @@ def _endless(config: ZeroConfig, rules: go.Rules, full: SearchConfig) -> Endless
     if config.cheap_simulations:
         cap = PlayoutCap(cheap_search(full, config.cheap_simulations), config.full_share)
     drawn = config.temperature_moves
-    if drawn is None and config.root == "gumbel":
-        drawn = 0  # its visits are spread evenly, and say little of what is good
     return EndlessConfig(
         rules=rules,
         komi=config.komi,

@@ -1,0 +1,72 @@
+"""Settings of the matches of trained networks. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import ClassVar
+
+from experiments.matches.config import Match, MatchesConfig
+from gozero.apps.match_config import MatchConfig, Side
+
+RESULTS = pathlib.Path("experiments/zero_strength/results")
+"""From the checkout's root, where experiments are started: what a match's record says holds on
+another machine."""
+
+_RAVE = Side(
+    search="rave",
+    simulations=3000,
+    leaves=2,
+    rave_bias=0.01,
+    nakade=True,
+    heuristic="shape",
+    heuristic_amaf_visits=50,
+    heuristic_good_visits=12,
+    reuse=True,
+    resign=-0.95,
+)
+
+
+def _network(size: int) -> Side:
+    return Side(
+        evaluator="network",
+        weights=RESULTS / f"{size}x{size}.npz",
+        simulations=200,
+        reuse=True,
+        resign=-0.95,
+    )
+
+
+_7X7 = {"size": 7, "komi": 9.0, "openings": 2}
+
+MATCHES = {
+    "7x7-rave": Match(_network(7), 200, (0.60, 1.0), opponent=_RAVE, **_7X7),
+    "7x7-gnugo": Match(_network(7), 200, (0.50, 1.0), 0.70, **_7X7),
+}
+"""By name: the board, and who is played."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ZeroStrengthConfig(MatchesConfig):
+    """Networks that self-play has taught, 200 simulations a move, against MC-RAVE with local shapes
+    and 3,000 simulations, and against GNU Go 3.8 at level 10; pairs of random openings, area
+    scoring, positional superko on both sides, dead stones played out."""
+
+    MATCHES: ClassVar = MATCHES
+
+    only: tuple[str, ...] = tuple(MATCHES)
+    """Which of the matches."""
+
+    weights: pathlib.Path | None = None
+    """A network of your own, of `python -m train`; without it those that lie here."""
+
+    out: pathlib.Path = pathlib.Path("runs/zero_strength")
+    """The folder of the matches, results.csv and results.svg."""
+
+    def match(self, name: str) -> MatchConfig:
+        """The flags of a match."""
+        match = super().match(name)
+        if self.weights is None:
+            return match
+        player = dataclasses.replace(match.player, weights=self.weights)
+        return dataclasses.replace(match, player=player)

@@ -1,0 +1,22 @@
+"""Networks that self-play has taught, against MC-RAVE and GNU Go.
+
+python -m experiments.zero_strength.run [--only 7x7-gnugo] [--weights runs/zero-7x7/weights.npz]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from experiments.matches import run
+from experiments.zero_strength.config import ZeroStrengthConfig
+from gozero.apps import flags
+
+PROG = "python -m experiments.zero_strength.run"
+
+
+def main() -> int:
+    return run.play(flags.parse(ZeroStrengthConfig, prog=PROG), PROG)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
