@@ -84,12 +84,11 @@ def evaluate(run: Plan, iteration: int, params: Any) -> dict:
     network = run.learner.network
     player = network_player(terms, network, params)
     opponents = [*anchors(terms), *_before(run, terms, lines)]
-    with path.open("a", encoding="utf-8") as file:
-        for number, (name, opponent) in enumerate(opponents):
-            match = play(terms, player, opponent, (iteration, number))
-            line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
-            folder.write_line(file, line)
-            lines.append(line)
+    for number, (name, opponent) in enumerate(opponents):
+        match = play(terms, player, opponent, (iteration, number))
+        line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
+        folder.add_line(path, line)
+        lines.append(line)
     me = (stem(iteration), terms.simulations)
     rating = rate_lines(lines, [me])[me]
     low, high = round(rating.low, 1), round(rating.high, 1)

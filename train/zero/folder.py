@@ -18,13 +18,14 @@ import json
 import math
 import os
 import pathlib
-from typing import IO
 
 from gozero.apps import runtime
 from gozero.files import write_whole
 from gozero.nets import weights
 from train.zero.config import MAY_CHANGE, ZeroConfig
 from train.zero.plan import Plan
+
+METRICS = "metrics.jsonl"
 
 
 def claim(config: ZeroConfig) -> bool:
@@ -82,13 +83,6 @@ def _must_agree(folder: pathlib.Path, before: dict, asked: dict) -> None:
         )
 
 
-def open_metrics(folder: pathlib.Path, iteration: int) -> IO[str]:
-    """metrics.jsonl, to write after the lines of so many iterations; later ones are cut off."""
-    path = folder / "metrics.jsonl"
-    cut_lines(path, iteration)
-    return path.open("a", encoding="utf-8")
-
-
 def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
     """Cut off what a file of lines, if it is there, has of later iterations, and a line that a kill
     has torn; what is left."""
@@ -111,11 +105,19 @@ def read_lines(path: pathlib.Path) -> list[dict]:
     return lines
 
 
-def write_line(file: IO[str], numbers: dict) -> None:
-    """One object, which is then on the disk."""
-    file.write(json.dumps(numbers) + "\n")
-    file.flush()
-    os.fsync(file.fileno())
+def add_line(path: pathlib.Path, numbers: dict) -> None:
+    """One object more, which is then on the disk.
+
+    Raises:
+      OSError: it is not, a full disk say.
+    """
+    try:
+        with path.open("ab") as file:
+            file.write((json.dumps(numbers) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OSError(f"{path}: cannot be written ({error})") from error
 
 
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:

@@ -178,7 +178,7 @@ def _league(config, terms, networks, others) -> list[Result]:
     path, todo = config.out / LEAGUE, list(pairings(terms, networks, others))
     played = {_key(line): line for line in folder.cut_lines(path)}
     total, results = terms.games * len(todo), []
-    with path.open("a", encoding="utf-8") as file, Progress("evaluate", total) as progress:
+    with Progress("evaluate", total) as progress:
         for done, pairing in enumerate(todo):
             asked = _asked(pairing, terms)
             line = played.get(_key(asked))
@@ -187,7 +187,7 @@ def _league(config, terms, networks, others) -> list[Result]:
                 players = pairing.first.player, pairing.second.player
                 match = evaluation.play(terms, *players, pairing.numbers)
                 line = asked | evaluation.line_of(match, terms)
-                folder.write_line(file, line)
+                folder.add_line(path, line)
             points = line["won"] + line["drawn"] / 2
             results.append(Result(pairing.first.name, pairing.second.name, points, terms.games))
         progress.show(total, "")

@@ -46,7 +46,7 @@ def draw(run: pathlib.Path) -> list[pathlib.Path]:
     Raises:
       ValueError: no metrics there.
     """
-    lines = folder.read_lines(run / "metrics.jsonl")
+    lines = folder.read_lines(run / folder.METRICS)
     if not lines:
         raise ValueError(f"--out {run}: no metrics.jsonl with a line in it")
     shown = {

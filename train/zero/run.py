@@ -117,18 +117,17 @@ class End(enum.IntEnum):
 
 @contextlib.contextmanager
 def _records(config: ZeroConfig, iteration: int) -> Iterator[Callable[[dict], None]]:
-    """What writes an iteration's numbers down and shows them, at the first host."""
+    """What writes an iteration's numbers down and shows them; for the first host."""
     if not hosts.is_first():
         yield lambda numbers: None
         return
-    folder.cut_lines(config.folder / evaluation.MATCHES, iteration)
-    with (
-        folder.open_metrics(config.folder, iteration) as metrics,
-        Display(f"zero {config.preset}", config.iterations, iteration) as display,
-    ):
+    metrics = config.folder / folder.METRICS
+    for path in (metrics, config.folder / evaluation.MATCHES):
+        folder.cut_lines(path, iteration)
+    with Display(f"zero {config.preset}", config.iterations, iteration) as display:
 
         def record(numbers: dict) -> None:
-            folder.write_line(metrics, numbers)
+            folder.add_line(metrics, numbers)
             display.show(numbers)
 
         yield record
@@ -154,7 +153,7 @@ class _Sitting:
                 except NotFinite as error:
                     kept = f"the checkpoint of iteration {self.saved_at} is kept"
                     flags.fail(PROG, f"{error}; {kept}", status=1)
-                record(numbers | self.evaluate())
+                self.tell(record, numbers | self.evaluate())
                 if loop.iteration % config.checkpoint_every == 0:
                     self.save()
         self.save()
@@ -168,6 +167,13 @@ class _Sitting:
             return End.INTERRUPTED
         done = self.loop.iteration >= self.config.iterations
         return End.DONE if done or stop.requested or time.monotonic() > until else End.NOT_YET
+
+    def tell(self, record: Callable[[dict], None], numbers: dict) -> None:
+        """Write an iteration's numbers down and show them, at the first host."""
+        try:
+            hosts.at_first(lambda: record(numbers))
+        except (OSError, hosts.Elsewhere) as error:
+            self._fail(error)
 
     def save(self) -> None:
         """A checkpoint of now, if there is none, and the weights that play."""

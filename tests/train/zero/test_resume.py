@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import signal
@@ -93,6 +94,20 @@ def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
     )
     monkeypatch.setattr("train.zero.display.Display.show", lambda *_: None)
     assert run.run(tiny.config(tmp_path / "run")) == 130
+
+
+def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypatch, capsys):
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Loop, "iterate", lambda loop: {"iteration": 0})
+    monkeypatch.setattr(folder.os, "fsync", full)
+    with pytest.raises(SystemExit) as stop:
+        run.run(tiny.config(tmp_path / "run"))
+    assert stop.value.code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{tmp_path / 'run' / 'metrics.jsonl'}: cannot be written" in said
+    assert "No space left on device" in said
 
 
 def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
