@@ -23,11 +23,11 @@ from gozero.apps.host_game import roomy_limit
 from gozero.go.coords import to_gtp
 from gozero.go.rules import BLACK, GameState, Rules, init, legal_actions, play
 from gozero.nets import network, weights
-from gozero.players import arena, endless, tally
+from gozero.players import arena, tally
 from gozero.players.evaluators import Evaluator, network_evaluator
 from gozero.players.player import Player, Turn, any_play, search_player
 from gozero.players.player_config import PlayerConfig
-from gozero.players.playout_cap import cheap_search
+from gozero.players.searches import gumbel_search, to_win
 from gozero.players.setups import make_setup
 
 PROG = "python -m experiments.solved_5x5.run"
@@ -94,7 +94,7 @@ def look(rules: Rules, evaluator: Evaluator, shape, komi: float) -> tuple[str, f
 
 def network_player(rules: Rules, evaluator: Evaluator, simulations: int) -> Player:
     """The search of training, without what explores."""
-    search = cheap_search(endless.gumbel_search(simulations), simulations)
+    search = to_win(gumbel_search(simulations))
     return search_player(rules, evaluator, search)
 
 

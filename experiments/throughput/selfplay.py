@@ -12,10 +12,11 @@ from experiments.throughput.measure import Report, Result, against, in_turn, mak
 from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
-from gozero.players import endless, selfplay
+from gozero.players import selfplay
 from gozero.players.endless import EndlessConfig
 from gozero.players.evaluators import Evaluator, network_evaluator
 from gozero.players.go_game import go_game
+from gozero.players.searches import gumbel_search
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
 from train import games as training_games
@@ -86,7 +87,7 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
     simulations, moves = 32, 2
     shape = NetworkConfig(blocks, channels, features="zero")
     evaluator = network_evaluator(RULES, shape)
-    settings = EndlessConfig(RULES, 7.0, batch, endless.gumbel_search(simulations), stagger=0)
+    settings = EndlessConfig(RULES, 7.0, batch, gumbel_search(simulations), stagger=0)
     kept = BufferConfig(capacity=64 * RULES.move_limit)
     play = training_games.make_play(settings, kept, evaluator, moves)
 

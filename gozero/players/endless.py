@@ -37,7 +37,6 @@ from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.footprint import Memory
 from gozero.search.game import Evaluate, Game
-from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.move_choice import Temperature
 
 NO_ACTION = -1
@@ -152,19 +151,6 @@ def _check_search(search: SearchConfig, batch: int) -> None:
         raise ValueError(
             "search: early_stop is for playing, and spoils the policy targets; leave it out"
         )
-
-
-def gumbel_search(num_simulations: int, max_considered: int = 16) -> SearchConfig:
-    """The search that training uses: the Gumbel root and interior of Danihelka et al. (2022).
-
-    Values are results of games and are not stretched: c_scale 1, as that paper has it for Go. For
-    PUCT with noise there is `selfplay.search_config`.
-    """
-    return SearchConfig(
-        num_simulations=num_simulations,
-        root_select=GumbelRoot(max_considered, value_scale=1.0, rescale=False),
-        select=GumbelInterior(value_scale=1.0, rescale=False),
-    )
 
 
 class Lanes(flax.struct.PyTreeNode):

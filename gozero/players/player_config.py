@@ -10,7 +10,7 @@ MAX_SIMULATIONS = 131_070
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
 
 EvaluatorName = Literal["network", "playout"]
-RuleName = Literal["puct", "uct", "rave"]
+RuleName = Literal["puct", "uct", "rave", "gumbel"]
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 
@@ -40,7 +40,8 @@ class PlayerConfig:
     """The network's weights (.npz); without, random ones. They fix the board size."""
 
     search: RuleName = "puct"
-    """The rule of the search: puct, uct (UCB1), or rave (MC-RAVE, for playouts)."""
+    """The rule of the search: puct, uct (UCB1), rave (MC-RAVE, for playouts), or gumbel (sequential
+    halving at the root, without its noise; the stronger for a network of `python -m train`)."""
 
     simulations: int = 400
     """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at
@@ -121,6 +122,7 @@ class PlayerConfig:
                 f"playouts: {self.playouts!r} is not one of {', '.join(policies)}",
             ),
             (self.search not in rules, f"search: {self.search!r} is not one of {', '.join(rules)}"),
+            *self._complaints_of_gumbel(),
             (
                 self.search == "rave" and self.evaluator != "playout",
                 "search: rave asks who played where first, which only playouts say; use "
@@ -161,6 +163,24 @@ class PlayerConfig:
             *self._complaints_of_heuristics(),
         ]
 
+    def _complaints_of_gumbel(self) -> list[tuple[bool, str]]:
+        """Its root counts the visits of one search, one after the other."""
+        gumbel = self.search == "gumbel"
+        return [
+            (
+                gumbel and (self.leaves > 1 or self.trees > 1),
+                "search: gumbel goes with one tree and one leaf a step; use --leaves 1",
+            ),
+            (
+                gumbel and getattr(self, "reuse", False),
+                "search: gumbel goes on from no search before; use --no-reuse",
+            ),
+            (
+                gumbel and (self.exploration is not None or self.heuristic is not None),
+                "exploration, heuristic: not of --search gumbel",
+            ),
+        ]
+
     def _complaints_of_heuristics(self) -> list[tuple[bool, str]]:
         names, first_play = get_args(HeuristicName), self.first_play
         visits, amaf_visits = self.confidences
@@ -171,7 +191,7 @@ class PlayerConfig:
             ),
             (not 0 <= self.diversity <= 8, f"diversity: {self.diversity} is not from 0 to 8"),
             (
-                first_play is not None and self.search == "puct",
+                first_play is not None and self.search not in ("uct", "rave"),
                 "first_play: of --search uct or rave",
             ),
             (

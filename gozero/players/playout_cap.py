@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 
@@ -20,7 +19,7 @@ class PlayoutCap:
     of them, at each move anew.
 
     Attributes:
-      cheap: the search of the other moves; `cheap_search` makes one.
+      cheap: the search of the other moves; `searches.to_win` makes one.
       full_share: the probability of a full search.
 
     Raises:
@@ -37,21 +36,3 @@ class PlayoutCap:
     def is_full(self, key: jax.Array) -> jax.Array:
         """bool[]: whether the next search of the batch is a full one."""
         return jax.random.bernoulli(key, self.full_share)
-
-
-def cheap_search(search: SearchConfig, num_simulations: int) -> SearchConfig:
-    """The same search with fewer simulations, and without what explores: it plays to win.
-
-    Dirichlet noise, softened priors and the Gumbel noise of a `GumbelRoot` go.
-    """
-    rule: Any = search.root_select
-    if hasattr(rule, "scale"):
-        rule = dataclasses.replace(rule, scale=0.0)
-    return dataclasses.replace(
-        search,
-        num_simulations=num_simulations,
-        capacity=None,
-        root_select=rule,
-        root_temperature=1.0,
-        dirichlet_fraction=0.0,
-    )

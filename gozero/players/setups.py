@@ -13,6 +13,7 @@ from gozero.montecarlo.mogo.answers import MogoConfig
 from gozero.players import heuristics
 from gozero.players.evaluators import Evaluator, make_evaluator, playout_evaluator
 from gozero.players.player_config import PlayerConfig
+from gozero.players.searches import gumbel_search, to_win
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
 from gozero.search.ensemble import Ensemble
@@ -66,6 +67,8 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
             MogoConfig(nakade=config.nakade),
             config.heuristic_good_visits,
         )
+    if config.search == "gumbel":
+        return Setup(evaluator, to_win(gumbel_search(config.num_simulations)), False, config.resign)
     search = SearchConfig(
         num_simulations=config.num_simulations // config.trees,
         leaves=config.leaves,

@@ -16,8 +16,6 @@ from gozero.go import coords
 from gozero.go import rules as go
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.players import player_config
-from gozero.search import tree
 from tests.reference.go import BLACK, ReferenceGame
 
 SMALL = gtp.GtpConfig(size=5, simulations=16, seed=3)
@@ -268,46 +266,6 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     complaint = capsys.readouterr().err.splitlines()
     assert len(complaint) == 1
     assert "net.npz: damaged" in complaint[0]
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"size": 26}, "size: 26 is not a board size from 2 to 25"),
-        ({"komi": 6.3}, "komi: 6.3"),
-        ({"komi": float("inf")}, "komi: inf"),
-        ({"ko": "super"}, "ko: 'super'"),
-        ({"evaluator": "guess"}, "evaluator: 'guess'"),
-        ({"weights": "x.npz"}, "playouts take none"),
-        ({"simulations": 0}, "simulations: 0 is not from 1"),
-        ({"leaves": 0}, "leaves: 0 is not from 1 to the 400 simulations"),
-        ({"leaves": 500}, "leaves: 500 is not from 1 to the 400"),
-        ({"simulations": 131_070, "leaves": 64}, "simulations: 131072 is above 131070"),
-        ({"search": "alpha-beta"}, "search: 'alpha-beta' is not one of puct, uct, rave"),
-        ({"search": "rave", "evaluator": "network"}, "search: rave asks .* only playouts say"),
-        ({"exploration": -1.0}, "exploration: -1.0"),
-        ({"rave_k": 100.0}, "only --search rave has a schedule"),
-        ({"search": "rave", "rave_k": 0.0}, "rave_k: 0.0 is not above 0"),
-        ({"search": "rave", "rave_bias": 2.0}, "rave_bias: 2.0 is not from 0 to 1"),
-        ({"search": "rave", "rave_k": 1.0, "rave_bias": 0.1}, "give one schedule"),
-        ({"trees": 2}, "trees: 2 with reuse; use --no-reuse"),
-        ({"seconds": 0.0}, "seconds: 0.0 is not above 0"),
-        ({"seconds": float("nan")}, "seconds: nan"),
-        ({"seconds": 1e9}, "seconds: 1000000000.0"),
-        ({"resign": 0.5}, "resign: 0.5 is not a value from -1"),
-        ({"seed": -1}, "--seed -1: expected from 0"),
-    ],
-)
-def test_bad_flags(flags, message):
-    with pytest.raises(ValueError, match=message):
-        gtp.GtpConfig(**flags)
-
-
-def test_limits_are_those_of_the_rooms_below():
-    assert player_config.MAX_SIMULATIONS == tree.MAX_VISITS
-    assert all(
-        host_game.roomy_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
-    )
 
 
 # --- the board ------------------------------------------------------------------------

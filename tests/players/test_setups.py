@@ -6,6 +6,7 @@ import pytest
 
 from gozero.go.rules import Rules
 from gozero.players.player_config import PlayerConfig
+from gozero.players.searches import gumbel_search, to_win
 from gozero.players.setups import make_setup
 from gozero.search.amaf import Amaf
 from gozero.search.ensemble import Ensemble
@@ -33,6 +34,14 @@ def test_rules_of_search(flags, rule):
     assert player.search.select == rule
     assert player.search.amaf == (Amaf() if flags.get("search") == "rave" else None)
     assert player.search.num_simulations == 400
+
+
+def test_gumbel_is_that_of_training_without_its_noise():
+    search = make_setup(RULES, PlayerConfig(search="gumbel", simulations=50)).search
+    assert search == to_win(gumbel_search(50))
+    assert search.root_select.scale == 0.0
+    assert search.root_select.max_considered == 16
+    assert search.dirichlet_fraction == 0.0
 
 
 def test_simulations_come_in_whole_steps():

@@ -14,8 +14,9 @@ from gozero.go.rules import Rules, legal_actions
 from gozero.hashing import mix
 from gozero.players import endless, selfplay
 from gozero.players.openings import Openings
-from gozero.players.playout_cap import PlayoutCap, cheap_search
+from gozero.players.playout_cap import PlayoutCap
 from gozero.players.resignation import ResignConfig
+from gozero.players.searches import gumbel_search, to_win
 from gozero.search.move_choice import Temperature
 from tests.search.judges import observe_position
 from train import buffer, games
@@ -23,7 +24,7 @@ from train import buffer, games
 RULES = Rules(size=3, max_moves=14)
 SAMPLED_MOVES = 4
 FULL, CHEAP = 8, 3
-SEARCH = endless.gumbel_search(FULL, 4)
+SEARCH = gumbel_search(FULL, 4)
 CONFIG = endless.EndlessConfig(
     rules=RULES,
     komi=(0.5, 2.0, 3.0),
@@ -31,7 +32,7 @@ CONFIG = endless.EndlessConfig(
     search=SEARCH,
     temperature=Temperature(moves=SAMPLED_MOVES),
     openings=Openings(0, 3),
-    cap=PlayoutCap(cheap_search(SEARCH, CHEAP), 0.4),
+    cap=PlayoutCap(to_win(SEARCH, CHEAP), 0.4),
     resign=ResignConfig(play_on_share=0.4, num_records=8),
     stagger=0,
     more_simulations=(4,),

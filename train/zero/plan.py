@@ -7,12 +7,12 @@ import functools
 
 from gozero.go import rules as go
 from gozero.nets.network import NetworkConfig
-from gozero.players import endless
 from gozero.players.endless import EndlessConfig
 from gozero.players.evaluators import Evaluator, network_evaluator
 from gozero.players.openings import Openings
-from gozero.players.playout_cap import PlayoutCap, cheap_search
+from gozero.players.playout_cap import PlayoutCap
 from gozero.players.resignation import ResignConfig
+from gozero.players.searches import gumbel_search, to_win
 from gozero.players.selfplay import search_config
 from gozero.search.config import SearchConfig
 from gozero.search.move_choice import Temperature
@@ -85,14 +85,14 @@ def evaluator(rules: go.Rules, network: NetworkConfig) -> Evaluator:
 
 def _full_search(config: ZeroConfig, rules: go.Rules, network: NetworkConfig) -> SearchConfig:
     if config.root == "gumbel":
-        return endless.gumbel_search(config.simulations, config.max_considered)
+        return gumbel_search(config.simulations, config.max_considered)
     return search_config(rules, evaluator(rules, network), config.simulations)
 
 
 def _endless(config: ZeroConfig, rules: go.Rules, full: SearchConfig) -> EndlessConfig:
     cap = None
     if config.cheap_simulations:
-        cap = PlayoutCap(cheap_search(full, config.cheap_simulations), config.full_share)
+        cap = PlayoutCap(to_win(full, config.cheap_simulations), config.full_share)
     drawn = config.temperature_moves
     return EndlessConfig(
         rules=rules,
