@@ -31,8 +31,8 @@ def _network(size: int) -> Side:
     return Side(
         evaluator="network",
         weights=RESULTS / f"{size}x{size}.npz",
+        search="gumbel",
         simulations=200,
-        reuse=True,
         resign=-0.95,
     )
 

@@ -1,0 +1,29 @@
+"""The matches of trained networks: what is asked."""
+
+from __future__ import annotations
+
+import pathlib
+
+from experiments.matches.config import GNUGO
+from experiments.zero_strength.config import MATCHES, ZeroStrengthConfig
+
+
+def test_every_match_is_one_that_can_be_played(tmp_path):
+    config = ZeroStrengthConfig(out=tmp_path)
+    for name, match in MATCHES.items():
+        asked = config.match(name)
+        assert asked.paired
+        assert asked.games == 200
+        assert (asked.player.simulations, asked.player.search) == (200, "gumbel")
+        assert asked.player.weights.name == f"{match.size}x{match.size}.npz"
+        assert asked.player.weights.is_file()
+    assert config.match("7x7-rave").opponent.heuristic == "shape"
+    assert config.match("7x7-gnugo").opponent.command == GNUGO
+    assert config.match("7x7-gnugo").komi == 9.0
+
+
+def test_a_network_of_ones_own_plays_in_place_of_those_that_lie_here():
+    own = pathlib.Path("runs/zero-7x7/weights.npz")
+    match = ZeroStrengthConfig(weights=own).match("7x7-gnugo")
+    assert match.player.weights == own
+    assert match.opponent.weights is None
