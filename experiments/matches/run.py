@@ -24,6 +24,8 @@ class Row:
     player: str
     opponent: str
     games: int
+    """Played, of those `asked` for."""
+    asked: int
     won: int
     drawn: int
     lost: int
@@ -45,8 +47,9 @@ class Row:
     must_low: float
     must_high: float
     aim: float | None
-    holds: bool
-    """Whether the score is from `must_low` to `must_high`."""
+    holds: bool | None
+    """Whether the score is from `must_low` to `must_high`; None before all games are played, for
+    those that are resigned end first."""
 
 
 def play(config: MatchesConfig, prog: str) -> int:
@@ -79,12 +82,13 @@ def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
         path = out / name / "summary.json"
         if path.exists():
             summary = json.loads(path.read_text(encoding="utf-8"))
+            asked = json.loads((out / name / "config.json").read_text(encoding="utf-8"))["games"]
             if summary["games"]:
-                found.append(row_of(name, spec, summary))
+                found.append(row_of(name, spec, asked, summary))
     return found
 
 
-def row_of(name: str, spec: Match, summary: dict) -> Row:
+def row_of(name: str, spec: Match, asked: int, summary: dict) -> Row:
     """A match by its summary, as `gozero match` writes it."""
     seconds = summary["seconds_a_move"]
     low, high = spec.must
@@ -93,6 +97,7 @@ def row_of(name: str, spec: Match, summary: dict) -> Row:
         player=summary["player"],
         opponent=summary["opponent"],
         games=summary["games"],
+        asked=asked,
         won=summary["wins"],
         drawn=summary["draws"],
         lost=summary["losses"],
@@ -109,7 +114,7 @@ def row_of(name: str, spec: Match, summary: dict) -> Row:
         must_low=low,
         must_high=high,
         aim=spec.aim,
-        holds=low <= summary["score"] <= high,
+        holds=low <= summary["score"] <= high if summary["state"] == "complete" else None,
     )
 
 
@@ -134,10 +139,10 @@ def table(found: Sequence[Row]) -> str:
         cells = [
             f"{row.match}: {row.player}",
             row.paper,
-            str(row.games),
+            str(row.games) if row.holds is not None else f"{row.games} of {row.asked}, stopped",
             f"{row.won}, {row.drawn}, {row.lost}",
             f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
-            f"{row.must_low:.0%}{upper}{'' if row.holds else ' (missed)'}",
+            f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}",
             "" if row.aim is None else f"{row.aim:.0%}",
         ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -124,8 +124,10 @@ def _must_agree(path, before: dict, asked: dict) -> None:
         about = f"of {name!r} {{}}"
         differ += _differences(before["points"][name], asked["points"][name], about)
     if differ:
+        piece = before["terms"].get("parallel")
+        same = "the same flags" if piece == asked["terms"]["parallel"] else f"--parallel {piece}"
         raise ValueError(
-            f"out: {path} holds other games: {'; '.join(sorted(differ)[:4])}; give the same flags "
+            f"out: {path} holds other games: {'; '.join(sorted(differ)[:4])}; give {same} "
             "to go on with it, or a new folder"
         )
 

@@ -114,12 +114,15 @@ def read(path: pathlib.Path) -> list[Row]:
 def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
     """(Elo, low, high) of each row above where its series began, whose rows are in order.
 
-    Errors of independent matches add up as squares, above and below apart.
+    Errors of independent matches add up as squares, above and below apart. A match that was won or
+    lost outright says no number: nan, there and in the rest of its series.
     """
     at: dict[str, tuple[float, float, float]] = {}
     found = []
     for row in rows:
         elo, below, above = at.get(row.series, (0.0, 0.0, 0.0))
+        if not math.isfinite(row.elo):
+            elo = math.nan
         below = math.hypot(below, row.elo - row.elo_low)
         above = math.hypot(above, row.elo_high - row.elo)
         at[row.series] = (elo + row.elo, below, above)
@@ -146,4 +149,6 @@ def table(sweep: Sweep, rows: Sequence[Row]) -> str:
 
 
 def _elo(middle: float, low: float, high: float) -> str:
+    if math.isnan(middle):
+        return "unknown: a match was won or lost outright"
     return f"{middle:+.0f} [{low:+.0f}, {high:+.0f}]"

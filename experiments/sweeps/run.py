@@ -37,6 +37,8 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
             status = play(asked)
         except ValueError as error:
             flags.fail(prog, error)
+        except OSError as error:
+            flags.fail(prog, error, status=1)
     if status == runtime.STOPPED:
         # A search may still run on the device, and XLA does not survive a teardown under it.
         sys.stdout.flush()

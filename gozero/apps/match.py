@@ -46,7 +46,7 @@ class _Match:
         self.rules = Rules(config.size, config.ko, max_moves=limit)
         self.openings = match_openings.make_openings(config, self.rules)
         self.ours = Ours(config, self.rules)
-        self.folder = MatchFolder(config)
+        self.folder = MatchFolder(config, self.ours.about)
 
     def play(self) -> int:
         from gozero.apps.match_play import play_games

@@ -27,12 +27,16 @@ class MatchFolder:
       games: number -> game, of those that are played.
       session: how often the match was begun before.
 
+    Args:
+      config: the match.
+      evaluators: what our sides are judged by, by their names; of a network its SHA-256 counts.
+
     Raises:
       ValueError: a folder that holds something else, that cannot be read or written, or a match
-        with other flags.
+        with other flags, or that other weights have played.
     """
 
-    def __init__(self, config: MatchConfig):
+    def __init__(self, config: MatchConfig, evaluators: dict[str, dict] | None = None):
         self.path, self.session = config.out, 0
         asked = _plain(config)
         begun = (self.path / "config.json").exists()
@@ -49,6 +53,8 @@ class MatchFolder:
             raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
         try:
             self.games = self._locked_and_read()
+            if self.games:
+                _same_weights(self.path, self._manifest().get("evaluators", {}), evaluators or {})
         except ValueError:
             self._results.close()
             raise
@@ -103,6 +109,10 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     old, new = _flat(before), _flat(asked)
     more = new["games"] >= old.get("games", 0)
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
+    # Of weights it counts what they are, see `_same_weights`, and not where they lie.
+    may_differ |= {
+        name for name in old if name.endswith(".weights") and old[name] and new.get(name)
+    }
     differ = [
         f"--{name.replace('_', '-')} was {old.get(name)} and is {new.get(name)}"
         for name in sorted(old.keys() | new.keys())
@@ -113,6 +123,18 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
             f"out: {path} holds a match with other flags: {'; '.join(differ)}; give the same "
             "flags to go on with it, or a new folder"
         )
+
+
+def _same_weights(path: pathlib.Path, before: dict, now: dict) -> None:
+    """A file of weights may have changed under its name."""
+    for side, about in now.items():
+        digest = about.get("weights_sha256")
+        played = before.get(side, {}).get("weights_sha256", digest)
+        if digest != played:
+            raise ValueError(
+                f"out: {path} holds games of other weights: --{side}.weights {about['weights']} "
+                f"had SHA-256 {played[:12]} and has {digest[:12]}; name a new folder"
+            )
 
 
 def _flat(config: dict, prefix: str = "") -> dict:

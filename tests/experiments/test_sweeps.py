@@ -131,7 +131,7 @@ def test_another_config_in_the_same_folder_is_refused(tmp_path):
         SweepFolder(sweep, config)
     for changed, message in (
         ({"komi": 6.5}, r"--komi was 7.0 and is 6.5"),
-        ({"parallel": 8}, r"--parallel was 4 and is 8"),
+        ({"parallel": 8}, r"--parallel was 4 and is 8; give --parallel 4 to go on"),
         ({"seed": 3}, r"--seed was 0 and is 3"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -194,6 +194,22 @@ def test_a_chain_adds_up_elo_and_squares_of_errors():
     assert first == (100.0, 97.0, 104.0)
     assert other == (7.0, 4.0, 11.0)
     assert last == pytest.approx((150.0, 150 - 3 * 2**0.5, 150 + 4 * 2**0.5))
+
+
+def test_a_match_won_outright_ends_its_chain_and_no_other():
+    sweep = sweep_of("a")
+    row = results.row_of(sweep, sweep.points[0], [Piece("curve, a", 0, (1.0, 0.0) * 8, 1, 0, 1.0)])
+    rows = [
+        dataclasses.replace(row, series=series, elo=elo, elo_low=elo - 3, elo_high=elo + 4)
+        for series, elo in (("a", 100.0), ("a", math.inf), ("a", 50.0), ("b", 7.0))
+    ]
+    found = results.chained(rows)
+    assert found[0] == (100.0, 97.0, 104.0)
+    assert all(map(math.isnan, (*found[1], *found[2])))
+    assert found[3] == (7.0, 4.0, 11.0)
+    chain = dataclasses.replace(sweep, chained=True)
+    table = results.table(chain, rows).splitlines()
+    assert "+inf [+inf, +inf] | unknown: a match was won or lost outright |" in table[3]
 
 
 def test_a_search_from_end_to_end(tmp_path):

@@ -27,7 +27,9 @@ class ZeroConfig:
     """The run's folder; runs/zero-PRESET without it."""
 
     iterations: int = 100
-    """Rounds of self-play and learning, in all: a run that is done goes on with more of them."""
+    """Rounds of self-play and learning, in all. A run that is done goes on with more of them; its
+    learning rate and --first-simulations then go by the new number, and so back to where a longer
+    run would be."""
 
     minutes: float | None = None
     """Stop after so long, this time; the same command goes on."""
@@ -197,8 +199,20 @@ class ZeroConfig:
                 f"--first-simulations {self.first_simulations}: expected at most the "
                 f"{self.simulations} of --simulations"
             )
+        fewest = self.first_simulations or self.simulations
+        if not self.cheap_simulations < fewest:
+            raise ValueError(
+                f"--cheap-simulations {self.cheap_simulations}: expected less than a full search "
+                f"has, {fewest}"
+            )
         if not 0 <= self.outcome_share <= 1:
             raise ValueError(f"--outcome-share {self.outcome_share}: expected from 0 to 1")
+        if not 0 < self.window_exponent <= 1:
+            raise ValueError(
+                f"--window-exponent {self.window_exponent}: expected above 0 and at most 1"
+            )
+        if not 0 <= self.window_scale <= 1:
+            raise ValueError(f"--window-scale {self.window_scale}: expected from 0 to 1")
         if self.evaluate_games % 2:
             raise ValueError(f"--evaluate-games {self.evaluate_games}: expected an even number")
         self._check_hosts()
@@ -238,6 +252,11 @@ _LEAST = {
     "simulations": 1,
     "first_simulations": 1,
     "cheap_simulations": 0,
+    "temperature_moves": 0,
+    "window": 1,
+    "value_weight": 0,
+    "ownership_weight": 0,
+    "score_weight": 0,
     "opening_plies": 0,
     "batch_size": 1,
     "devices": 1,
@@ -254,6 +273,7 @@ MAY_CHANGE = frozenset(
         "out",
         "iterations",
         "minutes",
+        "learning_rate",
         "workers",
         "coordinator",
         "processes",

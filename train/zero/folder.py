@@ -120,6 +120,14 @@ def add_line(path: pathlib.Path, numbers: dict) -> None:
         raise OSError(f"{path}: cannot be written ({error})") from error
 
 
+def has_weights(folder: pathlib.Path, iteration: int) -> bool:
+    """Whether the network of an iteration is there, and is the newest."""
+    newest = folder / "weights.json"  # written last
+    if not (folder / "weights" / f"{iteration:06d}.json").exists() or not newest.exists():
+        return False
+    return json.loads(newest.read_text()).get("iteration") == iteration
+
+
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:
     """The network of an iteration, and as the newest."""
     folder = plan.config.folder

@@ -2,8 +2,9 @@
 
 Before each iteration the folder is looked through for shards that were not read yet. Their rows go
 to the devices in turn, in chunks of one size. Which were read is remembered with the checkpoint
-that holds their rows, so a run that goes on loses none and reads none twice. A shard that cannot be
-read is named once and passed over. Of many processes the first reads, and tells the others.
+that holds their rows, so a run that goes on loses none and reads none twice. A shard that is
+damaged is named once and passed over; one that the disk does not give is asked for again. Of many
+processes the first reads, and tells the others.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class Intake:
         self.chunk = min(CHUNK, plan.buffer.capacity)
         self._add = programs.make_add(plan, mesh)
         self._compiled: Any = None
+        self._late: set[Place] = set()  # shards that could not be read at some time
 
     @property
     def progress(self) -> dict:
@@ -121,6 +123,9 @@ class Intake:
         for place, path in self._unread():
             try:
                 held.append(shards.read(path, self.plan.rules, self.plan.buffer))
+            except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
+                self._later(place, error)
+                continue
             except ValueError as error:
                 self._skip(error)
             else:
@@ -141,6 +146,11 @@ class Intake:
             if place is not None and place not in self.ledger:
                 unread.append((place, path))
         return sorted(unread)
+
+    def _later(self, place: Place, error: OSError) -> None:
+        if place not in self._late:
+            self._late.add(place)
+            print(f"tried again later: shard {error}", file=sys.stderr, flush=True)
 
     def _skip(self, error: object) -> None:
         self.skipped += 1

@@ -98,12 +98,15 @@ class Pairing(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 130 for a match against a program that was stopped; 2 for bad input."""
+    """The exit status: 0, 130 for a match against a program that was stopped; 1 for a disk that
+    cannot be written, 2 for bad input."""
     config = flags.parse(EvaluateConfig, argv, prog=PROG)
     try:
         return run(config)
     except ValueError as error:
         flags.fail(PROG, error)
+    except OSError as error:
+        flags.fail(PROG, error, status=1)
 
 
 def run(config: EvaluateConfig) -> int:
@@ -119,13 +122,15 @@ def run(config: EvaluateConfig) -> int:
         older = others or networks[-2:-1]
         if not older:
             raise ValueError(f"--sprt: {config.out} has one network; give --against")
-        print(sprt(terms, networks[-1], older[0]))
+        print(sprt(config.out / LEAGUE, terms, networks[-1], older[0]))
         return 0
-    results = _league(config, terms, networks, others)
-    status = 0
+    newest = evaluation.weights_file(config.out, networks[-1].name)
     if config.command is not None:
-        path = evaluation.weights_file(config.out, networks[-1].name)
-        status, result = program.play(config.out, config.command, terms, path)
+        program.check(config.out, config.command, terms, newest)
+    results, status = _league(config, terms, networks, others), 0
+    write(config.out / RATINGS, ratings.rate(results, RANDOM))
+    if config.command is not None:
+        status, result = program.play(config.out, config.command, terms, newest)
         results += [result] if result is not None else []
     rated = ratings.rate(results, RANDOM)
     write(config.out / RATINGS, rated)
@@ -213,17 +218,32 @@ def _key(line: dict) -> tuple:
     return tuple(str(line.get(name)) for name in names)
 
 
-def sprt(terms: Terms, newest: Contender, older: Contender, test: Sprt | None = None) -> str:
-    """Play pieces of games until a sequential test of their pairs is decided; what it found."""
+def sprt(
+    path: pathlib.Path,
+    terms: Terms,
+    newest: Contender,
+    older: Contender,
+    test: Sprt | None = None,
+) -> str:
+    """Play pieces of games until a sequential test of their pairs is decided; what it found.
+
+    Each piece is a line of the file, and is not played again.
+    """
     test = test or Sprt()
+    played = {_key(line): line["points"] for line in folder.cut_lines(path) if "points" in line}
     points, verdict, piece = np.zeros(0), None, 0
     lower, upper = test.bounds
     while verdict is None and points.size < terms.games:
         games = min(SPRT_PIECE, terms.games - points.size)
         numbers = (newest.number, _PIECES + piece)
         part = dataclasses.replace(terms, games=games)
-        match = evaluation.play(part, newest.player, older.player, numbers)
-        points, piece = np.concatenate([points, match.points]), piece + 1
+        asked = _asked(Pairing(newest, older, numbers), part)
+        won = played.get(_key(asked))
+        if won is None:
+            match = evaluation.play(part, newest.player, older.player, numbers)
+            won = match.points.tolist()
+            folder.add_line(path, asked | {"points": won})
+        points, piece = np.concatenate([points, won]), piece + 1
         pairs = tally.pair_scores(points)
         ratio, verdict = test.log_likelihood_ratio(pairs), test.verdict(pairs)
         line = f"{newest.name} against {older.name}: {tally.Tally.of(points)} of {points.size}"

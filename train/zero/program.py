@@ -9,7 +9,7 @@ import statistics
 import sys
 import zlib
 
-from gozero.apps import match
+from gozero.apps import match, match_programs
 from gozero.apps.match_config import MatchConfig, Side
 from train.zero.evaluation import OPENING_PLIES, Terms
 from train.zero.ratings import Result
@@ -42,6 +42,15 @@ def play(
         return status, None
     points = summary["wins"] + summary["draws"] / 2
     return status, Result(weights.stem, summary["opponent"], points, summary["games"])
+
+
+def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> None:
+    """Whether the program is there and plays such games.
+
+    Raises:
+      ValueError: it is not, or flags that cannot be.
+    """
+    match_programs.player_names(match_of(run, command, terms, weights))
 
 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:

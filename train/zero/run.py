@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run(config)
     except ValueError as error:
         flags.fail(PROG, error)
+    except OSError as error:
+        flags.fail(PROG, error, status=1)
 
 
 def parse(argv: Sequence[str]) -> ZeroConfig:
@@ -121,13 +123,10 @@ def _records(config: ZeroConfig, iteration: int) -> Iterator[Callable[[dict], No
     if not hosts.is_first():
         yield lambda numbers: None
         return
-    metrics = config.folder / folder.METRICS
-    for path in (metrics, config.folder / evaluation.MATCHES):
-        folder.cut_lines(path, iteration)
     with Display(f"zero {config.preset}", config.iterations, iteration) as display:
 
         def record(numbers: dict) -> None:
-            folder.add_line(metrics, numbers)
+            folder.add_line(config.folder / folder.METRICS, numbers)
             display.show(numbers)
 
         yield record
@@ -144,6 +143,7 @@ class _Sitting:
 
     def work(self) -> int:
         config, loop = self.config, self.loop
+        hosts.at_first(self._tidy)
         minutes = math.inf if config.minutes is None else config.minutes
         until = time.monotonic() + 60 * minutes
         with _records(config, loop.iteration) as record, runtime.StopRequest() as stop:
@@ -151,8 +151,7 @@ class _Sitting:
                 try:
                     numbers = loop.iterate()
                 except NotFinite as error:
-                    kept = f"the checkpoint of iteration {self.saved_at} is kept"
-                    flags.fail(PROG, f"{error}; {kept}", status=1)
+                    self._fail(error)
                 self.tell(record, numbers | self.evaluate())
                 if loop.iteration % config.checkpoint_every == 0:
                     self.save()
@@ -160,6 +159,15 @@ class _Sitting:
         if hosts.is_first():
             print(self._summary())
         return runtime.STOPPED if end == End.INTERRUPTED else 0
+
+    def _tidy(self) -> None:
+        """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
+        kept from following its checkpoint is written."""
+        folder_, iteration = self.config.folder, self.loop.iteration
+        for name in (folder.METRICS, evaluation.MATCHES):
+            folder.cut_lines(folder_ / name, iteration)
+        if iteration and not folder.has_weights(folder_, iteration):
+            self._write_weights()
 
     def _end(self, stop: runtime.StopRequest, until: float) -> End:
         """Why this host would end the run now."""

@@ -116,11 +116,13 @@ def read(path: pathlib.Path, rules: Rules, config: BufferConfig) -> Shard:
     """Read one shard, for a ring of these rules and settings.
 
     Raises:
+      OSError: it cannot be read now.
       ValueError: a file that is no shard, damaged, of another version, of other rules, or with
         rows that cannot be learnt from; says which.
     """
+    data = path.read_bytes()
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         said = json.loads(arrays["about"].tobytes())
         version = said["format"]

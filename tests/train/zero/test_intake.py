@@ -1,6 +1,7 @@
 """Rows of shards go to the rings: each once, in order, evenly; the rest is named and counted."""
 
 import collections
+import errno
 import json
 import os
 import pathlib
@@ -175,6 +176,27 @@ def test_a_shard_that_shows_late_is_not_lost(run):
     late = run.config.folder / "held"
     run.write("a", 0, 5)
     late.unlink()
+    run.take()
+    run.check()
+
+
+def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch, capsys):
+    held = run.write("a", 0, 5)
+    read = pathlib.Path.read_bytes
+
+    def stale(path):
+        if path == held:
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "read_bytes", stale)
+        for _ in range(2):
+            run.take()
+    assert (run.intake.read, run.intake.skipped, run.intake.progress["done"]) == (0, 0, {})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tried again later: shard ")
+    assert "Stale file handle" in line
     run.take()
     run.check()
 

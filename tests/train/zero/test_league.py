@@ -54,6 +54,11 @@ def ratings_of(out):
     return {row["player"]: row for row in rows}
 
 
+def games_of_pieces(out):
+    """Of a sequential test, in order."""
+    return [len(line["points"]) for line in folder.read_lines(out / league.LEAGUE)]
+
+
 def met(out):
     return [(line["player"], line["opponent"]) for line in folder.read_lines(out / league.LEAGUE)]
 
@@ -125,6 +130,12 @@ def test_a_program_is_rated_too(out, capsys):
     assert (config["komi"], config["openings"], config["games"]) == (8.5, 2, 4)
 
 
+def test_a_missing_program_is_named_before_anything_is_played(out, capsys, monkeypatch):
+    monkeypatch.setattr(evaluation, "play", None)
+    said = refused(capsys, "--out", out, *SMALL, "--command", "no-such-program --mode gtp")
+    assert "'no-such-program' is no program on the PATH" in said
+
+
 def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
     terms = evaluation.Terms(Rules(size=5, ko="simple"), (8.5, 24.5, 24.5), 6, 2, seed=3)
     paths = [tmp_path / "weights" / f"00000{i}.npz" for i in (1, 2)]
@@ -158,7 +169,10 @@ def test_a_sequential_test_stops_early(out, capsys, scored):
     assert calls == [(64, (5, 1000)), (64, (5, 1001))]
     assert said.startswith("000005 against 000004: +128 =0 -0 of 128, log-likelihood ratio +3.58 ")
     assert said.endswith(": stronger, by +20 Elo rather than +0\n")
-    assert not (out / league.LEAGUE).exists()
+    run(out, "--sprt")
+    assert capsys.readouterr().out == said
+    assert len(calls) == 2  # none is played again
+    assert games_of_pieces(out) == [64, 64]
 
 
 def test_a_sequential_test_of_equals_ends_with_h0(out, tmp_path, capsys, scored):

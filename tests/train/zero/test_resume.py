@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import pathlib
@@ -86,6 +87,19 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, m
     assert_same(loop.state, whole[0])
     for name in ("config.json", "manifest.json", "weights.npz", "weights/000004.json"):
         assert (config.folder / name).exists()
+
+
+def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tmp_path, capsys):
+    config = tiny.config(tmp_path / "run", iterations=2)
+    mesh = programs.make_mesh(1)
+    plan = make_plan(config)
+    folder.claim(config)
+    state = programs.begin(plan, mesh)
+    checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    assert run.run(config) == 0
+    assert "2 of 2 iterations" in capsys.readouterr().out
+    assert folder.has_weights(config.folder, 2)
+    assert not folder.has_weights(config.folder, 1)
 
 
 def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
@@ -179,4 +193,5 @@ def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monk
     said = capsys.readouterr().err.splitlines()[-1]
     assert "nan or infinite loss in iteration 4" in said
     assert "the checkpoint of iteration 2 is kept" in said
+    folder.claim(dataclasses.replace(config, learning_rate=1e-4))  # what it says is possible
     assert begun(config).iteration == 2

@@ -53,6 +53,11 @@ def test_simulations_double_over_equal_parts_of_a_run():
         (["--preset", "3x3", "--first-simulations", "99"], "expected at most the 16"),
         (["--preset", "3x3", "--outcome-share", "2"], "--outcome-share 2.0: expected from 0 to 1"),
         (["--preset", "3x3", "--evaluate-games", "3"], "expected an even number"),
+        (["--preset", "3x3", "--temperature-moves", "-1"], "--temperature-moves -1: expected"),
+        (["--preset", "3x3", "--window", "0"], "--window 0: expected at least 1"),
+        (["--preset", "3x3", "--window-exponent", "0"], "--window-exponent 0.0: expected above"),
+        (["--preset", "3x3", "--window-scale", "2"], "--window-scale 2.0: expected from 0 to 1"),
+        (["--preset", "5x5", "--cheap-simulations", "8"], "--cheap-simulations 8: expected less"),
     ],
 )
 def test_bad_flags_are_one_line(arguments, message, capsys):
