@@ -14,7 +14,7 @@ import os
 import pathlib
 
 from gozero.apps import runtime, sgf
-from gozero.apps.match_config import MatchConfig
+from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_score import Game
 
 _MAY_DIFFER = {"parallel", "out"}
@@ -110,9 +110,8 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     more = new["games"] >= old.get("games", 0)
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
     # Of weights it counts what they are, see `_same_weights`, and not where they lie.
-    may_differ |= {
-        name for name in old if name.endswith(".weights") and old[name] and new.get(name)
-    }
+    both = lambda name: old.get(name) is not None and new.get(name) is not None
+    may_differ |= {f"{side}.weights" for side in SIDES if both(f"{side}.weights")}
     differ = [
         f"--{name.replace('_', '-')} was {old.get(name)} and is {new.get(name)}"
         for name in sorted(old.keys() | new.keys())

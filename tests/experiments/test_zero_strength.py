@@ -7,6 +7,8 @@ import pathlib
 from experiments.matches.config import GNUGO
 from experiments.zero_strength.config import MATCHES, ZeroStrengthConfig
 
+ROOT = pathlib.Path(__file__).parents[2]
+
 
 def test_every_match_is_one_that_can_be_played(tmp_path):
     config = ZeroStrengthConfig(out=tmp_path)
@@ -16,7 +18,7 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
         assert asked.games == 200
         assert (asked.player.simulations, asked.player.search) == (200, "gumbel")
         assert asked.player.weights.name == f"{match.size}x{match.size}.npz"
-        assert asked.player.weights.is_file()
+        assert (ROOT / asked.player.weights).is_file()
     assert config.match("7x7-rave").opponent.heuristic == "shape"
     assert config.match("7x7-gnugo").opponent.command == GNUGO
     assert config.match("7x7-gnugo").komi == 9.0
