@@ -74,7 +74,7 @@ class MatchConfig:
 
     parallel: int = 8
     """Games at once: a process of each program for each; ours searches in batches of half of them,
-    while the programs of the others think, or of all, if both sides are ours."""
+    while the programs of the others think."""
 
     size: int = 9
     """Points on a side, 2 to 25."""

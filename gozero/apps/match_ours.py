@@ -21,8 +21,9 @@ class Ours:
 
     Attributes:
       about: what the evaluators are, by the names of the sides.
-      num_cohorts: with a program to wait for two: while one is searched, the programs of the other
-        think. Without one, all games are one cohort.
+      num_cohorts: two, if games are played at once: while one is searched, the programs of the
+        other think. Without a program one has the even games and the other the odd ones, and so the
+        same side is to move in all of a cohort's games that keep step.
 
     Raises:
       ValueError: flags that do not go together, or bad weights.
@@ -48,7 +49,7 @@ class Ours:
     def prepare(self, parallel: int, session: int) -> None:
         """Compile for so many games at once; another session has other random numbers."""
         some_ours = any(player is not None for player in self._made)
-        self.num_cohorts = 2 if some_ours and not self.all_ours and parallel > 1 else 1
+        self.num_cohorts = 2 if some_ours and parallel > 1 else 1
         self.lanes = -(-parallel // self.num_cohorts)
         session_key = jax.random.fold_in(jax.random.key(self.config.seed), session)
         for i, (made, side) in enumerate(zip(self._made, self.config.sides, strict=True)):

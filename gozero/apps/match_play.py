@@ -90,11 +90,20 @@ class _Hall:
 
     def _seat(self, todo: deque[int]) -> None:
         for lane, table in enumerate(self.tables):
-            if table is None and todo:
-                number = todo.popleft()
+            number = self._next(lane, todo) if table is None else None
+            if number is not None:
                 self.begun[number] += 1
                 table = self.tables[lane] = self.open(number)
                 self.thinking[self.pool.submit(table.begin)] = lane
+
+    def _next(self, lane: int, todo: deque[int]) -> int | None:
+        """The game for a free lane, which is taken; of ours against ours even ones are for the
+        first cohort, in all of which the same side is to move."""
+        for number in todo:
+            if self.ours.num_cohorts * self.ours.all_ours < 2 or self._in(lane, number % 2):
+                todo.remove(number)
+                return number
+        return None
 
     def _due(self) -> tuple[int, int] | None:
         """(the cohort, the side) to search for: the one that has waited longest."""

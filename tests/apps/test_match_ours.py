@@ -66,6 +66,27 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     assert going_on  # from what was found
 
 
+def test_ours_against_ours_leave_no_lane_idle_while_games_keep_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(match_ours, "make_setup", judged_by_hashes)
+    batches = []
+    choose = lockstep.LockstepPlayer.choose
+
+    def counted(self, states, tree, since):
+        batches.append((self.lanes, len(states)))
+        return choose(self, states, tree, since)
+
+    monkeypatch.setattr(lockstep.LockstepPlayer, "choose", counted)
+    out = tmp_path / "run"
+    command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
+    command += ["--games", "6", "--parallel", "6", "--openings", "2"]
+    assert cli.main([*command, "--player.reuse", "--opponent.reuse"]) == 0
+    played = results(out)
+    assert sorted(played) == list(range(6))
+    shortest = min(sum(result["turns"]) for result in played.values())
+    assert shortest > 1
+    assert batches[: 2 * shortest] == [(3, 3)] * (2 * shortest)
+
+
 @pytest.mark.slow  # to compile
 def test_ours_against_ours_again_and_gone_on_with(tmp_path):
     flags = ["match", "--size", "5", "--games", "6", "--parallel", "4", "--openings", "2"]
