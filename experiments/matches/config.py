@@ -15,6 +15,9 @@ GNUGO = (
     "--play-out-aftermath --capture-all-dead --seed {game}"
 )
 
+TIMEOUT_S = 1800.0
+"""For a move of a program; many think at once on few cores, and none is to lose by the clock."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Match:
@@ -76,6 +79,7 @@ class MatchesConfig:
             size=match.size,
             komi=match.komi,
             openings=match.openings,
+            timeout=TIMEOUT_S,
             seed=self.seed,
             out=self.out / name,
         )

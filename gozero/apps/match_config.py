@@ -96,7 +96,8 @@ class MatchConfig:
     """An SGF file, or a folder of them, whose first moves the pairs begin with, in turn."""
 
     timeout: float = 60.0
-    """Seconds that a program may take for an answer."""
+    """Seconds that a program may take for an answer, by the clock on the wall: many at once on few
+    cores want more."""
 
     retries: int = 2
     """How often a game is played anew that a program's death has made void."""
@@ -106,8 +107,8 @@ class MatchConfig:
 
     out: pathlib.Path = pathlib.Path("runs/match")
     """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf: a new
-    one, or one to go on with: then all flags are the same but --parallel, and --games may be
-    more."""
+    one, or one to go on with: then all flags are the same but --parallel and --timeout, and
+    --games may be more."""
 
     def __post_init__(self):
         for name in SIDES:

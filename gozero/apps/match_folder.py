@@ -17,7 +17,7 @@ from gozero.apps import runtime, sgf
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_score import Game
 
-_MAY_DIFFER = {"parallel", "out"}
+_MAY_DIFFER = {"parallel", "timeout", "out"}
 
 
 class MatchFolder:
