@@ -35,5 +35,5 @@ def test_weights_are_known_by_what_they_are(tmp_path):
     with MatchFolder(dataclasses.replace(config, timeout=600.0), first):
         pass  # a slower machine
     without = dataclasses.replace(config, player=Side())
-    with pytest.raises(ValueError, match=r"--player.weights was b.npz and is None"):
+    with pytest.raises(ValueError, match=r"--player.weights was a.npz and is None"):
         MatchFolder(without, {})
