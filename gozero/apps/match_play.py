@@ -99,8 +99,9 @@ class _Hall:
     def _next(self, lane: int, todo: deque[int]) -> int | None:
         """The game for a free lane, which is taken; of ours against ours even ones are for the
         first cohort, in all of which the same side is to move."""
+        any_game = not self.ours.all_ours or self.ours.num_cohorts == 1
         for number in todo:
-            if self.ours.num_cohorts * self.ours.all_ours < 2 or self._in(lane, number % 2):
+            if any_game or self._in(lane, number % 2):
                 todo.remove(number)
                 return number
         return None

@@ -163,10 +163,10 @@ class _Sitting:
     def _tidy(self) -> None:
         """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
         kept from following its checkpoint is written."""
-        folder_, iteration = self.config.folder, self.loop.iteration
+        config, iteration = self.config, self.loop.iteration
         for name in (folder.METRICS, evaluation.MATCHES):
-            folder.cut_lines(folder_ / name, iteration)
-        if iteration and not folder.has_weights(folder_, iteration):
+            folder.cut_lines(config.folder / name, iteration)
+        if iteration and not folder.has_weights(config.folder, iteration):
             self._write_weights()
 
     def _end(self, stop: runtime.StopRequest, until: float) -> End:
