@@ -113,7 +113,7 @@ def test_law_2_for_full_rows_and_several_leaves(batch):
     assert moves_in_loops(text, batch * config.num_nodes) == []
 
 
-@pytest.mark.parametrize("batch", [BATCH, 1])
+@pytest.mark.parametrize("batch", [pytest.param(BATCH, marks=pytest.mark.slow), 1])
 def test_law_2_for_a_root_with_a_rule_of_its_own(batch):
     num_rows = batch * gumbel_search.CONFIG.num_nodes
     assert moves_in_loops(gumbel_search.compiled(batch).as_text(), num_rows) == []

@@ -39,7 +39,8 @@ def shown(text: str, mark: str) -> set[str]:
 
 
 @pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: neither /usr/games/gnugo nor on PATH")
-def test_a_game_with_gnugo(tmp_path):
+def test_a_game_with_gnugo(tmp_path, monkeypatch, as_here):
+    monkeypatch.setenv("XLA_FLAGS", as_here.get("XLA_FLAGS", ""))
     theirs = [GNUGO, "--mode", "gtp", "--level", "1", "--chinese-rules", "--quiet"]
     theirs += ["--positional-superko", "--seed", "1"]
     with GtpClient(OURS, timeout=120.0) as black, GtpClient(theirs) as white:

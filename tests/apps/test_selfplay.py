@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -20,7 +19,6 @@ from gozero.apps import selfplay as app
 from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import coords
 from gozero.players import shards
-from tests.hlo import QUICK, xla_flags
 from tests.reference.go import ReferenceGame
 
 SIZE, GAMES = 5, 6
@@ -190,7 +188,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_ctrl_c_keeps_every_finished_game(tmp_path):
+def test_ctrl_c_keeps_every_finished_game(tmp_path, as_here):
     out = tmp_path / "run"
     flags = [*FLAGS, "--games", "5000", "--out", str(out)]
     command = [sys.executable, "-m", "gozero.apps.cli", "selfplay", *flags]
@@ -198,7 +196,7 @@ def test_ctrl_c_keeps_every_finished_game(tmp_path):
     process = subprocess.Popen(
         command,
         cwd=root,
-        env={**os.environ, "XLA_FLAGS": xla_flags(QUICK)},
+        env=as_here,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -74,7 +74,13 @@ def test_golden_boards(name):
 
 @pytest.mark.parametrize(
     ("size", "count"),
-    [(2, 30), (5, 300), (9, 150), pytest.param(13, 45, marks=pytest.mark.slow), (19, 10)],
+    [
+        (2, 30),
+        (5, 300),
+        (9, 150),
+        pytest.param(13, 45, marks=pytest.mark.slow),
+        pytest.param(19, 10, marks=pytest.mark.slow),
+    ],
 )
 def test_random_boards(size, count):
     assert check(size, random_boards(size, count, seed=size)) > 0 or size == 2

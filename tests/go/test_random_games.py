@@ -27,7 +27,7 @@ QUICK = [
     (7, "situational", True, 12, 120),
     (9, "positional", False, 10, 220),
     pytest.param(13, "simple", False, 3, 300, marks=pytest.mark.slow),
-    (19, "positional", False, 2, 260),
+    pytest.param(19, "positional", False, 2, 260, marks=pytest.mark.slow),
     pytest.param(25, "situational", False, 1, 30, marks=pytest.mark.slow),
 ]
 

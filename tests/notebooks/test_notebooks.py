@@ -9,8 +9,6 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.hlo import QUICK, xla_flags
-
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
 TINY = {"GOZERO_BOARDS": "8", "GOZERO_MOVES": "4", "GOZERO_SIMULATIONS": "8"}
@@ -21,10 +19,10 @@ def test_there_are_notebooks():
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_it_runs(source, monkeypatch):
+def test_it_runs(source, monkeypatch, as_here):
     for name, value in TINY.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("XLA_FLAGS", xla_flags(QUICK))
+    monkeypatch.setenv("XLA_FLAGS", as_here.get("XLA_FLAGS", ""))
     path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
     notebook = jupytext.read(source)

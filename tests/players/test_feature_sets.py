@@ -19,13 +19,8 @@ from train import replay
 RULES = go.Rules(size=4, max_moves=12)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "zero",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in FEATURES if name != "zero"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FEATURES)
 def test_training_sees_what_self_play_saw(name, tmp_path):
     shape = NetworkConfig(blocks=1, channels=4, features=name)
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(1))

@@ -157,9 +157,8 @@ def check_connect_four(width, height, plies, count, config, seed=0):
     assert wrong == [], f"{len(wrong)} of {count}"
 
 
-@pytest.mark.parametrize(
-    "leaves", [pytest.param(1, marks=pytest.mark.slow), 8, pytest.param(16, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("leaves", [1, 8, 16])
 def test_connect_four_on_a_small_board(leaves):
     """With several leaves a step too: virtual loss changes the way, not the move."""
     rule = Puct(1.5, first_play="parent")
