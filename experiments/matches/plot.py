@@ -40,7 +40,7 @@ def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
     below = [100 * (row.score - row.low) for row in rows]
     above = [100 * (row.high - row.score) for row in rows]
     axis.errorbar(scores, places, xerr=[below, above], fmt="o", color="#2e8b57", capsize=3)
-    axis.set_yticks(list(places), [f"{row.match} ({row.games})" for row in rows])
+    axis.set_yticks(list(places), [f"{row.match} ({row.games_text})" for row in rows])
     axis.set(xlim=(0, 100), xlabel="score, % (shaded: must; dotted: aim)")
     axis.invert_yaxis()
     axis.spines[["top", "right"]].set_visible(False)

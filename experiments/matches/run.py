@@ -24,7 +24,7 @@ class Row:
     player: str
     opponent: str
     games: int
-    """Played, of those `asked` for."""
+    """Played, of those `asked` for: by the match, or by flags, if they are more."""
     asked: int
     won: int
     drawn: int
@@ -48,8 +48,13 @@ class Row:
     must_high: float
     aim: float | None
     holds: bool | None
-    """Whether the score is from `must_low` to `must_high`; None before all games are played, for
-    those that are resigned end first."""
+    """Whether the score is from `must_low` to `must_high`; None before all games are played: those
+    that are resigned end first, and fewer games say less than was asked."""
+
+    @property
+    def games_text(self) -> str:
+        """The games, and of how many if some are left."""
+        return str(self.games) if self.holds is not None else f"{self.games} of {self.asked}"
 
 
 def play(config: MatchesConfig, prog: str) -> int:
@@ -82,16 +87,18 @@ def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
         path = out / name / "summary.json"
         if path.exists():
             summary = json.loads(path.read_text(encoding="utf-8"))
-            asked = json.loads((out / name / "config.json").read_text(encoding="utf-8"))["games"]
+            by_flags = json.loads((out / name / "config.json").read_text(encoding="utf-8"))
             if summary["games"]:
-                found.append(row_of(name, spec, asked, summary))
+                found.append(row_of(name, spec, by_flags["games"], summary))
     return found
 
 
-def row_of(name: str, spec: Match, asked: int, summary: dict) -> Row:
-    """A match by its summary, as `gozero match` writes it."""
+def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
+    """A match by its summary, as `gozero match` writes it, and the games that flags asked for."""
     seconds = summary["seconds_a_move"]
     low, high = spec.must
+    asked = max(by_flags, spec.games)
+    is_whole = summary["state"] == "complete" and summary["games"] + summary["void"] >= asked
     return Row(
         match=name,
         player=summary["player"],
@@ -114,7 +121,7 @@ def row_of(name: str, spec: Match, asked: int, summary: dict) -> Row:
         must_low=low,
         must_high=high,
         aim=spec.aim,
-        holds=low <= summary["score"] <= high if summary["state"] == "complete" else None,
+        holds=low <= summary["score"] <= high if is_whole else None,
     )
 
 
@@ -139,7 +146,7 @@ def table(found: Sequence[Row]) -> str:
         cells = [
             f"{row.match}: {row.player}",
             row.paper,
-            str(row.games) if row.holds is not None else f"{row.games} of {row.asked}, stopped",
+            row.games_text,
             f"{row.won}, {row.drawn}, {row.lost}",
             f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
             f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}",

@@ -56,30 +56,32 @@ def summary(wins: int, losses: int) -> dict:
 
 def test_the_table_says_what_holds(tmp_path):
     pytest.importorskip("matplotlib")
-    for name, wins in (("uct", 25), ("rave", 40)):
+    for name, wins in (("uct", 50), ("rave", 80)):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "summary.json").write_text(json.dumps(summary(wins, 100 - wins)))
-        (tmp_path / name / "config.json").write_text(json.dumps({"games": 100}))
+        (tmp_path / name / "summary.json").write_text(json.dumps(summary(wins, 200 - wins)))
+        (tmp_path / name / "config.json").write_text(json.dumps({"games": 200}))
     rows = run.rows(MATCHES, tmp_path)
     assert [(row.match, row.holds) for row in rows] == [("uct", True), ("rave", False)]
     run.write(rows, tmp_path)
     lines = (tmp_path / "results.csv").read_text().splitlines()
     assert lines[1].startswith(
-        "uct,gozero mogo playouts uct 3000,GNU Go 3.8,100,100,25,0,75,1,1,5,0.25"
+        "uct,gozero mogo playouts uct 3000,GNU Go 3.8,200,200,50,0,150,1,1,5,0.25"
     )
     assert (tmp_path / "results.svg").read_text().startswith("<?xml")
     table = run.table(rows).splitlines()
-    assert "| 24% | 100 | 25, 0, 75 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |" in table[2]
+    assert "| 24% | 200 | 50, 0, 150 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |" in table[2]
     assert "| 50% (missed) | 65% |" in table[3]
 
 
-def test_a_stopped_match_holds_nothing_yet(tmp_path):
+@pytest.mark.parametrize(("state", "games"), [("stopped", 200), ("complete", 10)])
+def test_fewer_games_than_the_match_has_hold_nothing_yet(tmp_path, state, games):
+    """Stopped, or played with a smaller --games."""
     (tmp_path / "rave").mkdir()
-    stopped = summary(2, 8) | {"state": "stopped"}
-    (tmp_path / "rave" / "summary.json").write_text(json.dumps(stopped))
-    (tmp_path / "rave" / "config.json").write_text(json.dumps({"games": 200}))
+    short = summary(8, 2) | {"state": state, "void": 0}
+    (tmp_path / "rave" / "summary.json").write_text(json.dumps(short))
+    (tmp_path / "rave" / "config.json").write_text(json.dumps({"games": games}))
     (row,) = run.rows(MATCHES, tmp_path)
     assert (row.games, row.asked, row.holds) == (10, 200, None)
     line = run.table([row]).splitlines()[2]
-    assert "| 10 of 200, stopped |" in line
+    assert "| 10 of 200 |" in line
     assert "missed" not in line
