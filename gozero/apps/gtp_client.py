@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import os
 import queue
 import signal
@@ -14,6 +15,9 @@ from typing import IO, cast
 
 _STDERR_LINES = 10  # the last ones are kept, to be shown with an error
 _GRACE = 2.0  # seconds that a program gets to end by itself
+_LONGEST = 2**20  # characters of an answer
+_LINE_LENGTH = 2**16  # what is longer is several lines
+_WAITING = 256  # lines that nobody has asked for yet; with more, the program has to wait
 
 
 class GtpError(Exception):
@@ -65,10 +69,11 @@ class GtpClient:
         except OSError as error:
             raise EngineDied(f"{self.name}: cannot be started: {error}") from error
         self._stdin = cast(IO[str], self._process.stdin)
-        self._lines: queue.Queue[str | None] = queue.Queue()  # None: no more will come
+        self._lines: queue.Queue[str | None] = queue.Queue(_WAITING)  # None: no more will come
+        self._over = False  # nobody reads what it says
         self._complaints: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         self._readers = [
-            _start_reader(self._process.stdout, self._lines.put, at_end=None),
+            _start_reader(self._process.stdout, self._keep, at_end=None),
             _start_reader(self._process.stderr, self._complaints.append),
         ]
         if name is None:
@@ -106,19 +111,30 @@ class GtpClient:
 
     def _answer(self, command: str) -> list[str]:
         """The lines of one answer; empty lines before it do not count."""
-        deadline, lines = time.monotonic() + self.timeout, []
-        while True:
+        deadline, lines, length = time.monotonic() + self.timeout, [], 0
+        while (left := deadline - time.monotonic()) > 0:
             try:
-                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+                line = self._lines.get(timeout=left)
             except queue.Empty:
-                late = f"gave no answer to {command!r} in {self.timeout:g} s"
-                raise self._failed(EngineTimeout, late) from None
+                break
             if line is None:
                 raise self._failed(EngineDied, f"ended at {command!r}")
             if line:
                 lines.append(line)
             elif lines:
                 return lines
+            length += len(line) + 1
+            if length > _LONGEST:
+                endless = f"answered {command!r} with more than {_LONGEST:,} characters"
+                raise self._failed(EngineConfused, endless)
+        raise self._failed(EngineTimeout, f"gave no answer to {command!r} in {self.timeout:g} s")
+
+    def _keep(self, line: str | None) -> None:
+        """For `_answer`, as soon as there is room."""
+        while not self._over:
+            with contextlib.suppress(queue.Full):
+                self._lines.put(line, timeout=0.1)
+                return
 
     def _failed(self, kind: type[EngineFailed], what: str) -> EngineFailed:
         """The error to raise; the process is stopped, for what it says later is of no use."""
@@ -140,6 +156,7 @@ class GtpClient:
             os.killpg(self._process.pid, signal.SIGKILL)  # and what it has started
 
     def _stop(self, grace: float) -> None:
+        self._over = True
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
         if self._process.poll() is None:
@@ -156,7 +173,7 @@ def _start_reader(stream: IO[str] | None, put, **last) -> threading.Thread:
 
     def read():
         with contextlib.closing(cast(IO[str], stream)) as lines:
-            for line in lines:
+            for line in iter(functools.partial(lines.readline, _LINE_LENGTH), ""):
                 put(line.rstrip())
         if last:
             put(last["at_end"])

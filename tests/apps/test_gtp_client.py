@@ -60,6 +60,9 @@ def test_send():
         ("input(); print('partly', flush=True)", EngineDied, "ended at 'name'"),
         ("import time; input(); time.sleep(60)", EngineTimeout, r"no answer to 'name' in 1 s"),
         (says("= never ends\n"), EngineTimeout, "no answer"),
+        ("input()\nwhile True: print('= or so')", EngineConfused, "more than 1,048,576 characters"),
+        ("input()\nwhile True: print(end='=' * 9999)", EngineConfused, "more than 1,048,576 char"),
+        ("input()\nwhile True: print()", EngineConfused, "more than 1,048,576 characters"),
         (says("Hello!\n\n"), EngineConfused, "'name' with 'Hello!', not = or \\?"),
     ],
 )
