@@ -104,6 +104,12 @@ class SweepFolder:
         os.fsync(self._file.fileno())
         self.pieces[piece.point, piece.piece] = piece
 
+    def write_manifest(self, facts: dict) -> None:
+        """What ran, in this session and in those before."""
+        path = self.path / "manifest.json"
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        runtime.write_json(path, runtime.with_sessions(facts, before, len(self.pieces)))
+
     def of(self, point: str) -> list[Piece]:
         """A point's pieces, in order."""
         return [self.pieces[key] for key in sorted(self.pieces) if key[0] == point]

@@ -62,7 +62,6 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     memory = _memory(rules, sweep, config)
     against_programs = anchors.matches(sweep, config)
     with SweepFolder(sweep, config) as folder:
-        runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
         print(f"trees: at most {memory} at a time", file=sys.stderr)
         complete = _play(rules, sweep, config, folder)
         for one in against_programs.values():
@@ -86,8 +85,10 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
     ]
     total = config.piece * config.num_pieces * len(sweep.points)
     done = total - config.piece * len(todo)
-    if todo and done:
-        print(f"{done} games are played; going on", file=sys.stderr)
+    if todo:
+        folder.write_manifest(runtime.manifest(config.seed))
+        if done:
+            print(f"{done} games are played; going on", file=sys.stderr)
     players = _Players(rules)
     with runtime.StopRequest() as stop, Progress(sweep.name, total, done) as progress:
         try:

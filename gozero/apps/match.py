@@ -59,8 +59,11 @@ class _Match:
             "evaluators": self.ours.about,
         }
         if todo:
+            facts = runtime.with_sessions(facts, folder.before, len(folder.games))
             folder.write_manifest({**facts, "state": "running"})
             self._play(play_games, todo)
+        else:
+            facts |= folder.before
         summary = match_score.summarise(folder.games.values(), self.config.paired)
         complete = len(folder.games) == config.games
         state = "complete" if complete else "stopped"

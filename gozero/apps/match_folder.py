@@ -25,6 +25,7 @@ class MatchFolder:
 
     Attributes:
       games: number -> game, of those that are played.
+      before: the manifest that was there, {} in a new folder.
       session: how often the match was begun before.
 
     Args:
@@ -37,12 +38,13 @@ class MatchFolder:
     """
 
     def __init__(self, config: MatchConfig, evaluators: dict[str, dict] | None = None):
-        self.path, self.session = config.out, 0
+        self.path, self.before, self.session = config.out, {}, 0
         asked = _plain(config)
         begun = (self.path / "config.json").exists()
         if begun:
             _must_agree(self.path, _read_json(self.path / "config.json"), asked)
-            self.session = 1 + int(self._manifest().get("session", 0))
+            self.before = self._manifest()
+            self.session = 1 + int(self.before.get("session", 0))
         else:
             runtime.claim_folder(self.path)
         try:
@@ -54,7 +56,7 @@ class MatchFolder:
         try:
             self.games = self._locked_and_read()
             if self.games:
-                _same_weights(self.path, self._manifest().get("evaluators", {}), evaluators or {})
+                _same_weights(self.path, self.before.get("evaluators", {}), evaluators or {})
         except ValueError:
             self._results.close()
             raise
@@ -73,8 +75,8 @@ class MatchFolder:
         self._results.close()
 
     def write_manifest(self, facts: dict) -> None:
-        """What ran; the session is added."""
-        runtime.write_json(self.path / "manifest.json", {**facts, "session": self.session})
+        """What ran; its session is added."""
+        runtime.write_json(self.path / "manifest.json", {"session": self.session, **facts})
 
     def add(self, game: Game, record: sgf.GameRecord | None) -> None:
         """Keep a game; a void one has no record."""

@@ -146,6 +146,30 @@ def manifest(seed: int) -> dict:
     }
 
 
+_OF_SESSION = ("started", "command", "gozero", "git_commit", "git_dirty", "jax", "device")
+
+
+def with_sessions(facts: dict, before: dict, done: int) -> dict:
+    """A manifest of work that goes on, with all its sessions.
+
+    Args:
+      facts: the new session's manifest.
+      before: the manifest that was there, or {}.
+      done: how many results were there before the new session.
+
+    Returns:
+      The facts, and ``sessions``: what ran in each, and after how many results it began (`done`).
+      One that came to no result is not listed.
+    """
+    listed = before.get("sessions", [{**_session(before), "done": 0}] if before else [])
+    kept = [one for one in listed if one["done"] < done]
+    return {**facts, "sessions": [*kept, {**_session(facts), "done": done}]}
+
+
+def _session(facts: dict) -> dict:
+    return {name: facts[name] for name in _OF_SESSION if name in facts}
+
+
 def _commit() -> dict:
     """The git commit of a checkout, and whether it had changes; nothing for an installed wheel."""
     root = pathlib.Path(gozero.__file__).parent.parent

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import pytest
 
 from gozero.apps import cli, match_openings, match_programs, sgf
@@ -139,9 +140,13 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
     for path in (out / "games").iterdir():
         assert sgf.read(path).result == "0"
 
-    written = results_file.read_bytes()
+    written, manifest = results_file.read_bytes(), (out / "manifest.json").read_bytes()
+    sessions = json.loads(manifest)["sessions"]
+    assert [session["done"] for session in sessions] == [0, played, 8]
+    assert all(session["jax"] == jax.__version__ for session in sessions)
     assert match(out, *players, "--games", "10") == 0  # nothing is left to play
     assert results_file.read_bytes() == written
+    assert json.loads((out / "manifest.json").read_bytes()) == json.loads(manifest)
     with results_file.open("r+b") as file:
         file.write(b"?")
     assert match(out, *players, "--games", "10") == 2

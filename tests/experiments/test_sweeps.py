@@ -94,6 +94,10 @@ def test_pieces_are_played_once_and_go_on_after_a_kill(tmp_path, chance, capsys)
     assert chance == every[2:]
     assert "8 games are played; going on" in capsys.readouterr().err
     assert without_seconds(lines(broken)) == without_seconds(lines(whole))
+    sessions = [
+        json.loads((path / "manifest.json").read_text())["sessions"] for path in (whole, broken)
+    ]
+    assert [[one["done"] for one in of] for of in sessions] == [[0], [0, 2]]
 
 
 def test_points_play_the_same_openings_and_a_seed_others(tmp_path, chance):
