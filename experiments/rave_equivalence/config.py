@@ -26,7 +26,11 @@ class RaveEquivalenceConfig(SweepConfig):
     """Of the player they all play."""
 
     exploration: float | None = None
-    """Of UCT: the weight of its bonus, 0.5 without it."""
+    """Of UCT: the weight of its bonus, 0.25 without it."""
+
+    first_play: float = 1.0
+    """Of UCT: its first-play urgency, as a probability of winning; if it is large, what is untried
+    comes first."""
 
     out: pathlib.Path = pathlib.Path("runs/rave_equivalence")
     """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new

@@ -21,7 +21,7 @@ def sweep(config: RaveEquivalenceConfig) -> Sweep:
         return Contestant(flags)
 
     opponent = player("rave", rave_bias=config.bias)
-    uct = player("uct", exploration=config.exploration)
+    uct = player("uct", exploration=config.exploration, first_play=config.first_play)
     points = [Point("UCT", None, "no RAVE", uct, opponent, anchor=True)]
     for k in config.ks:
         anchor = k in config.anchors

@@ -23,7 +23,12 @@ class ScalingConfig(SweepConfig):
     """Simulations in place of the doublings, ascending: 3000 10000, say."""
 
     anchors: tuple[int, ...] = (1000, 4000)
-    """Those that also play against --anchor-command, by UCT and by MC-RAVE."""
+    """Those that also play against --anchor-command, by UCT and by MC-RAVE; not the first of the
+    curve, which plays none of ours."""
+
+    first_play: float = 1.0
+    """Of UCT: its first-play urgency, as a probability of winning; if it is large, what is untried
+    comes first."""
 
     bias: float = 0.01
     """Of MC-RAVE's schedule of least mean squared error."""

@@ -18,7 +18,10 @@ def sweep(config: ScalingConfig) -> Sweep:
     """Every number of simulations but the first against the one before; MoGo's playouts."""
 
     def uct(count) -> Contestant:
-        return Contestant(PlayerConfig(search="uct", playouts="mogo", simulations=count))
+        flags = PlayerConfig(
+            search="uct", playouts="mogo", first_play=config.first_play, simulations=count
+        )
+        return Contestant(flags)
 
     def rave(count) -> Contestant:
         return Contestant(

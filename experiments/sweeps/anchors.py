@@ -7,6 +7,7 @@ import pathlib
 import re
 from collections.abc import Iterator
 
+from experiments.matches.config import TIMEOUT_S
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.points import Point, Sweep
 from experiments.sweeps.results import Row, make_row
@@ -19,12 +20,17 @@ def matches(sweep: Sweep, config: SweepConfig) -> dict[Point, MatchConfig]:
     """The match of each anchor; none without a program.
 
     Raises:
-      ValueError: a program that is missing or that refuses the game, or an anchor that is more
-        than flags say.
+      ValueError: a program that is missing or that refuses the game, an anchor that is more
+        than flags say, or none at all.
     """
     if config.anchor_command is None:
         return {}
     found = {point: match_of(point, config) for point in sweep.points if point.anchor}
+    if not found:
+        names = ", ".join(point.label for point in sweep.points)
+        raise ValueError(
+            f"anchor_command: none of the points plays it; name some as anchors: {names}"
+        )
     for one in found.values():
         match_programs.player_names(one)
         break
@@ -44,6 +50,7 @@ def match_of(point: Point, config: SweepConfig) -> MatchConfig:
         size=config.size,
         komi=config.komi,
         openings=config.openings,
+        timeout=TIMEOUT_S,
         seed=config.seed,
         out=folder(point, config),
     )

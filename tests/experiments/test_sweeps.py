@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import math
+import pathlib
 import sys
 from types import SimpleNamespace
 
@@ -23,6 +24,7 @@ from gozero.players.player import random_player
 from gozero.players.player_config import PlayerConfig
 from gozero.search.game import Evaluation
 
+ROOT = pathlib.Path(__file__).parents[2]
 FLAGS = PlayerConfig(search="uct", simulations=8)
 
 
@@ -38,6 +40,9 @@ def judge_by_area(rules, setup):
 
     return setup._replace(evaluator=setup.evaluator._replace(observe=observe, evaluate=evaluate))
 
+
+SCRIPTED = " ".join([sys.executable, "-S", str(ROOT / "tests/apps/scripted.py"), "{game}"])
+"""An engine that always passes."""
 
 BY_AREA = Contestant(FLAGS, change=Change("area", judge_by_area))
 
@@ -242,6 +247,10 @@ def test_anchors_play_a_program(tmp_path, chance):
         anchors.matches(
             Sweep("test", (Point("s", 0.0, "a", BY_AREA, BY_AREA, True),), "title", "x"), config
         )
+    with pytest.raises(ValueError, match="none of the points plays it; name some as anchors: b"):
+        anchors.matches(Sweep("test", sweep.points[1:], "title", "x"), config)
+    (found,) = anchors.matches(sweep, config_of(tmp_path / "x", anchor_command=SCRIPTED)).values()
+    assert found.timeout == 1800
     folder = anchors.folder(sweep.points[0], config)
     assert folder == tmp_path / "out" / "anchors" / "curve_a"
     folder.mkdir(parents=True)
@@ -252,6 +261,18 @@ def test_anchors_play_a_program(tmp_path, chance):
     (row,) = anchors.rows(sweep, config)
     assert (row.anchor, row.opponent, row.games, row.score) == (True, "GNU Go 3.8", 2, 0.5)
     assert (row.low, row.high, row.seconds, row.plies) == (0.1, 0.9, 3.5, 70.5)
+
+
+@pytest.mark.slow
+def test_a_sweep_and_its_anchor(tmp_path, chance, capsys):
+    config = config_of(
+        tmp_path / "out", games=2, parallel=2, anchor_command=SCRIPTED, anchor_games=2, komi=0.5
+    )
+    assert run.run(sweep_of("a", "b"), config) == 0
+    rows = (config.out / "results.csv").read_text().splitlines()
+    assert sum("Scripted" in row for row in rows) == 1
+    assert "Scripted" in capsys.readouterr().out
+    assert json.loads((config.out / "anchors" / "curve_a" / "summary.json").read_text())["wins"] > 0
 
 
 @pytest.mark.parametrize(
