@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-from experiments.throughput import games, judges, peers, trees
+from experiments.throughput import games, genmove, judges, peers, trees
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, best_seconds
 from experiments.throughput.worker import Worker, num_cores
@@ -68,6 +68,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
         )
     _compile(report)
     trees.measure(config, report)
+    genmove.measure(config, report)
     if (9, 1600) in cost:
         report.add(
             Result(
