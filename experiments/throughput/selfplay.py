@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 
 import jax
 
@@ -12,7 +13,6 @@ from experiments.throughput.measure import Report, Result, against, in_turn, mak
 from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
-from gozero.players import selfplay
 from gozero.players.endless import EndlessConfig
 from gozero.players.evaluators import Evaluator, network_evaluator
 from gozero.players.go_game import go_game
@@ -23,13 +23,14 @@ from train import games as training_games
 from train.buffer import BufferConfig
 
 RULES = go.Rules(size=9)
+_SIMULATIONS = 32
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
     """Self-play against the bare network on the same batch; many leaves of one tree."""
-    _selfplay(config, report, blocks=2, channels=32, batch=64, moves=4)
+    _selfplay(config, report, blocks=2, channels=32, batch=64, moves=8)
     if not config.quick:
-        _selfplay(config, report, blocks=6, channels=64, batch=256, moves=1, must=0.8, aim=0.95)
+        _selfplay(config, report, blocks=6, channels=64, batch=256, moves=3, must=0.8, aim=0.95)
         _leaves(config, report, blocks=6, channels=64, leaves=64)
     _recipe(config, report, blocks=2, channels=16, batch=256, must=1.7)
     if not config.quick:
@@ -49,30 +50,35 @@ def _bare(evaluator: Evaluator, batch: int, calls: int):
     return make_timed(several, lambda: (evaluator.params, planes))
 
 
+def _training_play(
+    config: ThroughputConfig, evaluator: Evaluator, batch: int, moves: int
+) -> Callable[[], float]:
+    """A timer of some moves of self-play as training has it: Gumbel search, games at all stages;
+    the rows of those that end go into the replay."""
+    settings = EndlessConfig(RULES, 7.0, batch, gumbel_search(_SIMULATIONS))
+    kept = BufferConfig(capacity=64 * RULES.move_limit)
+    play = training_games.make_play(settings, kept, evaluator, moves)
+    start = lambda: (evaluator.params, training_games.start(settings, kept, config.seed))
+    return make_timed(play, start)
+
+
 def _selfplay(config, report, blocks, channels, batch, moves, must=None, aim=None) -> None:
-    simulations, calls = 32, 8
+    calls = 8
     evaluator = _evaluator(blocks, channels)
-    settings = selfplay.SelfPlayConfig(
-        RULES,
-        7.0,
-        num_games=10**6,
-        batch=batch,
-        search=selfplay.search_config(RULES, evaluator, simulations),
-    )
-    run = selfplay.make_play_moves(settings, evaluator, moves)
-    plays = make_timed(run, lambda: (evaluator.params, selfplay.start(settings, config.seed)))
+    plays = _training_play(config, evaluator, batch, moves)
     ours, peer = in_turn([plays, _bare(evaluator, batch, calls)], config.repeats)
     # A move is one evaluation more than simulations: the root's.
     rates = (
-        [moves * batch * (simulations + 1) / x for x in ours],
+        [moves * batch * (_SIMULATIONS + 1) / x for x in ours],
         [calls * batch / x for x in peer],
     )
     report.add(
         Result(
-            row=f"self-play 9x9 B={batch}, {simulations} sims, {blocks}x{channels} network",
+            row=f"self-play 9x9 B={batch}, {_SIMULATIONS} sims, {blocks}x{channels} network",
             unit="evaluations/s",
             must=must,
             aim=aim,
+            note="Gumbel, rows kept, games at all stages",
             **against(*rates, "the bare network"),
         )
     )
@@ -84,32 +90,29 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
     if not (peers.installed("pgx") and peers.installed("mctx")):
         report.say("pgx's recipe: left out, without pgx and mctx")
         return
-    simulations, moves = 32, 2
+    moves = 4
     shape = NetworkConfig(blocks, channels, features="zero")
     evaluator = network_evaluator(RULES, shape)
-    settings = EndlessConfig(RULES, 7.0, batch, gumbel_search(simulations), stagger=0)
-    kept = BufferConfig(capacity=64 * RULES.move_limit)
-    play = training_games.make_play(settings, kept, evaluator, moves)
 
     def judge(params, observations):
         said = network.apply(shape, params, observations)
         return said.policy_logits, said.value
 
-    theirs = peers.pgx_selfplay(RULES.size, judge, simulations, moves)
-    start = lambda: (evaluator.params, training_games.start(settings, kept, config.seed))
+    theirs = peers.pgx_selfplay(RULES.size, judge, _SIMULATIONS, moves)
     pgx_start = lambda: (
         evaluator.params,
         peers.pgx_start(RULES.size, batch),
         jax.random.key(config.seed),
     )
-    ours, peer = in_turn([make_timed(play, start), make_timed(theirs, pgx_start)], config.repeats)
+    play = _training_play(config, evaluator, batch, moves)
+    ours, peer = in_turn([play, make_timed(theirs, pgx_start)], config.repeats)
     rates = ([moves * batch / x for x in ours], [moves * batch / x for x in peer])
     report.add(
         Result(
-            row=f"self-play 9x9 B={batch}, Gumbel, {simulations} sims, {blocks}x{channels} network",
+            row=f"training 9x9 B={batch}, {_SIMULATIONS} sims, {blocks}x{channels} network",
             unit="moves/s",
             must=must,
-            note="games are as long on both sides: two passes end them",
+            note="and so in games: they are as long on both sides, two passes end them",
             **against(*rates, "pgx's AlphaZero recipe"),
         )
     )
