@@ -34,7 +34,8 @@ class MogoConfig:
         surround it, play there (`nakade.vital_points`).
       diversity: tries, 0 to 8, before the rule "any" to play where all is empty: a point of the
         board is drawn, and taken if it and its eight neighbours are empty. Chaslot et al.
-        (2010), "Adding expert knowledge and exploration in Monte-Carlo tree search".
+        (2010), "Adding expert knowledge and exploration in Monte-Carlo tree search". Programs
+        differ in which rules come before it; here all do, as in Pachi.
 
     Raises:
       ValueError: a number of tries that is none of those.

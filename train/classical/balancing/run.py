@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import pathlib
 import sys
@@ -14,10 +15,14 @@ import numpy as np
 
 from gozero.apps import flags
 from gozero.apps.flags import check_seed
+from gozero.go import bitboard as bb
+from gozero.go import setup
 from gozero.go.rules import Position, Rules
 from gozero.montecarlo.learnt import softmax, strengths
 from gozero.montecarlo.learnt.strengths import Strengths
 from gozero.players import shards
+from train.classical import choices as choice
+from train.classical import records
 from train.classical.balancing import balance
 from train.classical.balancing.balance import Valued
 from train.classical.balancing.gradient import Sets
@@ -32,17 +37,23 @@ _MEASURED = 256  # twice as many playouts of each position held out
 class BalancingConfig:
     """Balance playouts: make their mean results those that search finds."""
 
-    data: pathlib.Path
-    """The folder that self-play wrote, with shards/*.npz in it: positions come from there."""
-
     out: pathlib.Path
     """Where the strengths go, a .npz that is not there yet."""
+
+    data: pathlib.Path | None = None
+    """The folder that self-play wrote, with shards/*.npz in it: positions come from there."""
+
+    sgf: pathlib.Path | None = None
+    """In its place a folder with *.sgf in it or below it, or one such file."""
+
+    size: int = 9
+    """Points on a side of the games of --sgf; others are left out."""
 
     start: str | None = None
     """Strengths to begin with, of a file or shipped; all 1 without it."""
 
     positions: int = 512
-    """Positions drawn from the data."""
+    """Positions drawn from the data or the games."""
 
     simulations: int = 1000
     """Of the search that values a position: MC-RAVE with playouts of the strengths at the start."""
@@ -70,6 +81,8 @@ class BalancingConfig:
 
     def __post_init__(self):
         check_seed(self.seed)
+        if (self.data is None) == (self.sgf is None):
+            raise ValueError("give --data, a folder of self-play, or --sgf, one of games")
         counts = ("positions", "simulations", "steps", "batch")
         for name in (*counts, "value_playouts", "gradient_playouts"):
             if getattr(self, name) < 1:
@@ -120,17 +133,15 @@ def _parts(num_held: int) -> tuple[slice, slice]:
 
 
 def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
-    """(rules, positions [P], komi f32[P]), drawn from the data.
+    """(rules, positions [P], komi f32[P]), drawn from what there is.
 
     Raises:
       ValueError: no data, bad data, or less than two positions.
     """
+    if config.data is None:
+        return _of_games(config)
     size, rows = shards.read_all(config.data)
-    total = len(rows["to_play"])
-    if total < 2 or config.positions < 2:
-        raise ValueError(f"--positions {config.positions}: expected at least 2, of {total} rows")
-    rng = np.random.default_rng(config.seed)
-    chosen = rng.permutation(total)[: config.positions]
+    chosen = _draw(config, len(rows["to_play"]))
 
     def field(name):
         array = rows[name][chosen]
@@ -140,6 +151,34 @@ def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
     # The move limit of the game that it comes from shall not end a search.
     position = position.replace(ply=jnp.zeros_like(position.ply))
     return Rules(size, ko="simple"), position, field("komi")
+
+
+def _of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
+    """From the positions before all choices of the games. Where White is to move the colours are
+    swapped, and the komi is Black's; the point that a ko forbids is forgotten."""
+    assert config.sgf is not None
+    rules = Rules(config.size, ko="simple")
+    files, games = records.read(config.sgf, config.size)
+    played = choice.of_games(rules, games)
+    for game, move in played.illegal.items():
+        _say(f"left out: {files[game]}: move {move} is illegal")
+    chosen = _draw(config, len(played.game))
+    komi = []
+    for game, number in zip(played.game[chosen], played.number[chosen], strict=True):
+        white = games[game].moves[number - 1][0]
+        komi.append(-games[game].komi if white else games[game].komi)
+    found = choice.take(played.choices, chosen)
+    unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
+    stones = unpack(found.own).astype(jnp.int8) - unpack(found.opponent).astype(jnp.int8)
+    stones = stones.reshape(-1, rules.size, rules.size)
+    positions = jax.jit(jax.vmap(lambda x: setup.from_stones(rules, x).position))(stones)
+    return rules, positions, jnp.asarray(komi, jnp.float32)
+
+
+def _draw(config: BalancingConfig, total: int) -> np.ndarray:
+    if total < 2 or config.positions < 2:
+        raise ValueError(f"--positions {config.positions}: expected at least 2, of {total}")
+    return np.random.default_rng(config.seed).permutation(total)[: config.positions]
 
 
 def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -> Valued:

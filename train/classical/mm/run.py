@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gozero.apps import flags, sgf
+from gozero.apps import flags
 from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
 from gozero.montecarlo.learnt import strengths
 from train.classical import choices as choice
+from train.classical import records
 from train.classical.choices import Choices
 from train.classical.mm import fit as mm
 
@@ -97,7 +98,7 @@ def _prepare(config: MmConfig) -> tuple[Choices, Choices | None, int]:
     Raises:
       ValueError: says what was wrong, and what would be right.
     """
-    names, games = _read(config)
+    names, games = records.read(config.sgf, config.size)
     found = choice.of_games(Rules(config.size, ko="simple"), games)
     for game, move in found.illegal.items():
         _say(f"left out: {names[game]}: move {move} is illegal")
@@ -110,29 +111,6 @@ def _prepare(config: MmConfig) -> tuple[Choices, Choices | None, int]:
     is_held = np.isin(found.game, away)
     held = choice.take(found.choices, is_counted & is_held) if len(away) else None
     return choice.take(found.choices, is_counted & ~is_held), held, len(played)
-
-
-def _read(config: MmConfig) -> tuple[list[pathlib.Path], list[sgf.GameRecord]]:
-    """The games of the right size; those that cannot be read are named, and left out."""
-    paths = [config.sgf] if config.sgf.is_file() else sorted(config.sgf.rglob("*.sgf"))
-    if not paths:
-        raise ValueError(f"--sgf {config.sgf}: no *.sgf there; give a folder of games")
-    names, games = [], []
-    for path in paths:
-        try:
-            record = sgf.read(path)
-        except ValueError as error:
-            _say(f"left out: {error}")
-            continue
-        if record.size == config.size:
-            names.append(path)
-            games.append(record)
-    if not games:
-        raise ValueError(
-            f"--sgf {config.sgf}: {len(paths)} files, but no game on "
-            f"{config.size}x{config.size} among them; --size says which to read"
-        )
-    return names, games
 
 
 def _text(quality: mm.Quality) -> str:
