@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import itertools
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import pathlib
 from gozero.apps import runtime, sgf
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_score import Game
+from gozero.players.player_config import FILES
 
 _MAY_DIFFER = {"parallel", "timeout", "out"}
 
@@ -29,11 +31,12 @@ class MatchFolder:
 
     Args:
       config: the match.
-      evaluators: what our sides are judged by, by their names; of a network its SHA-256 counts.
+      evaluators: what our sides are judged by, by their names; of what was learnt its SHA-256
+        counts.
 
     Raises:
       ValueError: a folder that holds something else, that cannot be read or written, or a match
-        with other flags, or that other weights have played.
+        with other flags, or that others of the FILES have played.
     """
 
     def __init__(self, config: MatchConfig, evaluators: dict[str, dict] | None = None):
@@ -54,7 +57,7 @@ class MatchFolder:
         try:
             self.games = self._locked_and_read()
             if self.games:
-                _same_weights(self.path, self._manifest().get("evaluators", {}), evaluators or {})
+                _same_files(self.path, self._manifest().get("evaluators", {}), evaluators or {})
         except ValueError:
             self._results.close()
             raise
@@ -109,9 +112,9 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     old, new = _flat(before), _flat(asked)
     more = new["games"] >= old.get("games", 0)
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
-    # Of weights it counts what they are, see `_same_weights`, and not where they lie.
-    both = lambda name: old.get(name) is not None and new.get(name) is not None
-    may_differ |= {f"{side}.weights" for side in SIDES if both(f"{side}.weights")}
+    # Of a file it counts what is in it, see `_same_files`, and not where it lies.
+    files = {f"{side}.{name}" for side in SIDES for name in FILES}
+    may_differ |= {x for x in files if old.get(x) is not None and new.get(x) is not None}
     differ = [
         f"--{name.replace('_', '-')} was {old.get(name)} and is {new.get(name)}"
         for name in sorted(old.keys() | new.keys())
@@ -124,14 +127,15 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
         )
 
 
-def _same_weights(path: pathlib.Path, before: dict, now: dict) -> None:
-    """A file of weights may have changed under its name."""
-    for side, about in now.items():
-        digest = about.get("weights_sha256")
-        played = before.get(side, {}).get("weights_sha256", digest)
+def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
+    """A file may have changed under its name, and what comes with the package too."""
+    for side, name in itertools.product(now, FILES):
+        about, field = now[side], f"{name}_sha256"
+        digest = about.get(field)
+        played = before.get(side, {}).get(field, digest)  # an old manifest may not say
         if digest != played:
             raise ValueError(
-                f"out: {path} holds games of other weights: --{side}.weights {about['weights']} "
+                f"out: {path} holds games of other {name}: --{side}.{name} {about[name]} "
                 f"had SHA-256 {played[:12]} and has {digest[:12]}; name a new folder"
             )
 
