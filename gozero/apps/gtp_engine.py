@@ -80,7 +80,7 @@ class Engine:
         """An empty board of this size; the komi stays.
 
         Raises:
-          ValueError: a size that the rules or a file do not allow.
+          ValueError: a size that the rules or the flags do not allow.
         """
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
@@ -88,6 +88,7 @@ class Engine:
         for name in ("weights", "shapes"):
             if getattr(self.config, name) is not None and size != given:
                 raise ValueError(f"the {name} are for {given}x{given}")
+        self.config.check_size(size)
         self.size = size
         self.clear()
 

@@ -17,6 +17,9 @@ HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 AMAF_VISITS = 50
 """M of a heuristic beside rave, without a flag: the best of the paper's."""
 
+SHAPE_SIZES = (7, 9)
+"""Boards whose local shapes come with the package; here too, so that checking it starts no JAX."""
+
 LEARNT_POLICIES = ("mm", "balanced")
 """Playouts by strengths of moves' features."""
 
@@ -112,6 +115,19 @@ class PlayerConfig:
         for wrong, message in self._complaints():
             if wrong:
                 raise ValueError(prefix + message)
+
+    def check_size(self, size: int, prefix: str = "") -> None:
+        """Refuse a board that nothing shipped is for; what a file is for is known when it is read.
+
+        Raises:
+          ValueError: as `check`.
+        """
+        if self.heuristic == "shape" and self.shapes is None and size not in SHAPE_SIZES:
+            there = " and ".join(f"{n}x{n}" for n in SHAPE_SIZES)
+            raise ValueError(
+                f"{prefix}heuristic: shape has no local shapes of {size}x{size}; those of {there} "
+                "come with the package, others with --shapes"
+            )
 
     def _complaints(self) -> list[tuple[bool, str]]:
         """(whether it applies, what it says), the first that matters first."""

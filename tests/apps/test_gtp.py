@@ -271,6 +271,18 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     assert "net.npz: damaged" in complaint[0]
 
 
+def test_sizes_without_local_shapes_are_refused_without_jax():
+    config = "GtpConfig(search='rave', heuristic='shape')"
+    code = "import io, sys; from gozero.apps.gtp import GtpConfig, run; "
+    code += f"run({config}, io.StringIO('boardsize 13\\nboardsize 7\\nquit\\n')); "
+    code += "assert 'jax' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    refused, taken, *_ = answers(done.stdout)
+    assert refused.startswith("? unacceptable size: heuristic: shape has no local shapes of 13x13;")
+    assert taken == "="
+
+
 def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
     path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=2)
     count = shapes.sharing(chosen).num_weights

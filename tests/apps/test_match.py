@@ -200,6 +200,13 @@ BAD = {
     "no games": (["--games", "0"], "games: 0 is not from 1"),
     "no time": (["--timeout", "0"], "timeout: 0.0 is not above 0"),
     "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),
+    "a size without local shapes": (
+        [
+            *("--size", "13", "--player.command", "None"),
+            *("--player.search", "rave", "--player.heuristic", "shape"),
+        ],
+        "player.heuristic: shape has no local shapes of 13x13",
+    ),
     "openings that are not there": (["--openings-from", "no.sgf", "--games", "2"], "no.sgf"),
 }
 
