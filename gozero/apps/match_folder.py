@@ -1,22 +1,25 @@
 """A match on disk: what was asked, every game that was played, and going on after a kill.
 
-A game's SGF is written whole before its line in ``results.jsonl``, which is on the disk before the
-next is begun: a kill at any moment costs the games in play, and no other. A line that a kill has
-torn is cut off.
+A game's SGF is on the disk before its line in ``results.jsonl``, and that one before the next game
+is begun: a kill or a power cut at any moment costs the games in play, and no other. A line that it
+has torn is cut off.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import itertools
 import json
 import os
 import pathlib
+from collections.abc import Iterator
 
 from gozero.apps import runtime, sgf
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_score import Game
+from gozero.files import sync_folder
 from gozero.players.player_config import FILES
 
 _MAY_DIFFER = {"parallel", "timeout", "out"}
@@ -51,7 +54,8 @@ class MatchFolder:
         try:
             runtime.write_json(self.path / "config.json", asked)
             (self.path / "games").mkdir(exist_ok=True)
-            self._results = (self.path / "results.jsonl").open("a", encoding="utf-8")
+            self._results = (self.path / "results.jsonl").open("ab", buffering=0)
+            sync_folder(self.path)
         except OSError as error:
             raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
         try:
@@ -76,17 +80,36 @@ class MatchFolder:
         self._results.close()
 
     def write_manifest(self, facts: dict) -> None:
-        """What ran; the session is added."""
-        runtime.write_json(self.path / "manifest.json", {**facts, "session": self.session})
+        """What ran; the session is added.
+
+        Raises:
+          OSError: as `add`.
+        """
+        with self._writing():
+            runtime.write_json(self.path / "manifest.json", {**facts, "session": self.session})
 
     def add(self, game: Game, record: sgf.GameRecord | None) -> None:
-        """Keep a game; a void one has no record."""
-        if record is not None:
-            sgf.write(self.path / "games" / f"{game.game:04d}.sgf", record)
-        self._results.write(json.dumps(game._asdict()) + "\n")
-        self._results.flush()
-        os.fsync(self._results.fileno())
+        """Keep a game, which is then on the disk; a void one has no record.
+
+        Raises:
+          OSError: naming the folder; it cannot be written, a full disk say.
+        """
+        line = (json.dumps(game._asdict()) + "\n").encode()
+        with self._writing():
+            if record is not None:
+                path = self.path / "games" / f"{game.game:04d}.sgf"
+                sgf.write(path, record, durable=True)
+            while line:  # a disk that fills up takes a part of it first
+                line = line[self._results.write(line) :]
+            os.fsync(self._results.fileno())
         self.games[game.game] = game
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(f"out: {self.path} cannot be written ({error.strerror})") from error
 
     def _manifest(self) -> dict:
         path = self.path / "manifest.json"

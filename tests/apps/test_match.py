@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -146,6 +147,19 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
         file.write(b"?")
     assert match(out, *players, "--games", "10") == 2
     assert "results.jsonl, line 1 is damaged" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
+    def full(path, record, *, durable):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    players = scripted(), scripted()
+    with monkeypatch.context() as patch:
+        patch.setattr(sgf, "write", full)
+        assert match(tmp_path / "run", *players, "--games", "2") == 1
+    says = f"gozero match: out: {tmp_path / 'run'} cannot be written (No space left on device)\n"
+    assert capsys.readouterr().err == says
+    assert match(tmp_path / "run", *players, "--games", "2") == 0
 
 
 def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
+import resource
 import shutil
 
 import pytest
 
+from gozero.apps import sgf
 from gozero.apps.match_config import MatchConfig, Side
 from gozero.apps.match_folder import MatchFolder
 from gozero.apps.match_score import Game
@@ -82,3 +85,38 @@ def test_a_folder_of_before_there_were_such_flags_is_gone_on_with(tmp_path):
     with MatchFolder(config, digest) as folder:
         assert len(folder.games) == 64
     assert new <= json.loads((out / "config.json").read_text())["player"].keys()
+
+
+def test_a_record_is_on_the_disk_before_its_line(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def noted(handle):
+        synced.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    out = tmp_path / "run"
+    with MatchFolder(MatchConfig(out=out)) as folder:
+        monkeypatch.setattr(os, "fsync", noted)
+        folder.add(GAME, sgf.GameRecord(size=9, komi=7.0, moves=()))
+    expected = [out / "games" / "0000.sgf", out / "games", out / "results.jsonl"]
+    assert synced == [path.stat().st_ino for path in expected]
+
+
+def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_cut_off(tmp_path):
+    config = MatchConfig(out=tmp_path / "run")
+    results = config.out / "results.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with MatchFolder(config) as folder:
+        folder.add(GAME, None)
+        whole = results.read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
+        try:
+            with pytest.raises(OSError, match=r"^out: .*run cannot be written \(File too large\)"):
+                folder.add(GAME._replace(game=1), None)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert results.stat().st_size == len(whole) + 10
+        assert list(folder.games) == [0]
+    with MatchFolder(config) as folder:
+        assert list(folder.games) == [0]
+    assert results.read_bytes() == whole
