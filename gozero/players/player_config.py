@@ -85,7 +85,7 @@ class PlayerConfig:
 
     heuristic: HeuristicName | None = None
     """What new nodes begin with: every move even, what its player knew of it two plies before, what
-    MoGo's rules hold of it, or the value of local shapes (7x7, 9x9)."""
+    MoGo's rules hold of it, or the value of local shapes (7x7, 9x9, or of --shapes)."""
 
     shapes: pathlib.Path | None = None
     """What local shapes are worth (.npz), of train.classical.td; without, what comes with the
