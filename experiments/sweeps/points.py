@@ -58,8 +58,9 @@ class Contestant:
     def text(self) -> str:
         """In a few words."""
         said = {k: v for k, v in self._asked.items() if k not in _IN_TEXT}
+        number = lambda value: f"{value:g}" if isinstance(value, int | float) else str(value)
         words = [
-            _CALLED.get(name, name) if value is True else f"{_CALLED.get(name, name)} {value:g}"
+            _CALLED.get(name, name) + ("" if value is True else f" {number(value)}")
             for name, value in said.items()
         ]
         words += ["reuse"] if self.reuse else []

@@ -20,6 +20,7 @@ from gozero.apps.gtp_engine import Engine
 from gozero.apps.gtp_protocol import Command, GtpFailure
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
+from gozero.players.player_config import FILES
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -57,13 +58,13 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     """Serve GTP until quit or the end of input; the exit status is 0, 130 for Ctrl-C.
 
     Raises:
-      SystemExit: status 2 and one line for weights that cannot be used, before any answer.
+      SystemExit: status 2 and one line for files that cannot be used, before any answer.
     """
     stdin, stdout = stdin or sys.stdin, stdout or sys.stdout
     engine = Engine(config)
-    if config.weights is not None:
+    if any(getattr(config, name) is not None for name in FILES):
         try:
-            engine.searcher  # noqa: B018 - bad weights end the program here, not at a genmove
+            engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove
         except ValueError as error:
             flags.fail("gozero gtp", error)
     try:

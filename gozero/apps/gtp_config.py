@@ -47,6 +47,7 @@ class GtpConfig(PlayerConfig):
         if self.ko not in KO_RULES:
             raise ValueError(f"ko: {self.ko!r} is not a ko rule; use one of {', '.join(KO_RULES)}")
         self.check()
+        self.check_size(self.size)
         if self.seconds is not None and not 0 < self.seconds <= MAX_SECONDS:
             raise ValueError(f"seconds: {self.seconds} is not above 0, or more than {MAX_SECONDS}")
         check_seed(self.seed)

@@ -68,7 +68,7 @@ class Engine:
         """The search for this board size, made once.
 
         Raises:
-          ValueError: weights that are missing, damaged or for another size.
+          ValueError: files that are missing, damaged or for another size.
         """
         if self.size not in self._searchers:
             from gozero.apps.gtp_search import Searcher
@@ -80,12 +80,15 @@ class Engine:
         """An empty board of this size; the komi stays.
 
         Raises:
-          ValueError: a size that the rules or the weights do not allow.
+          ValueError: a size that the rules or the flags do not allow.
         """
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
-        if self.config.weights is not None and size != self.config.size:
-            raise ValueError(f"the weights are for {self.config.size}x{self.config.size}")
+        given = self.config.size
+        for name in ("weights", "shapes"):
+            if getattr(self.config, name) is not None and size != given:
+                raise ValueError(f"the {name} are for {given}x{given}")
+        self.config.check_size(size)
         self.size = size
         self.clear()
 

@@ -50,7 +50,7 @@ class Searcher:
       clock: seconds, from any moment on; for searches that have a limit of time.
 
     Raises:
-      ValueError: weights that are missing, damaged or for another size.
+      ValueError: files that are missing, damaged or for another size.
     """
 
     def __init__(

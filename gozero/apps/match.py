@@ -20,7 +20,8 @@ def run(config: MatchConfig) -> int:
 
     Raises:
       SystemExit: one line and status 2 for what cannot be: flags, a folder of another match, a
-        program that is missing or refuses, openings or weights that are bad.
+        program that is missing or refuses, openings or weights that are bad. One line and status 1
+        if the folder cannot be written any more.
     """
     with runtime.gone_if_empty(config.out):
         try:
@@ -29,7 +30,10 @@ def run(config: MatchConfig) -> int:
         except ValueError as error:
             flags.fail(PROG, error)
         with match.folder:
-            return match.play()
+            try:
+                return match.play()
+            except OSError as error:
+                flags.fail(PROG, error, status=1)
 
 
 class _Match:

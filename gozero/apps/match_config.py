@@ -123,6 +123,8 @@ class MatchConfig:
         ):
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name}: {getattr(self, name)} is not from {least} to {most}")
+        for name in SIDES:
+            getattr(self, name).check_size(self.size, f"{name}.")
         if not is_komi(self.komi):
             raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
         if self.ko not in KO_RULES:

@@ -1,21 +1,26 @@
 """A match on disk: what was asked, every game that was played, and going on after a kill.
 
-A game's SGF is written whole before its line in ``results.jsonl``, which is on the disk before the
-next is begun: a kill at any moment costs the games in play, and no other. A line that a kill has
-torn is cut off.
+A game's SGF is on the disk before its line in ``results.jsonl``, and that one before the next game
+is begun: a kill or a power cut at any moment costs the games in play, and no other. A line that it
+has torn is cut off.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
+import itertools
 import json
 import os
 import pathlib
+from collections.abc import Iterator
 
 from gozero.apps import runtime, sgf
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_score import Game
+from gozero.files import sync_folder
+from gozero.players.player_config import FILES
 
 _MAY_DIFFER = {"parallel", "timeout", "out"}
 
@@ -30,11 +35,12 @@ class MatchFolder:
 
     Args:
       config: the match.
-      evaluators: what our sides are judged by, by their names; of a network its SHA-256 counts.
+      evaluators: what our sides are judged by, by their names; of what was learnt its SHA-256
+        counts.
 
     Raises:
       ValueError: a folder that holds something else, that cannot be read or written, or a match
-        with other flags, or that other weights have played.
+        with other flags, or that others of the FILES have played.
     """
 
     def __init__(self, config: MatchConfig, evaluators: dict[str, dict] | None = None):
@@ -50,13 +56,14 @@ class MatchFolder:
         try:
             runtime.write_json(self.path / "config.json", asked)
             (self.path / "games").mkdir(exist_ok=True)
-            self._results = (self.path / "results.jsonl").open("a", encoding="utf-8")
+            self._results = (self.path / "results.jsonl").open("ab", buffering=0)
+            sync_folder(self.path)
         except OSError as error:
             raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
         try:
             self.games = self._locked_and_read()
             if self.games:
-                _same_weights(self.path, self.before.get("evaluators", {}), evaluators or {})
+                _same_files(self.path, self.before.get("evaluators", {}), evaluators or {})
         except ValueError:
             self._results.close()
             raise
@@ -75,17 +82,36 @@ class MatchFolder:
         self._results.close()
 
     def write_manifest(self, facts: dict) -> None:
-        """What ran; its session is added."""
-        runtime.write_json(self.path / "manifest.json", {"session": self.session, **facts})
+        """What ran; its session is added.
+
+        Raises:
+          OSError: as `add`.
+        """
+        with self._writing():
+            runtime.write_json(self.path / "manifest.json", {"session": self.session, **facts})
 
     def add(self, game: Game, record: sgf.GameRecord | None) -> None:
-        """Keep a game; a void one has no record."""
-        if record is not None:
-            sgf.write(self.path / "games" / f"{game.game:04d}.sgf", record)
-        self._results.write(json.dumps(game._asdict()) + "\n")
-        self._results.flush()
-        os.fsync(self._results.fileno())
+        """Keep a game, which is then on the disk; a void one has no record.
+
+        Raises:
+          OSError: naming the folder; it cannot be written, a full disk say.
+        """
+        line = (json.dumps(game._asdict()) + "\n").encode()
+        with self._writing():
+            if record is not None:
+                path = self.path / "games" / f"{game.game:04d}.sgf"
+                sgf.write(path, record, durable=True)
+            while line:  # a disk that fills up takes a part of it first
+                line = line[self._results.write(line) :]
+            os.fsync(self._results.fileno())
         self.games[game.game] = game
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(f"out: {self.path} cannot be written ({error.strerror})") from error
 
     def _manifest(self) -> dict:
         path = self.path / "manifest.json"
@@ -111,9 +137,9 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     old, new = _flat(before), _flat(asked)
     more = new["games"] >= old.get("games", 0)
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
-    # Of weights it counts what they are, see `_same_weights`, and not where they lie.
-    both = lambda name: old.get(name) is not None and new.get(name) is not None
-    may_differ |= {f"{side}.weights" for side in SIDES if both(f"{side}.weights")}
+    # Of a file it counts what is in it, see `_same_files`, and not where it lies.
+    files = {f"{side}.{name}" for side in SIDES for name in FILES}
+    may_differ |= {x for x in files if old.get(x) is not None and new.get(x) is not None}
     differ = [
         f"--{name.replace('_', '-')} was {old.get(name)} and is {new.get(name)}"
         for name in sorted(old.keys() | new.keys())
@@ -126,14 +152,15 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
         )
 
 
-def _same_weights(path: pathlib.Path, before: dict, now: dict) -> None:
-    """A file of weights may have changed under its name."""
-    for side, about in now.items():
-        digest = about.get("weights_sha256")
-        played = before.get(side, {}).get("weights_sha256", digest)
+def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
+    """A file may have changed under its name, and what comes with the package too."""
+    for side, name in itertools.product(now, FILES):
+        about, field = now[side], f"{name}_sha256"
+        digest = about.get(field)
+        played = before.get(side, {}).get(field, digest)  # an old manifest may not say
         if digest != played:
             raise ValueError(
-                f"out: {path} holds games of other weights: --{side}.weights {about['weights']} "
+                f"out: {path} holds games of other {name}: --{side}.{name} {about[name]} "
                 f"had SHA-256 {played[:12]} and has {digest[:12]}; name a new folder"
             )
 

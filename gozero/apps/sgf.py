@@ -113,9 +113,9 @@ def to_sgf(record: GameRecord) -> str:
     return game.serialise().decode("utf-8")
 
 
-def write(path: pathlib.Path, record: GameRecord) -> None:
-    """Write the record to a file, whole or not at all."""
-    write_whole(path, to_sgf(record).encode("utf-8"))
+def write(path: pathlib.Path, record: GameRecord, *, durable: bool = False) -> None:
+    """Write the record to a file, whole or not at all; with `durable` it is then on the disk."""
+    write_whole(path, to_sgf(record).encode("utf-8"), durable=durable)
 
 
 def read(source: pathlib.Path | str | bytes) -> GameRecord:

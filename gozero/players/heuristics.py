@@ -6,6 +6,7 @@ is the search's own (`SearchConfig.grandfather`).
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -48,6 +49,7 @@ def beside(
     amaf_visits: int = 0,
     mogo: MogoConfig = PLAIN,
     good_visits: int = 0,
+    shapes: pathlib.Path | None = None,
 ) -> Evaluator:
     """The evaluator with a heuristic beside it.
 
@@ -59,16 +61,18 @@ def beside(
       rules: the rules.
       evaluator: what judges positions.
       name: "even", every action wins as often as it loses; "mogo", see `handcrafted`; "shape",
-        by the local shapes' weights that come with the package (`local_shape`).
+        by the weights of local shapes (`local_shape`).
       visits: C, what that counts for beside the simulations through an action.
       amaf_visits: M, what it counts for beside those that played it later.
       mogo: the rules of "mogo", and of good moves.
       good_visits: what MoGo's good moves count for besides, as all-moves-as-first simulations that
         were won.
+      shapes: the file of these weights, a .npz of `rlgo.weights`; None for those that come with
+        the package.
 
     Raises:
       ValueError: an unknown name, confidences that are negative or both 0, good moves without
-        amaf_visits, or no weights for the size.
+        amaf_visits, or weights that are missing, damaged, of another size or of no use.
     """
     if name not in NAMES:
         raise ValueError(f"heuristic: {name!r} is not one of {', '.join(NAMES)}")
@@ -76,7 +80,9 @@ def beside(
         raise ValueError(
             f"good_visits: {good_visits} is negative, or without amaf_visits, to which they add"
         )
-    table, value = _named(rules, name, mogo)
+    if shapes is not None and name != "shape":
+        raise ValueError(f"shapes: {shapes} is of no use to the heuristic {name!r}")
+    table, value, learnt = _named(rules, name, mogo, shapes)
     good_moves = handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
 
     def observe(state: GameState, position: Position, trail: Trail) -> Seen:
@@ -106,7 +112,7 @@ def beside(
         observe=observe,
         evaluate=with_good if good_visits else evaluate,
         params=Params(evaluator.params, table),
-        about={**evaluator.about, "heuristic": about},
+        about={**evaluator.about, "heuristic": about, **learnt},
     )
 
 
@@ -120,13 +126,25 @@ def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic
     return heuristic._replace(amaf_value=value, amaf_visits=visits + more)
 
 
-def _named(rules: Rules, name: str, mogo: MogoConfig) -> tuple[jax.Array | None, Callable]:
-    """(the table, ``(table, key, Seen [M]) -> f32[M, A]``)."""
+def _named(
+    rules: Rules, name: str, mogo: MogoConfig, shapes: pathlib.Path | None
+) -> tuple[jax.Array | None, Callable, dict]:
+    """(the table, ``(table, key, Seen [M]) -> f32[M, A]``, where the table is from)."""
     if name == "even":
-        return None, lambda table, key, seen: jnp.zeros((*seen.last.shape, rules.num_actions))
+        return None, lambda table, key, seen: jnp.zeros((*seen.last.shape, rules.num_actions)), {}
     if name == "mogo":
-        return None, handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
-    learnt = shape_weights.load(rules.size)
+        seen_by_mogo = lambda seen: (seen.position, seen.last)
+        return None, handcrafted.heuristic(rules, mogo, seen_by_mogo), {}
+    learnt = shape_weights.load(rules.size) if shapes is None else shape_weights.read(shapes)
+    size = learnt.shapes.size
+    if size != rules.size:
+        raise ValueError(
+            f"shapes: {shapes} is of {size}x{size}, the board {rules.size}x{rules.size}"
+        )
+    about = {
+        "shapes": f"local_shape_{size}" if shapes is None else str(shapes),
+        "shapes_sha256": learnt.about["sha256"],
+    }
     table = local_shape.table(learnt.shapes, learnt.weights)
-    positions_of = lambda seen: seen.position
-    return table, local_shape.heuristic(rules, learnt.shapes, positions_of=positions_of)
+    value = local_shape.heuristic(rules, learnt.shapes, positions_of=lambda seen: seen.position)
+    return table, value, about

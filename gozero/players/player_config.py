@@ -17,6 +17,15 @@ HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 AMAF_VISITS = 50
 """M of a heuristic beside rave, without a flag: the best of the paper's."""
 
+SHAPE_SIZES = (7, 9)
+"""Boards whose local shapes come with the package; here too, so that checking it starts no JAX."""
+
+LEARNT_POLICIES = ("mm", "balanced")
+"""Playouts by strengths of moves' features."""
+
+FILES = ("weights", "strengths", "shapes")
+"""Flags that name what was learnt; evaluators say the SHA-256 of each, as weights_sha256."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PlayerConfig:
@@ -29,6 +38,10 @@ class PlayerConfig:
     """How playouts are played: all moves alike, by MoGo's rules, or in proportion to the strengths
     of moves' features, learnt by minorisation-maximisation or by balancing. Without it mogo for
     rave, and else uniform."""
+
+    strengths: pathlib.Path | None = None
+    """Strengths for mm or balanced playouts (.npz), of train.classical.mm or .balancing; without,
+    those that come with the package."""
 
     nakade: bool = False
     """Whether MoGo's playouts play at vital points of eye spaces."""
@@ -72,7 +85,11 @@ class PlayerConfig:
 
     heuristic: HeuristicName | None = None
     """What new nodes begin with: every move even, what its player knew of it two plies before, what
-    MoGo's rules hold of it, or the value of local shapes (7x7, 9x9)."""
+    MoGo's rules hold of it, or the value of local shapes (7x7, 9x9, or of --shapes)."""
+
+    shapes: pathlib.Path | None = None
+    """What local shapes are worth (.npz), of train.classical.td; without, what comes with the
+    package. They fix the board size."""
 
     heuristic_visits: int = 0
     """C: what a heuristic counts for, in simulations through a move."""
@@ -99,6 +116,19 @@ class PlayerConfig:
             if wrong:
                 raise ValueError(prefix + message)
 
+    def check_size(self, size: int, prefix: str = "") -> None:
+        """Refuse a board that nothing shipped is for; what a file is for is known when it is read.
+
+        Raises:
+          ValueError: as `check`.
+        """
+        if self.heuristic == "shape" and self.shapes is None and size not in SHAPE_SIZES:
+            there = " and ".join(f"{n}x{n}" for n in SHAPE_SIZES)
+            raise ValueError(
+                f"{prefix}heuristic: shape has no local shapes of {size}x{size}; those of {there} "
+                "come with the package, others with --shapes"
+            )
+
     def _complaints(self) -> list[tuple[bool, str]]:
         """(whether it applies, what it says), the first that matters first."""
         most, c, bias, k = MAX_SIMULATIONS, self.exploration, self.rave_bias, self.rave_k
@@ -120,6 +150,10 @@ class PlayerConfig:
             (
                 self.playouts not in (None, *policies),
                 f"playouts: {self.playouts!r} is not one of {', '.join(policies)}",
+            ),
+            (
+                self.strengths is not None and self.policy not in LEARNT_POLICIES,
+                f"strengths: {self.policy} playouts have none; use --playouts mm or balanced",
             ),
             (self.search not in rules, f"search: {self.search!r} is not one of {', '.join(rules)}"),
             *self._complaints_of_gumbel(),
@@ -201,6 +235,10 @@ class PlayerConfig:
             (
                 self.heuristic not in (None, *names),
                 f"heuristic: {self.heuristic!r} is not one of {', '.join(names)}",
+            ),
+            (
+                self.shapes is not None and self.heuristic != "shape",
+                "shapes: only a heuristic is of them; use --heuristic shape",
             ),
             (
                 self.heuristic is None

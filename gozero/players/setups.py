@@ -12,7 +12,7 @@ from gozero.montecarlo.learnt.softmax import Softmax, softmax_policy
 from gozero.montecarlo.mogo.answers import MogoConfig
 from gozero.players import heuristics
 from gozero.players.evaluators import Evaluator, make_evaluator, playout_evaluator
-from gozero.players.player_config import PlayerConfig
+from gozero.players.player_config import LEARNT_POLICIES, PlayerConfig
 from gozero.players.searches import gumbel_search, to_win
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
@@ -48,8 +48,8 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
       seed: of a network of random weights.
 
     Raises:
-      ValueError: flags that do not go together, or weights that are missing, damaged or for
-        another size.
+      ValueError: flags that do not go together, or files that are missing, damaged or for another
+        size.
     """
     config.check()
     evaluator = _evaluator(rules, config, seed)
@@ -66,6 +66,7 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
             amaf_visits,
             MogoConfig(nakade=config.nakade),
             config.heuristic_good_visits,
+            config.shapes,
         )
     if config.search == "gumbel":
         return Setup(evaluator, to_win(gumbel_search(config.num_simulations)), False, config.resign)
@@ -90,20 +91,23 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
 
 
 def _evaluator(rules: Rules, config: PlayerConfig, seed: int) -> Evaluator:
-    if config.evaluator == "playout":
-        policy = _policy(rules, config)
-        return playout_evaluator(rules, policy, first_plays=config.search == "rave")
-    return make_evaluator(rules, config.evaluator, config.weights, seed)
+    if config.evaluator != "playout":
+        return make_evaluator(rules, config.evaluator, config.weights, seed)
+    policy, about = _policy(rules, config)
+    evaluator = playout_evaluator(rules, policy, first_plays=config.search == "rave")
+    return evaluator._replace(about={**evaluator.about, **about})
 
 
-def _policy(rules: Rules, config: PlayerConfig) -> str | MogoConfig | Softmax:
-    """How playouts are played."""
-    if config.policy in ("mm", "balanced"):
-        learnt, _ = strengths.load(f"{config.policy}_9")
-        return softmax_policy(learnt, rules.size)
+def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Softmax, dict]:
+    """(how playouts are played, what the records say of it besides)."""
+    if config.policy in LEARNT_POLICIES:
+        file = config.strengths or f"{config.policy}_9"
+        learnt, said = strengths.load(file)
+        about = {"strengths": str(file), "strengths_sha256": said["sha256"]}
+        return softmax_policy(learnt, rules.size), {"policy": config.policy, **about}
     if config.nakade or config.diversity:
-        return MogoConfig(config.nakade, config.diversity)
-    return config.policy
+        return MogoConfig(config.nakade, config.diversity), {}
+    return config.policy, {}
 
 
 def _rule(config: PlayerConfig, evaluator: Evaluator):

@@ -8,12 +8,15 @@ import subprocess
 import sys
 
 import jax
+import numpy as np
 import pytest
 
 from gozero.apps import gtp, gtp_protocol, gtp_search, host_game, render
 from gozero.apps.gtp_protocol import Command, parse_line
 from gozero.go import coords
 from gozero.go import rules as go
+from gozero.montecarlo.rlgo import shapes
+from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from tests.reference.go import BLACK, ReferenceGame
@@ -266,6 +269,34 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     complaint = capsys.readouterr().err.splitlines()
     assert len(complaint) == 1
     assert "net.npz: damaged" in complaint[0]
+
+
+def test_sizes_without_local_shapes_are_refused_without_jax():
+    config = "GtpConfig(search='rave', heuristic='shape')"
+    code = "import io, sys; from gozero.apps.gtp import GtpConfig, run; "
+    code += f"run({config}, io.StringIO('boardsize 13\\nboardsize 7\\nquit\\n')); "
+    code += "assert 'jax' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    refused, taken, *_ = answers(done.stdout)
+    assert refused.startswith("? unacceptable size: heuristic: shape has no local shapes of 13x13;")
+    assert taken == "="
+
+
+def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
+    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=2)
+    count = shapes.sharing(chosen).num_weights
+    shape_weights.save(path, chosen, np.zeros(count + 1, np.float32))
+    flags = {"search": "rave", "heuristic": "shape", "shapes": path}
+    given = session("boardsize 9\nboardsize 3\n", gtp.GtpConfig(size=3, **flags))
+    assert given == ["? unacceptable size: the shapes are for 3x3", "="]
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        gtp.run(gtp.GtpConfig(**flags), io.StringIO("name\n"), io.StringIO())
+    assert stop.value.code == 2
+    assert re.fullmatch(
+        "gozero gtp: shapes: .*mine.npz is of 3x3, the board 9x9\n", capsys.readouterr().err
+    )
 
 
 # --- the board ------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from gozero.apps import host_game
 from gozero.apps.gtp_config import GtpConfig
 from gozero.go import coords
+from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.players import player_config
 from gozero.search import tree
 
@@ -35,6 +36,10 @@ from gozero.search import tree
         ({"search": "rave", "rave_bias": 2.0}, "rave_bias: 2.0 is not from 0 to 1"),
         ({"search": "rave", "rave_k": 1.0, "rave_bias": 0.1}, "give one schedule"),
         ({"trees": 2}, "trees: 2 with reuse; use --no-reuse"),
+        (
+            {"search": "rave", "heuristic": "shape", "size": 13},
+            r"heuristic: shape has no local shapes of 13x13; those of 7x7 and 9x9 come with",
+        ),
         ({"seconds": 0.0}, "seconds: 0.0 is not above 0"),
         ({"seconds": float("nan")}, "seconds: nan"),
         ({"seconds": 1e9}, "seconds: 1000000000.0"),
@@ -49,6 +54,8 @@ def test_bad_flags(flags, message):
 
 def test_limits_are_those_of_the_rooms_below():
     assert player_config.MAX_SIMULATIONS == tree.MAX_VISITS
+    shipped = {path.stem.rpartition("_")[2] for path in shape_weights._DATA.glob("*.npz")}
+    assert set(map(str, player_config.SHAPE_SIZES)) == shipped
     assert all(
         host_game.roomy_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -153,6 +154,19 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
     assert "results.jsonl, line 1 is damaged" in capsys.readouterr().err
 
 
+def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
+    def full(path, record, *, durable):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    players = scripted(), scripted()
+    with monkeypatch.context() as patch:
+        patch.setattr(sgf, "write", full)
+        assert match(tmp_path / "run", *players, "--games", "2") == 1
+    says = f"gozero match: out: {tmp_path / 'run'} cannot be written (No space left on device)\n"
+    assert capsys.readouterr().err == says
+    assert match(tmp_path / "run", *players, "--games", "2") == 0
+
+
 def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):
     out = tmp_path / "run"
     assert match(out, scripted(), scripted(), "--games", "2") == 0
@@ -205,6 +219,13 @@ BAD = {
     "no games": (["--games", "0"], "games: 0 is not from 1"),
     "no time": (["--timeout", "0"], "timeout: 0.0 is not above 0"),
     "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),
+    "a size without local shapes": (
+        [
+            *("--size", "13", "--player.command", "None"),
+            *("--player.search", "rave", "--player.heuristic", "shape"),
+        ],
+        "player.heuristic: shape has no local shapes of 13x13",
+    ),
     "openings that are not there": (["--openings-from", "no.sgf", "--games", "2"], "no.sgf"),
 }
 

@@ -1,15 +1,21 @@
-"""A match on disk: which weights have played it."""
+"""A match on disk: what has played it."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import pathlib
+import resource
+import shutil
 
 import pytest
 
+from gozero.apps import sgf
 from gozero.apps.match_config import MatchConfig, Side
 from gozero.apps.match_folder import MatchFolder
 from gozero.apps.match_score import Game
+from gozero.players.player_config import FILES
 
 GAME = Game(0, "player", "B+R", 1.0, "resign", "", 9, 1, (1.0, 1.0), (5, 4))
 
@@ -37,3 +43,80 @@ def test_weights_are_known_by_what_they_are(tmp_path):
     without = dataclasses.replace(config, player=Side())
     with pytest.raises(ValueError, match=r"--player.weights was a.npz and is None"):
         MatchFolder(without, {})
+
+
+FLAGS = {
+    "weights": {"evaluator": "network"},
+    "strengths": {"playouts": "mm"},
+    "shapes": {"search": "rave", "heuristic": "shape"},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_known_by_what_is_in_them(name, tmp_path):
+    player = lambda path: Side(**FLAGS[name], **{name: path and pathlib.Path(path)})
+    about = lambda path, digest: {"player": {name: path, f"{name}_sha256": digest}}
+    config = MatchConfig(player=player("a.npz"), games=4, out=tmp_path / "run")
+    with MatchFolder(config, about("a.npz", "0" * 64)) as folder:
+        folder.write_manifest({"evaluators": about("a.npz", "0" * 64)})
+        folder.add(GAME, None)
+    with pytest.raises(ValueError, match=f"of other {name}: --player.{name} a.npz had SHA-256 000"):
+        MatchFolder(config, about("a.npz", "1" * 64))
+    moved = dataclasses.replace(config, player=player("b.npz"))
+    with MatchFolder(moved, about("b.npz", "0" * 64)):
+        pass
+    shipped = dataclasses.replace(config, player=player(None))
+    with pytest.raises(ValueError, match=rf"--player.{name} was b.npz and is None"):
+        MatchFolder(shipped, {})
+
+
+OLD = pathlib.Path(__file__).parents[2] / "experiments/against_gnugo/results/heuristic"
+
+
+def test_a_folder_of_before_there_were_such_flags_is_gone_on_with(tmp_path):
+    out = tmp_path / "old"
+    shutil.copytree(OLD, out)
+    asked = json.loads((out / "config.json").read_text())
+    new = {"strengths", "shapes"}
+    assert not new & asked["player"].keys()
+    sides = {name: Side(**asked.pop(name)) for name in ("player", "opponent")}
+    config = MatchConfig(**asked | sides | {"out": out})
+    digest = {"player": {"shapes": "local_shape_9", "shapes_sha256": "0" * 64}}
+    with MatchFolder(config, digest) as folder:
+        assert len(folder.games) == 64
+    assert new <= json.loads((out / "config.json").read_text())["player"].keys()
+
+
+def test_a_record_is_on_the_disk_before_its_line(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def noted(handle):
+        synced.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    out = tmp_path / "run"
+    with MatchFolder(MatchConfig(out=out)) as folder:
+        monkeypatch.setattr(os, "fsync", noted)
+        folder.add(GAME, sgf.GameRecord(size=9, komi=7.0, moves=()))
+    expected = [out / "games" / "0000.sgf", out / "games", out / "results.jsonl"]
+    assert synced == [path.stat().st_ino for path in expected]
+
+
+def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_cut_off(tmp_path):
+    config = MatchConfig(out=tmp_path / "run")
+    results = config.out / "results.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with MatchFolder(config) as folder:
+        folder.add(GAME, None)
+        whole = results.read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
+        try:
+            with pytest.raises(OSError, match=r"^out: .*run cannot be written \(File too large\)"):
+                folder.add(GAME._replace(game=1), None)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert results.stat().st_size == len(whole) + 10
+        assert list(folder.games) == [0]
+    with MatchFolder(config) as folder:
+        assert list(folder.games) == [0]
+    assert results.read_bytes() == whole

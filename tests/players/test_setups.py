@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import pathlib
+
+import jax
+import numpy as np
 import pytest
 
 from gozero.go.rules import Rules
+from gozero.montecarlo.learnt import strengths
+from gozero.montecarlo.learnt.softmax import softmax_policy
+from gozero.montecarlo.rlgo import local_shape, shapes
+from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.players.player_config import PlayerConfig
 from gozero.players.searches import gumbel_search, to_win
 from gozero.players.setups import make_setup
@@ -84,15 +93,61 @@ def test_trees_share_the_simulations():
 
 def test_playouts_of_every_kind():
     policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
-    assert policy(playouts="mm") == policy(playouts="balanced") == "softmax"
+    assert [policy(playouts="mm"), policy(playouts="balanced")] == ["mm", "balanced"]
     assert policy(search="rave", nakade=True, diversity=2) == {
         "mogo": {"nakade": True, "diversity": 2}
     }
 
 
+def sha256(path: pathlib.Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_strengths_from_a_file(tmp_path):
+    path = tmp_path / "mine.npz"
+    strengths.save(path, strengths.uniform())
+    evaluator = make_setup(RULES, PlayerConfig(playouts="mm", strengths=path)).evaluator
+    said = {"policy": "mm", "strengths": str(path), "strengths_sha256": sha256(path)}
+    assert evaluator.about == {"evaluator": "playout", **said}
+    expected = softmax_policy(strengths.uniform(), 3)
+    jax.tree.map(np.testing.assert_array_equal, evaluator.params, expected)
+    shipped = make_setup(RULES, PlayerConfig(playouts="balanced")).evaluator.about
+    assert shipped["strengths"] == "balanced_9"
+    assert shipped["strengths_sha256"] == strengths.load("balanced_9")[1]["sha256"]
+
+
+def test_local_shapes_from_a_file(tmp_path):
+    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=2)
+    weights = np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32)
+    weights[1] = 1.5
+    shape_weights.save(path, chosen, weights)
+    flags = PlayerConfig(search="rave", heuristic="shape", shapes=path)
+    evaluator = make_setup(RULES, flags).evaluator
+    assert evaluator.about["shapes"] == str(path)
+    assert evaluator.about["shapes_sha256"] == sha256(path)
+    np.testing.assert_array_equal(evaluator.params.table, local_shape.table(chosen, weights))
+    with pytest.raises(ValueError, match=r"mine\.npz is of 3x3, the board 5x5"):
+        make_setup(Rules(5), flags)
+    with pytest.raises(ValueError, match=r"local shapes no\.npz: missing or damaged"):
+        make_setup(RULES, PlayerConfig(**vars(flags) | {"shapes": pathlib.Path("no.npz")}))
+    flags = PlayerConfig(search="rave", heuristic="shape")
+    shipped = make_setup(Rules(7), flags).evaluator.about
+    assert shipped["shapes"] == "local_shape_7"
+    assert shipped["shapes_sha256"] == shape_weights.load(7).about["sha256"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (
+            {"strengths": "x.npz", "search": "rave"},
+            "strengths: mogo playouts have none; use --playouts mm or balanced",
+        ),
+        ({"shapes": "x.npz"}, "shapes: only a heuristic is of them; use --heuristic shape"),
+        (
+            {"shapes": "x.npz", "search": "rave", "heuristic": "mogo"},
+            "shapes: only a heuristic is of them",
+        ),
         ({"nakade": True}, "nakade, diversity: only MoGo's playouts"),
         ({"playouts": "mogo", "diversity": 9}, "diversity: 9 is not from 0 to 8"),
         ({"first_play": 0.5}, "first_play: of --search uct or rave"),

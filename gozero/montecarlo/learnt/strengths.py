@@ -75,7 +75,7 @@ def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"strengths {path}: damaged or not strengths ({error}); give a file of "
-            f"train.classical.mm, or one of {', '.join(SHIPPED)}"
+            f"train.classical.mm or .balancing, or one of {', '.join(SHIPPED)}"
         ) from error
     if version != FORMAT:
         raise ValueError(f"strengths {path}: format {version}, this version reads {FORMAT}")

@@ -88,7 +88,7 @@ def read(path: pathlib.Path) -> Learnt:
             weights = arrays["weights"].astype(np.float32)
         shapes = Shapes(about["size"], about["largest"], about["anywhere"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"weights {path}: missing or damaged ({error})") from error
+        raise ValueError(f"local shapes {path}: missing or damaged ({error})") from error
     if weights.shape != (sharing(shapes).num_weights + 1,):
-        raise ValueError(f"weights {path}: {weights.shape[0]} numbers, not those of {shapes}")
+        raise ValueError(f"local shapes {path}: {weights.shape[0]} numbers, not those of {shapes}")
     return Learnt(shapes, weights, about)

@@ -1,0 +1,49 @@
+"""Temporal-difference search as a player of the arena: RLGO 2.4."""
+
+from __future__ import annotations
+
+import jax
+
+from gozero.go.rules import Rules
+from gozero.montecarlo.rlgo import td_search
+from gozero.montecarlo.rlgo import weights as shape_weights
+from gozero.montecarlo.rlgo.td import TdConfig
+from gozero.montecarlo.rlgo.td_search import TdSearchConfig
+from gozero.montecarlo.rlgo.weights import Learnt
+from gozero.players.player import Player, Turn, policy_player
+
+
+def td_player(
+    rules: Rules,
+    simulations: int = 1000,
+    learnt: Learnt | None = None,
+    lanes: int = 32,
+    rate: float = 1.0,
+    epsilon: float = 0.1,
+) -> Player:
+    """A player that learns what local shapes are worth anew before each move; see `td_search`.
+
+    He has no tree and never resigns, fills no own eye and passes only where there is no other
+    move. The games of a match are searched one after the other.
+
+    Args:
+      rules: the rules; the simulations' own ko rule is the simple one.
+      simulations: games against himself before each move; 0: the best move by what was learnt.
+      learnt: what he begins each move with, see `rlgo.weights.read`; None: what comes with the
+        package for the size.
+      lanes: simulations in lockstep.
+      rate: alpha.
+      epsilon: the probability of a random move in a simulation.
+
+    Raises:
+      ValueError: shapes of another size, none that come with the package, or a number that is
+        out of range.
+    """
+    learnt = shape_weights.load(rules.size) if learnt is None else learnt
+    config = TdSearchConfig(TdConfig(rules, learnt.shapes, epsilon), simulations, lanes, rate)
+    play = td_search.player(config)
+
+    def policy(params: td_search.Params, key: jax.Array, turn: Turn) -> jax.Array:
+        return play(params, key, turn.states)
+
+    return policy_player(policy, td_search.params(learnt.shapes, learnt.weights))

@@ -1,0 +1,50 @@
+"""Temporal-difference search in matches."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.go.rules import Rules
+from gozero.montecarlo.rlgo import shapes
+from gozero.montecarlo.rlgo.shapes import Shapes
+from gozero.montecarlo.rlgo.weights import Learnt
+from gozero.players.arena import play_match
+from gozero.players.player import random_player
+from gozero.players.td_player import td_player
+
+
+def nothing(chosen: Shapes) -> Learnt:
+    return Learnt(chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32), {})
+
+
+def test_it_beats_random_moves_from_nothing():
+    rules = Rules(5, max_moves=80)
+    player = td_player(rules, 32, nothing(Shapes(5, largest=2)), lanes=16)
+    match = play_match(rules, player, random_player(rules), jax.random.key(0), 8)
+    assert match.ok.all()
+    assert not match.truncated.any()
+    assert match.points.sum() >= 6
+
+
+@pytest.mark.slow
+def test_with_what_comes_with_the_package():
+    rules = Rules(9)
+    player, without = td_player(rules, 4, lanes=4), td_player(rules, 0)
+    match = play_match(rules, player, without, jax.random.key(1), 4)
+    assert match.ok.all()
+    assert match.plies.min() > 40
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "size: no weights for 5x5 come with the package"),
+        ({"learnt": nothing(Shapes(3))}, r"shapes: of 3x\*, the rules of 5x\*"),
+        ({"learnt": nothing(Shapes(5, 1)), "lanes": 0}, "lanes: 0 is not at least 1"),
+    ],
+)
+def test_what_cannot_be_is_named(more, message):
+    with pytest.raises(ValueError, match=message):
+        td_player(Rules(5), **more)
