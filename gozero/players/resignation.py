@@ -18,6 +18,7 @@ from typing import NamedTuple
 import flax.struct
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 NEVER = -1.0
 """The threshold at which no one resigns: values are not below it."""
@@ -183,6 +184,13 @@ def rates(records: Records) -> Rates:
         resigned=jnp.sum(resigned, dtype=jnp.int32),
         wrong=jnp.sum(resigned & records.wrong, dtype=jnp.int32),
     )
+
+
+def calibrate_together(records: Records, axis: str) -> jax.Array:
+    """f32[]: `calibrate` by the games of all devices of an axis; one alone has too few for long."""
+    gather = lambda x: lax.all_gather(x, axis, tiled=True)
+    lowest = gather(records.winner_lowest), gather(records.loser_lowest)
+    return calibrate(records.replace(winner_lowest=lowest[0], loser_lowest=lowest[1]))
 
 
 def calibrate(records: Records, most_wrong: float = 0.05, ceiling: float = -0.5) -> jax.Array:

@@ -62,6 +62,16 @@ def test_calibration_by_hand():
     assert float(calibrate(records_of([], []))) == NEVER
 
 
+def test_devices_calibrate_together():
+    """Forty games that no device has enough of by itself."""
+    low = np.float32([-0.8, -0.8, *[1.0] * 38]).reshape(4, 10)
+    shards = [records_of(winner, [-0.9] * 10, size=16) for winner in low]
+    assert all(float(calibrate(shard)) == NEVER for shard in shards)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *shards)
+    together = jax.vmap(lambda x: resignation.calibrate_together(x, "device"), axis_name="device")
+    assert together(stacked).tolist() == [np.float32(-0.8)] * 4
+
+
 def test_no_one_resigns_unless_told_when():
     """At first: not at a value of -1, nor without a search."""
     state = resignation.start(ResignConfig(), jax.random.key(0), 3)

@@ -108,7 +108,7 @@ def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
     watched, rates = own.lanes.resignation, None
     threshold = jnp.float32(resignation.NEVER)
     if watched is not None:
-        threshold = lax.pmin(resignation.calibrate(watched.records), AXIS)
+        threshold = resignation.calibrate_together(watched.records, AXIS)
         rates = lax.psum(resignation.rates(watched.records), AXIS)
         watched = watched.replace(threshold=threshold)
         own = own.replace(lanes=own.lanes.replace(resignation=watched))
