@@ -88,8 +88,18 @@ def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
     has torn; what is left."""
     kept = [line for line in read_lines(path) if line.get("iteration", 0) <= iteration]
     if path.exists():
-        write_whole(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        _write_lines(path, kept)
     return kept
+
+
+def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
+    """More of the last object of a file of lines, which has one."""
+    *before, last = read_lines(path)
+    _write_lines(path, [*before, last | numbers])
+
+
+def _write_lines(path: pathlib.Path, lines: list[dict]) -> None:
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,7 @@ from gozero.players.player import Turn
 from tests.train.zero import tiny
 from train.zero import evaluation, folder, programs, run
 from train.zero.evaluation import RANDOM, UNIFORM, Terms
+from train.zero.loop import Loop
 from train.zero.plan import make_plan
 
 GAMES, SIMULATIONS = 4, 2
@@ -96,6 +99,32 @@ def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
         [line.get("elo") for line in lines_of(one, "metrics.jsonl")] for one in (path, evaluated)
     ]
     assert ratings[0] == ratings[1]
+
+
+@pytest.mark.parametrize("last", [3, 4])
+def test_a_stop_leaves_an_evaluation_for_the_same_command(
+    evaluated, tmp_path, monkeypatch, capsys, last
+):
+    """Told to stop in an iteration that is due: nothing stands between it and its checkpoint."""
+    path, iterate = tmp_path / "run", Loop.iterate
+
+    def told_to_stop(loop):
+        numbers = iterate(loop)
+        if loop.iteration == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return numbers
+
+    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    train(path, evaluate_every=3)
+    assert "the same command goes on" in capsys.readouterr().out
+    assert last not in [line["iteration"] for line in folder.read_lines(path / evaluation.MATCHES)]
+    monkeypatch.undo()
+    train(path, evaluate_every=3)
+    assert "the same command goes on" not in capsys.readouterr().out
+    assert lines_of(path, evaluation.MATCHES) == lines_of(evaluated, evaluation.MATCHES)
+    metrics = [lines_of(one, "metrics.jsonl") for one in (path, evaluated)]
+    assert [*map(tiny.untimed, metrics[0])] == [*map(tiny.untimed, metrics[1])]
+    jax.tree.map(np.testing.assert_array_equal, state_of(path), state_of(evaluated))
 
 
 def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
