@@ -119,12 +119,13 @@ class End(enum.IntEnum):
 
 
 @contextlib.contextmanager
-def _records(config: ZeroConfig, iteration: int) -> Iterator[Callable[[dict], None]]:
+def _records(config: ZeroConfig) -> Iterator[Callable[[dict], None]]:
     """What writes an iteration's numbers down and shows them; for the first host."""
     if not hosts.is_first():
         yield lambda numbers: None
         return
-    with Display(f"zero {config.preset}", config.iterations, iteration) as display:
+    before = folder.read_lines(config.folder / folder.METRICS)
+    with Display(f"zero {config.preset}", config.iterations, before) as display:
 
         def record(numbers: dict) -> None:
             folder.add_line(config.folder / folder.METRICS, numbers)
@@ -148,7 +149,7 @@ class _Sitting:
         until = time.monotonic() + 60 * minutes
         hosts.at_first(self._tidy)
         self._make_up()
-        with _records(config, loop.iteration) as record, runtime.StopRequest() as stop:
+        with _records(config) as record, runtime.StopRequest() as stop:
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
                     numbers = loop.iterate()
