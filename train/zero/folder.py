@@ -18,6 +18,7 @@ import json
 import math
 import os
 import pathlib
+import sys
 
 from gozero.apps import runtime
 from gozero.files import write_whole
@@ -135,7 +136,11 @@ def has_weights(folder: pathlib.Path, iteration: int) -> bool:
     newest = folder / "weights.json"  # written last
     if not (folder / "weights" / f"{iteration:06d}.json").exists() or not newest.exists():
         return False
-    return json.loads(newest.read_text()).get("iteration") == iteration
+    try:
+        return json.loads(newest.read_text())["iteration"] == iteration
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"{newest}: cannot be read ({error!r}); it is written anew", file=sys.stderr)
+        return False
 
 
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:

@@ -95,13 +95,14 @@ def begin(plan: Plan, mesh: Mesh) -> Loop:
         programs.shardings(shapes, mesh),
     )
     errors = []
-    for one in saved:
+    for i, one in enumerate(saved):
         try:
             state, progress = checkpoint.restore(one, like)
         except ValueError as error:
             errors.append(error)
             print(f"{PROG}: {error}", file=sys.stderr)
             continue
+        hosts.at_first(lambda i=i: checkpoint.set_aside(saved[:i]))
         _say(f"going on after iteration {one.iteration}")
         return Loop(plan, mesh, state, progress)
     if errors:
@@ -169,6 +170,7 @@ class _Sitting:
         """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
         kept from following its checkpoint is written."""
         config, iteration = self.config, self.loop.iteration
+        checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, evaluation.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
         if iteration and not folder.has_weights(config.folder, iteration):

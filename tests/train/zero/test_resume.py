@@ -125,8 +125,15 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
     folder.claim(config)
     state = programs.begin(plan, mesh)
     checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    (config.folder / "checkpoints" / ".000004.part").mkdir()
     assert run.run(config) == 0
     assert "2 of 2 iterations" in capsys.readouterr().out
+    assert not (config.folder / "checkpoints" / ".000004.part").exists()
+    newest = config.folder / "weights.json"
+    for text in ("{", "[]", "{}"):
+        newest.write_text(text)
+        assert run.run(config) == 0
+        assert f"{newest}: cannot be read" in capsys.readouterr().err
     assert folder.has_weights(config.folder, 2)
     assert not folder.has_weights(config.folder, 1)
 
@@ -198,6 +205,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, cap
     file.write_bytes(file.read_bytes()[:-1])
     assert run.begin(plan, mesh).iteration == 2
     assert f"{newest.path}: its file" in capsys.readouterr().err
+    assert newest.path.with_name("000004.damaged").is_dir()
+    assert checkpoint.found(config.folder / "checkpoints") == [older]
 
     (older.path / "about.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):
