@@ -38,7 +38,7 @@ _PIECES = 1000
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
     """Rate the networks of a run in Elo: each plays chance, a search that believes nothing, and
-    the one before it.
+    the one before it. Networks search as they do in training (--root), without its noise.
 
     Writes DIR/ratings.csv and prints a table. The same command plays only what is left.
     """
@@ -142,7 +142,8 @@ def _terms(config: EvaluateConfig) -> Terms:
     run = folder.read_config(config.out)
     games = config.games or (SPRT_GAMES if config.sprt else run.evaluate_games)
     simulations = config.simulations or run.evaluate_simulations
-    return Terms(Rules(size=run.size, ko=run.ko), run.komi, games, simulations, config.seed)
+    rules = Rules(size=run.size, ko=run.ko)
+    return Terms(rules, run.komi, games, simulations, config.seed, run.root)
 
 
 def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
@@ -210,11 +211,12 @@ def _asked(pairing: Pairing, terms: Terms) -> dict:
         "games": terms.games,
         "simulations": terms.simulations,
         "seed": terms.seed,
+        "search": terms.search,
     }
 
 
 def _key(line: dict) -> tuple:
-    names = ("weights", "numbers", "games", "simulations", "seed")
+    names = ("weights", "numbers", "games", "simulations", "seed", "search")
     return tuple(str(line.get(name)) for name in names)
 
 

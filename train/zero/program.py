@@ -55,12 +55,12 @@ def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) 
 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
     """The match, in a folder of its own."""
-    asked = f"{command} {terms.simulations} {terms.seed}"
+    asked = f"{command} {terms.simulations} {terms.seed} {terms.search}"
     return MatchConfig(
         player=Side(
             evaluator="network",
             weights=weights.resolve(),
-            search="puct",
+            search=terms.search,
             simulations=terms.simulations,
         ),
         opponent=Side(command=command),

@@ -14,11 +14,13 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.nets import network
-from gozero.players import arena
-from gozero.players.player import Turn
+from gozero.players import arena, setups
+from gozero.players.player import Turn, search_player
+from gozero.players.player_config import PlayerConfig
+from gozero.search.gumbel import GumbelRoot
 from tests.train.zero import tiny
 from train.zero import evaluation, folder, programs, run
-from train.zero.evaluation import RANDOM, UNIFORM, Terms
+from train.zero.evaluation import CHANCE, RANDOM, UNIFORM, Rated, Terms
 from train.zero.loop import Loop
 from train.zero.plan import make_plan
 
@@ -76,6 +78,7 @@ def test_a_line_a_match(evaluated):
         assert line["score"] == (line["won"] + line["drawn"] / 2) / GAMES
         assert line["interval"][0] < line["interval"][1]
         assert (line["seed"], line["simulations"], line["unsound"]) == (0, SIMULATIONS, 0)
+        assert line["search"] == "gumbel"
 
 
 def test_the_metrics_have_the_rating(evaluated):
@@ -83,7 +86,7 @@ def test_the_metrics_have_the_rating(evaluated):
     assert [line["iteration"] for line in lines if "elo" in line] == [3, 4]
     for line in lines[2:]:
         so_far = [one for one in matches if one["iteration"] <= line["iteration"]]
-        player = evaluation.stem(line["iteration"]), SIMULATIONS
+        player = Rated(evaluation.stem(line["iteration"]), SIMULATIONS, "gumbel")
         rating = evaluation.rate_lines(so_far)[player]
         assert line["elo"] == round(rating.elo, 1)
         assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]
@@ -218,23 +221,53 @@ def test_a_search_that_believes_nothing_knows_how_games_end():
     assert choice.ok.all()
 
 
-def line(iteration, opponent, won, simulations):
+@pytest.mark.parametrize("root", ["gumbel", "puct"])
+def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
+    """As `gozero match` has them, and the same whatever the key."""
+    configs = []
+    player = lambda rules, judge, config: (
+        configs.append(config) or search_player(rules, judge, config)
+    )
+    monkeypatch.setattr(evaluation, "search_player", player)
+    evaluation._searcher.cache_clear()
+    run_config = config_of(None, root=root, evaluate_simulations=3)
+    terms = Terms.of(run_config, RULES)
+    evaluation.network_player(terms, make_plan(run_config).learner.network, params_of(1))
+    evaluation._searcher.cache_clear()
+    asked = PlayerConfig(evaluator="network", search=root, simulations=3)
+    assert configs == [setups.make_setup(RULES, asked).search]
+    assert isinstance(configs[0].root_select, GumbelRoot) == (root == "gumbel")
+
+
+def line(iteration, opponent, won, simulations, **more):
     counts = {"won": won, "drawn": 0, "lost": 40 - won}
-    return {"iteration": iteration, "opponent": opponent, "simulations": simulations, **counts}
+    return (
+        {"iteration": iteration, "opponent": opponent, "simulations": simulations} | counts | more
+    )
 
 
-def test_with_more_simulations_a_network_is_another_player():
-    lines = [line(5, RANDOM, 30, 16), line(5, RANDOM, 20, 32), line(7, "000005", 30, 16)]
+def test_with_another_search_a_network_is_another_player():
+    """Lines of before there were two searches do not name theirs, which was PUCT."""
+    lines = [
+        line(5, RANDOM, 30, 16),
+        line(5, RANDOM, 20, 32, search="puct"),
+        line(7, "000005", 30, 16),
+        line(5, RANDOM, 10, 16, search="gumbel"),
+        line(5, UNIFORM, 20, 16, search="gumbel"),
+    ]
     rated = evaluation.rate_lines(lines)
-    assert rated[RANDOM, 0].elo == 0
-    assert rated["000005", 16].elo == pytest.approx(190.8, abs=0.2)
-    assert rated["000005", 32].elo == pytest.approx(0.0, abs=0.2)
-    assert rated["000007", 16].elo == pytest.approx(381.7, abs=0.4)
+    assert rated[CHANCE].elo == 0
+    assert rated[Rated("000005", 16, "puct")].elo == pytest.approx(190.8, abs=0.2)
+    assert rated[Rated("000005", 32, "puct")].elo == pytest.approx(0.0, abs=0.2)
+    assert rated[Rated("000007", 16, "puct")].elo == pytest.approx(381.7, abs=0.4)
+    assert rated[Rated("000005", 16, "gumbel")].elo == pytest.approx(-190.8, abs=0.2)
+    assert rated[Rated(UNIFORM, 16, "puct")].elo == pytest.approx(-190.8, abs=0.4)
+    assert len(rated) == 6
 
 
 def test_draws_count_half():
     drawn = {"iteration": 1, "opponent": RANDOM, "simulations": 1, "won": 1, "drawn": 1, "lost": 0}
-    assert evaluation.rate_lines([drawn])["000001", 1].points == 1.5
+    assert evaluation.rate_lines([drawn])[Rated("000001", 1, "puct")].points == 1.5
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import pathlib
 import sys
@@ -94,6 +95,8 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)
     assert capsys.readouterr().out == table
     monkeypatch.undo()
+    lines = folder.read_lines(out / league.LEAGUE)
+    assert {line["search"] for line in lines} == {"gumbel"}
     save(out / "weights" / "000002.npz", 77)
     run(out, *SMALL)
     again = met(out)[len(anchors + neighbours) :]
@@ -102,6 +105,17 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
         file.truncate(len(file.read()) - 3)
     run(out, *SMALL)
     assert met(out)[-3:] == again
+
+    # An older version's lines do not say how was searched, which was otherwise: all is played anew.
+    (out / league.LEAGUE).write_text(
+        "".join(
+            json.dumps(one | {"search": None}) + "\n"
+            for one in folder.read_lines(out / league.LEAGUE)
+        )
+    )
+    count = len(met(out))
+    run(out, *SMALL)
+    assert len(met(out)) == count + len(anchors + neighbours)
 
 
 def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
@@ -120,7 +134,7 @@ def test_a_program_is_rated_too(out, capsys):
     run(out, *SMALL, "--every", "3", "--command", engine)
     captured = capsys.readouterr()
     assert "| Scripted 1 |" in captured.out
-    assert "gozero network puct 2 against Scripted 1" in captured.err
+    assert "gozero network gumbel 2 against Scripted 1" in captured.err
     (match,) = (out / "programs").iterdir()
     summary = json.loads((match / "summary.json").read_text())
     points = summary["wins"] + summary["draws"] / 2
@@ -142,6 +156,12 @@ def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
     asked = [program.match_of(tmp_path, "gnugo --mode gtp", terms, path) for path in paths]
     assert (asked[0].komi, asked[0].ko, asked[0].size, asked[0].seed) == (24.5, "simple", 5, 3)
     assert asked[0].out != asked[1].out
+    assert asked[0].player.search == "gumbel"
+    other = program.match_of(
+        tmp_path, "gnugo --mode gtp", dataclasses.replace(terms, search="puct"), paths[0]
+    )
+    assert other.player.search == "puct"
+    assert other.out not in [one.out for one in asked]
 
 
 @pytest.fixture
