@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -30,15 +30,15 @@ from gozero.players.searches import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Trail
 from gozero.search.selection import Puct
-from train.zero import folder, plan, ratings
+from train.zero import folder, openings, plan, ratings
 from train.zero.config import Root, ZeroConfig
 from train.zero.plan import Plan
 from train.zero.ratings import Rating, Result
 
 MATCHES = "matches.jsonl"
 RANDOM, UNIFORM = "random", "uniform"
-OPENING_PLIES = 2
-"""Of each pair, drawn at random: the players hardly draw anything themselves."""
+OPENING_PLIES = 4
+"""Enough for thousands of openings on 5x5: the players draw nothing themselves."""
 
 _KEYS = 0x656C6F
 """Apart from all that is drawn in training."""
@@ -54,6 +54,7 @@ class Terms:
     simulations: int  # of each move of each side that searches
     seed: int
     search: Root = "gumbel"  # of the networks: that of training
+    openings: int = OPENING_PLIES  # plies of each pair's, drawn at random
 
     @classmethod
     def of(cls, config: ZeroConfig, rules: Rules) -> Terms:
@@ -177,16 +178,43 @@ def play(
     first: Player,
     second: Player,
     numbers: Iterable[int],
-    progress: Callable[[int, int], None] | None = None,
+    lines: np.ndarray | None = None,
 ) -> MatchResult:
-    """A match of paired openings; of other numbers, with other ones. The komi go by pairs."""
+    """A match of paired openings; of other numbers, with other ones. The komi go by pairs.
+
+    Args:
+      terms: how.
+      first, second: the players.
+      numbers: for the keys.
+      lines: i32[pairs, plies], the openings; without them they are drawn, no two alike, and where
+        there are too few they are played again.
+    """
+    pairs = terms.games // 2
+    lines = draw_openings(terms, numbers) if lines is None else lines
+    if len(lines) < pairs:
+        print(
+            f"evaluation: {len(lines)} openings of {terms.openings} plies for {pairs} pairs of "
+            "games; some are played again",
+            file=sys.stderr,
+        )
+    start = openings.after(terms.rules, np.resize(lines, (pairs, terms.openings)))
+    komi = np.repeat(np.resize(terms.komi, pairs), 2)
+    _, key = _keys(terms, numbers)
+    return arena.play_match(terms.rules, first, second, key, terms.games, komi, start)
+
+
+def draw_openings(terms: Terms, numbers: Iterable[int]) -> np.ndarray:
+    """i32[n, plies]: an opening for each pair of a match, or as many as there are."""
+    key, _ = _keys(terms, numbers)
+    return openings.distinct(terms.rules, terms.openings, key, terms.games // 2)
+
+
+def _keys(terms: Terms, numbers: Iterable[int]) -> jax.Array:
+    """Of the openings and of the players."""
     key = jax.random.fold_in(jax.random.key(terms.seed), _KEYS)
     for number in numbers:
         key = jax.random.fold_in(key, number)
-    komi = np.repeat(np.resize(terms.komi, terms.games // 2), 2)
-    return arena.play_match(
-        terms.rules, first, second, key, terms.games, komi, OPENING_PLIES, progress
-    )
+    return jax.random.split(key)
 
 
 def line_of(match: MatchResult, terms: Terms) -> dict:
@@ -204,6 +232,7 @@ def line_of(match: MatchResult, terms: Terms) -> dict:
         "seed": terms.seed,
         "simulations": terms.simulations,
         "search": terms.search,
+        "openings": terms.openings,
     }
 
 

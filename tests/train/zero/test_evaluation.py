@@ -192,17 +192,34 @@ def play(*numbers, terms=TERMS):
 def test_openings_are_paired_and_komi_go_by_pairs():
     match = play(1, 0)
     assert match.start.komi.tolist() == [8.5, 8.5, 9.5, 9.5, 8.5, 8.5, 9.5, 9.5]
-    opening = match.actions[: evaluation.OPENING_PLIES]
-    assert (opening[:, ::2] == opening[:, 1::2]).all()
+    boards = boards_of(match)
+    assert (boards[::2] == boards[1::2]).all()
+    assert len(np.unique(boards, axis=0)) == 4
+    assert match.start.position.ply.tolist() == [evaluation.OPENING_PLIES] * 8
     assert match.first_colour.tolist() == [0, 1] * 4
+
+
+def boards_of(match):
+    """i8[B, 3, 3]: what the games of a match begin with."""
+    return np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(match.start))
 
 
 def test_numbers_and_the_seed_say_what_is_drawn():
     first = play(1, 0)
-    np.testing.assert_array_equal(play(1, 0).actions, first.actions)
+    again = play(1, 0)
+    np.testing.assert_array_equal(again.actions, first.actions)
+    np.testing.assert_array_equal(boards_of(again), boards_of(first))
     other_seed = Terms(RULES, (8.5, 9.5), 8, SIMULATIONS, seed=1)
     for other in (play(1, 1), play(2, 0), play(1, 0, terms=other_seed)):
-        assert other.actions.shape != first.actions.shape or (other.actions != first.actions).any()
+        assert (boards_of(other) != boards_of(first)).any()
+
+
+def test_where_there_are_too_few_openings_they_are_played_again(capsys):
+    terms = Terms(RULES, (8.5,), 24, SIMULATIONS, seed=0, openings=1)
+    boards = boards_of(play(1, 0, terms=terms))[::2]
+    assert "9 openings of 1 plies for 12 pairs" in capsys.readouterr().err
+    assert len(np.unique(boards[:9], axis=0)) == 9
+    np.testing.assert_array_equal(boards[9:], boards[:3])
 
 
 def test_a_search_that_believes_nothing_knows_how_games_end():
