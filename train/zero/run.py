@@ -145,12 +145,22 @@ class _Sitting:
         self.command = [PROG, *sys.argv[1:]]
 
     def work(self) -> int:
-        config, loop = self.config, self.loop
-        minutes = math.inf if config.minutes is None else config.minutes
+        minutes = math.inf if self.config.minutes is None else self.config.minutes
         until = time.monotonic() + 60 * minutes
         hosts.at_first(self._tidy)
-        self._make_up()
-        with _records(config) as record, runtime.StopRequest() as stop:
+        with runtime.StopRequest() as stop:
+            self._make_up()
+            end = self._iterate(stop, until)
+            stop.requested = False  # so that one signal more does not break off the save
+            self.save()
+        if hosts.is_first():
+            print(self._summary())
+        return runtime.STOPPED if end == End.INTERRUPTED else 0
+
+    def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
+        """Iterate until there is a reason to end; once asked to, what can wait is left out."""
+        config, loop = self.config, self.loop
+        with _records(config) as record:
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
                     numbers = loop.iterate()
@@ -160,11 +170,7 @@ class _Sitting:
                 self.tell(record, numbers | ({} if asked else self.evaluate()))
                 if not asked and loop.iteration % config.checkpoint_every == 0:
                     self.save()
-            stop.requested = False  # so that one signal more does not break off the save
-            self.save()
-        if hosts.is_first():
-            print(self._summary())
-        return runtime.STOPPED if end == End.INTERRUPTED else 0
+        return End(end)
 
     def _tidy(self) -> None:
         """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
