@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 
@@ -10,14 +11,22 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
     """Write a file so that a reader, or a kill at any moment, finds the old one or the new one.
 
     With `durable` it is on the disk when this returns, and a power cut leaves the same.
+
+    Raises:
+      OSError: it cannot be written, a full disk say; nothing is left of what was.
     """
     partial = path.with_name(path.name + ".part")
-    with partial.open("wb") as file:
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
     if durable:
         sync_folder(path.parent)
 

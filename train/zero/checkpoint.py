@@ -4,16 +4,21 @@
     checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash
 
 A checkpoint is written beside its place under a name that begins with a dot, and renamed when the
-last byte is there: a kill at any moment leaves the one before. The newest few are kept.
+last byte is there: a kill at any moment leaves the one before. The newest few are kept. One that
+cannot be read is passed over, and set aside as 000040.damaged.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
+import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +31,8 @@ from train.zero import hosts
 FORMAT = "gozero-run-1"
 KEPT = 2
 
+_NAME = re.compile(r"[0-9]{6,}")
+
 
 class Saved(NamedTuple):
     """A checkpoint on disk."""
@@ -36,8 +43,8 @@ class Saved(NamedTuple):
 
 def found(folder: pathlib.Path) -> list[Saved]:
     """The whole checkpoints of a run, the newest first."""
-    paths = folder.glob("[0-9]*/about.json")
-    saved = [Saved(path.parent, int(path.parent.name)) for path in paths]
+    paths = [path.parent for path in folder.glob("*/about.json")]
+    saved = [Saved(path, int(path.name)) for path in paths if _NAME.fullmatch(path.name)]
     return sorted(saved, key=lambda one: -one.iteration)
 
 
@@ -45,6 +52,22 @@ def found_by_all(folder: pathlib.Path) -> list[Saved]:
     """`found`, as the first of a run's processes has it."""
     iterations = hosts.of_first([one.iteration for one in found(folder)], size=KEPT + 1)
     return [Saved(folder / f"{iteration:06d}", iteration) for iteration in iterations]
+
+
+def sweep(folder: pathlib.Path) -> None:
+    """Remove what kills in the middle of a save have left."""
+    for path in folder.glob(".[0-9]*.part"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def set_aside(saved: Sequence[Saved]) -> None:
+    """Have checkpoints that cannot be read no longer count as such."""
+    for one in saved:
+        aside = one.path.with_name(f"{one.path.name}.damaged")
+        shutil.rmtree(aside, ignore_errors=True)
+        with contextlib.suppress(OSError):  # then it is passed over again
+            one.path.rename(aside)
+            print(f"{one.path}: set aside as {aside.name}", file=sys.stderr)
 
 
 def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved:
@@ -88,7 +111,8 @@ def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
       (the state, what `save` was told about it).
 
     Raises:
-      ValueError: damaged, of another version, or of other arrays than asked for; says which.
+      ValueError: damaged, not to be read, of another version, or of other arrays than asked for;
+        says which.
     """
     asked = _named(like)
     about = hosts.at_each(lambda: _checked(saved.path, _shapes(asked)))
@@ -207,7 +231,10 @@ def _read_about(path: pathlib.Path) -> dict:
 
 
 def _check_files(path: pathlib.Path, hashes: dict[str, str]) -> None:
-    there = _hashes(path / "arrays")
+    try:
+        there = _hashes(path / "arrays")
+    except OSError as error:
+        raise ValueError(f"checkpoint {path}: its files cannot be read ({error})") from error
     odd = sorted(name for name, digest in hashes.items() if there.get(name) != digest)
     if odd:
         what = "is damaged" if odd[0] in there else "is missing"

@@ -32,7 +32,8 @@ class ZeroConfig:
     run would be."""
 
     minutes: float | None = None
-    """Stop after so long, this time; the same command goes on."""
+    """Stop after so long, this time; the same command goes on, with an evaluation first if the last
+    iteration was due for one."""
 
     seed: int = 0
     """Of all chance."""

@@ -1,8 +1,9 @@
 """How strong a run has become: matches of its network, whose results are kept, and the Elo of them.
 
 matches.jsonl has a line a match: of each evaluation's network against chance, against a search that
-believes nothing, and against the network of the evaluation before. What is drawn here comes from
-keys of its own, so training does not know of it.
+believes nothing, and against the network of the evaluation before. Networks search as they do in
+training, without its noise. What is drawn here comes from keys of its own, so training does not
+know of it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,18 +26,19 @@ from gozero.players import arena
 from gozero.players.arena import MatchResult
 from gozero.players.evaluators import Evaluator
 from gozero.players.player import Player, random_player, search_player
+from gozero.players.searches import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Trail
 from gozero.search.selection import Puct
-from train.zero import folder, plan, ratings
-from train.zero.config import ZeroConfig
+from train.zero import folder, openings, plan, ratings
+from train.zero.config import Root, ZeroConfig
 from train.zero.plan import Plan
 from train.zero.ratings import Rating, Result
 
 MATCHES = "matches.jsonl"
 RANDOM, UNIFORM = "random", "uniform"
-OPENING_PLIES = 2
-"""Of each pair, drawn at random: the players hardly draw anything themselves."""
+OPENING_PLIES = 4
+"""Enough for thousands of openings on 5x5: the players draw nothing themselves."""
 
 _KEYS = 0x656C6F
 """Apart from all that is drawn in training."""
@@ -51,12 +53,25 @@ class Terms:
     games: int  # of a match, an even number
     simulations: int  # of each move of each side that searches
     seed: int
+    search: Root = "gumbel"  # of the networks: that of training
+    openings: int = OPENING_PLIES  # plies of each pair's, drawn at random
 
     @classmethod
     def of(cls, config: ZeroConfig, rules: Rules) -> Terms:
         """Those of a run."""
         games, simulations = config.evaluate_games, config.evaluate_simulations
-        return cls(rules, config.komi, games, simulations, config.seed)
+        return cls(rules, config.komi, games, simulations, config.seed, config.root)
+
+
+class Rated(NamedTuple):
+    """A player of matches.jsonl: a network that searches otherwise is another one."""
+
+    name: str
+    simulations: int
+    search: str
+
+
+CHANCE = Rated(RANDOM, 0, "")
 
 
 def due(config: ZeroConfig, iteration: int) -> bool:
@@ -89,7 +104,7 @@ def evaluate(run: Plan, iteration: int, params: Any) -> dict:
         line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
         folder.add_line(path, line)
         lines.append(line)
-    me = (stem(iteration), terms.simulations)
+    me = Rated(stem(iteration), terms.simulations, terms.search)
     rating = rate_lines(lines, [me])[me]
     low, high = round(rating.low, 1), round(rating.high, 1)
     return {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
@@ -120,13 +135,13 @@ def weights_file(run: pathlib.Path, name: str) -> pathlib.Path:
 
 def anchors(terms: Terms) -> list[tuple[str, Player]]:
     """Players that stay the same: chance, and a search that believes nothing."""
-    uniform = _searcher(terms.rules, None, terms.simulations)
+    uniform = _searcher(terms.rules, None, terms.simulations, "puct")
     return [(RANDOM, _random(terms.rules)), (UNIFORM, uniform)]
 
 
 def network_player(terms: Terms, network: NetworkConfig, params: Any) -> Player:
-    """PUCT with a network. Those of one shape are compiled once."""
-    made = _searcher(terms.rules, network, terms.simulations)
+    """A search with a network. Those of one shape are compiled once."""
+    made = _searcher(terms.rules, network, terms.simulations, terms.search)
     return made._replace(params=jax.tree.map(jnp.asarray, params))
 
 
@@ -134,8 +149,12 @@ _random = functools.cache(random_player)
 
 
 @functools.cache
-def _searcher(rules: Rules, network: NetworkConfig | None, simulations: int) -> Player:
+def _searcher(
+    rules: Rules, network: NetworkConfig | None, simulations: int, search: Root
+) -> Player:
     judge = uniform_evaluator(rules) if network is None else plan.evaluator(rules, network)
+    if search == "gumbel":
+        return search_player(rules, judge, to_win(gumbel_search(simulations)))
     return search_player(rules, judge, SearchConfig(simulations, select=judge.select))
 
 
@@ -159,16 +178,43 @@ def play(
     first: Player,
     second: Player,
     numbers: Iterable[int],
-    progress: Callable[[int, int], None] | None = None,
+    lines: np.ndarray | None = None,
 ) -> MatchResult:
-    """A match of paired openings; of other numbers, with other ones. The komi go by pairs."""
+    """A match of paired openings; of other numbers, with other ones. The komi go by pairs.
+
+    Args:
+      terms: how.
+      first, second: the players.
+      numbers: for the keys.
+      lines: i32[pairs, plies], the openings; without them they are drawn, no two alike, and where
+        there are too few they are played again.
+    """
+    pairs = terms.games // 2
+    lines = draw_openings(terms, numbers) if lines is None else lines
+    if len(lines) < pairs:
+        print(
+            f"evaluation: {len(lines)} openings of {terms.openings} plies for {pairs} pairs of "
+            "games; some are played again",
+            file=sys.stderr,
+        )
+    start = openings.after(terms.rules, np.resize(lines, (pairs, terms.openings)))
+    komi = np.repeat(np.resize(terms.komi, pairs), 2)
+    _, key = _keys(terms, numbers)
+    return arena.play_match(terms.rules, first, second, key, terms.games, komi, start)
+
+
+def draw_openings(terms: Terms, numbers: Iterable[int]) -> np.ndarray:
+    """i32[n, plies]: an opening for each pair of a match, or as many as there are."""
+    key, _ = _keys(terms, numbers)
+    return openings.distinct(terms.rules, terms.openings, key, terms.games // 2)
+
+
+def _keys(terms: Terms, numbers: Iterable[int]) -> jax.Array:
+    """Of the openings and of the players."""
     key = jax.random.fold_in(jax.random.key(terms.seed), _KEYS)
     for number in numbers:
         key = jax.random.fold_in(key, number)
-    komi = np.repeat(np.resize(terms.komi, terms.games // 2), 2)
-    return arena.play_match(
-        terms.rules, first, second, key, terms.games, komi, OPENING_PLIES, progress
-    )
+    return jax.random.split(key)
 
 
 def line_of(match: MatchResult, terms: Terms) -> dict:
@@ -185,28 +231,28 @@ def line_of(match: MatchResult, terms: Terms) -> dict:
         "unsound": int(np.sum(~match.ok)),
         "seed": terms.seed,
         "simulations": terms.simulations,
+        "search": terms.search,
+        "openings": terms.openings,
     }
 
 
 def rate_lines(
-    lines: Iterable[dict], wanted: Collection[tuple[str, int]] | None = None
-) -> dict[tuple[str, int], Rating]:
+    lines: Iterable[dict], wanted: Collection[Rated] | None = None
+) -> dict[Rated, Rating]:
     """Ratings of lines of matches.jsonl, chance at 0.
 
     Args:
-      lines: as `evaluate` writes them.
+      lines: as `evaluate` writes them. Lines that do not say how the networks searched are
+        from when it was always by PUCT.
       wanted: whose; see `ratings.rate`.
-
-    Returns:
-      {(name, simulations): rating}: a network with more simulations is another player. Those of
-      chance are 0.
     """
     results = []
     for line in lines:
         simulations, points = line["simulations"], line["won"] + line["drawn"] / 2
         games = line["won"] + line["drawn"] + line["lost"]
-        name = line["opponent"]
-        opponent = (name, 0 if name == RANDOM else simulations)
-        me = (stem(line["iteration"]), simulations)
+        search, name = line.get("search", "puct"), line["opponent"]
+        fixed = {RANDOM: CHANCE, UNIFORM: Rated(UNIFORM, simulations, "puct")}
+        opponent = fixed.get(name, Rated(name, simulations, search))
+        me = Rated(stem(line["iteration"]), simulations, search)
         results.append(Result(me, opponent, points, games))
-    return ratings.rate(results, (RANDOM, 0), wanted)
+    return ratings.rate(results, CHANCE, wanted)

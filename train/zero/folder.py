@@ -18,6 +18,7 @@ import json
 import math
 import os
 import pathlib
+import sys
 
 from gozero.apps import runtime
 from gozero.files import write_whole
@@ -88,8 +89,18 @@ def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
     has torn; what is left."""
     kept = [line for line in read_lines(path) if line.get("iteration", 0) <= iteration]
     if path.exists():
-        write_whole(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        _write_lines(path, kept)
     return kept
+
+
+def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
+    """More of the last object of a file of lines, which has one."""
+    *before, last = read_lines(path)
+    _write_lines(path, [*before, last | numbers])
+
+
+def _write_lines(path: pathlib.Path, lines: list[dict]) -> None:
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:
@@ -125,7 +136,11 @@ def has_weights(folder: pathlib.Path, iteration: int) -> bool:
     newest = folder / "weights.json"  # written last
     if not (folder / "weights" / f"{iteration:06d}.json").exists() or not newest.exists():
         return False
-    return json.loads(newest.read_text()).get("iteration") == iteration
+    try:
+        return json.loads(newest.read_text())["iteration"] == iteration
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"{newest}: cannot be read ({error!r}); it is written anew", file=sys.stderr)
+        return False
 
 
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:

@@ -25,7 +25,7 @@ from gozero.players import tally
 from gozero.players.player import Player
 from gozero.players.tally import Sprt
 from train.zero import evaluation, folder, program, ratings
-from train.zero.evaluation import RANDOM, Terms
+from train.zero.evaluation import OPENING_PLIES, RANDOM, Terms
 from train.zero.ratings import Rating, Result
 
 PROG = "python -m train evaluate"
@@ -38,7 +38,7 @@ _PIECES = 1000
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
     """Rate the networks of a run in Elo: each plays chance, a search that believes nothing, and
-    the one before it.
+    the one before it. Networks search as they do in training (--root), without its noise.
 
     Writes DIR/ratings.csv and prints a table. The same command plays only what is left.
     """
@@ -67,6 +67,10 @@ class EvaluateConfig:
     """Instead, whether the newest is stronger than the first of --against, or else than the one
     before it: a sequential test of 0 against 20 Elo, with 5% for either error."""
 
+    openings: int = OPENING_PLIES
+    """Random plies that each pair of games begins with. No two pairs of a match begin alike while
+    there are enough openings; a sequential test ends when they are all played."""
+
     seed: int = 0
     """Of the openings and the searches."""
 
@@ -74,7 +78,7 @@ class EvaluateConfig:
         check_seed(self.seed)
         if self.games is not None and (self.games < 2 or self.games % 2):
             raise ValueError(f"--games {self.games}: expected an even number, at least 2")
-        for name in ("simulations", "every"):
+        for name in ("simulations", "every", "openings"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} {value}: expected at least 1")
@@ -142,7 +146,10 @@ def _terms(config: EvaluateConfig) -> Terms:
     run = folder.read_config(config.out)
     games = config.games or (SPRT_GAMES if config.sprt else run.evaluate_games)
     simulations = config.simulations or run.evaluate_simulations
-    return Terms(Rules(size=run.size, ko=run.ko), run.komi, games, simulations, config.seed)
+    rules = Rules(size=run.size, ko=run.ko)
+    if not config.openings < rules.move_limit:
+        raise ValueError(f"--openings {config.openings}: expected at most {rules.move_limit - 1}")
+    return Terms(rules, run.komi, games, simulations, config.seed, run.root, config.openings)
 
 
 def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
@@ -210,11 +217,13 @@ def _asked(pairing: Pairing, terms: Terms) -> dict:
         "games": terms.games,
         "simulations": terms.simulations,
         "seed": terms.seed,
+        "search": terms.search,
+        "openings": terms.openings,
     }
 
 
 def _key(line: dict) -> tuple:
-    names = ("weights", "numbers", "games", "simulations", "seed")
+    names = ("weights", "numbers", "games", "simulations", "seed", "search", "openings")
     return tuple(str(line.get(name)) for name in names)
 
 
@@ -227,20 +236,23 @@ def sprt(
 ) -> str:
     """Play pieces of games until a sequential test of their pairs is decided; what it found.
 
-    Each piece is a line of the file, and is not played again.
+    No two pairs begin alike. Each piece is a line of the file, and is not played again.
     """
     test = test or Sprt()
     played = {_key(line): line["points"] for line in folder.cut_lines(path) if "points" in line}
     points, verdict, piece = np.zeros(0), None, 0
     lower, upper = test.bounds
-    while verdict is None and points.size < terms.games:
-        games = min(SPRT_PIECE, terms.games - points.size)
+    openings = evaluation.draw_openings(terms, (newest.number, _PIECES))
+    most = 2 * len(openings)
+    while verdict is None and points.size < most:
+        games = min(SPRT_PIECE, most - points.size)
         numbers = (newest.number, _PIECES + piece)
         part = dataclasses.replace(terms, games=games)
         asked = _asked(Pairing(newest, older, numbers), part)
         won = played.get(_key(asked))
         if won is None:
-            match = evaluation.play(part, newest.player, older.player, numbers)
+            lines = openings[points.size // 2 :][: games // 2]
+            match = evaluation.play(part, newest.player, older.player, numbers, lines)
             won = match.points.tolist()
             folder.add_line(path, asked | {"points": won})
         points, piece = np.concatenate([points, won]), piece + 1
@@ -251,10 +263,13 @@ def sprt(
         print(line, file=sys.stderr)
     low, high = tally.pair_interval(pairs)
     score = points.mean()
+    more = "; give more --games"
+    if most < terms.games:
+        more = f", and all {len(openings)} openings are played; give more --openings"
     found = {
         "H1": f"stronger, by {test.elo1:+g} Elo rather than {test.elo0:+g}",
         "H0": f"not stronger, {test.elo0:+g} Elo rather than {test.elo1:+g}",
-        None: "undecided; give more --games",
+        None: f"undecided{more}",
     }
     return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {found[verdict]}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -96,10 +97,59 @@ def _limit(plan: Plan) -> int | None:
     stats = device.memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])
-    try:
-        lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    free = next((line for line in lines if line.startswith("MemAvailable:")), None)
     on_host = max(1, min(plan.num_devices, jax.local_device_count()))
-    return None if free is None else int(free.split()[1]) * 1024 // on_host
+    free = free_on_host()
+    return None if free is None else free // on_host
+
+
+def free_on_host(root: pathlib.Path = pathlib.Path("/")) -> int | None:
+    """Bytes that this program may still take of the host's memory; None where nothing says so.
+
+    The least of what the machine has and what the program's control groups, a container's say,
+    leave of their limits.
+
+    Args:
+      root: where proc and sys/fs/cgroup lie.
+    """
+    lines = _text(root / "proc/meminfo").splitlines()
+    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return min([*free, *_free_in_groups(root)], default=None)
+
+
+def _free_in_groups(root: pathlib.Path) -> Iterator[int]:
+    """What each group that the program is in leaves, of both versions of control groups."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, name = line.split(":", 2)
+        if not controllers:
+            top, limit, used, cached = root / "sys/fs/cgroup", *_V2
+        elif "memory" in controllers.split(","):
+            top, limit, used, cached = root / "sys/fs/cgroup/memory", *_V1
+        else:
+            continue
+        group = pathlib.PurePosixPath(name.lstrip("/"))
+        for one in (top / group, *(top / above for above in group.parents)):
+            most, taken = _text(one / limit).strip(), _text(one / used).strip()
+            if most.isdigit() and taken.isdigit():
+                yield max(0, int(most) - int(taken) + _sum(one / "memory.stat", cached))
+
+
+_V2 = ("memory.max", "memory.current", ("inactive_file", "active_file"))
+_V1 = (
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    ("total_inactive_file", "total_active_file"),
+)
+"""Files of a control group: its limit, what it uses, and of that what is given back when wanted."""
+
+
+def _sum(path: pathlib.Path, names: tuple[str, ...]) -> int:
+    words = (line.split() for line in _text(path).splitlines())
+    return sum(int(value) for name, value in words if name in names)
+
+
+def _text(path: pathlib.Path) -> str:
+    """Of a file of the kernel's; nothing where there is none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

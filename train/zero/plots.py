@@ -10,7 +10,7 @@ from typing import Any
 
 from gozero.apps import flags
 from train.zero import evaluation, folder
-from train.zero.evaluation import MATCHES, RANDOM, UNIFORM
+from train.zero.evaluation import CHANCE, MATCHES, UNIFORM
 
 PROG = "python -m train plots"
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
@@ -115,26 +115,23 @@ def resignations(axes: Any, lines: list[dict]) -> None:
 
 
 def elo(axes: Any, lines: list[dict]) -> None:
-    """Above chance with 95% intervals, a curve a number of simulations; by all matches."""
+    """Above chance with 95% intervals, a curve a search; by all matches."""
     (axis,) = axes(1)
     rated = evaluation.rate_lines(lines)
     levels = [one.elo for one in rated.values()]
-    for colour, simulations in zip(
-        _COLOURS, sorted({line["simulations"] for line in lines}), strict=False
-    ):
-        found = {name: one for (name, of), one in rated.items() if of == simulations}
-        uniform = found.pop(UNIFORM, None)
-        found.pop(RANDOM, None)
-        names = sorted(found)
-        middle = [found[name].elo for name in names]
-        below = [found[name].elo - found[name].low for name in names]
-        above = [found[name].high - found[name].elo for name in names]
-        label = f"{simulations} simulations"
-        x = [int(name) for name in names]
-        axis.errorbar(x, middle, [below, above], color=colour, marker="o", capsize=3, label=label)
-        if uniform is not None:
+    uniform = {one.simulations: rated.pop(one).elo for one in [*rated] if one.name == UNIFORM}
+    del rated[CHANCE]
+    searches = sorted({(one.simulations, one.search) for one in rated})
+    for colour, (simulations, search) in zip(_COLOURS, searches, strict=False):
+        players = sorted(one for one in rated if one[1:] == (simulations, search))
+        found = [rated[one] for one in players]
+        x, middle = [int(one.name) for one in players], [one.elo for one in found]
+        spread = [one.elo - one.low for one in found], [one.high - one.elo for one in found]
+        label = f"{search}, {simulations} simulations"
+        axis.errorbar(x, middle, spread, color=colour, marker="o", capsize=3, label=label)
+        if simulations in uniform:
             label = f"a search without a network, {simulations}"
-            axis.axhline(uniform.elo, color=colour, linestyle="--", label=label)
+            axis.axhline(uniform.pop(simulations), color=colour, linestyle="--", label=label)
     limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
     axis.set(ylabel="Elo above random moves", ylim=limits)
 

@@ -11,7 +11,7 @@ import zlib
 
 from gozero.apps import match, match_programs
 from gozero.apps.match_config import MatchConfig, Side
-from train.zero.evaluation import OPENING_PLIES, Terms
+from train.zero.evaluation import Terms
 from train.zero.ratings import Result
 
 
@@ -55,12 +55,12 @@ def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) 
 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
     """The match, in a folder of its own."""
-    asked = f"{command} {terms.simulations} {terms.seed}"
+    asked = f"{command} {terms.simulations} {terms.seed} {terms.search} {terms.openings}"
     return MatchConfig(
         player=Side(
             evaluator="network",
             weights=weights.resolve(),
-            search="puct",
+            search=terms.search,
             simulations=terms.simulations,
         ),
         opponent=Side(command=command),
@@ -68,7 +68,7 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
         size=terms.rules.size,
         komi=statistics.mode(terms.komi),
         ko=terms.rules.ko,
-        openings=OPENING_PLIES,
+        openings=terms.openings,
         seed=terms.seed,
         out=run / "programs" / f"{weights.stem}-{zlib.crc32(asked.encode()):08x}",
     )

@@ -95,13 +95,14 @@ def begin(plan: Plan, mesh: Mesh) -> Loop:
         programs.shardings(shapes, mesh),
     )
     errors = []
-    for one in saved:
+    for i, one in enumerate(saved):
         try:
             state, progress = checkpoint.restore(one, like)
         except ValueError as error:
             errors.append(error)
             print(f"{PROG}: {error}", file=sys.stderr)
             continue
+        hosts.at_first(lambda i=i: checkpoint.set_aside(saved[:i]))
         _say(f"going on after iteration {one.iteration}")
         return Loop(plan, mesh, state, progress)
     if errors:
@@ -114,16 +115,18 @@ class End(enum.IntEnum):
 
     NOT_YET = 0
     DONE = 1
-    INTERRUPTED = 2
+    ASKED = 2  # by SIGTERM, or --minutes are over
+    INTERRUPTED = 3
 
 
 @contextlib.contextmanager
-def _records(config: ZeroConfig, iteration: int) -> Iterator[Callable[[dict], None]]:
+def _records(config: ZeroConfig) -> Iterator[Callable[[dict], None]]:
     """What writes an iteration's numbers down and shows them; for the first host."""
     if not hosts.is_first():
         yield lambda numbers: None
         return
-    with Display(f"zero {config.preset}", config.iterations, iteration) as display:
+    before = folder.read_lines(config.folder / folder.METRICS)
+    with Display(f"zero {config.preset}", config.iterations, before) as display:
 
         def record(numbers: dict) -> None:
             folder.add_line(config.folder / folder.METRICS, numbers)
@@ -142,39 +145,64 @@ class _Sitting:
         self.command = [PROG, *sys.argv[1:]]
 
     def work(self) -> int:
-        config, loop = self.config, self.loop
-        hosts.at_first(self._tidy)
-        minutes = math.inf if config.minutes is None else config.minutes
+        minutes = math.inf if self.config.minutes is None else self.config.minutes
         until = time.monotonic() + 60 * minutes
-        with _records(config, loop.iteration) as record, runtime.StopRequest() as stop:
+        hosts.at_first(self._tidy)
+        with runtime.StopRequest() as stop:
+            self._make_up()
+            end = self._iterate(stop, until)
+            stop.requested = False  # so that one signal more does not break off the save
+            self.save()
+        if hosts.is_first():
+            print(self._summary())
+        return runtime.STOPPED if end == End.INTERRUPTED else 0
+
+    def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
+        """Iterate until there is a reason to end; once asked to, what can wait is left out."""
+        config, loop = self.config, self.loop
+        with _records(config) as record:
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
                     numbers = loop.iterate()
                 except NotFinite as error:
                     self._fail(error)
-                self.tell(record, numbers | self.evaluate())
-                if loop.iteration % config.checkpoint_every == 0:
+                asked = hosts.greatest(self._end(stop, until)) >= End.ASKED
+                self.tell(record, numbers | ({} if asked else self.evaluate()))
+                if not asked and loop.iteration % config.checkpoint_every == 0:
                     self.save()
-        self.save()
-        if hosts.is_first():
-            print(self._summary())
-        return runtime.STOPPED if end == End.INTERRUPTED else 0
+        return End(end)
 
     def _tidy(self) -> None:
         """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
         kept from following its checkpoint is written."""
         config, iteration = self.config, self.loop.iteration
+        checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, evaluation.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
         if iteration and not folder.has_weights(config.folder, iteration):
             self._write_weights()
 
+    def _make_up(self) -> None:
+        """Play the evaluation that a stop left out; the metrics then say what they would have."""
+        if hosts.greatest(hosts.is_first() and self._owes_evaluation()):
+            found = self.evaluate()
+            path = self.config.folder / folder.METRICS
+            hosts.at_first(lambda: folder.add_to_last_line(path, found))
+
+    def _owes_evaluation(self) -> bool:
+        """Whether the last iteration was due for one and its line does not know of it."""
+        lines = folder.read_lines(self.config.folder / folder.METRICS)
+        last = lines[-1] if lines else {}
+        due = evaluation.due(self.config, self.loop.iteration)
+        return due and last.get("iteration") == self.loop.iteration and "elo" not in last
+
     def _end(self, stop: runtime.StopRequest, until: float) -> End:
         """Why this host would end the run now."""
         if stop.number == signal.SIGINT:
             return End.INTERRUPTED
-        done = self.loop.iteration >= self.config.iterations
-        return End.DONE if done or stop.requested or time.monotonic() > until else End.NOT_YET
+        if stop.requested or time.monotonic() > until:
+            return End.ASKED
+        return End.DONE if self.loop.iteration >= self.config.iterations else End.NOT_YET
 
     def tell(self, record: Callable[[dict], None], numbers: dict) -> None:
         """Write an iteration's numbers down and show them, at the first host."""
@@ -221,7 +249,8 @@ class _Sitting:
 
     def _summary(self) -> str:
         loop, config = self.loop, self.config
-        stopped = "" if loop.iteration >= config.iterations else "; the same command goes on"
+        done = loop.iteration >= config.iterations and not self._owes_evaluation()
+        stopped = "" if done else "; the same command goes on"
         return (
             f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "
             f"{loop.steps:,} steps in {loop.seconds:.0f} s; weights in "

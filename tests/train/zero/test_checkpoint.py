@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +52,43 @@ def test_the_newest_are_kept_in_order(tmp_path):
     for iteration in (2, 10, 4):
         checkpoint.save(tmp_path, iteration, STATE, {})
     assert [one.iteration for one in checkpoint.found(tmp_path)] == [10, 4]
+
+
+def test_folders_of_other_names_are_none(saved):
+    for name in ("000040-backup", "40", "000041.damaged"):
+        shutil.copytree(saved.path, saved.path.with_name(name))
+    assert checkpoint.found(saved.path.parent) == [saved]
+    longer = shutil.copytree(saved.path, saved.path.with_name("1000000"))
+    assert checkpoint.found(saved.path.parent) == [(longer, 1000000), saved]
+
+
+def test_what_kills_left_is_swept(saved):
+    for name in (".000013.part", ".000014.part", "mine.part"):
+        (saved.path.with_name(name) / "arrays").mkdir(parents=True)
+    checkpoint.sweep(saved.path.parent)
+    assert {path.name for path in saved.path.parent.iterdir()} == {"000012", "mine.part"}
+
+
+def test_what_is_set_aside_does_not_count_among_the_kept(saved):
+    for _ in range(2):
+        damaged = checkpoint.save(saved.path.parent, 14, STATE, {})
+        checkpoint.set_aside([damaged])
+    for iteration in (13, 15):
+        checkpoint.save(saved.path.parent, iteration, STATE, {})
+        names = {path.name for path in saved.path.parent.iterdir()}
+        assert names - {"000012"} >= {f"{iteration:06d}", "000014.damaged"}
+    assert [one.iteration for one in checkpoint.found(saved.path.parent)] == [15, 13]
+
+
+def test_a_disk_that_does_not_read_is_like_damage(saved, monkeypatch):
+    def broken(file, digest):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(checkpoint.hashlib, "file_digest", broken)
+    with pytest.raises(
+        ValueError, match=r"000012: its files cannot be read \(.*Input/output error"
+    ):
+        checkpoint.restore(saved, like(STATE))
 
 
 def test_a_full_disk_leaves_what_was_there(saved, monkeypatch):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +14,14 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.nets import network
-from gozero.players import arena
-from gozero.players.player import Turn
+from gozero.players import arena, setups
+from gozero.players.player import Turn, search_player
+from gozero.players.player_config import PlayerConfig
+from gozero.search.gumbel import GumbelRoot
 from tests.train.zero import tiny
 from train.zero import evaluation, folder, programs, run
-from train.zero.evaluation import RANDOM, UNIFORM, Terms
+from train.zero.evaluation import CHANCE, RANDOM, UNIFORM, Rated, Terms
+from train.zero.loop import Loop
 from train.zero.plan import make_plan
 
 GAMES, SIMULATIONS = 4, 2
@@ -73,6 +78,7 @@ def test_a_line_a_match(evaluated):
         assert line["score"] == (line["won"] + line["drawn"] / 2) / GAMES
         assert line["interval"][0] < line["interval"][1]
         assert (line["seed"], line["simulations"], line["unsound"]) == (0, SIMULATIONS, 0)
+        assert line["search"] == "gumbel"
 
 
 def test_the_metrics_have_the_rating(evaluated):
@@ -80,7 +86,7 @@ def test_the_metrics_have_the_rating(evaluated):
     assert [line["iteration"] for line in lines if "elo" in line] == [3, 4]
     for line in lines[2:]:
         so_far = [one for one in matches if one["iteration"] <= line["iteration"]]
-        player = evaluation.stem(line["iteration"]), SIMULATIONS
+        player = Rated(evaluation.stem(line["iteration"]), SIMULATIONS, "gumbel")
         rating = evaluation.rate_lines(so_far)[player]
         assert line["elo"] == round(rating.elo, 1)
         assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]
@@ -96,6 +102,32 @@ def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
         [line.get("elo") for line in lines_of(one, "metrics.jsonl")] for one in (path, evaluated)
     ]
     assert ratings[0] == ratings[1]
+
+
+@pytest.mark.parametrize("last", [3, 4])
+def test_a_stop_leaves_an_evaluation_for_the_same_command(
+    evaluated, tmp_path, monkeypatch, capsys, last
+):
+    """Told to stop in an iteration that is due: nothing stands between it and its checkpoint."""
+    path, iterate = tmp_path / "run", Loop.iterate
+
+    def told_to_stop(loop):
+        numbers = iterate(loop)
+        if loop.iteration == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return numbers
+
+    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    train(path, evaluate_every=3)
+    assert "the same command goes on" in capsys.readouterr().out
+    assert last not in [line["iteration"] for line in folder.read_lines(path / evaluation.MATCHES)]
+    monkeypatch.undo()
+    train(path, evaluate_every=3)
+    assert "the same command goes on" not in capsys.readouterr().out
+    assert lines_of(path, evaluation.MATCHES) == lines_of(evaluated, evaluation.MATCHES)
+    metrics = [lines_of(one, "metrics.jsonl") for one in (path, evaluated)]
+    assert [*map(tiny.untimed, metrics[0])] == [*map(tiny.untimed, metrics[1])]
+    jax.tree.map(np.testing.assert_array_equal, state_of(path), state_of(evaluated))
 
 
 def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
@@ -160,17 +192,34 @@ def play(*numbers, terms=TERMS):
 def test_openings_are_paired_and_komi_go_by_pairs():
     match = play(1, 0)
     assert match.start.komi.tolist() == [8.5, 8.5, 9.5, 9.5, 8.5, 8.5, 9.5, 9.5]
-    opening = match.actions[: evaluation.OPENING_PLIES]
-    assert (opening[:, ::2] == opening[:, 1::2]).all()
+    boards = boards_of(match)
+    assert (boards[::2] == boards[1::2]).all()
+    assert len(np.unique(boards, axis=0)) == 4
+    assert match.start.position.ply.tolist() == [evaluation.OPENING_PLIES] * 8
     assert match.first_colour.tolist() == [0, 1] * 4
+
+
+def boards_of(match):
+    """i8[B, 3, 3]: what the games of a match begin with."""
+    return np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(match.start))
 
 
 def test_numbers_and_the_seed_say_what_is_drawn():
     first = play(1, 0)
-    np.testing.assert_array_equal(play(1, 0).actions, first.actions)
+    again = play(1, 0)
+    np.testing.assert_array_equal(again.actions, first.actions)
+    np.testing.assert_array_equal(boards_of(again), boards_of(first))
     other_seed = Terms(RULES, (8.5, 9.5), 8, SIMULATIONS, seed=1)
     for other in (play(1, 1), play(2, 0), play(1, 0, terms=other_seed)):
-        assert other.actions.shape != first.actions.shape or (other.actions != first.actions).any()
+        assert (boards_of(other) != boards_of(first)).any()
+
+
+def test_where_there_are_too_few_openings_they_are_played_again(capsys):
+    terms = Terms(RULES, (8.5,), 24, SIMULATIONS, seed=0, openings=1)
+    boards = boards_of(play(1, 0, terms=terms))[::2]
+    assert "9 openings of 1 plies for 12 pairs" in capsys.readouterr().err
+    assert len(np.unique(boards[:9], axis=0)) == 9
+    np.testing.assert_array_equal(boards[9:], boards[:3])
 
 
 def test_a_search_that_believes_nothing_knows_how_games_end():
@@ -189,23 +238,53 @@ def test_a_search_that_believes_nothing_knows_how_games_end():
     assert choice.ok.all()
 
 
-def line(iteration, opponent, won, simulations):
+@pytest.mark.parametrize("root", ["gumbel", "puct"])
+def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
+    """As `gozero match` has them, and the same whatever the key."""
+    configs = []
+    player = lambda rules, judge, config: (
+        configs.append(config) or search_player(rules, judge, config)
+    )
+    monkeypatch.setattr(evaluation, "search_player", player)
+    evaluation._searcher.cache_clear()
+    run_config = config_of(None, root=root, evaluate_simulations=3)
+    terms = Terms.of(run_config, RULES)
+    evaluation.network_player(terms, make_plan(run_config).learner.network, params_of(1))
+    evaluation._searcher.cache_clear()
+    asked = PlayerConfig(evaluator="network", search=root, simulations=3)
+    assert configs == [setups.make_setup(RULES, asked).search]
+    assert isinstance(configs[0].root_select, GumbelRoot) == (root == "gumbel")
+
+
+def line(iteration, opponent, won, simulations, **more):
     counts = {"won": won, "drawn": 0, "lost": 40 - won}
-    return {"iteration": iteration, "opponent": opponent, "simulations": simulations, **counts}
+    return (
+        {"iteration": iteration, "opponent": opponent, "simulations": simulations} | counts | more
+    )
 
 
-def test_with_more_simulations_a_network_is_another_player():
-    lines = [line(5, RANDOM, 30, 16), line(5, RANDOM, 20, 32), line(7, "000005", 30, 16)]
+def test_with_another_search_a_network_is_another_player():
+    """Lines of before there were two searches do not name theirs, which was PUCT."""
+    lines = [
+        line(5, RANDOM, 30, 16),
+        line(5, RANDOM, 20, 32, search="puct"),
+        line(7, "000005", 30, 16),
+        line(5, RANDOM, 10, 16, search="gumbel"),
+        line(5, UNIFORM, 20, 16, search="gumbel"),
+    ]
     rated = evaluation.rate_lines(lines)
-    assert rated[RANDOM, 0].elo == 0
-    assert rated["000005", 16].elo == pytest.approx(190.8, abs=0.2)
-    assert rated["000005", 32].elo == pytest.approx(0.0, abs=0.2)
-    assert rated["000007", 16].elo == pytest.approx(381.7, abs=0.4)
+    assert rated[CHANCE].elo == 0
+    assert rated[Rated("000005", 16, "puct")].elo == pytest.approx(190.8, abs=0.2)
+    assert rated[Rated("000005", 32, "puct")].elo == pytest.approx(0.0, abs=0.2)
+    assert rated[Rated("000007", 16, "puct")].elo == pytest.approx(381.7, abs=0.4)
+    assert rated[Rated("000005", 16, "gumbel")].elo == pytest.approx(-190.8, abs=0.2)
+    assert rated[Rated(UNIFORM, 16, "puct")].elo == pytest.approx(-190.8, abs=0.4)
+    assert len(rated) == 6
 
 
 def test_draws_count_half():
     drawn = {"iteration": 1, "opponent": RANDOM, "simulations": 1, "won": 1, "drawn": 1, "lost": 0}
-    assert evaluation.rate_lines([drawn])["000001", 1].points == 1.5
+    assert evaluation.rate_lines([drawn])[Rated("000001", 1, "puct")].points == 1.5
 
 
 @pytest.mark.parametrize(

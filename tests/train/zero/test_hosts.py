@@ -17,6 +17,7 @@ from train.zero import checkpoint, folder, hosts, programs
 from train.zero.plan import make_plan
 
 ROOT = pathlib.Path(__file__).parents[3]
+EVALUATED = ("--evaluate-every", "1", "--evaluate-games", "2", "--evaluate-simulations", "2")
 
 
 @pytest.mark.parametrize(
@@ -73,14 +74,15 @@ def test_a_folder_of_ones_own_is_not_shared(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_are_one_run(tmp_path, as_here):
-    """One is told to stop, both do; they go on, and end where one process with two devices does."""
+    """One is told to stop, both do, before an evaluation; they go on, make up for that, and end
+    where one process with two devices does."""
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-    (alone,) = finish([start(as_here | {"XLA_FLAGS": flags.strip()}, "--out", whole)])
+    (alone,) = finish([start(as_here | {"XLA_FLAGS": flags.strip()}, *EVALUATED, "--out", whole)])
     assert alone.returncode == 0, alone.stderr
 
     for done in (1, 4):
-        first, second = pair(as_here, "--out", shared)
+        first, second = pair(as_here, *EVALUATED, "--out", shared)
         assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
         assert f"{done} of 4 iterations" in first.stdout
         assert "iterations" not in second.stdout

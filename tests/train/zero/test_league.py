@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import pathlib
 import sys
@@ -94,6 +95,8 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)
     assert capsys.readouterr().out == table
     monkeypatch.undo()
+    lines = folder.read_lines(out / league.LEAGUE)
+    assert {line["search"] for line in lines} == {"gumbel"}
     save(out / "weights" / "000002.npz", 77)
     run(out, *SMALL)
     again = met(out)[len(anchors + neighbours) :]
@@ -102,6 +105,17 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
         file.truncate(len(file.read()) - 3)
     run(out, *SMALL)
     assert met(out)[-3:] == again
+
+    # An older version's lines do not say how was searched, which was otherwise: all is played anew.
+    (out / league.LEAGUE).write_text(
+        "".join(
+            json.dumps(one | {"search": None}) + "\n"
+            for one in folder.read_lines(out / league.LEAGUE)
+        )
+    )
+    count = len(met(out))
+    run(out, *SMALL)
+    assert len(met(out)) == count + len(anchors + neighbours)
 
 
 def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
@@ -120,14 +134,14 @@ def test_a_program_is_rated_too(out, capsys):
     run(out, *SMALL, "--every", "3", "--command", engine)
     captured = capsys.readouterr()
     assert "| Scripted 1 |" in captured.out
-    assert "gozero network puct 2 against Scripted 1" in captured.err
+    assert "gozero network gumbel 2 against Scripted 1" in captured.err
     (match,) = (out / "programs").iterdir()
     summary = json.loads((match / "summary.json").read_text())
     points = summary["wins"] + summary["draws"] / 2
     assert float(ratings_of(out)["Scripted 1"]["points"]) == 4 - points
     config = json.loads((match / "config.json").read_text())
     assert config["player"]["weights"] == str(out / "weights" / "000005.npz")
-    assert (config["komi"], config["openings"], config["games"]) == (8.5, 2, 4)
+    assert (config["komi"], config["openings"], config["games"]) == (8.5, 4, 4)
 
 
 def test_a_missing_program_is_named_before_anything_is_played(out, capsys, monkeypatch):
@@ -142,16 +156,28 @@ def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
     asked = [program.match_of(tmp_path, "gnugo --mode gtp", terms, path) for path in paths]
     assert (asked[0].komi, asked[0].ko, asked[0].size, asked[0].seed) == (24.5, "simple", 5, 3)
     assert asked[0].out != asked[1].out
+    assert asked[0].player.search == "gumbel"
+    other = program.match_of(
+        tmp_path,
+        "gnugo --mode gtp",
+        dataclasses.replace(terms, search="puct", openings=3),
+        paths[0],
+    )
+    assert (other.player.search, other.openings) == ("puct", 3)
+    assert other.out not in [one.out for one in asked]
 
 
 @pytest.fixture
 def scored(monkeypatch):
     """Matches of which the newest scores what the list says, over and over."""
-    calls = []
+    calls, drawn = [], set()
 
     def play_as(points):
-        def play(terms, first, second, numbers):
+        def play(terms, first, second, numbers, lines):
+            assert 2 * len(lines) == terms.games
+            drawn.update(map(bytes, lines))
             calls.append((terms.games, numbers))
+            assert 2 * len(drawn) == sum(games for games, _ in calls)
             return SimpleNamespace(points=np.resize(np.float64(points), terms.games))
 
         monkeypatch.setattr(evaluation, "play", play)
@@ -178,7 +204,7 @@ def test_a_sequential_test_stops_early(out, capsys, scored):
 def test_a_sequential_test_of_equals_ends_with_h0(out, tmp_path, capsys, scored):
     other = save(tmp_path / "older.npz", 1)
     scored([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0])
-    run(out, "--sprt", "--against", str(other))
+    run(out, "--sprt", "--openings", "6", "--against", str(other))
     said = capsys.readouterr().out
     assert said.startswith(f"000005 against {other}: ")
     assert said.endswith(": not stronger, +0 Elo rather than +20\n")
@@ -189,6 +215,14 @@ def test_a_sequential_test_may_stay_undecided(out, capsys, scored):
     run(out, "--sprt", "--games", "100")
     assert [games for games, _ in calls] == [64, 36]
     assert capsys.readouterr().out.endswith(": undecided; give more --games\n")
+
+
+def test_a_sequential_test_ends_when_its_openings_have_run_out(out, capsys, scored):
+    calls = scored([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    run(out, "--sprt", "--openings", "2")
+    assert [games for games, _ in calls] == [64, 64, 16]
+    said = capsys.readouterr().out
+    assert said.endswith(": undecided, and all 72 openings are played; give more --openings\n")
 
 
 def test_two_networks_play_a_sequential_test(out, capsys):
@@ -213,6 +247,8 @@ def test_refusals(out, tmp_path, capsys):
     assert "config.json cannot be read" in refused(capsys, "--out", tmp_path)
     assert "--games 3: expected an even" in refused(capsys, "--out", out, "--games", 3)
     assert "--every 0: expected" in refused(capsys, "--out", out, "--every", 0)
+    assert "--openings 0: expected at least 1" in refused(capsys, "--out", out, "--openings", 0)
+    assert "--openings 18: expected at most 17" in refused(capsys, "--out", out, "--openings", 18)
     both = ("--sprt", "--command", "gnugo")
     assert "--command: not with --sprt" in refused(capsys, "--out", out, *both)
     foreign = save(tmp_path / "foreign.npz", 1, size=5)

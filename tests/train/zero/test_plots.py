@@ -30,10 +30,10 @@ def metrics(iteration, **more):
     return line | more
 
 
-def match(iteration, opponent, won, simulations=32):
+def match(iteration, opponent, won, simulations=32, **more):
     lost = 64 - won
     line = {"iteration": iteration, "opponent": opponent, "won": won, "drawn": 0, "lost": lost}
-    return line | {"simulations": simulations}
+    return line | {"simulations": simulations, **more}
 
 
 @pytest.fixture
@@ -86,22 +86,26 @@ class Axis:
         self.limits = ylim
 
 
-def test_elo_is_a_curve_a_number_of_simulations():
+def test_elo_is_a_curve_a_search():
     axis = Axis()
     lines = [
         match(1, "random", 48),
         match(2, "000001", 48),
         match(2, "uniform", 48),
         match(1, "random", 32, simulations=64),
+        match(2, "random", 48, search="gumbel"),
     ]
     plots.elo(lambda count: [axis], lines)
-    assert set(axis.curves) == {"32 simulations", "64 simulations"}
-    x, middle, below, above = axis.curves["32 simulations"]
+    names = {"puct, 32 simulations", "puct, 64 simulations", "gumbel, 32 simulations"}
+    assert set(axis.curves) == names
+    x, middle, below, above = axis.curves["puct, 32 simulations"]
     assert x == [1, 2]
     assert middle == pytest.approx([190.8, 381.6], abs=0.3)
     assert below[1] > below[0] > 80
     assert above[0] > 80
-    assert axis.curves["64 simulations"][1] == pytest.approx([0.0], abs=1e-6)
+    assert axis.curves["puct, 64 simulations"][1] == pytest.approx([0.0], abs=1e-6)
+    x, middle, *_ = axis.curves["gumbel, 32 simulations"]
+    assert (x, middle) == ([2], pytest.approx([190.8], abs=0.3))
     assert list(axis.levels.values()) == pytest.approx([190.8], abs=0.3)
     assert axis.limits == pytest.approx((-300, 681.6), abs=0.3)
 

@@ -89,6 +89,35 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, m
         assert (config.folder / name).exists()
 
 
+@pytest.mark.parametrize("minutes", [0.0, None])
+def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys, minutes):
+    """The first one where --minutes are over, and a second one after the one that ends the run."""
+    config = tiny.config(tmp_path / "run", minutes=minutes, checkpoint_every=3)
+    iterate, save = Loop.iterate, checkpoint.save
+    end = run._Sitting._end
+    terminate = lambda: os.kill(os.getpid(), signal.SIGTERM)
+
+    def iterates(loop):
+        numbers = iterate(loop)
+        if minutes is None:
+            terminate()
+        return numbers
+
+    def not_at_once(sitting, *rest):
+        return end(sitting, *rest) if sitting.loop.iteration else run.End.NOT_YET
+
+    def saves(*what):
+        terminate()
+        return save(*what)
+
+    monkeypatch.setattr(Loop, "iterate", iterates)
+    monkeypatch.setattr(run._Sitting, "_end", not_at_once)
+    monkeypatch.setattr(checkpoint, "save", saves)
+    assert run.run(config) == 0
+    assert "1 of 4 iterations" in capsys.readouterr().out
+    assert [one.iteration for one in checkpoint.found(config.folder / "checkpoints")] == [1]
+
+
 def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tmp_path, capsys):
     config = tiny.config(tmp_path / "run", iterations=2)
     mesh = programs.make_mesh(1)
@@ -96,8 +125,15 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
     folder.claim(config)
     state = programs.begin(plan, mesh)
     checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    (config.folder / "checkpoints" / ".000004.part").mkdir()
     assert run.run(config) == 0
     assert "2 of 2 iterations" in capsys.readouterr().out
+    assert not (config.folder / "checkpoints" / ".000004.part").exists()
+    newest = config.folder / "weights.json"
+    for text in ("{", "[]", "{}"):
+        newest.write_text(text)
+        assert run.run(config) == 0
+        assert f"{newest}: cannot be read" in capsys.readouterr().err
     assert folder.has_weights(config.folder, 2)
     assert not folder.has_weights(config.folder, 1)
 
@@ -169,6 +205,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, cap
     file.write_bytes(file.read_bytes()[:-1])
     assert run.begin(plan, mesh).iteration == 2
     assert f"{newest.path}: its file" in capsys.readouterr().err
+    assert newest.path.with_name("000004.damaged").is_dir()
+    assert checkpoint.found(config.folder / "checkpoints") == [older]
 
     (older.path / "about.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):

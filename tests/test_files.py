@@ -1,0 +1,36 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from gozero import files
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_the_new_one_takes_the_place_of_the_old_one(tmp_path, durable):
+    path = tmp_path / "some.json"
+    for data in (b"old", b"new"):
+        files.write_whole(path, data, durable=durable)
+        assert path.read_bytes() == data
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_full_disk_leaves_the_old_one_alone(tmp_path, monkeypatch):
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "some.json"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_whole(path, b"new", durable=True)
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == b"old"
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        files.write_whole(tmp_path / "nowhere" / "some.json", b"")
