@@ -17,7 +17,7 @@ def _ours(simulations: int = 3000, **more) -> Side:
 
 
 _UCT = _ours(
-    search="uct", playouts="mogo", nakade=False, exploration=0.25, first_play=1.0, rave_bias=None
+    search="uct", playouts="mogo", leaves=1, exploration=0.25, first_play=1.0, rave_bias=None
 )
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
 
