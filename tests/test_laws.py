@@ -97,6 +97,7 @@ def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
     assert moves_in_loops(compiled.as_text(), num_rows) == []
 
 
+@pytest.mark.slow
 def test_law_2_for_one_tree():  # and of a tree to go on from: tests/search/test_reuse.py
     """With one tree XLA copies two vectors [N] a step; nothing that has an action axis."""
     compiled, num_rows = compiled_go_search(batch=1)
@@ -227,7 +228,7 @@ def test_law_7_rules_lower_for_every_platform(ko, suicide):
     assert_lowers(step, new_games(rules, 2), jnp.zeros(2, jnp.int32))
 
 
-@pytest.mark.parametrize("name", ["full", "zero"])
+@pytest.mark.parametrize("name", [pytest.param("full", marks=pytest.mark.slow), "zero"])
 def test_law_7_features_lower_for_every_platform(name):
     rules = go.Rules(size=5)
     observe = lambda state: FEATURES[name].observe(rules, state, state.position)

@@ -104,7 +104,7 @@ def test_golden_boards(name):
     assert set(np.flatnonzero(unpacked(7, found.captures)[0])) == marks(drawn, "*")
 
 
-@pytest.mark.parametrize(("size", "count"), [(5, 100), (9, 40)])
+@pytest.mark.parametrize(("size", "count"), [(5, 100), pytest.param(9, 40, marks=pytest.mark.slow)])
 def test_random_boards(size, count):
     assert min(check(size, random_boards(size, count, seed=size))) > 0
 

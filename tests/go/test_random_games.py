@@ -18,7 +18,7 @@ QUICK = [
     (2, "situational", True, 40, 60),
     (3, "simple", False, 60, 120),
     (3, "positional", False, 80, 120),
-    (3, "situational", False, 60, 120),
+    pytest.param(3, "situational", False, 60, 120, marks=pytest.mark.slow),
     (3, "positional", True, 60, 120),
     (4, "positional", False, 60, 120),
     pytest.param(4, "simple", True, 30, 120, marks=pytest.mark.slow),

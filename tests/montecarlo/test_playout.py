@@ -162,7 +162,7 @@ def assert_same(ours, theirs):
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
-@pytest.mark.parametrize("lanes", [1, 5, 16, 40])
+@pytest.mark.parametrize("lanes", [pytest.param(1, marks=pytest.mark.slow), 5, 16, 40])
 def test_results_do_not_depend_on_the_number_of_lanes(lanes):
     rules, key = go.Rules(5), jax.random.key(7)
     positions = positions_of(random_games(5, 16, seed=1) + [game_of(SETTLED, passes=2)] * 3)
@@ -197,6 +197,7 @@ def check_forms_agree(size: int, count: int, flood_sweeps: int = window.FLOOD_SW
     assert_same(*results)
 
 
+@pytest.mark.slow
 def test_both_forms_play_the_same_games():
     check_forms_agree(16, 60, flood_sweeps=1)  # so that many a flood has to go on and on
 
@@ -282,6 +283,7 @@ def check_averages(size, games, playouts, moves, black_wins, key):
     assert abs((result.score > 6.5).mean() - black_wins) < 3 * spread * two_samples
 
 
+@pytest.mark.slow
 def test_averages_from_the_empty_9x9_board():
     check_averages(9, 10_000, 20_000, 110.9, 0.444, jax.random.key(0))
 

@@ -87,6 +87,7 @@ def even(rules):
     return evaluate
 
 
+@pytest.mark.slow
 def test_3x3_with_playouts():
     """Black has 9 with the centre, -9 with a corner, 3 with an edge point; the value is White's
     where White is to move."""

@@ -90,7 +90,7 @@ CASES = {
 }
 
 
-SLOW = {"simple ko on 3x3", "a move limit that binds", "deep and narrow on 9x9"}
+SLOW = {"simple ko on 3x3", "superko on 3x3", "a move limit that binds", "deep and narrow on 9x9"}
 
 
 @pytest.mark.parametrize(

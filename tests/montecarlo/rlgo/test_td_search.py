@@ -42,6 +42,7 @@ def compiled(config: TdSearchConfig):
 KO = [1, 2, 4, 7, 9, 10, 6, 5]  # . X O . / X O . O / . X O . / . . . ., White has taken at 5
 
 
+@pytest.mark.slow
 def test_a_search_from_nothing_takes_legal_actions_and_passes_only_when_it_must():
     states = stacked([played(RULES, []), played(RULES, KO), played(RULES, [16, 16])])
     actions = compiled(SEARCH)(ZEROS, jax.random.key(0), states)

@@ -63,6 +63,7 @@ def lines_of(path, name):
     return [json.loads(line) for line in (path / name).read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_training_is_the_same_bit_for_bit(plain, evaluated):
     jax.tree.map(np.testing.assert_array_equal, state_of(plain), state_of(evaluated))
     assert lines_of(plain, "metrics.jsonl")[-1]["losses"] is not None

@@ -104,6 +104,7 @@ def test_rows_go_to_the_ring_in_order(run, monkeypatch):
     check_dealing(run)
 
 
+@pytest.mark.slow
 def test_four_devices_get_equal_parts():
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     done = subprocess.run(
