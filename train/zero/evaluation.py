@@ -210,7 +210,7 @@ def draw_openings(terms: Terms, numbers: Iterable[int]) -> np.ndarray:
 
 
 def _keys(terms: Terms, numbers: Iterable[int]) -> jax.Array:
-    """Of the openings and of the players."""
+    """Two keys: of the openings, and of the players."""
     key = jax.random.fold_in(jax.random.key(terms.seed), _KEYS)
     for number in numbers:
         key = jax.random.fold_in(key, number)
