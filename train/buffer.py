@@ -292,27 +292,21 @@ def pay(config: BufferConfig, buffer: Buffer, batch_size: int, num_steps: jax.Ar
     return buffer.replace(owed=jnp.maximum(buffer.owed - rows, 0))
 
 
-def spread(
-    config: BufferConfig, surprise: jax.Array, full: jax.Array, keep: jax.Array
-) -> jax.Array:
+def spread(config: BufferConfig, surprise: jax.Array, keep: jax.Array) -> jax.Array:
     """How often the rows of one game are to be drawn, 1 on average.
 
-    Policy surprise weighting ("Other Methods Implemented in KataGo"): of the frequency of the rows
-    with a full search a share goes to all alike, and the rest in proportion to KL(target || prior).
-    Rows with a cheap search keep theirs.
+    Policy surprise weighting ("Other Methods Implemented in KataGo"): of the frequency a share goes
+    to all rows alike, and the rest in proportion to KL(target || prior).
 
     Args:
       config: the settings.
       surprise: f32[T], the divergences.
-      full: bool[T], rows with a full search.
       keep: bool[T], rows that there are.
 
     Returns:
       f32[T].
     """
-    counts = full & keep
-    told = jnp.where(counts, jnp.maximum(surprise, 0.0), 0.0)
-    total, number = jnp.sum(told), jnp.sum(counts)
+    told = jnp.where(keep, jnp.maximum(surprise, 0.0), 0.0)
+    total, number = jnp.sum(told), jnp.sum(keep)
     relative = jnp.where(total > 0, told * number / jnp.where(total > 0, total, 1.0), 1.0)
-    mixed = (1 - config.surprise) + config.surprise * relative
-    return jnp.where(counts, mixed, 1.0)
+    return jnp.where(keep, (1 - config.surprise) + config.surprise * relative, 1.0)

@@ -7,12 +7,13 @@ from call to call is one pytree of arrays, `Playing`.
 What weighs in a row:
 
                           policy   outcome   score   ownership
-    full search              1        1        1         1
-    cheap search             0        1        1         1
-    of a resigned game     1 or 0     1        0         0      no one played it out
-    of a truncated game    1 or 0     0        0         0      scored as it stood
+    of a game played out     1        1        1         1
+    of a resigned game       1        1        0         0      no one played it out
+    of a truncated game      1        0        0         0      scored as it stood
 
-Plies of a random opening, and moves whose search saw a nan, are no rows.
+Plies of a random opening, moves of a cheap search and moves whose search saw a nan are no rows. The
+cheap ones, as Wu (2019), section 3.1, has them, are there for games to end sooner: the value learns
+from more games, and each row that is kept teaches every head.
 """
 
 from __future__ import annotations
@@ -40,21 +41,20 @@ LANES_AT_ONCE = 64
 
 
 class Moves(flax.struct.PyTreeNode):
-    """The moves of B games in play: move i of lane b lies at b T + i, T the move limit."""
+    """What B games in play leave as rows: row i of lane b lies at b T + i, T the move limit."""
 
     position: Position  # [B T]
     legal: jax.Array  # u8[B T, ceil(A / 8)], packed
     policy_target: jax.Array  # f16 or f32[B T, A]
     root_value: jax.Array  # f32[B T]
     surprise: jax.Array  # f32[B T]: KL(target || prior)
-    full: jax.Array  # bool[B T]: by a full search
 
 
 class Games(flax.struct.PyTreeNode):
     """The games in play."""
 
     moves: Moves
-    length: jax.Array  # i32[B]: moves of each that there are
+    length: jax.Array  # i32[B]: rows of each that there are
 
 
 class Playing(flax.struct.PyTreeNode):
@@ -68,7 +68,7 @@ class Playing(flax.struct.PyTreeNode):
 class Events(NamedTuple):
     """What happened at one move of B lanes, for the records of a run; [T, B] from a call."""
 
-    ended: jax.Array  # bool: a game ended; the rest says how, except for `ok` and `full`
+    ended: jax.Array  # bool: a game ended; the rest says how, but for the last three
     resigned: jax.Array  # bool
     truncated: jax.Array  # bool
     outcome: jax.Array  # f32: +1 Black has won, -1 White, 0 no one
@@ -76,6 +76,7 @@ class Events(NamedTuple):
     komi: jax.Array  # f32
     plies: jax.Array  # i32: moves before this one
     full: jax.Array  # bool: by a full search
+    surprise: jax.Array  # f32: KL(target || prior) in nats
     ok: jax.Array  # bool: the search saw no nan
 
 
@@ -91,7 +92,6 @@ def new_games(rules: Rules, config: BufferConfig, num_lanes: int) -> Games:
             policy_target=blank(row.policy_target),
             root_value=blank(row.root_value),
             surprise=blank(row.root_value),
-            full=blank(row.root_value, bool),
         ),
         length=jnp.zeros(num_lanes, jnp.int32),
     )
@@ -199,17 +199,17 @@ def take(
 
 
 def _write_down(rules: Rules, games: Games, made: endless.Move) -> Games:
-    """One row of each lane, at its place; what is not to be learnt has none."""
+    """A row of each lane, at its place, if the move is to be learnt from."""
     lane = jnp.arange(games.length.shape[0], dtype=jnp.int32)
     count = lane.shape[0] * rules.move_limit
-    place = jnp.where(made.counts, lane * rules.move_limit + games.length, count + lane)
+    is_row = made.counts & made.full
+    place = jnp.where(is_row, lane * rules.move_limit + games.length, count + lane)
     new = Moves(
         position=made.position,
         legal=jnp.packbits(made.legal, axis=1),
         policy_target=made.policy_target,
         root_value=made.root_value,
         surprise=made.surprise,
-        full=made.full,
     )
 
     def write(all_, x):
@@ -217,7 +217,7 @@ def _write_down(rules: Rules, games: Games, made: endless.Move) -> Games:
 
     return Games(
         moves=jax.tree.map(write, games.moves, new),
-        length=games.length + made.counts.astype(jnp.int32),
+        length=games.length + is_row.astype(jnp.int32),
     )
 
 
@@ -279,12 +279,12 @@ def _rows(
         root_value=moves.root_value,
         score=sign * made.score[lane],
         area=everywhere(area),
-        policy_weight=moves.full.astype(jnp.float32),
+        policy_weight=jnp.ones(limit),
         value_weight=everywhere(trusted),
         score_weight=everywhere(played_out),
         ownership_weight=everywhere(played_out),
     )
     frequency = jnp.ones(limit)
     if config.surprise:
-        frequency = buffers.spread(config, moves.surprise, moves.full, keep)
+        frequency = buffers.spread(config, moves.surprise, keep)
     return rows, frequency, keep

@@ -61,6 +61,7 @@ class Metrics(NamedTuple):
     """What a step saw, before it moved."""
 
     losses: Losses  # f32[] each: means over the rows, by what they count for
+    target_entropy: jax.Array  # f32[], nats: of the policy targets, below which no policy loss is
     gradient_norm: jax.Array  # f32[]: global, before clipping
 
 
@@ -141,7 +142,15 @@ def update(
         total, gradient = lax.pmean((total, gradient), axis)
     ok = state.ok & _all_finite((total, gradient))
     state = _move(config.optimizer, state.replace(ok=ok), gradient)
-    return state, Metrics(parts, optax.tree.norm(gradient))
+    return state, Metrics(parts, _target_entropy(targets, axis), optax.tree.norm(gradient))
+
+
+def _target_entropy(targets: Targets, axis: str | None) -> jax.Array:
+    """f32[]: the mean over rows, by what they count for in the policy's loss."""
+    entropy, count = jax.vmap(losses.target_entropy)(targets)
+    sums = jnp.sum(entropy * count), jnp.sum(count)
+    total, count = sums if axis is None else lax.psum(sums, axis)
+    return jnp.where(count > 0, total / count, 0.0)
 
 
 def _of_each_device(params: dict, axis: str) -> dict:

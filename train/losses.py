@@ -175,6 +175,12 @@ def of_row(output: NetworkOutput, targets: Targets, score_delta: float) -> tuple
     return Losses(**{**none, **parts}), Losses(**{**none, **weights})
 
 
+def target_entropy(targets: Targets) -> tuple[jax.Array, jax.Array]:
+    """The entropy of a row's policy target, and what the row counts for; f32[] each."""
+    policy, weight = _counted(targets, targets.policy_target, targets.policy_weight)
+    return entropy(policy), weight
+
+
 def _counted(
     targets: Targets, target: jax.Array, of_part: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:

@@ -14,7 +14,7 @@ class PlayoutCap:
     """How often a move is searched in full.
 
     Wu (2019), section 3.1: a policy target wants many simulations, a value target many games. So a
-    full search is made at a share of the moves only, and only its policy is learnt. The games of
+    full search is made at a share of the moves only, and only it is learnt from. The games of
     a batch keep step, and a batch takes as long as its slowest search: one draw decides for all
     of them, at each move anew.
 

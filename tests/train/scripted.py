@@ -38,7 +38,7 @@ CONFIG = endless.EndlessConfig(
     more_simulations=(4,),
 )
 BUFFER = buffer.BufferConfig(
-    capacity=90, surprise=0.5, window=buffer.Window(least=40, exponent=0.5)
+    capacity=40, surprise=0.5, window=buffer.Window(least=20, exponent=0.5)
 )
 MOVES = 14
 THRESHOLD = -0.8

@@ -87,7 +87,7 @@ def reference(seen):
             np.testing.assert_array_equal(made.legal, game.legal())
             stones = unpack(LAY, made.position.black).astype(int) - unpack(LAY, made.position.white)
             np.testing.assert_array_equal(stones, game.board)
-            if game.moves >= seen.opening[t, b] and made.ok:
+            if game.moves >= seen.opening[t, b] and made.ok and made.full:
                 pending[b].append(made)
             if made.resigned:
                 assert made.action == endless.NO_ACTION
@@ -125,7 +125,7 @@ def check_row(row, move, end):
         "score": mover * end["score"],
         "game": move.game,
         "known": 0,
-        "policy_weight": move.full,
+        "policy_weight": 1,
         "value_weight": trusted,
         "score_weight": played_out,
         "ownership_weight": played_out,

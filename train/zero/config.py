@@ -88,7 +88,8 @@ class ZeroConfig:
     """Of gumbel: the moves that a root considers."""
 
     cheap_simulations: int = 0
-    """Simulations of the searches whose policy is not learnt; 0: every search is full."""
+    """Simulations of searches that are not learnt from and only get a game to its end; 0: every
+    search is full."""
 
     full_share: float = 0.25
     """Of searches that are full, where there are cheap ones."""

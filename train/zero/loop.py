@@ -77,7 +77,7 @@ class Loop:
             self._counts(simulations)
             | self._rates(told, simulations, taken, *spent)
             | self._learnt(metrics)
-            | _told(told)
+            | _told(told, programs.komi_values(self.plan))
             | from_workers
         )
 
@@ -106,6 +106,7 @@ class Loop:
         rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
         return {
             "losses": metrics and _rounded(metrics.losses._asdict()),
+            "target_entropy": metrics and round(float(metrics.target_entropy), 5),
             "gradient_norm": metrics and round(float(metrics.gradient_norm), 5),
             "learning_rate": float(rate),
         }
@@ -164,8 +165,8 @@ def _rounded(numbers: dict) -> dict:
     return {name: round(float(value), 5) for name, value in numbers.items()}
 
 
-def _told(told: Tallies) -> dict:
-    """What self-play says of itself."""
+def _told(told: Tallies, komi: list[float]) -> dict:
+    """What self-play says of itself; `by_komi` is [games, won by Black, drawn] of each."""
     games = max(int(told.games), 1)
     numbers = {
         "black_won": round(int(told.black_won) / games, 4),
@@ -173,6 +174,10 @@ def _told(told: Tallies) -> dict:
         "resigned": round(int(told.resigned) / games, 4),
         "truncated": round(int(told.truncated) / games, 4),
         "lengths": _quantiles(told.lengths),
+        "by_komi": {
+            f"{value:g}": row.tolist() for value, row in zip(komi, told.by_komi, strict=True)
+        },
+        "surprise": round(float(told.surprise) / max(int(told.full), 1), 5),
         "full": round(int(told.full) / max(int(told.moves), 1), 4),
         "unsound": int(told.bad),
         "rows": int(told.rows),

@@ -53,6 +53,8 @@ def draw(run: pathlib.Path) -> list[pathlib.Path]:
         "losses": (losses, [line for line in lines if line["losses"]]),
         "lengths": (lengths, [line for line in lines if line["lengths"]]),
         "black_won": (black_won, [line for line in lines if line["lengths"]]),
+        "by_komi": (by_komi, [line for line in lines if len(line.get("by_komi", {})) > 1]),
+        "surprise": (surprise, [line for line in lines if "surprise" in line]),
         "replay": (replay, lines),
         "resignations": (resignations, [line for line in lines if "wrong_resigns" in line]),
         "elo": (elo, folder.read_lines(run / MATCHES)),
@@ -66,12 +68,16 @@ def draw(run: pathlib.Path) -> list[pathlib.Path]:
 
 
 def losses(axes: Any, lines: list[dict]) -> None:
-    """Each head's, on a panel of its own."""
+    """Each head's, on a panel of its own; with the policy's the entropy of its targets, which it
+    cannot fall below."""
     names = list(lines[0]["losses"])
     x = [line["iteration"] for line in lines]
     for axis, name, colour in zip(axes(len(names)), names, _COLOURS, strict=False):
         axis.plot(x, [line["losses"][name] for line in lines], color=colour)
         axis.set(ylabel=f"{name} loss")
+        floor = [line.get("target_entropy") for line in lines]
+        if name == "policy" and any(value is not None for value in floor):
+            axis.plot(x, floor, color=colour, linestyle="--", label="entropy of the targets")
 
 
 def lengths(axes: Any, lines: list[dict]) -> None:
@@ -93,14 +99,48 @@ def black_won(axes: Any, lines: list[dict]) -> None:
     axis.set(ylabel="games, %", ylim=(0, 100))
 
 
-def replay(axes: Any, lines: list[dict]) -> None:
-    """Positions played, held and learnt from."""
+def by_komi(axes: Any, lines: list[dict]) -> None:
+    """What Black scores at each komi in the games that ended in an iteration, a draw half a win."""
     (axis,) = axes(1)
+    komi = sorted({value for line in lines for value in line["by_komi"]}, key=float)
+    for value, colour in zip(komi, _COLOURS, strict=False):
+        found = [(line["iteration"], *line["by_komi"].get(value, (0, 0, 0))) for line in lines]
+        points = [
+            (i, 100 * (won + drawn / 2) / games) for i, games, won, drawn in found if games > 0
+        ]
+        axis.plot(*zip(*points, strict=True), color=colour, label=f"komi {value}")
+    axis.set(ylabel="Black's score, %", ylim=(0, 100))
+
+
+def surprise(axes: Any, lines: list[dict]) -> None:
+    """How far the search comes from the network's policy, of full searches."""
+    (axis,) = axes(1)
+    x = [line["iteration"] for line in lines]
+    axis.plot(x, [line["surprise"] for line in lines], color=_COLOURS[0])
+    axis.set(ylabel="KL(target || prior), nats", ylim=(0, None))
+
+
+def replay(axes: Any, lines: list[dict]) -> None:
+    """Positions played, held and learnt from; and the iterations since the oldest of those that are
+    learnt from came in."""
+    axis, age = axes(2)
     x = [line["iteration"] for line in lines]
     told = (("added", "played"), ("rows", "held"), ("window", "learnt from"))
     for (name, words), colour in zip(told, _COLOURS, strict=False):
         axis.plot(x, [line[name] for line in lines], color=colour, label=words)
     axis.set(ylabel="positions", ylim=(0, None))
+    age.plot(x, _ages(lines), color=_COLOURS[3])
+    age.set(ylabel="oldest, iterations", ylim=(0, None))
+
+
+def _ages(lines: list[dict]) -> list[int]:
+    """Of each line: iterations since the first row of the window came in."""
+    ages, first = [], 0
+    for i, line in enumerate(lines):
+        while first < i and lines[first]["added"] <= line["added"] - line["window"]:
+            first += 1
+        ages.append(line["iteration"] - lines[first]["iteration"])
+    return ages
 
 
 def resignations(axes: Any, lines: list[dict]) -> None:

@@ -49,6 +49,8 @@ class Tallies(NamedTuple):
     black_won: jax.Array  # i32[]
     drawn: jax.Array  # i32[]
     lengths: jax.Array  # i32[move limit + 1]: games by their number of plies
+    by_komi: jax.Array  # i32[K, 3]: of each of `komi_values` the games, those Black won, drawn ones
+    surprise: jax.Array  # f32[]: KL(target || prior) in nats, a sum over the full searches
     rows: jax.Array  # i32[]: in the replay
     window: jax.Array  # i32[]: of them those that are learnt from
     added: jax.Array  # i32[]: rows there have been in all
@@ -130,6 +132,8 @@ def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
         black_won=count(ended & (events.outcome > 0)),
         drawn=count(ended & (events.outcome == 0)),
         lengths=_lengths(plan.rules, events),
+        by_komi=_by_komi(plan, events),
+        surprise=jnp.sum(jnp.where(events.full & events.ok, events.surprise, 0.0)),
         rows=buffer.size,
         window=buffers.num_live(plan.buffer, buffer),
         added=buffer.added,
@@ -146,6 +150,21 @@ def _lengths(rules: Rules, events: Events) -> jax.Array:
     place = jnp.where(events.ended, plies, rules.move_limit + 1).reshape(-1)
     none = jnp.zeros(rules.move_limit + 1, jnp.int32)
     return none.at[place].add(1, mode="drop")
+
+
+def komi_values(plan: Plan) -> list[float]:
+    """Each komi that games are played at, once."""
+    return sorted(set(plan.config.komi))
+
+
+def _by_komi(plan: Plan, events: Events) -> jax.Array:
+    what = jnp.stack([events.ended, events.outcome > 0, events.outcome == 0])
+
+    def at(komi: float) -> jax.Array:
+        is_one = events.ended & (events.komi == jnp.float32(komi))
+        return jnp.sum(what & is_one[None], axis=(1, 2), dtype=jnp.int32)
+
+    return jnp.stack([at(komi) for komi in komi_values(plan)])
 
 
 def make_add(plan: Plan, mesh: Mesh):

@@ -93,6 +93,22 @@ def test_the_metrics_have_the_rating(evaluated):
         assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]
 
 
+def test_the_metrics_add_up(evaluated):
+    before, games = 0, 0
+    for line in lines_of(evaluated, "metrics.jsonl"):
+        ended, before = line["games"] - before, line["games"]
+        by_komi = np.array([*line["by_komi"].values()])
+        assert by_komi[:, 0].sum() == ended
+        if ended:
+            assert round(by_komi[:, 1].sum() / ended, 4) == line["black_won"]
+            assert round(by_komi[:, 2].sum() / ended, 4) == line["drawn"]
+        assert line["surprise"] > 0
+        if line["losses"] is not None:
+            assert 0 < line["target_entropy"] <= line["losses"]["policy"]
+        games += ended
+    assert games > 8
+
+
 def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
     """Killed after the last evaluation, before its checkpoint."""
     path = shutil.copytree(evaluated, tmp_path / "run")

@@ -26,6 +26,9 @@ def metrics(iteration, **more):
         "rows": 10 * iteration,
         "window": 8 * iteration,
         "added": 20 * iteration,
+        "by_komi": {"7": [4 * iteration, 2, 1], "9": [0, 0, 0], "11": [1, 0, 1]},
+        "surprise": 0.2,
+        "target_entropy": None if iteration == 1 else 0.5 / iteration,
     }
     return line | more
 
@@ -53,7 +56,14 @@ def names(paths):
 
 def test_what_there_is_to_show(run):
     pytest.importorskip("matplotlib")
-    assert names(plots.draw(run)) == ["black_won", "lengths", "losses", "replay"]
+    assert names(plots.draw(run)) == [
+        "black_won",
+        "by_komi",
+        "lengths",
+        "losses",
+        "replay",
+        "surprise",
+    ]
     resigning = {"wrong_resigns": 0.04, "resign_threshold": -0.9}
     write(run / "metrics.jsonl", [metrics(i, **resigning) for i in (1, 2)])
     write(run / "matches.jsonl", [match(1, "random", 48), match(1, "uniform", 40)])
@@ -76,14 +86,36 @@ class Axis:
     def __init__(self):
         self.curves, self.levels, self.limits = {}, {}, None
 
+    def plot(self, *xy, label="", **_):
+        self.curves[label] = tuple(map(list, xy))
+
     def errorbar(self, x, middle, errors, label, **_):
         self.curves[label] = (x, middle, *errors)
 
     def axhline(self, level, label, **_):
         self.levels[label] = level
 
-    def set(self, ylim, **_):
+    def set(self, ylim=None, **_):
         self.limits = ylim
+
+
+def test_blacks_score_is_a_curve_a_komi():
+    axis = Axis()
+    plots.by_komi(lambda count: [axis], [metrics(1), metrics(2)])
+    assert axis.curves["komi 7"] == ([1, 2], [62.5, 31.25])  # 2 won and 1 drawn, of 4 and 8
+    assert axis.curves["komi 9"] == ()
+    assert axis.curves["komi 11"] == ([1, 2], [50, 50])
+
+
+def test_the_age_of_what_is_learnt_from():
+    """By hand: 10 rows an iteration, of which the window holds 10, 20, 20, 20, 25."""
+    lines = [
+        {"iteration": i, "rows": 10 * i, "added": 10 * i, "window": window}
+        for i, window in enumerate((10, 20, 20, 20, 25), start=1)
+    ]
+    panels = [Axis(), Axis()]
+    plots.replay(lambda count: panels, lines)
+    assert panels[1].curves[""] == ([1, 2, 3, 4, 5], [0, 1, 1, 1, 2])
 
 
 def test_elo_is_a_curve_a_search():

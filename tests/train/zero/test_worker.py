@@ -63,7 +63,7 @@ def loop(config):
     """Whose learner's steps are only counted: they are long to compile."""
     own, mesh = make_plan(config), programs.make_mesh(1)
     loop = Loop(own, mesh, programs.begin(own, mesh))
-    seen = Metrics(Losses(*[np.zeros(())] * len(Losses._fields)), np.zeros(()))
+    seen = Metrics(Losses(*[np.zeros(())] * len(Losses._fields)), np.zeros(()), np.zeros(()))
     loop._compiled["learn"] = lambda learner, buffer: (learner, 0 * buffer.owed, seen)
     return loop
 
