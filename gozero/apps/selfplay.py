@@ -70,7 +70,7 @@ def run(config: SelfPlayFlags) -> int:
 
     Raises:
       SystemExit: one line; status 2 for a flag that cannot be, before anything is played, and
-        1 if the device has not the memory.
+        1 if the device has not the memory, or the folder cannot be written any more.
     """
     with runtime.gone_if_empty(config.out):
         try:
@@ -89,6 +89,9 @@ def run(config: SelfPlayFlags) -> int:
                 raise
             more = f"out of memory with {trees}; lower --batch or --simulations"
             flags.fail(PROG, more, status=1)
+        except OSError as error:
+            kept = "what is in games and shards is whole; go on in another folder"
+            flags.fail(PROG, f"out: {config.out} cannot be written ({error.strerror}); {kept}", 1)
 
 
 def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from sgfmill import boards, sgf
 
 from gozero.apps import cli
+from gozero.apps import game_writer as app_writer
 from gozero.apps import selfplay as app
 from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import coords
@@ -41,6 +44,23 @@ def run_folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("selfplay") / "run"
     assert selfplay(out) == 0
     return out
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_is_whole(tmp_path, monkeypatch, capsys):
+    write, written = app_writer.sgf.write, []
+
+    def full(path, record):
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        written.append(path)
+        write(path, record)
+
+    monkeypatch.setattr(app_writer.sgf, "write", full)
+    out = tmp_path / "run"
+    assert selfplay(out) == 1
+    said = capsys.readouterr().err
+    assert f"gozero selfplay: out: {out} cannot be written (No space left on device); " in said
+    assert sorted((out / "games").iterdir()) == sorted(written)
 
 
 def test_reuse_comes_with_room_for_it():
