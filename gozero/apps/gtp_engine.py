@@ -26,6 +26,7 @@ from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
 if TYPE_CHECKING:
     from gozero.apps.gtp_search import Searcher
+    from gozero.apps.gtp_td import TdSearcher
     from gozero.apps.host_game import HostGame
 
 
@@ -46,7 +47,7 @@ class Engine:
         self.size, self.komi = config.size, config.komi
         self.handicap: tuple[int, ...] = ()
         self._game: HostGame | None = None
-        self._searchers: dict[int, Searcher] = {}
+        self._searchers: dict[int, Searcher | TdSearcher] = {}
         self._num_searches = 0
         self._searched: _Searched | None = None
 
@@ -64,7 +65,7 @@ class Engine:
         return self._game
 
     @property
-    def searcher(self) -> Searcher:
+    def searcher(self) -> Searcher | TdSearcher:
         """The search for this board size, made once.
 
         Raises:
@@ -72,8 +73,10 @@ class Engine:
         """
         if self.size not in self._searchers:
             from gozero.apps.gtp_search import Searcher
+            from gozero.apps.gtp_td import TdSearcher
 
-            self._searchers[self.size] = Searcher(self.game.rules, self.config, self.clock)
+            made = TdSearcher if self.config.search == "td" else Searcher
+            self._searchers[self.size] = made(self.game.rules, self.config, self.clock)
         return self._searchers[self.size]
 
     def set_size(self, size: int) -> None:

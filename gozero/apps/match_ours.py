@@ -1,10 +1,11 @@
-"""The sides of a match that are ours: one compiled search each, for a cohort of games at once."""
+"""The sides of a match that are ours: one compiled player each, for a cohort of games at once."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 
@@ -12,12 +13,11 @@ from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_table import Table
 from gozero.go.rules import Rules
 from gozero.players.lockstep import PLIES, LockstepPlayer
-from gozero.players.setups import make_setup
-from gozero.search.tree import Tree
+from gozero.players.setups import make_player
 
 
 class Ours:
-    """Searches for games in cohorts of lanes; a cohort's trees stay with it.
+    """Players in cohorts of lanes; what they know of a cohort's games stays with it.
 
     Attributes:
       about: what the evaluators are, by the names of the sides.
@@ -32,17 +32,17 @@ class Ours:
     def __init__(self, config: MatchConfig, rules: Rules):
         self.config, self.rules = config, rules
         self._made = [
-            make_setup(rules, side, config.seed) if side.command is None else None
+            make_player(rules, side, config.seed, side.reuse) if side.command is None else None
             for side in config.sides
         ]
         self.about = {
-            name: player.evaluator.about
-            for name, player in zip(SIDES, self._made, strict=True)
-            if player is not None
+            name: made.about
+            for name, made in zip(SIDES, self._made, strict=True)
+            if made is not None
         }
         self.all_ours = None not in self._made
         self._players: list[LockstepPlayer | None] = [None, None]
-        self._trees: dict[tuple[int, int], Tree | None] = {}
+        self._memories: dict[tuple[int, int], Any] = {}
         self.lanes, self.num_cohorts = 1, 1
         self.seconds = 0.0  # of the last search
 
@@ -52,19 +52,19 @@ class Ours:
         self.num_cohorts = 2 if some_ours and parallel > 1 else 1
         self.lanes = -(-parallel // self.num_cohorts)
         session_key = jax.random.fold_in(jax.random.key(self.config.seed), session)
-        for i, (made, side) in enumerate(zip(self._made, self.config.sides, strict=True)):
+        for i, made in enumerate(self._made):
             if made is None:
                 continue
             key = jax.random.fold_in(session_key, i)
-            player = LockstepPlayer(self.rules, made, self.lanes, key, side.reuse)
-            about = f"{self.lanes} trees of {player.config.num_nodes} nodes: {player.memory()}"
-            print(f"{SIDES[i]}: {about}; compiling ...", end=" ", file=sys.stderr, flush=True)
+            player = LockstepPlayer(self.rules, made.player, self.lanes, key)
+            room = made.room(self.lanes)
+            print(f"{SIDES[i]}: {room}; compiling ...", end=" ", file=sys.stderr, flush=True)
             started = time.perf_counter()
             player.compile()
             print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
             self._players[i] = player
             for cohort in range(self.num_cohorts):
-                self._trees[i, cohort] = player.new_trees()
+                self._memories[i, cohort] = player.new_memory()
 
     def choose(self, side: int, cohort: int, tables: Mapping[int, Table]) -> dict[int, int | None]:
         """An action for each of a cohort's lanes that are given, in all of which a side moves; None
@@ -72,11 +72,11 @@ class Ours:
         player = self._players[side]
         assert player is not None
         started = time.monotonic()
-        tree = self._trees.pop((side, cohort))
+        memory = self._memories.pop((side, cohort))
         since = {lane: table.since(PLIES) for lane, table in tables.items()}
-        moves, self._trees[side, cohort] = player.choose(
+        moves, self._memories[side, cohort] = player.choose(
             {lane: table.state for lane, table in tables.items()},
-            tree,
+            memory,
             {lane: actions for lane, actions in since.items() if actions is not None},
         )
         self.seconds = time.monotonic() - started

@@ -135,16 +135,7 @@ def _named(
     if name == "mogo":
         seen_by_mogo = lambda seen: (seen.position, seen.last)
         return None, handcrafted.heuristic(rules, mogo, seen_by_mogo), {}
-    learnt = shape_weights.load(rules.size) if shapes is None else shape_weights.read(shapes)
-    size = learnt.shapes.size
-    if size != rules.size:
-        raise ValueError(
-            f"shapes: {shapes} is of {size}x{size}, the board {rules.size}x{rules.size}"
-        )
-    about = {
-        "shapes": f"local_shape_{size}" if shapes is None else str(shapes),
-        "shapes_sha256": learnt.about["sha256"],
-    }
+    learnt, about = shape_weights.given(rules.size, shapes)
     table = local_shape.table(learnt.shapes, learnt.weights)
     value = local_shape.heuristic(rules, learnt.shapes, positions_of=lambda seen: seen.position)
     return table, value, about

@@ -1,7 +1,7 @@
-"""A search player of many games at once: one compiled search of a fixed number of lanes.
+"""A player in many games at once: his choice compiled once, for a fixed number of lanes.
 
-The host keeps the games, and says which lanes have one to move in; the other lanes are searched
-along with them, for a batch has one shape, and what is found there is thrown away.
+The host keeps the games, and says which lanes have one to move in; in the other lanes he chooses
+along with them, for a batch has one shape, and what comes of it there is thrown away.
 """
 
 from __future__ import annotations
@@ -13,104 +13,76 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.go.rules import GameState, Rules, init
-from gozero.players.go_game import go_game
-from gozero.players.setups import Setup
-from gozero.search import footprint, move_choice, reuse
-from gozero.search.footprint import Memory
-from gozero.search.search import search
-from gozero.search.tree import Tree
+from gozero.go.rules import GameState, Rules, init, legal_actions
+from gozero.players.player import NO_ACTION, Player, Turn
 
-NO_MOVE = -1
 PLIES = 2
-"""Between two searches of a game: our move and the answer."""
+"""Between two turns in a game: his move and the answer."""
 
 
 class Moves(NamedTuple):
-    """What was found in the lanes that were asked for."""
+    """What he does in the lanes that were asked for."""
 
-    action: np.ndarray  # i32[L]: the most visited
-    value: np.ndarray  # f32[L] in [-1, 1], for the player to move
+    action: np.ndarray  # i32[L]
     ok: np.ndarray  # bool[L]: every evaluation was a finite number
-    resigns: np.ndarray  # bool[L]: by the setup's threshold, if it has one
+    resigns: np.ndarray  # bool[L]
 
 
 class LockstepPlayer:
-    """`gozero.search` for up to L games under some rules, compiled once.
+    """A player in up to L games under some rules.
 
     Args:
       rules: the rules.
-      setup: what searches.
+      player: who plays.
       lanes: L.
-      key: PRNG key; no two searches of this player draw the same.
-      reuse_subtree: a search goes on from what the last one found in its lane.
+      key: PRNG key; no two choices draw the same.
 
     Raises:
       ValueError: no lanes.
     """
 
-    def __init__(
-        self,
-        rules: Rules,
-        setup: Setup,
-        lanes: int,
-        key: jax.Array,
-        reuse_subtree: bool = False,
-    ):
+    def __init__(self, rules: Rules, player: Player, lanes: int, key: jax.Array):
         if lanes < 1:
             raise ValueError(f"lanes: {lanes} is not at least 1")
-        self.lanes, self.num_actions, self.reuses = lanes, rules.num_actions, reuse_subtree
-        self._evaluator, self._guesses = setup.evaluator, setup.guesses
-        self._resign = setup.resign
-        self._game = go_game(rules, setup.evaluator.observe)
-        self.config = setup.search.roomy if reuse_subtree else setup.search
-        self._key, self.num_searches = key, 0
+        self.lanes, self._rules, self._player = lanes, rules, player
+        self._key, self.num_choices = key, 0
         start = jax.tree.map(np.asarray, init(rules))
         self._idle = jax.tree.map(lambda x: np.broadcast_to(x, (lanes, *x.shape)).copy(), start)
-        self._jitted = jax.jit(self._in_all_lanes, donate_argnames="tree")
-        self._search: Callable = self._jitted
+        self._jitted = jax.jit(self._in_all_lanes, donate_argnames="memory")
+        self._choose: Callable = self._jitted
 
-    def memory(self) -> Memory:
-        """What the trees of one search take."""
-        return footprint.memory(
-            self._idle.position, self.num_actions, self.config, self.reuses, self._guesses
-        )
-
-    def new_trees(self) -> Tree | None:
-        """Empty trees for L games; None if they are not reused."""
-        return jax.jit(self._empty)() if self.reuses else None
-
-    def _empty(self) -> Tree:
-        return reuse.empty(self._idle.position, self.num_actions, self.config, self._guesses)
+    def new_memory(self) -> Any:
+        """What he knows of L games before the first turn, trees say; None: he keeps nothing."""
+        begin = self._player.begin
+        return None if begin is None else jax.jit(begin)(self._player.params, self._idle)
 
     def _blank(self) -> tuple[np.ndarray, np.ndarray]:
         """Which lanes are asked for, and what was played in them: none, nothing."""
-        return np.zeros(self.lanes, bool), np.full((PLIES, self.lanes), NO_MOVE, np.int32)
+        return np.zeros(self.lanes, bool), np.full((PLIES, self.lanes), NO_ACTION, np.int32)
 
     def compile(self) -> None:
-        """Compile the search, before a clock runs."""
-        tree = None if not self.reuses else jax.eval_shape(self._empty)
-        active, played = self._blank()
-        args = self._evaluator.params, self._key, self._idle, active, played
-        self._search = self._jitted.lower(*args, tree=tree).compile()
+        """Compile the choice, before a clock runs."""
+        args = self._player.params, self._key, self._idle, *self._blank()
+        memory = jax.eval_shape(self.new_memory)
+        self._choose = self._jitted.lower(*args, memory=memory).compile()
 
     def choose(
         self,
         states: Mapping[int, GameState],
-        tree: Tree | None = None,
+        memory: Any = None,
         since: Mapping[int, Sequence[int]] | None = None,
-    ) -> tuple[Moves, Tree | None]:
-        """Search the games of some lanes, none of them over.
+    ) -> tuple[Moves, Any]:
+        """Move in the games of some lanes, none of them over.
 
         Args:
           states: lane -> game.
-          tree: what the last search of these lanes returned, or `new_trees`; used up.
-          since: lane -> the two actions of the game since the lane's last search; a lane that is
-            not here starts anew. Of no meaning without trees.
+          memory: what the last choice in these lanes returned, or `new_memory`; used up.
+          since: lane -> the two actions of the game since the lane's last turn; what he knows of a
+            lane that is not here is forgotten. Of no meaning without memory.
 
         Returns:
-          The moves, of meaning in the lanes of `states`, and the trees for the next call; those
-          of other lanes are as they were.
+          The moves, of meaning in the lanes of `states`, and the memory for the next call; that
+          of other lanes is as it was.
         """
         for lane, state in states.items():
             jax.tree.map(lambda all_, one, i=lane: all_.__setitem__(i, one), self._idle, state)
@@ -118,31 +90,26 @@ class LockstepPlayer:
         active[list(states)] = True
         for lane, actions in (since or {}).items():
             played[:, lane] = actions
-        key = jax.random.fold_in(self._key, self.num_searches)
-        self.num_searches += 1
+        key = jax.random.fold_in(self._key, self.num_choices)
+        self.num_choices += 1
         # The lanes are copied: an asynchronous transfer may still read them when they are filled.
         lanes = jax.tree.map(np.copy, self._idle)
-        moves, tree = self._search(self._evaluator.params, key, lanes, active, played, tree=tree)
-        return Moves(*jax.device_get(moves)), tree
+        params = self._player.params
+        moves, memory = self._choose(params, key, lanes, active, played, memory=memory)
+        return Moves(*jax.device_get(moves)), memory
 
-    def _in_all_lanes(self, params: Any, key, states: GameState, active, played, tree):
-        """(what `Moves` has, the trees of the next call)."""
-        start = tree
-        if start is not None:
-            for ply in range(PLIES):
-                start = reuse.reroot(start, played[ply])
-        evaluate, config = self._evaluator.evaluate, self.config
-        found = search(
-            self._game, evaluate, params, key, states, states.position, config, tree=start
-        )
-        if tree is not None:
-            tree = _chosen(active, found.tree, tree)
-        resigns = move_choice.resignations(found.value, found.visits, found.q, self._resign)
-        return (found.action, found.value, found.ok, resigns & found.ok), tree
+    def _in_all_lanes(self, params: Any, key, states: GameState, active, played, memory):
+        """(what `Moves` has, the memory of the next call)."""
+        legal = jax.vmap(lambda state: legal_actions(self._rules, state))(states)
+        choice = self._player.choose(params, key, Turn(states, legal, played), memory)
+        if memory is not None:
+            memory = _chosen(active, choice.memory, memory)
+        resigns = jnp.zeros(self.lanes, bool) if choice.resigns is None else choice.resigns
+        return (choice.action, choice.ok, resigns & choice.ok), memory
 
 
-def _chosen(active: jax.Array, new: Tree, old: Tree) -> Tree:
-    """The trees of `new` in the lanes bool[L], elsewhere those of `old`."""
+def _chosen(active: jax.Array, new: Any, old: Any) -> Any:
+    """The memory of `new` in the lanes bool[L], elsewhere that of `old`."""
 
     def choose(x, y):
         mask = jnp.repeat(active, x.shape[0] // active.shape[0], total_repeat_length=x.shape[0])

@@ -10,7 +10,7 @@ MAX_SIMULATIONS = 131_070
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
 
 EvaluatorName = Literal["network", "playout"]
-RuleName = Literal["puct", "uct", "rave", "gumbel"]
+RuleName = Literal["puct", "uct", "rave", "gumbel", "td"]
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 
@@ -53,8 +53,9 @@ class PlayerConfig:
     """The network's weights (.npz); without, random ones. They fix the board size."""
 
     search: RuleName = "puct"
-    """The rule of the search: puct, uct (UCB1), rave (MC-RAVE, for playouts), or gumbel (sequential
-    halving at the root, without its noise; the stronger for a network of `python -m train`)."""
+    """The rule of the search: puct, uct (UCB1), rave (MC-RAVE, for playouts), gumbel (sequential
+    halving at the root, without its noise; the stronger for a network of `python -m train`), or td
+    (temporal-difference search: no tree, but local shapes that learn before each move)."""
 
     simulations: int = 400
     """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at
@@ -88,8 +89,8 @@ class PlayerConfig:
     MoGo's rules hold of it, or the value of local shapes (7x7, 9x9, or of --shapes)."""
 
     shapes: pathlib.Path | None = None
-    """What local shapes are worth (.npz), of train.classical.td; without, what comes with the
-    package. They fix the board size."""
+    """What local shapes are worth (.npz), of train.classical.td, for --heuristic shape and --search
+    td; without, what comes with the package. They fix the board size."""
 
     heuristic_visits: int = 0
     """C: what a heuristic counts for, in simulations through a move."""
@@ -122,12 +123,17 @@ class PlayerConfig:
         Raises:
           ValueError: as `check`.
         """
-        if self.heuristic == "shape" and self.shapes is None and size not in SHAPE_SIZES:
+        if self._has_shapes and self.shapes is None and size not in SHAPE_SIZES:
             there = " and ".join(f"{n}x{n}" for n in SHAPE_SIZES)
+            flag = "search: td" if self.search == "td" else "heuristic: shape"
             raise ValueError(
-                f"{prefix}heuristic: shape has no local shapes of {size}x{size}; those of {there} "
+                f"{prefix}{flag} has no local shapes of {size}x{size}; those of {there} "
                 "come with the package, others with --shapes"
             )
+
+    @property
+    def _has_shapes(self) -> bool:
+        return self.search == "td" or self.heuristic == "shape"
 
     def _complaints(self) -> list[tuple[bool, str]]:
         """(whether it applies, what it says), the first that matters first."""
@@ -157,6 +163,7 @@ class PlayerConfig:
             ),
             (self.search not in rules, f"search: {self.search!r} is not one of {', '.join(rules)}"),
             *self._complaints_of_gumbel(),
+            *self._complaints_of_td(),
             (
                 self.search == "rave" and self.evaluator != "playout",
                 "search: rave asks who played where first, which only playouts say; use "
@@ -215,6 +222,22 @@ class PlayerConfig:
             ),
         ]
 
+    def _complaints_of_td(self) -> list[tuple[bool, str]]:
+        """It has neither a tree nor anything beside it that judges."""
+        is_td = self.search == "td"
+        other = PlayerConfig(
+            search="td", simulations=self.simulations, shapes=self.shapes, resign=self.resign
+        )
+        names = [field.name for field in dataclasses.fields(PlayerConfig)]
+        odd = [name for name in names if getattr(self, name) != getattr(other, name)]
+        return [
+            (is_td and bool(odd), f"{', '.join(odd)}: not of --search td"),
+            (
+                is_td and getattr(self, "reuse", False),
+                "search: td goes on from no search before; use --no-reuse",
+            ),
+        ]
+
     def _complaints_of_heuristics(self) -> list[tuple[bool, str]]:
         names, first_play = get_args(HeuristicName), self.first_play
         visits, amaf_visits = self.confidences
@@ -237,8 +260,8 @@ class PlayerConfig:
                 f"heuristic: {self.heuristic!r} is not one of {', '.join(names)}",
             ),
             (
-                self.shapes is not None and self.heuristic != "shape",
-                "shapes: only a heuristic is of them; use --heuristic shape",
+                self.shapes is not None and not self._has_shapes,
+                "shapes: nothing is of them; use --heuristic shape, or --search td",
             ),
             (
                 self.heuristic is None
@@ -296,6 +319,8 @@ class PlayerConfig:
     @property
     def text(self) -> str:
         """In a few words, for the records of a game: ``mogo playouts rave 3000``."""
+        if self.search == "td":
+            return f"local shapes td {self.simulations}"
         leaves = f" leaves {self.leaves}" if self.leaves > 1 else ""
         leaves += f" trees {self.trees}" if self.trees > 1 else ""
         judge = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"

@@ -1,19 +1,26 @@
-"""The one place where a player's flags become an evaluator and a search."""
+"""The one place where a player's flags become an evaluator and a search, or a player."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
-from gozero.go.rules import Rules
+import jax
+
+from gozero.go.rules import Rules, init
 from gozero.montecarlo.learnt import strengths
 from gozero.montecarlo.learnt.softmax import Softmax, softmax_policy
 from gozero.montecarlo.mogo.answers import MogoConfig
+from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.players import heuristics
 from gozero.players.evaluators import Evaluator, make_evaluator, playout_evaluator
+from gozero.players.player import Player, search_player
 from gozero.players.player_config import LEARNT_POLICIES, PlayerConfig
 from gozero.players.searches import gumbel_search, to_win
+from gozero.players.td_player import td_player
+from gozero.search import footprint
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
 from gozero.search.ensemble import Ensemble
@@ -39,6 +46,47 @@ class Setup(NamedTuple):
     """He resigns when the position and its best move are worth less."""
 
 
+class Made(NamedTuple):
+    """A player, and what there is to say of him."""
+
+    player: Player
+    about: dict  # what judges, for the records of a run; plain data
+    room: Callable[[int], str]  # what so many games at once take, in words
+
+
+def make_player(rules: Rules, config: PlayerConfig, seed: int = 0, reuse: bool = False) -> Made:
+    """The player that the flags ask for.
+
+    Args:
+      rules: the rules.
+      config: the flags.
+      seed: of a network of random weights.
+      reuse: his searches go on from what the last one found in a game.
+
+    Raises:
+      ValueError: as `make_setup`; local shapes that are missing, damaged or of another size.
+    """
+    if config.search == "td":
+        config.check()
+        learnt, about = shape_weights.given(rules.size, config.shapes)
+        player = td_player(rules, config.simulations, learnt, resign=config.resign)
+        room = lambda games: f"{games} games, one after the other"
+        return Made(player, {"evaluator": "local shapes", **about}, room)
+    setup = make_setup(rules, config, seed)
+    player = search_player(
+        rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
+    )
+    return Made(player, setup.evaluator.about, lambda games: _room(rules, setup, reuse, games))
+
+
+def _room(rules: Rules, setup: Setup, reuse: bool, games: int) -> str:
+    search = setup.search.roomy if reuse else setup.search
+    one = jax.eval_shape(lambda: init(rules)).position
+    positions = jax.tree.map(lambda x: jax.ShapeDtypeStruct((games, *x.shape), x.dtype), one)
+    memory = footprint.memory(positions, rules.num_actions, search, reuse, setup.guesses)
+    return f"{games} trees of {search.num_nodes} nodes: {memory}"
+
+
 def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
     """The evaluator and the search that a player's flags ask for.
 
@@ -49,9 +97,11 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
 
     Raises:
       ValueError: flags that do not go together, or files that are missing, damaged or for another
-        size.
+        size; temporal-difference search, which has neither, see `make_player`.
     """
     config.check()
+    if config.search == "td":
+        raise ValueError("search: td has no tree, and nothing beside it that judges")
     evaluator = _evaluator(rules, config, seed)
     visits, amaf_visits = config.confidences
     grandfather = None

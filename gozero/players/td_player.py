@@ -1,8 +1,9 @@
-"""Temporal-difference search as a player of the arena: RLGO 2.4."""
+"""Temporal-difference search as a player: RLGO 2.4."""
 
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 
 from gozero.go.rules import Rules
 from gozero.montecarlo.rlgo import td_search
@@ -10,21 +11,24 @@ from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.montecarlo.rlgo.td import TdConfig
 from gozero.montecarlo.rlgo.td_search import TdSearchConfig
 from gozero.montecarlo.rlgo.weights import Learnt
-from gozero.players.player import Player, Turn, policy_player
+from gozero.players.player import Choice, Player, Turn
+
+LANES = 32
 
 
 def td_player(
     rules: Rules,
     simulations: int = 1000,
     learnt: Learnt | None = None,
-    lanes: int = 32,
+    lanes: int = LANES,
     rate: float = 1.0,
     epsilon: float = 0.1,
+    resign: float | None = None,
 ) -> Player:
     """A player that learns what local shapes are worth anew before each move; see `td_search`.
 
-    He has no tree and never resigns, fills no own eye and passes only where there is no other
-    move. The games of a match are searched one after the other.
+    He has no tree, fills no own eye and passes only where there is no other move. The games of a
+    match are searched one after the other.
 
     Args:
       rules: the rules; the simulations' own ko rule is the simple one.
@@ -34,6 +38,7 @@ def td_player(
       lanes: simulations in lockstep.
       rate: alpha.
       epsilon: the probability of a random move in a simulation.
+      resign: he resigns when the best move is worth less, from -1 to 0; None: never.
 
     Raises:
       ValueError: shapes of another size, none that come with the package, or a number that is
@@ -41,9 +46,13 @@ def td_player(
     """
     learnt = shape_weights.load(rules.size) if learnt is None else learnt
     config = TdSearchConfig(TdConfig(rules, learnt.shapes, epsilon), simulations, lanes, rate)
+    if resign is not None and not -1 <= resign < 0:
+        raise ValueError(f"resign: {resign} is not a value from -1 to below 0, as -0.95")
     play = td_search.player(config)
 
-    def policy(params: td_search.Params, key: jax.Array, turn: Turn) -> jax.Array:
-        return play(params, key, turn.states)
+    def choose(params: td_search.Params, key: jax.Array, turn: Turn, memory: None) -> Choice:
+        found = play(params, key, turn.states)
+        resigns = None if resign is None else found.value < resign
+        return Choice(found.action, jnp.isfinite(found.value), memory, resigns)
 
-    return policy_player(policy, td_search.params(learnt.shapes, learnt.weights))
+    return Player(choose, td_search.params(learnt.shapes, learnt.weights))

@@ -8,10 +8,10 @@ import shutil
 
 import pytest
 
-from gozero.apps import match_ours, sgf
+from gozero.apps import sgf
 from gozero.apps.host_game import HostGame
 from gozero.go.rules import Rules
-from gozero.players import lockstep
+from gozero.players import lockstep, setups
 from tests.apps.test_match import cli, results, scripted
 from tests.players.test_lockstep import judged_by_hashes
 
@@ -29,12 +29,12 @@ def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
 
 def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     # Rules and lanes are those of test_lockstep, whose compiled search this is.
-    monkeypatch.setattr(match_ours, "make_setup", judged_by_hashes)
+    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
     batches, going_on = [], []
     choose = lockstep.LockstepPlayer.choose
 
     def counted(self, states, tree, since):
-        batches.append((self.lanes, sorted(states), self.num_searches))
+        batches.append((self.lanes, sorted(states), self.num_choices))
         going_on.extend(since)
         return choose(self, states, tree, since)
 
@@ -67,7 +67,7 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
 
 
 def test_ours_against_ours_leave_no_lane_idle_while_games_keep_step(tmp_path, monkeypatch):
-    monkeypatch.setattr(match_ours, "make_setup", judged_by_hashes)
+    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
     batches = []
     choose = lockstep.LockstepPlayer.choose
 

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
+from gozero.players import setups
 from gozero.players.evaluators import Evaluator
 from gozero.players.lockstep import LockstepPlayer
+from gozero.players.player import any_play, policy_player, search_player
+from gozero.players.player_config import PlayerConfig
 from gozero.players.setups import Setup
 from gozero.search.config import SearchConfig
 from gozero.search.selection import Puct
@@ -27,7 +30,9 @@ def judged_by_hashes(*_) -> Setup:
 
 
 def make(reuse_subtree: bool = True) -> LockstepPlayer:
-    return LockstepPlayer(RULES, judged_by_hashes(), 3, jax.random.key(1), reuse_subtree)
+    setup = judged_by_hashes()
+    player = search_player(RULES, setup.evaluator, setup.search, reuse_subtree=reuse_subtree)
+    return LockstepPlayer(RULES, player, 3, jax.random.key(1))
 
 
 def after(*actions: int) -> go.GameState:
@@ -53,13 +58,14 @@ def player():
 
 def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
     games = {0: after(4), 1: after(0), 2: after(4, 0, 8)}
-    player.num_searches = 0
-    all_, _ = player.choose(games, player.new_trees())
-    player.num_searches = 0
-    some, tree = player.choose({0: games[0], 2: games[2]}, player.new_trees())
+    player.num_choices = 0
+    all_, whole = player.choose(games, player.new_memory())
+    player.num_choices = 0
+    some, tree = player.choose({0: games[0], 2: games[2]}, player.new_memory())
     for lane in (0, 2):
         assert some.ok[lane]
-        assert (some.action[lane], some.value[lane]) == (all_.action[lane], all_.value[lane])
+        assert some.action[lane] == all_.action[lane]
+        jax.tree.map(np.testing.assert_array_equal, lane_of(tree, lane), lane_of(whole, lane))
     assert list(np.asarray(tree.size)) == [SIMULATIONS + 1, 0, SIMULATIONS + 1]
 
     # Lane 2 alone goes on: by what it found, and an answer.
@@ -88,24 +94,26 @@ def _child(tree, action: int) -> int:
 
 
 def test_searches_draw_anew(player):
-    assert player.num_searches > 0
-    before = player.num_searches
-    player.choose({0: after()}, player.new_trees())
-    assert player.num_searches == before + 1
+    assert player.num_choices > 0
+    before = player.num_choices
+    player.choose({0: after()}, player.new_memory())
+    assert player.num_choices == before + 1
 
 
-def test_trees_have_room_for_what_a_heuristic_believes():
-    setup = judged_by_hashes()._replace(guesses=True)
-    player = LockstepPlayer(RULES, setup, 3, jax.random.key(1), reuse_subtree=True)
-    assert jax.eval_shape(player.new_trees).guess is not None
-    assert jax.eval_shape(make().new_trees).guess is None
-    assert player.memory().total > make().memory().total
+def test_without_reuse_there_are_no_trees(monkeypatch):
+    assert make(reuse_subtree=False).new_memory() is None
+    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
+    for reuse, nodes in ((False, SIMULATIONS + 1), (True, 2 * SIMULATIONS + 1)):
+        made = setups.make_player(RULES, PlayerConfig(), reuse=reuse)
+        assert made.room(3).startswith(f"3 trees of {nodes} nodes: ")
 
 
-def test_without_reuse_there_are_no_trees():
-    player = make(reuse_subtree=False)
-    assert player.new_trees() is None
-    assert player.config.num_nodes == SIMULATIONS + 1
-    assert make().config.num_nodes == 2 * SIMULATIONS + 1
+def test_a_player_without_memory_moves_where_he_is_asked():
+    player = LockstepPlayer(RULES, policy_player(any_play), 3, jax.random.key(1))
+    moves, memory = player.choose({1: after(4)})
+    assert memory is None
+    assert moves.ok[1]
+    assert not moves.resigns.any()
+    assert moves.action[1] in set(range(9)) - {4}
     with pytest.raises(ValueError, match="lanes: 0"):
-        LockstepPlayer(RULES, Setup(None, SearchConfig()), 0, jax.random.key(0))
+        LockstepPlayer(RULES, policy_player(any_play), 0, jax.random.key(0))

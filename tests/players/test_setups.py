@@ -16,7 +16,7 @@ from gozero.montecarlo.rlgo import local_shape, shapes
 from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.players.player_config import PlayerConfig
 from gozero.players.searches import gumbel_search, to_win
-from gozero.players.setups import make_setup
+from gozero.players.setups import make_player, make_setup
 from gozero.search.amaf import Amaf
 from gozero.search.ensemble import Ensemble
 from gozero.search.grandfather import Grandfather
@@ -136,6 +136,22 @@ def test_local_shapes_from_a_file(tmp_path):
     assert shipped["shapes_sha256"] == shape_weights.load(7).about["sha256"]
 
 
+def test_temporal_difference_search(tmp_path):
+    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=1)
+    shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))
+    flags = PlayerConfig(search="td", simulations=8, shapes=path)
+    made = make_player(RULES, flags)
+    said = {"shapes": str(path), "shapes_sha256": sha256(path)}
+    assert made.about == {"evaluator": "local shapes", **said}
+    assert made.player.begin is None
+    assert made.room(4) == "4 games, one after the other"
+    assert flags.text == "local shapes td 8"
+    with pytest.raises(ValueError, match="search: td has no tree"):
+        make_setup(RULES, flags)
+    with pytest.raises(ValueError, match=r"opponent\.search: td has no local shapes of 5x5"):
+        PlayerConfig(search="td").check_size(5, "opponent.")
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -143,12 +159,14 @@ def test_local_shapes_from_a_file(tmp_path):
             {"strengths": "x.npz", "search": "rave"},
             "strengths: mogo playouts have none; use --playouts mm or balanced",
         ),
-        ({"shapes": "x.npz"}, "shapes: only a heuristic is of them; use --heuristic shape"),
+        ({"shapes": "x.npz"}, "shapes: nothing is of them; use --heuristic shape, or --search td"),
         (
             {"shapes": "x.npz", "search": "rave", "heuristic": "mogo"},
-            "shapes: only a heuristic is of them",
+            "shapes: nothing is of them",
         ),
         ({"nakade": True}, "nakade, diversity: only MoGo's playouts"),
+        ({"search": "td", "leaves": 8}, "leaves: not of --search td"),
+        ({"search": "td", "evaluator": "network"}, "evaluator: not of --search td"),
         ({"playouts": "mogo", "diversity": 9}, "diversity: 9 is not from 0 to 8"),
         ({"first_play": 0.5}, "first_play: of --search uct or rave"),
         ({"search": "rave", "first_play": -1.0}, "first_play: -1.0 is not a number from 0"),

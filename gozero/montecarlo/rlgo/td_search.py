@@ -70,30 +70,42 @@ def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:
     return Params(jnp.asarray(share.weight), jnp.asarray(weights))
 
 
-def player(config: TdSearchConfig) -> Callable[[Params, jax.Array, go.GameState], jax.Array]:
-    """``(params, key, states [B]) -> i32[B]``, the actions; a pass where the game has ended."""
+class Best(NamedTuple):
+    """The move whose afterstate is worth most, and what that is."""
 
-    def play(params: Params, key: jax.Array, states: go.GameState) -> jax.Array:
+    action: jax.Array  # i32; a pass where the game has ended
+    value: jax.Array  # f32 in [-1, 1], for the player to move
+
+
+def player(config: TdSearchConfig) -> Callable[[Params, jax.Array, go.GameState], Best]:
+    """``(params, key, states [B]) -> Best``, of each game."""
+
+    def play(params: Params, key: jax.Array, states: go.GameState) -> Best:
         keys = jax.random.split(key, states.komi.shape[0])
-        one = lambda args: _action(config, params, *args)
-        return lax.map(one, (keys, states))
+        return lax.map(lambda args: search(config, params, *args), (keys, states))
 
     return play
 
 
-def _action(
-    config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState
-) -> jax.Array:
-    """i32[]: the action of one game."""
+def search(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> Best:
+    """The move in one game, after the simulations from it."""
     learn_key, choose_key = jax.random.split(key)
-    weights = learn(config, params, learn_key, state)
+    params = params._replace(weights=learn(config, params, learn_key, state))
+    return best(config, params, choose_key, state)
+
+
+def best(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> Best:
+    """The move in one game by the weights as they are; any of those that are worth as much."""
     rules, shapes = config.td.rules, config.td.shapes
     positions = jax.tree.map(lambda x: x[None], state.position)
-    table = local.expand(params.weight, weights)
+    table = local.expand(params.weight, params.weights)
     logits = local_shape.action_logits(rules, shapes, table, positions)
     legal = go.legal_actions(rules, state)[None, :-1]
     allowed = td.no_own_eyes(rules, positions, legal)
-    return td.choose(allowed, positions, logits, 0.0, choose_key)[0]
+    action = td.choose(allowed, positions, logits, 0.0, key)[0]
+    logit = jnp.take(logits[0], action)
+    for_mover = jnp.where(state.position.to_play == go.WHITE, -logit, logit)
+    return Best(action, jnp.tanh(for_mover / 2))  # 2 logistic(x) - 1
 
 
 def learn(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> jax.Array:

@@ -45,6 +45,21 @@ def load(size: int = 9) -> Learnt:
     return read(path)
 
 
+def given(size: int, path: pathlib.Path | None) -> tuple[Learnt, dict]:
+    """The weights of a file, or without one those that come with the package; and what the records
+    of a run say of them.
+
+    Raises:
+      ValueError: as `read` and `load`; weights of another size.
+    """
+    learnt = load(size) if path is None else read(path)
+    found = learnt.shapes.size
+    if found != size:
+        raise ValueError(f"shapes: {path} is of {found}x{found}, the board {size}x{size}")
+    name = f"local_shape_{size}" if path is None else str(path)
+    return learnt, {"shapes": name, "shapes_sha256": learnt.about["sha256"]}
+
+
 def save(path: pathlib.Path, shapes: Shapes, weights: np.ndarray, **about: Any) -> None:
     """Write weights f32[K + 1] to `path` (.npz), as f16, and their description beside it.
 

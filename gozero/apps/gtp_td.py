@@ -1,0 +1,97 @@
+"""Temporal-difference search behind genmove: no tree, and nothing that is kept between moves."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps.gtp_search import Found
+from gozero.go.rules import GameState, Rules, init, with_to_play
+from gozero.montecarlo.rlgo import td_search
+from gozero.montecarlo.rlgo import weights as shape_weights
+from gozero.montecarlo.rlgo.td import TdConfig
+from gozero.montecarlo.rlgo.td_search import Best, Params, TdSearchConfig
+from gozero.players.td_player import LANES
+
+if TYPE_CHECKING:
+    from gozero.apps.gtp_config import GtpConfig
+
+_SIMULATIONS_A_LOOK = 2 * LANES
+"""Between two looks at the clock."""
+
+
+class TdSearcher:
+    """What `gtp_search.Searcher` is, for `--search td`.
+
+    Within a limit of time the simulations are made in pieces, each of which goes on with what the
+    one before has learnt.
+
+    Args:
+      rules: the rules.
+      config: the flags.
+      clock: seconds, from any moment on.
+
+    Raises:
+      ValueError: local shapes that are missing, damaged or for another size.
+    """
+
+    def __init__(
+        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+    ):
+        learnt, _ = shape_weights.given(rules.size, config.shapes)
+        all_ = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, LANES)
+        piece = dataclasses.replace(all_, simulations=min(_SIMULATIONS_A_LOOK, config.simulations))
+        self._rules, self._clock, self._resign = rules, clock, config.resign
+        self._params = td_search.params(learnt.shapes, learnt.weights)
+        self._simulations, self._piece = config.simulations, piece.simulations
+        self._key = jax.random.key(config.seed)
+
+        def for_colour(function: Callable, params: Params, key, state: GameState, colour):
+            return function(params, key, with_to_play(state, colour))
+
+        jitted = lambda function: jax.jit(functools.partial(for_colour, function))
+        self._search = jitted(functools.partial(td_search.search, all_))
+        self._learn = jitted(functools.partial(td_search.learn, piece))
+        self._best = jitted(functools.partial(td_search.best, all_))
+
+    def warm_up(self) -> None:
+        """Compile what a move within a limit of time needs, by choosing one."""
+        self._within(0.0, self._key, init(self._rules), jnp.int32(0))
+
+    def search(
+        self,
+        state: GameState,
+        colour: int,
+        number: int,
+        played: Sequence[int] | None = None,
+        seconds: float | None = None,
+    ) -> Found:
+        """As `gtp_search.Searcher.search`; `played` does not matter."""
+        del played
+        key, mover = jax.random.fold_in(self._key, number), jnp.int32(colour)
+        if seconds is None:
+            found = self._search(self._params, key, state, mover)
+        else:
+            found = self._within(seconds, key, state, mover)
+        value = float(found.value)
+        resigns = self._resign is not None and value < self._resign
+        return Found(int(found.action), value, bool(np.isfinite(value)), resigns)
+
+    def _within(self, seconds: float, key: jax.Array, state: GameState, mover: jax.Array) -> Best:
+        """A piece at least, and no more once another would take too long by the last one's time."""
+        end, params = self._clock() + seconds, self._params
+        for number in range(-(-self._simulations // self._piece)):
+            started = self._clock()
+            weights = self._learn(params, jax.random.fold_in(key, number), state, mover)
+            params = params._replace(weights=weights.block_until_ready())
+            now = self._clock()
+            if now + (now - started) > end:
+                break
+        return self._best(params, key, state, mover)
