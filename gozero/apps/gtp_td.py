@@ -51,7 +51,7 @@ class TdSearcher:
         self._rules, self._clock, self._resign = rules, clock, config.resign
         self._params = td_search.params(learnt.shapes, learnt.weights)
         self._simulations, self._piece = config.simulations, piece.simulations
-        self._key = jax.random.key(config.seed)
+        self._key, self._warm = jax.random.key(config.seed), False
 
         def for_colour(function: Callable, params: Params, key, state: GameState, colour):
             return function(params, key, with_to_play(state, colour))
@@ -62,8 +62,10 @@ class TdSearcher:
         self._best = jitted(functools.partial(td_search.best, all_))
 
     def warm_up(self) -> None:
-        """Compile what a move within a limit of time needs, by choosing one."""
-        self._within(0.0, self._key, init(self._rules), jnp.int32(0))
+        """Compile what a move within a limit of time needs, once, by choosing one."""
+        if not self._warm:
+            self._within(0.0, self._key, init(self._rules), jnp.int32(0))
+            self._warm = True
 
     def search(
         self,

@@ -55,12 +55,21 @@ class Terms:
     seed: int
     search: Root = "gumbel"  # of the networks: that of training
     openings: int = OPENING_PLIES  # plies of each pair's, drawn at random
+    considered: int = 16  # of gumbel: moves of a root, as in training
 
     @classmethod
     def of(cls, config: ZeroConfig, rules: Rules) -> Terms:
         """Those of a run."""
         games, simulations = config.evaluate_games, config.evaluate_simulations
-        return cls(rules, config.komi, games, simulations, config.seed, config.root)
+        return cls(
+            rules,
+            config.komi,
+            games,
+            simulations,
+            config.seed,
+            config.root,
+            considered=config.max_considered,
+        )
 
 
 class Rated(NamedTuple):
@@ -141,7 +150,7 @@ def anchors(terms: Terms) -> list[tuple[str, Player]]:
 
 def network_player(terms: Terms, network: NetworkConfig, params: Any) -> Player:
     """A search with a network. Those of one shape are compiled once."""
-    made = _searcher(terms.rules, network, terms.simulations, terms.search)
+    made = _searcher(terms.rules, network, terms.simulations, terms.search, terms.considered)
     return made._replace(params=jax.tree.map(jnp.asarray, params))
 
 
@@ -150,11 +159,15 @@ _random = functools.cache(random_player)
 
 @functools.cache
 def _searcher(
-    rules: Rules, network: NetworkConfig | None, simulations: int, search: Root
+    rules: Rules,
+    network: NetworkConfig | None,
+    simulations: int,
+    search: Root,
+    considered: int = 16,
 ) -> Player:
     judge = uniform_evaluator(rules) if network is None else plan.evaluator(rules, network)
     if search == "gumbel":
-        return search_player(rules, judge, to_win(gumbel_search(simulations)))
+        return search_player(rules, judge, to_win(gumbel_search(simulations, considered)))
     return search_player(rules, judge, SearchConfig(simulations, select=judge.select))
 
 

@@ -149,7 +149,16 @@ def _terms(config: EvaluateConfig) -> Terms:
     rules = Rules(size=run.size, ko=run.ko)
     if not config.openings < rules.move_limit:
         raise ValueError(f"--openings {config.openings}: expected at most {rules.move_limit - 1}")
-    return Terms(rules, run.komi, games, simulations, config.seed, run.root, config.openings)
+    return Terms(
+        rules,
+        run.komi,
+        games,
+        simulations,
+        config.seed,
+        run.root,
+        config.openings,
+        run.max_considered,
+    )
 
 
 def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -264,13 +265,19 @@ def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
     )
     monkeypatch.setattr(evaluation, "search_player", player)
     evaluation._searcher.cache_clear()
-    run_config = config_of(None, root=root, evaluate_simulations=3)
+    run_config = config_of(None, root=root, evaluate_simulations=3, max_considered=16)
     terms = Terms.of(run_config, RULES)
     evaluation.network_player(terms, make_plan(run_config).learner.network, params_of(1))
     evaluation._searcher.cache_clear()
     asked = PlayerConfig(evaluator="network", search=root, simulations=3)
     assert configs == [setups.make_setup(RULES, asked).search]
     assert isinstance(configs[0].root_select, GumbelRoot) == (root == "gumbel")
+    fewer = dataclasses.replace(run_config, max_considered=3)
+    evaluation.network_player(
+        Terms.of(fewer, RULES), make_plan(fewer).learner.network, params_of(1)
+    )
+    if root == "gumbel":
+        assert configs[1].root_select.max_considered == 3
 
 
 def line(iteration, opponent, won, simulations, **more):
