@@ -56,7 +56,7 @@ def assert_same(one, other, but=()):
         jax.tree.map(np.testing.assert_array_equal, one.tree, other.tree)
 
 
-@pytest.mark.parametrize("chunk", [5, 24])
+@pytest.mark.parametrize("chunk", [pytest.param(5, marks=pytest.mark.slow), 24])
 def test_pieces_find_what_the_whole_does(chunk):
     run, key = runner(CONFIG, chunk), jax.random.key(3)
     whole = searcher(CONFIG)(CODES, key)

@@ -122,7 +122,7 @@ def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
     assert ratings[0] == ratings[1]
 
 
-@pytest.mark.parametrize("last", [3, 4])
+@pytest.mark.parametrize("last", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_a_stop_leaves_an_evaluation_for_the_same_command(
     evaluated, tmp_path, monkeypatch, capsys, last
 ):
