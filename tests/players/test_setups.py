@@ -6,10 +6,11 @@ import hashlib
 import pathlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.go.rules import Rules
+from gozero.go.rules import Rules, init
 from gozero.montecarlo.learnt import strengths
 from gozero.montecarlo.learnt.softmax import softmax_policy
 from gozero.montecarlo.rlgo import local_shape, shapes
@@ -134,6 +135,17 @@ def test_local_shapes_from_a_file(tmp_path):
     shipped = make_setup(Rules(7), flags).evaluator.about
     assert shipped["shapes"] == "local_shape_7"
     assert shipped["shapes_sha256"] == shape_weights.load(7).about["sha256"]
+
+
+def test_trees_that_go_on_have_room_for_what_a_heuristic_believes():
+    states = jax.tree.map(lambda x: jnp.asarray(x)[None], init(RULES))
+    rooms = {}
+    for heuristic, more in ((None, {}), ("even", {"heuristic_visits": 5})):
+        made = make_player(RULES, PlayerConfig(heuristic=heuristic, **more), reuse=True)
+        trees = jax.eval_shape(made.player.begin, made.player.params, states)
+        assert (trees.guess is not None) == (heuristic is not None)
+        rooms[heuristic] = made.room(3)
+    assert rooms[None] != rooms["even"]
 
 
 def test_temporal_difference_search(tmp_path):

@@ -28,7 +28,7 @@ import numpy as np
 from gozero.files import sync_folder, write_whole
 from train.zero import hosts
 
-FORMAT = "gozero-run-1"
+FORMAT = "gozero-run-2"
 KEPT = 2
 
 _NAME = re.compile(r"[0-9]{6,}")
