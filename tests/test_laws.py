@@ -177,6 +177,7 @@ def test_law_5_a_game_does_not_depend_on_its_batch():
     assert_begins_with(all_games, some, few)
 
 
+@pytest.mark.slow
 def test_law_5_a_root_with_a_rule_of_its_own_does_not_depend_on_its_batch():
     codes = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
     all_games = gumbel_search.compiled(BATCH)(codes, jax.random.key(3))

@@ -95,6 +95,14 @@ def any_of(key: jax.Array, points: jax.Array) -> jax.Array:
     return jnp.where(points.any(axis=1), action, points.shape[1]).astype(jnp.int32)
 
 
+def check_resign(resign: float | None) -> None:
+    """Raises:
+    ValueError: a threshold that resigning cannot go by.
+    """
+    if resign is not None and not -1 <= resign < 0:
+        raise ValueError(f"resign: {resign} is not a value from -1 to below 0, as -0.95")
+
+
 def search_player(
     rules: Rules,
     evaluator: Evaluator,
@@ -125,8 +133,7 @@ def search_player(
     """
     if temperature is not None:
         _check_temperature(config)
-    if resign is not None and not -1 <= resign < 0:
-        raise ValueError(f"resign: {resign} is not a value from -1 to below 0, as -0.95")
+    check_resign(resign)
     game = go_game(rules, evaluator.observe, reward)
     config = config.roomy if reuse_subtree else config
 

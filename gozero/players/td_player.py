@@ -11,7 +11,7 @@ from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.montecarlo.rlgo.td import TdConfig
 from gozero.montecarlo.rlgo.td_search import TdSearchConfig
 from gozero.montecarlo.rlgo.weights import Learnt
-from gozero.players.player import Choice, Player, Turn
+from gozero.players.player import Choice, Player, Turn, check_resign
 
 LANES = 32
 
@@ -46,8 +46,7 @@ def td_player(
     """
     learnt = shape_weights.load(rules.size) if learnt is None else learnt
     config = TdSearchConfig(TdConfig(rules, learnt.shapes, epsilon), simulations, lanes, rate)
-    if resign is not None and not -1 <= resign < 0:
-        raise ValueError(f"resign: {resign} is not a value from -1 to below 0, as -0.95")
+    check_resign(resign)
     play = td_search.player(config)
 
     def choose(params: td_search.Params, key: jax.Array, turn: Turn, memory: None) -> Choice:

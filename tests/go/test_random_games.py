@@ -14,18 +14,18 @@ from tests.go.stepping import NO_LIMIT, compare_random_games
 # size, ko, suicide, games, moves: one size for each number of rows a word holds (slow: two rows),
 # and words of one row, 25 of them too.
 QUICK = [
-    (2, "positional", False, 80, 60),
+    (2, "positional", False, 40, 60),
     (2, "situational", True, 40, 60),
     (3, "simple", False, 60, 120),
-    (3, "positional", False, 80, 120),
+    (3, "positional", False, 40, 120),
     pytest.param(3, "situational", False, 60, 120, marks=pytest.mark.slow),
-    (3, "positional", True, 60, 120),
-    (4, "positional", False, 60, 120),
+    (3, "positional", True, 30, 120),
+    (4, "positional", False, 30, 120),
     pytest.param(4, "simple", True, 30, 120, marks=pytest.mark.slow),
     pytest.param(5, "simple", False, 30, 120, marks=pytest.mark.slow),
     (5, "positional", False, 40, 120),
     (7, "situational", True, 12, 120),
-    (9, "positional", False, 10, 220),
+    (9, "positional", False, 4, 220),
     pytest.param(13, "simple", False, 3, 300, marks=pytest.mark.slow),
     pytest.param(19, "positional", False, 2, 260, marks=pytest.mark.slow),
     pytest.param(25, "situational", False, 1, 30, marks=pytest.mark.slow),
@@ -54,7 +54,7 @@ def test_random_games_agree_with_reference_and_sgfmill(size, ko, suicide, games,
 def test_superko_holds_when_a_player_moves_twice(size, ko, suicide):
     """The turn is given away without a pass: who was to move is kept, not counted off."""
     rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=NO_LIMIT)
-    counts = compare_random_games(rules, 60, 80, seed=size, extra_turns=0.2)
+    counts = compare_random_games(rules, 30, 80, seed=size, extra_turns=0.2)
     assert counts["bans"] > 0
     assert not suicide or counts["suicide_bans"] > 0
 

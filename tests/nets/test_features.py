@@ -21,7 +21,7 @@ from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.reference.ladders import Reader
 
 RULES = go.Rules(size=5)
-MOVES, GAMES = 40, 12
+MOVES, GAMES = 40, 5
 
 
 def reference_planes(game: ReferenceGame) -> np.ndarray:

@@ -78,7 +78,7 @@ def test_one_batch_overfits(rows):
 def test_the_value_learns_the_movers_sign(rows):
     """With Black always the winner, the network must look at whose turn it is."""
     black_wins = jnp.where(rows.position.to_play == 0, 1.0, -1.0)
-    state, _ = train(rows.replace(outcome=black_wins), calls=150)
+    state, _ = train(rows.replace(outcome=black_wins), calls=75)
     few = replay.take(rows, jnp.arange(32))
     examples = jax.vmap(lambda row: replay.example(RULES, "compact", row, jnp.int32(0)))(few)
     value = network.apply(SHAPE, state.params, examples.inputs).value

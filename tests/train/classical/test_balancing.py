@@ -135,7 +135,7 @@ def valued():
 def test_the_squared_bias_falls():
     assert move_cap(RULES) == 27
     flat, sets = strengths.uniform(), Sets(100, 50)
-    steps = list(balance.balance(RULES, flat, valued(), 0, 60, batch=12, rate=10.0, sets=sets))
+    steps = list(balance.balance(RULES, flat, valued(), 0, 30, batch=12, rate=20.0, sets=sets))
     before, after, best = (
         balance.measure(RULES, x, valued(), 1, 400) for x in (flat, steps[-1].strengths, truth())
     )
