@@ -67,8 +67,12 @@ def save(
     return path
 
 
-def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict]:
-    """Read weights for a board size.
+def load(path: pathlib.Path | str, size: int | None = None) -> tuple[dict, NetworkConfig, dict]:
+    """Read weights.
+
+    Args:
+      path: the .npz file.
+      size: the board size that they must have been made for; None: any, which they fit in shape.
 
     Returns:
       (params, the network's shape, the whole description).
@@ -79,7 +83,7 @@ def load(path: pathlib.Path | str, size: int) -> tuple[dict, NetworkConfig, dict
     """
     path = _checked_name(path)
     description = _read_description(path)
-    if description["size"] != size:
+    if size is not None and description["size"] != size:
         raise ValueError(
             f"weights {path}: made for {description['size']}x{description['size']}, "
             f"not for {size}x{size}; give weights made for {size}x{size}"

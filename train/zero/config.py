@@ -67,6 +67,10 @@ class ZeroConfig:
     dtype: Literal["float32", "bfloat16"] = "float32"
     """What the trunk computes in; parameters and sums are float32."""
 
+    weights: pathlib.Path | None = None
+    """Weights (.npz) of such a network to begin from, made for any board size; random ones
+    without it."""
+
     # --- self-play
     batch: int = 256
     """Games at once, on each device."""
@@ -243,8 +247,8 @@ class ZeroConfig:
     @property
     def plain(self) -> dict[str, Any]:
         """All flags, as config.json has them."""
-        plain = dataclasses.asdict(self)
-        return plain | {"out": str(self.folder), "komi": list(self.komi)}
+        plain = dataclasses.asdict(self) | {"out": str(self.folder), "komi": list(self.komi)}
+        return plain | {"weights": self.weights and str(self.weights)}
 
 
 _LEAST = {

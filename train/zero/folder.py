@@ -68,7 +68,9 @@ def read_config(folder: pathlib.Path) -> ZeroConfig:
     odd = sorted(plain.keys() - {field.name for field in dataclasses.fields(ZeroConfig)})
     if odd:
         raise ValueError(f"--out {folder}: a run of another version, with --{odd[0]}")
-    return ZeroConfig(**plain | {"out": folder, "komi": tuple(plain["komi"])})
+    path = plain.get("weights")
+    exact = {"out": folder, "komi": tuple(plain["komi"]), "weights": path and pathlib.Path(path)}
+    return ZeroConfig(**plain | exact)
 
 
 def _must_agree(folder: pathlib.Path, before: dict, asked: dict) -> None:

@@ -64,17 +64,15 @@ _ALL = (
         window=50_000,
         evaluate_every=50,
     ),
-    dataclasses.replace(  # for hours, or days
+    dataclasses.replace(  # hours on two cores, from weights of 7x7, whose network this is
         _COMMON,
         preset="9x9-cpu",
         size=9,
         komi=(6.0, 7.0, 7.0, 8.0),
-        blocks=5,
-        channels=48,
-        iterations=2000,
-        capacity=800_000,
-        window=80_000,
-        evaluate_every=100,
+        iterations=400,
+        capacity=600_000,
+        window=50_000,
+        evaluate_every=50,
     ),
     dataclasses.replace(
         _COMMON,

@@ -80,15 +80,21 @@ def shardings(state: Any, mesh: Mesh) -> Any:
     return RunState(place(state.learner, EVERYWHERE), place(state.playing, DIVIDED))
 
 
-def begin(plan: Plan, mesh: Mesh) -> RunState:
-    """The state before the first iteration, made where it is to lie."""
-    start = functools.partial(_begin, plan)
-    return _program(mesh, start, (), RunState(EVERYWHERE, DIVIDED))()
+def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
+    """The state before the first iteration, made where it is to lie.
+
+    Args:
+      plan, mesh: of the run.
+      params: of the network, on the host; None: random ones.
+    """
+    start, given = functools.partial(_begin, plan), () if params is None else (params,)
+    return _program(mesh, start, (EVERYWHERE,) * len(given), RunState(EVERYWHERE, DIVIDED))(*given)
 
 
-def _begin(plan: Plan) -> RunState:
+def _begin(plan: Plan, params: Any = None) -> RunState:
     seed = plan.config.seed
-    params = network.init(plan.learner.network, jax.random.key(seed))
+    if params is None:
+        params = network.init(plan.learner.network, jax.random.key(seed))
     shard = lax.axis_index(AXIS)
     return RunState(
         learner=learner.start(plan.learner, params, jax.random.key(seed + 1)),

@@ -15,6 +15,7 @@ import jax
 from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
+from gozero.nets import weights
 from train.zero import checkpoint, evaluation, folder, hosts, memory, programs
 from train.zero.config import ZeroConfig
 from train.zero.display import Display
@@ -66,9 +67,10 @@ def run(config: ZeroConfig) -> int:
     mesh = programs.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
     _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
+    params = hosts.at_each(lambda: given_params(plan))
     hosts.at_first(lambda: folder.claim(config))
     hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
-    loop = begin(plan, mesh)
+    loop = begin(plan, mesh, params)
     manifest = runtime.manifest(config.seed)
     manifest |= {"devices": mesh.size, "processes": jax.process_count()}
     hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
@@ -81,8 +83,37 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def begin(plan: Plan, mesh: Mesh) -> Loop:
+def given_params(plan: Plan) -> dict | None:
+    """Of the network that a run is to begin from; None: of random ones, or it has begun.
+
+    Raises:
+      ValueError: weights that cannot be read, or of a network of another shape.
+    """
+    path = plan.config.weights
+    if path is None or checkpoint.found(plan.config.folder / "checkpoints"):
+        return None
+    params, shape, _ = weights.load(path)
+    names = ("blocks", "channels", "features", "pool_every", "auxiliary")
+    differ = [name for name in names if getattr(shape, name) != getattr(plan.config, name)]
+    if differ:
+        asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
+        raise ValueError(f"--weights {path}: of a network of another shape; for it give {asked}")
+    return jax.device_get(params)
+
+
+def _as_flag(name: str, value: object) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {value}"
+
+
+def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
     """The run as its newest checkpoint has it, or from the beginning.
+
+    Args:
+      plan, mesh: of the run.
+      params: of the network to begin with, if not a random one.
 
     Raises:
       ValueError: none of its checkpoints can be read.
@@ -107,7 +138,7 @@ def begin(plan: Plan, mesh: Mesh) -> Loop:
         return Loop(plan, mesh, state, progress)
     if errors:
         raise errors[0]
-    return Loop(plan, mesh, programs.begin(plan, mesh))
+    return Loop(plan, mesh, programs.begin(plan, mesh, params))
 
 
 class End(enum.IntEnum):

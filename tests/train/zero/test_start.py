@@ -1,0 +1,66 @@
+"""Runs that begin from a network that has learnt before."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.nets import network, weights
+from tests.train.zero import tiny
+from train.zero import checkpoint, folder, programs, run
+from train.zero.plan import make_plan
+
+
+@pytest.fixture
+def given(tmp_path):
+    """(weights made for 5x5, their params)."""
+    shape = make_plan(tiny.config()).learner.network
+    params = network.init(shape, jax.random.key(7))
+    return weights.save(tmp_path / "given.npz", params, shape, 5), params
+
+
+def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
+    path, params = given
+    config = tiny.config(tmp_path / "run", weights=path)
+    plan, mesh = make_plan(config), programs.make_mesh(1)
+    state = run.begin(plan, mesh, run.given_params(plan)).state
+    for own in (state.learner.params, state.learner.ema):
+        jax.tree.map(np.testing.assert_array_equal, own, params)
+    random = run.begin(plan, mesh).state.learner.params
+    assert any(
+        (one != other).any()
+        for one, other in zip(jax.tree.leaves(random), jax.tree.leaves(params), strict=True)
+    )
+
+    # What has begun does not ask for them again; workers and matches read what the run's were.
+    folder.claim(config)
+    checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    path.unlink()
+    assert run.given_params(plan) is None
+    assert folder.read_config(config.folder) == config
+    with pytest.raises(ValueError, match=r"--weights was .*given\.npz and is None"):
+        folder.claim(dataclasses.replace(config, weights=None))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"channels": 16, "pool_every": 0}, r"for it give --channels 8 --pool-every 1$"),
+        ({"auxiliary": False}, r"for it give --auxiliary$"),
+    ],
+)
+def test_weights_of_another_shape_are_refused(given, tmp_path, changes, said):
+    config = tiny.config(tmp_path / "run", weights=given[0], **changes)
+    with pytest.raises(ValueError, match=said):
+        run.run(config)
+    assert not config.folder.exists()
+
+
+def test_weights_that_are_not_there_are_refused(tmp_path):
+    config = tiny.config(tmp_path / "run", weights=tmp_path / "none.npz")
+    with pytest.raises(ValueError, match=r"there is no file .*none\.npz"):
+        run.run(config)
+    assert not config.folder.exists()
