@@ -12,7 +12,8 @@ import numpy as np
 
 from gozero.go import rules as go
 from gozero.montecarlo import playout
-from gozero.montecarlo.learnt.softmax import Softmax
+from gozero.montecarlo.learnt import strengths
+from gozero.montecarlo.learnt.softmax import Softmax, softmax_policy
 from gozero.montecarlo.learnt.strengths import Strengths
 from gozero.players.evaluators import playout_evaluator
 from gozero.players.go_game import go_game
@@ -119,14 +120,16 @@ def search_values(
       seed: of chance.
     """
     params = policy if policy is None else jax.tree.map(jnp.asarray, policy)
-    run = _search(rules, simulations)
+    run = _search(rules, simulations, policy is None)
     return run(params, positions, komi, jax.random.key(seed))
 
 
 @functools.cache
-def _search(rules: go.Rules, simulations: int) -> Callable:
-    """Jitted (params, positions, komi, key) -> f32[P]."""
-    evaluator = playout_evaluator(rules, first_plays=True)  # the policy comes with the params
+def _search(rules: go.Rules, simulations: int, uniform: bool) -> Callable:
+    """Jitted (params, positions, komi, key) -> f32[P]; the params are the policy of playouts, or
+    None for uniform ones."""
+    any_policy = "uniform" if uniform else softmax_policy(strengths.uniform(), rules.size)
+    evaluator = playout_evaluator(rules, any_policy, first_plays=True)
     config = SearchConfig(num_simulations=simulations, select=evaluator.select, amaf=Amaf())
     game = go_game(rules, evaluator.observe)
 
