@@ -34,7 +34,8 @@ class GtpConfig(PlayerConfig):
     """Seconds of each move, at most; time_settings and time_left may give less."""
 
     reuse: bool = True
-    """Whether a search goes on from what the last one found, if the game went on from there."""
+    """Whether a search goes on from what the last one found, if the game went on from there;
+    td, whether it keeps what it has learnt in the game."""
 
     seed: int = 0
     """Of all that is random: the same seed and the same session give the same moves."""

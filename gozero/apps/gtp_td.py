@@ -1,4 +1,4 @@
-"""Temporal-difference search behind genmove: no tree, and nothing that is kept between moves."""
+"""Temporal-difference search behind genmove: no tree; weights that the game's searches teach."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ class TdSearcher:
         piece = dataclasses.replace(all_, simulations=min(_SIMULATIONS_A_LOOK, config.simulations))
         self._rules, self._clock, self._resign = rules, clock, config.resign
         self._params = td_search.params(learnt.shapes, learnt.weights)
+        self._reuse, self._kept = config.reuse, None
         self._simulations, self._piece = config.simulations, piece.simulations
         self._key, self._warm = jax.random.key(config.seed), False
 
@@ -64,7 +65,7 @@ class TdSearcher:
     def warm_up(self) -> None:
         """Compile what a move within a limit of time needs, once, by choosing one."""
         if not self._warm:
-            self._within(0.0, self._key, init(self._rules), jnp.int32(0))
+            self._within(0.0, self._params, self._key, init(self._rules), jnp.int32(0))
             self._warm = True
 
     def search(
@@ -75,20 +76,25 @@ class TdSearcher:
         played: Sequence[int] | None = None,
         seconds: float | None = None,
     ) -> Found:
-        """As `gtp_search.Searcher.search`; `played` does not matter."""
-        del played
+        """As `gtp_search.Searcher.search`."""
         key, mover = jax.random.fold_in(self._key, number), jnp.int32(colour)
+        params, kept = self._params, self._kept
+        if played is not None and kept is not None:
+            params = params._replace(weights=kept)
         if seconds is None:
-            found = self._search(self._params, key, state, mover)
+            found, weights = self._search(params, key, state, mover)
         else:
-            found = self._within(seconds, key, state, mover)
+            found, weights = self._within(seconds, params, key, state, mover)
+        self._kept = weights if self._reuse else None
         value = float(found.value)
         resigns = self._resign is not None and value < self._resign
         return Found(int(found.action), value, bool(np.isfinite(value)), resigns)
 
-    def _within(self, seconds: float, key: jax.Array, state: GameState, mover: jax.Array) -> Best:
+    def _within(
+        self, seconds: float, params: Params, key: jax.Array, state: GameState, mover: jax.Array
+    ) -> tuple[Best, jax.Array]:
         """A piece at least, and no more once another would take too long by the last one's time."""
-        end, params = self._clock() + seconds, self._params
+        end = self._clock() + seconds
         for number in range(-(-self._simulations // self._piece)):
             started = self._clock()
             weights = self._learn(params, jax.random.fold_in(key, number), state, mover)
@@ -96,4 +102,4 @@ class TdSearcher:
             now = self._clock()
             if now + (now - started) > end:
                 break
-        return self._best(params, key, state, mover)
+        return self._best(params, key, state, mover), params.weights

@@ -24,7 +24,7 @@ class Side(PlayerConfig):
     {game} becomes the game's number. Without it the side is ours, and the other flags say what."""
 
     reuse: bool = False
-    """Whether ours goes on from what its last search found."""
+    """Whether ours goes on from what its last search found, or td from what it has learnt."""
 
     def words(self, game: int = 0) -> list[str]:
         """The program and its arguments, for a game."""

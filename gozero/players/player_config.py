@@ -232,10 +232,6 @@ class PlayerConfig:
         odd = [name for name in names if getattr(self, name) != getattr(other, name)]
         return [
             (is_td and bool(odd), f"{', '.join(odd)}: not of --search td"),
-            (
-                is_td and getattr(self, "reuse", False),
-                "search: td goes on from no search before; use --no-reuse",
-            ),
         ]
 
     def _complaints_of_heuristics(self) -> list[tuple[bool, str]]:

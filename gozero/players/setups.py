@@ -61,7 +61,7 @@ def make_player(rules: Rules, config: PlayerConfig, seed: int = 0, reuse: bool =
       rules: the rules.
       config: the flags.
       seed: of a network of random weights.
-      reuse: his searches go on from what the last one found in a game.
+      reuse: his searches go on from what the last one found, or learnt, in a game.
 
     Raises:
       ValueError: as `make_setup`; local shapes that are missing, damaged or of another size.
@@ -69,7 +69,9 @@ def make_player(rules: Rules, config: PlayerConfig, seed: int = 0, reuse: bool =
     if config.search == "td":
         config.check()
         learnt, about = shape_weights.given(rules.size, config.shapes)
-        player = td_player(rules, config.simulations, learnt, resign=config.resign)
+        player = td_player(
+            rules, config.simulations, learnt, resign=config.resign, reuse_weights=reuse
+        )
         room = lambda games: f"{games} games, one after the other"
         return Made(player, {"evaluator": "local shapes", **about}, room)
     setup = make_setup(rules, config, seed)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from gozero.go.rules import Rules
+from gozero.go.rules import GameState, Rules
 from gozero.montecarlo.rlgo import td_search
 from gozero.montecarlo.rlgo import weights as shape_weights
 from gozero.montecarlo.rlgo.td import TdConfig
 from gozero.montecarlo.rlgo.td_search import TdSearchConfig
 from gozero.montecarlo.rlgo.weights import Learnt
-from gozero.players.player import Choice, Player, Turn, check_resign
+from gozero.players.player import NO_ACTION, Choice, Player, Turn, check_resign
 
 LANES = 32
 
@@ -24,8 +24,9 @@ def td_player(
     rate: float = 1.0,
     epsilon: float = 0.1,
     resign: float | None = None,
+    reuse_weights: bool = False,
 ) -> Player:
-    """A player that learns what local shapes are worth anew before each move; see `td_search`.
+    """A player that learns what local shapes are worth before each move; see `td_search`.
 
     He has no tree, fills no own eye and passes only where there is no other move. The games of a
     match are searched one after the other.
@@ -39,6 +40,8 @@ def td_player(
       rate: alpha.
       epsilon: the probability of a random move in a simulation.
       resign: he resigns when the best move is worth less, from -1 to 0; None: never.
+      reuse_weights: what he has learnt is kept until the game is over; else each move begins with
+        `learnt` again.
 
     Raises:
       ValueError: shapes of another size, none that come with the package, or a number that is
@@ -49,9 +52,17 @@ def td_player(
     check_resign(resign)
     play = td_search.player(config)
 
-    def choose(params: td_search.Params, key: jax.Array, turn: Turn, memory: None) -> Choice:
-        found = play(params, key, turn.states)
+    def choose(params: td_search.Params, key: jax.Array, turn: Turn, memory) -> Choice:
+        if memory is not None:
+            new = turn.recent[0] == NO_ACTION
+            memory = jnp.where(new[:, None], params.weights, memory)
+        found, weights = play(params, key, turn.states, memory)
         resigns = None if resign is None else found.value < resign
+        memory = None if memory is None else weights
         return Choice(found.action, jnp.isfinite(found.value), memory, resigns)
 
-    return Player(choose, td_search.params(learnt.shapes, learnt.weights))
+    def begin(params: td_search.Params, states: GameState) -> jax.Array:
+        return jnp.tile(params.weights, (states.komi.shape[0], 1))
+
+    params = td_search.params(learnt.shapes, learnt.weights)
+    return Player(choose, params, begin if reuse_weights else None)

@@ -10,6 +10,7 @@ import pytest
 from gozero.apps import cli
 from gozero.apps.gtp_config import GtpConfig
 from gozero.apps.gtp_engine import Engine
+from gozero.go.rules import Rules, init
 from gozero.montecarlo.rlgo import shapes
 from gozero.montecarlo.rlgo import weights as shape_weights
 from tests.apps.test_match import results
@@ -64,6 +65,22 @@ def test_simulations_stop_when_the_time_is_over(nothing, seconds, pieces):
     assert found.ok
     assert len(made) == pieces
     assert all((a != b).any() for a, b in itertools.pairwise(made))  # it goes on
+
+
+@pytest.mark.parametrize(("reuse", "seconds"), [(True, None), (True, 1.0), (False, None)])
+def test_what_was_learnt_is_kept_while_the_game_goes_on(nothing, reuse, seconds):
+    searcher = Engine(config(nothing, reuse=reuse), Clock()).searcher
+    begun = []
+    for name in ("_search", "_learn"):
+        made = getattr(searcher, name)
+        seen = lambda *args, made=made: begun.append(args[0].weights) or made(*args)
+        setattr(searcher, name, seen)
+    state = init(Rules(3, ko="simple"))
+    for number, since in enumerate([None, [0, 1], None]):
+        searcher.search(state, 0, number, since, seconds)
+    first, second, another = begun
+    assert (second != first).any() == reuse
+    np.testing.assert_array_equal(another, first)
 
 
 def test_a_match(nothing, tmp_path):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.go.rules import Rules
+from gozero.go.rules import Rules, legal_actions
 from gozero.montecarlo.rlgo import shapes
 from gozero.montecarlo.rlgo.shapes import Shapes
 from gozero.montecarlo.rlgo.weights import Learnt
 from gozero.players.arena import play_match
-from gozero.players.player import random_player
+from gozero.players.player import Turn, random_player
 from gozero.players.td_player import td_player
+from tests.go.stepping import new_games
 
 
 def nothing(chosen: Shapes) -> Learnt:
@@ -26,6 +28,27 @@ def test_it_beats_random_moves_from_nothing():
     assert match.ok.all()
     assert not match.truncated.any()
     assert match.points.sum() >= 6
+
+
+def test_what_was_learnt_is_kept_until_the_game_is_over():
+    rules, learnt = Rules(3, ko="simple"), nothing(Shapes(3, largest=1))
+    player = td_player(rules, 4, learnt, lanes=4, reuse_weights=True)
+    states = new_games(rules, 2)
+    choose = jax.jit(player.choose)
+
+    def turn(memory, recent):
+        legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
+        asked = Turn(states, legal, jnp.array(recent))
+        return np.asarray(choose(player.params, jax.random.key(0), asked, memory).memory)
+
+    new, going_on = [[-1, -1], [-1, -1]], [[-1, 4], [-1, 5]]
+    first = turn(player.begin(player.params, states), new)
+    assert (first[0] != learnt.weights).any()
+    np.testing.assert_array_equal(turn(first, new), first)  # another game: from the start again
+    second = turn(first, going_on)
+    np.testing.assert_array_equal(second[0], first[0])
+    assert (second[1] != first[1]).any()
+    assert td_player(rules, 4, learnt).begin is None
 
 
 @pytest.mark.slow

@@ -2,8 +2,9 @@
 
 Silver, Sutton & Müller (2012), section 5. A player begins each move with the weights it has learnt,
 or with zeros; it plays simulated games from the position, of itself against itself, which go on
-teaching those weights, to the end; then it takes the move whose afterstate is worth most. What it
-has learnt is of this position and is forgotten after the move. There is no tree.
+teaching those weights, to the end; then it takes the move whose afterstate is worth most. There is
+no tree. What the simulations have taught may be kept until the game is over, as the transient
+memory of Dyna-2 is (Silver, Sutton & Müller 2008), or forgotten after the move.
 
 The simulations of a position run in lockstep on the same weights (see `td`), so the games of a
 batch are searched one after the other: each fills the device by itself.
@@ -41,7 +42,7 @@ class TdSearchConfig:
     Attributes:
       td: how the simulations play and teach; its rules are those of the game.
       simulations: games to simulate before each move; 0: the best move by what was learnt.
-      lanes: of these in lockstep.
+      lanes: of these in lockstep, or all where there are fewer.
       rate: alpha.
 
     Raises:
@@ -77,21 +78,34 @@ class Best(NamedTuple):
     value: jax.Array  # f32 in [-1, 1], for the player to move
 
 
-def player(config: TdSearchConfig) -> Callable[[Params, jax.Array, go.GameState], Best]:
-    """``(params, key, states [B]) -> Best``, of each game."""
+def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
+    """``(params, key, states [B], weights) -> (Best [B], weights f32[B, K + 1])``.
 
-    def play(params: Params, key: jax.Array, states: go.GameState) -> Best:
+    Each game's simulations begin with its own of the weights f32[B, K + 1], or, without them, with
+    those of the params; what is returned is what they have become.
+    """
+
+    def play(params: Params, key: jax.Array, states: go.GameState, weights=None):
         keys = jax.random.split(key, states.komi.shape[0])
-        return lax.map(lambda args: search(config, params, *args), (keys, states))
+
+        def one(args):
+            key, state, own = args
+            return search(
+                config, params if own is None else params._replace(weights=own), key, state
+            )
+
+        return lax.map(one, (keys, states, weights))
 
     return play
 
 
-def search(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> Best:
-    """The move in one game, after the simulations from it."""
+def search(
+    config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState
+) -> tuple[Best, jax.Array]:
+    """The move in one game, after the simulations from it, and the weights f32[K + 1] after them."""
     learn_key, choose_key = jax.random.split(key)
     params = params._replace(weights=learn(config, params, learn_key, state))
-    return best(config, params, choose_key, state)
+    return best(config, params, choose_key, state), params.weights
 
 
 def best(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> Best:
@@ -128,6 +142,6 @@ def learn(config: TdSearchConfig, params: Params, key: jax.Array, state: go.Game
     def goes_on(carry):
         return (carry[1] < config.simulations) & ~state.ended
 
-    lanes = td.start(config.td, state.position, config.lanes)
+    lanes = td.start(config.td, state.position, min(config.lanes, config.simulations))
     start = (jnp.int32(0), jnp.int32(0), lanes, params.weights)
     return lax.while_loop(goes_on, one_move, start)[3]

@@ -45,13 +45,13 @@ KO = [1, 2, 4, 7, 9, 10, 6, 5]  # . X O . / X O . O / . X O . / . . . ., White h
 @pytest.mark.slow
 def test_a_search_from_nothing_takes_legal_actions_and_passes_only_when_it_must():
     states = stacked([played(RULES, []), played(RULES, KO), played(RULES, [16, 16])])
-    actions, _ = compiled(SEARCH)(ZEROS, jax.random.key(0), states)
+    (actions, _), _ = compiled(SEARCH)(ZEROS, jax.random.key(0), states)
     legal = jax.vmap(lambda s: go.legal_actions(RULES, s))(states)
     assert not legal[1, 6]
     assert bool(jnp.take_along_axis(legal, actions[:, None], axis=1).all())
     assert bool((actions[:2] < 16).all())
     assert actions[2] == RULES.pass_action
-    again = compiled(SEARCH)(ZEROS, jax.random.key(0), states).action
+    again = compiled(SEARCH)(ZEROS, jax.random.key(0), states)[0].action
     np.testing.assert_array_equal(actions, again)
 
 
@@ -74,7 +74,7 @@ def blacks_wins(rules, komi, black, white, count, params, key):
 
     def move(i, states):
         take = lambda player: (
-            lambda states: player(params, jax.random.fold_in(key, i), states).action
+            lambda states: player(params, jax.random.fold_in(key, i), states)[0].action
         )
         actions = jax.lax.cond(i % 2 == 0, take(black), take(white), states)
         return jax.vmap(functools.partial(go.play, rules))(states, actions)
