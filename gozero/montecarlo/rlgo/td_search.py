@@ -102,7 +102,7 @@ def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
 def search(
     config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState
 ) -> tuple[Best, jax.Array]:
-    """The move in one game, after the simulations from it, and the weights f32[K + 1] after them."""
+    """The move in one game, after the simulations from it, and the weights f32[K + 1] by then."""
     learn_key, choose_key = jax.random.split(key)
     params = params._replace(weights=learn(config, params, learn_key, state))
     return best(config, params, choose_key, state), params.weights
