@@ -237,6 +237,7 @@ class PlayerConfig:
     def _complaints_of_heuristics(self) -> list[tuple[bool, str]]:
         names, first_play = get_args(HeuristicName), self.first_play
         visits, amaf_visits = self.confidences
+        room = max(MAX_SIMULATIONS - self.num_simulations, 0)
         return [
             (
                 (self.nakade or self.diversity != 0) and self.policy != "mogo",
@@ -266,13 +267,14 @@ class PlayerConfig:
             ),
             *(
                 (
-                    not 0 <= count <= MAX_SIMULATIONS,
-                    f"{name}: {count} is not from 0 to {MAX_SIMULATIONS}",
+                    not 0 <= count <= room,
+                    f"{name}: {count} is not from 0 to {room}, the {MAX_SIMULATIONS} that sums "
+                    "hold less the others and the simulations",
                 )
-                for name, count in (
-                    ("heuristic_visits", visits),
-                    ("heuristic_amaf_visits", amaf_visits),
-                    ("heuristic_good_visits", self.heuristic_good_visits),
+                for name, count, room in (
+                    ("heuristic_visits", visits, room),
+                    ("heuristic_amaf_visits", amaf_visits, room - self.heuristic_good_visits),
+                    ("heuristic_good_visits", self.heuristic_good_visits, room),
                 )
             ),
             (

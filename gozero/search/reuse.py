@@ -304,7 +304,8 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
     """Trees that a search of these roots can go on from.
 
     Of each tree `config.num_kept` nodes are kept at most. One that is of another position, or
-    whose visits this search could take past `MAX_VISITS`, becomes empty.
+    whose visits this search could take past `MAX_VISITS`, those that a heuristic counts for
+    among them, becomes empty.
 
     Returns:
       (trees, is_its_own bool[B]): False for a tree of another position than its root.
@@ -316,10 +317,26 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
         same &= jnp.all(have == want, axis=1)
     same |= tree.size == 0
     spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the one to spare
-    goes_on = same & (spent + config.num_simulations <= trees.MAX_VISITS)
+    goes_on = same & (_most_counted(tree, spent) + config.num_simulations <= trees.MAX_VISITS)
     most = jnp.where(goes_on, config.num_kept, 0)
     too_large = jnp.any(tree.size > most)
     return lax.cond(too_large, lambda tree: prune(tree, most), lambda tree: tree, tree), same
+
+
+def _most_counted(tree: Tree, spent: jax.Array) -> jax.Array:
+    """i32[B]: no action of a tree has more visits, nor more that played it later."""
+
+    def most(counts: trees.Counts) -> jax.Array:
+        by_tree = counts.visits.reshape(tree.num_trees, tree.capacity, -1)
+        in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
+        return jnp.max(jnp.where(in_use[:, :, None], by_tree, 0), axis=(1, 2))
+
+    counted = spent
+    if tree.guess is not None:
+        counted = spent + most(tree.guess)
+    if tree.amaf is not None:
+        counted = jnp.maximum(counted, most(tree.amaf))
+    return counted
 
 
 def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws: Draws) -> Tree:

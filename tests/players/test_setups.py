@@ -191,6 +191,20 @@ def test_temporal_difference_search(tmp_path):
         ({"heuristic": "even"}, "heuristic: counts for nothing; give --heuristic-visits"),
         ({"heuristic": "even", "heuristic_visits": -1}, "heuristic_visits: -1 is not from 0 to"),
         (
+            {"heuristic": "even", "heuristic_visits": 131_000, "simulations": 71},
+            "heuristic_visits: 131000 is not from 0 to 130999",
+        ),
+        (
+            {
+                "search": "rave",
+                "heuristic": "mogo",
+                "heuristic_amaf_visits": 65_000,
+                "heuristic_good_visits": 65_000,
+                "simulations": 2000,
+            },
+            "heuristic_amaf_visits: 65000 is not from 0 to 64070",
+        ),
+        (
             {"heuristic": "even", "heuristic_visits": 1, "heuristic_amaf_visits": 5},
             "heuristic_amaf_visits: only --search rave has such values",
         ),

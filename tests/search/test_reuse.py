@@ -12,7 +12,7 @@ import pytest
 
 import gozero
 from gozero.hashing import mix
-from gozero.search import reuse
+from gozero.search import reuse, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
@@ -285,6 +285,32 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
     expected = trees.MAX_VISITS + 1
     assert after.tolist() == [expected, expected, *[SIMULATIONS + 1] * 3]
     assert result.ok.all()
+
+
+def test_visits_that_a_heuristic_counts_for_are_among_them():
+    """By hand: 31 simulations more, what is believed of an action, and what played it later."""
+    roots = random_tree.Position(CODES)
+    keeps = trees.Keeps(amaf=True, guesses=True)
+    config = SearchConfig(31, capacity=4)
+    tree = host(trees.allocate(roots, random_tree.NUM_ACTIONS, 4, keeps))
+    at_root = np.arange(NUM_TREES) * 4
+    stored = zip(tree.positions, rows.encode(tree.codec, roots), strict=True)
+    positions = tuple(rows.write(jnp.asarray(x), at_root, own) for x, own in stored)
+    left = trees.MAX_VISITS - 31
+    guess, amaf, visits = tree.guess.visits.copy(), tree.amaf.visits.copy(), tree.visits.copy()
+    visits[at_root] = left - 100 + 1
+    guess.reshape(NUM_TREES, 4, -1)[:, 1, 2] = [100, 101, 100, 100, 101]
+    amaf.reshape(NUM_TREES, 4, -1)[:, 1, 3] = [left, left, left + 1, 0, left + 1]
+    size = np.array([2, 2, 2, 2, 1], np.int32)  # of the last tree that node is not in use
+    tree = tree.replace(
+        size=size,
+        positions=positions,
+        visits=visits,
+        guess=tree.guess._replace(visits=guess),
+        amaf=tree.amaf._replace(visits=amaf),
+    )
+    tree, _ = jax.jit(lambda tree: reuse.fit(tree, roots, config))(tree)
+    assert (tree.size > 0).tolist() == [True, False, False, True, True]
 
 
 def test_trees_that_do_not_fit_are_refused():
