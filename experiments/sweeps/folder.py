@@ -14,6 +14,7 @@ from typing import NamedTuple
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.points import Sweep
 from gozero.apps import runtime
+from gozero.go.rules import Rules
 
 
 class Piece(NamedTuple):
@@ -44,7 +45,7 @@ class SweepFolder:
         asked = {
             "experiment": sweep.name,
             "terms": config.terms,
-            "points": {point.name: point.record for point in sweep.points},
+            "points": {point.name: point.record(Rules(config.size)) for point in sweep.points},
         }
         before = self._before()
         if before is None:

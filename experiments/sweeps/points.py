@@ -67,10 +67,11 @@ class Contestant:
         words += [self.change.about] if self.change else []
         return ", ".join([self.flags.text, *words])
 
-    @property
-    def record(self) -> dict[str, str]:
-        """All that it is, as plain data."""
+    def record(self, rules: Rules) -> dict[str, str]:
+        """All that it is, as plain data: the SHA-256 of what was learnt, too."""
         about = {} if self.change is None else {"change": self.change.about}
+        told = self.setup(rules).evaluator.about
+        about |= {k: v for k, v in told.items() if k.endswith("_sha256")}
         return {k: str(v) for k, v in (self._asked | {"reuse": self.reuse} | about).items()}
 
     @property
@@ -116,11 +117,10 @@ class Point:
     def name(self) -> str:
         return f"{self.series}, {self.label}"
 
-    @property
-    def record(self) -> dict:
+    def record(self, rules: Rules) -> dict[str, str]:
         """What has to be the same for games to count for the same point."""
-        player = {f"player.{k}": v for k, v in self.player.record.items()}
-        return player | {f"opponent.{k}": v for k, v in self.opponent.record.items()}
+        player = {f"player.{k}": v for k, v in self.player.record(rules).items()}
+        return player | {f"opponent.{k}": v for k, v in self.opponent.record(rules).items()}
 
 
 Scale = Literal["linear", "log", "names"]

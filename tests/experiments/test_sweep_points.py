@@ -43,7 +43,7 @@ def test_points_are_players(name):
         setup = contestant.setup(RULES)
         assert setup.search.num_simulations == contestant.flags.num_simulations
         assert contestant.text
-    assert len({str(point.record) for point in sweep.points}) == len(sweep.points)
+    assert len({str(point.record(RULES)) for point in sweep.points}) == len(sweep.points)
     assert sum(point.anchor for point in sweep.points) in (0, 4)
     for point in sweep.points:
         if point.anchor:

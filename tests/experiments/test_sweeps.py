@@ -11,6 +11,7 @@ import sys
 from types import SimpleNamespace
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from experiments.sweeps import anchors, plot, results, run, speed
@@ -19,6 +20,7 @@ from experiments.sweeps.folder import Piece, SweepFolder
 from experiments.sweeps.points import Change, Contestant, Point, Sweep
 from gozero.go import scoring
 from gozero.go.rules import Rules
+from gozero.montecarlo.learnt import strengths
 from gozero.players import tally
 from gozero.players.player import random_player
 from gozero.players.player_config import PlayerConfig
@@ -163,6 +165,19 @@ def test_another_config_in_the_same_folder_is_refused(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match=r"config.json is not of a sweep"):
         SweepFolder(sweep, config)
+
+
+def test_games_with_other_strengths_are_other_games(tmp_path):
+    path = tmp_path / "fitted.npz"
+    strengths.save(path, strengths.uniform())
+    flags = dataclasses.replace(FLAGS, playouts="mm", strengths=path)
+    config = config_of(tmp_path / "out")
+    with SweepFolder(sweep_of("a", flags=flags), config):
+        pass
+    fitted = strengths.uniform()._replace(contiguity=np.full(2, 3.0, np.float32))
+    strengths.save(path, fitted)
+    with pytest.raises(ValueError, match=r"of 'curve, a' player.strengths_sha256 was \w+ and is"):
+        SweepFolder(sweep_of("a", flags=flags), config)
 
 
 def test_a_row_says_what_its_pieces_score(tmp_path):
