@@ -10,16 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.go.rules import Rules, init
+from gozero.go.rules import Rules, init, play
 from gozero.montecarlo.learnt import strengths
 from gozero.montecarlo.learnt.softmax import softmax_policy
+from gozero.montecarlo.mogo.answers import MogoConfig
 from gozero.montecarlo.rlgo import local_shape, shapes
 from gozero.montecarlo.rlgo import weights as shape_weights
+from gozero.players import heuristics
 from gozero.players.player_config import PlayerConfig
 from gozero.players.searches import gumbel_search, to_win
 from gozero.players.setups import make_player, make_setup
 from gozero.search.amaf import Amaf
 from gozero.search.ensemble import Ensemble
+from gozero.search.game import Trail
 from gozero.search.grandfather import Grandfather
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
@@ -81,6 +84,38 @@ def test_a_heuristic_counts_for_what_the_flags_say():
     assert setup.search.grandfather == Grandfather(visits=2)
     assert "heuristic" not in setup.evaluator.about
     assert PlayerConfig(**flags).text == "uniform playouts puct grandfather heuristic 400"
+
+
+def test_the_classical_player_hears_playouts_and_believes_in_good_moves():
+    """White's stone in the corner is in atari: good moves take it at 3, or are the hane at 4."""
+    flags = {"heuristic": "even", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
+    setup = make_setup(RULES, PlayerConfig(search="rave", nakade=True, **flags))
+    state = init(RULES)
+    for action in (1, 0):
+        state = play(RULES, state, action)
+
+    @jax.jit
+    def judged(states):
+        trail = Trail(None, jnp.zeros(1, jnp.int32))
+        see = lambda state, position: setup.evaluator.observe(state, position, trail)
+        seen = jax.vmap(see)(states, states.position)
+        return setup.evaluator.evaluate(setup.evaluator.params, jax.random.key(0), seen)
+
+    found = judged(jax.tree.map(lambda x: jnp.asarray(x)[None], state))
+    assert found.first_play.shape == (1, 2, 10)
+    assert found.first_play.any(axis=2).all()
+    expected = [62 if action in (3, 4) else 50 for action in range(10)]
+    assert found.heuristic.amaf_visits.tolist() == [expected]
+
+
+@pytest.mark.parametrize("nakade", [False, True])
+def test_heuristics_and_playouts_have_the_same_rules(nakade, monkeypatch):
+    asked, beside = [], heuristics.beside
+    monkeypatch.setattr(heuristics, "beside", lambda *args: asked.append(args) or beside(*args))
+    flags = PlayerConfig(search="rave", nakade=nakade, heuristic="mogo", heuristic_visits=3)
+    policy = make_setup(RULES, flags).evaluator.about["policy"]
+    assert policy == ({"mogo": {"nakade": True, "diversity": 0}} if nakade else "mogo")
+    assert asked[0][2:] == ("mogo", 3, 50, MogoConfig(nakade=nakade), 0, None)
 
 
 def test_trees_share_the_simulations():
