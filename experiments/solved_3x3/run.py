@@ -85,11 +85,10 @@ def learn(control: Control, seed: int, iterations: int | None = None) -> list[Po
     plan, mesh = make_plan(asked), programs.make_mesh(1)
     points = []
     with _spoilt_backup() if control == "flipped backup" else contextlib.nullcontext():
-        loop = Loop(plan, mesh, programs.begin(plan, mesh))
+        make = Shuffled if control == "shuffled values" else Loop
+        loop = make(plan, mesh, programs.begin(plan, mesh))
         for _ in range(asked.iterations):
             loop.iterate()
-            if control == "shuffled values":
-                shuffle_values(loop)
             points.append(look(plan, loop, control, seed))
             print(_line(points[-1]), file=sys.stderr, flush=True)
     return points
@@ -103,14 +102,17 @@ def _spoilt_backup() -> Iterator[None]:
         yield
 
 
-def shuffle_values(loop: Loop) -> None:
-    """The outcomes of the replay, dealt out anew among its rows."""
-    playing = loop.state.playing
-    rows, size = playing.buffer.rows, int(playing.buffer.size[0])
-    order = jax.random.permutation(jax.random.key(loop.iteration), size)
-    outcome = rows.outcome.at[0, :size].set(rows.outcome[0, order])
-    buffer = playing.buffer.replace(rows=rows.replace(outcome=outcome))
-    loop.state = loop.state.replace(playing=playing.replace(buffer=buffer))
+class Shuffled(Loop):
+    """Before anything is learnt the outcomes of the replay are dealt out anew among its rows."""
+
+    def _learn(self, step, due):
+        playing = self.state.playing
+        rows, size = playing.buffer.rows, int(playing.buffer.size[0])
+        order = jax.random.permutation(jax.random.key(self.iteration), size)
+        outcome = rows.outcome.at[0, :size].set(rows.outcome[0, order])
+        buffer = playing.buffer.replace(rows=rows.replace(outcome=outcome))
+        self.state = self.state.replace(playing=playing.replace(buffer=buffer))
+        return super()._learn(step, due)
 
 
 def look(plan: Plan, loop: Loop, control: str, seed: int) -> Point:

@@ -18,17 +18,20 @@ from train.zero.plan import make_plan
 POINT = run.Point("none", 0, 40, 60.0, 5000, 2000, 0.99, 0.99, -0.99)
 
 
-def test_only_the_outcomes_of_the_rows_that_there_are_change_places():
+def test_only_the_outcomes_of_the_rows_that_there_are_change_places(monkeypatch):
     plan, mesh = make_plan(tiny.config()), programs.make_mesh(1)
-    loop = Loop(plan, mesh, programs.begin(plan, mesh))
+    loop = run.Shuffled(plan, mesh, programs.begin(plan, mesh))
     size, capacity = 60, plan.buffer.capacity
     buffer = loop.state.playing.buffer
     numbers = jnp.arange(capacity, dtype=jnp.float32)[None]
     rows = buffer.rows.replace(outcome=numbers, score=numbers)
     buffer = buffer.replace(rows=rows, size=buffer.size + size)
     loop.state = loop.state.replace(playing=loop.state.playing.replace(buffer=buffer))
-    run.shuffle_values(loop)
-    after = loop.state.playing.buffer.rows
+    learnt_from = []
+    learn = lambda loop, step, due: learnt_from.append(loop.state.playing.buffer.rows)
+    monkeypatch.setattr(Loop, "_learn", learn)
+    loop._learn(None, 0)
+    after = learnt_from[0]
     outcome = np.asarray(after.outcome[0])
     np.testing.assert_array_equal(np.sort(outcome), np.arange(capacity))
     np.testing.assert_array_equal(outcome[size:], np.arange(size, capacity))
