@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import jax
 
-from gozero.apps.gtp_client import EngineFailed, GtpClient, GtpError
+from gozero.apps.gtp_client import EngineDied, GtpClient
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_programs import located
 from gozero.apps.match_score import Game
@@ -67,7 +67,7 @@ class Table:
 
     def begin(self) -> None:
         """Start the programs, and play until ours is to search or the game is over."""
-        with self._voided_by(EngineFailed, GtpError), _on_the_host():
+        with self._voided_by_death(), _on_the_host():
             for i, side in enumerate(self.config.sides):
                 if side.command is not None and not self._abandoned:
                     words = located(side.words(self.number))
@@ -82,7 +82,7 @@ class Table:
 
     def play(self, action: int | None, seconds: float) -> None:
         """Play what ours has found in so many seconds, or resign, and go on as `begin`."""
-        with self._voided_by(EngineFailed), _on_the_host():
+        with self._voided_by_death(), _on_the_host():
             game = self.referee.game
             self._searched_at[self.side_to_move] = len(game.moves)
             self.referee.spend(game.to_play, seconds)
@@ -170,12 +170,12 @@ class Table:
                 return
 
     @contextlib.contextmanager
-    def _voided_by(self, *kinds: type[Exception]) -> Iterator[None]:
-        """Errors that make the game void; the programs of a game that is over are closed."""
+    def _voided_by_death(self) -> Iterator[None]:
+        """A program's death makes the game void; the programs of a game that is over are closed."""
         self.waiting_since = None
         try:
             yield
-        except kinds as error:
+        except EngineDied as error:
             self.failure = str(error)
         finally:
             if self.failure is not None or self._referee is None or self.over or self._abandoned:

@@ -4,7 +4,7 @@ A player is a program that speaks GTP, or is played from outside (`None`): then 
 moves. A game ends by two passes; at the move limit, scored as it stands; by resignation; or by
 forfeit, as ``B+F``. A player forfeits by a move that our rules forbid or that is no move; by a `?`
 to genmove, or to a legal move of the opponent; and, if the referee is told to go on where an engine
-hangs or answers what is not GTP, by that too.
+hangs, answers what is not GTP or refuses the set-up, by that too.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Referee:
       players: Black's and White's program; None for one that is played from outside.
       handicap: Black's handicap stones, 2 or more points; White begins. Programs are told with
         set_free_handicap.
-      hanging_forfeits: a program that hangs or talks nonsense in the game forfeits it; False: that
-        is raised.
+      hanging_forfeits: a program that hangs or talks nonsense, or that refuses the set-up, forfeits
+        the game; False: that is raised.
 
     Attributes:
       verdict: how the game has ended; None while it goes on.
@@ -69,8 +69,9 @@ class Referee:
         """Tell the programs of the game, and play its first moves, Black's first.
 
         Raises:
-          GtpError: a program refuses the size, the komi, the handicap, or a move of the opening.
-          EngineFailed: one died, hung or talked nonsense.
+          GtpError: a program refuses the size, the komi, the handicap, or a move of the opening
+            (or, see `hanging_forfeits`).
+          EngineFailed: one died (or, see `hanging_forfeits`).
           IllegalMove: an opening that the rules forbid.
         """
         size = self.game.rules.size
@@ -82,11 +83,14 @@ class Referee:
             colour = self.game.to_play
             self.game.play(colour, action)
             setup.append(self._told(colour, action))
-        for player in self.players:
-            if player is not None:
-                for command in setup:
+        forfeits = (GtpError, *self._forfeits) if self._forfeits else ()
+        for colour, player in enumerate(self.players):
+            try:
+                for command in setup if player is not None else ():
                     player.send(command)
-        self._look_for_the_end()
+            except forfeits as error:
+                return self._forfeit(colour, f"failed to set up the game: {error}")
+        return self._look_for_the_end()
 
     def ask(self) -> None:
         """Let the program whose turn it is move.

@@ -106,6 +106,41 @@ def test_the_summary_counts_everything(troubled):
     assert json.loads((out / "manifest.json").read_text())["state"] == "complete"
 
 
+def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
+    out = tmp_path / "run"
+    player = scripted("2:REFUSE@play", "3:NONSENSE@boardsize", "4:DIE@komi", "5:REFUSE@komi")
+    opponent = scripted("6:HANG@komi", "7:HANG@play")
+    flags = ["--games", "8", "--openings", "2", "--timeout", "3", "--parallel", "2"]
+    assert match(out, player, opponent, *flags, "--retries", "1") == 0
+    for number, (result, points, why) in {
+        2: ("W+F", 0.0, "Black failed to set up the game: .*'play b .*answered: no"),
+        3: ("B+F", 0.0, "White failed to set up the game: .*'what.', not = or"),
+        4: ("Void", None, "ended at 'komi 0' .exit status 7"),
+        5: ("B+F", 0.0, "White failed to set up the game: .*'komi 0' answered: no"),
+        6: ("B+F", 1.0, "White failed to set up the game: .*no answer to 'komi 0' in 3 s"),
+        7: ("W+F", 1.0, "Black failed to set up the game: .*no answer to 'play b .*' in 3 s"),
+    }.items():
+        game = results(out)[number]
+        assert (game["result"], game["points"]) == (result, points)
+        assert re.search(why, game["why"])
+        assert game["attempts"] == (2 if number == 4 else 1)
+        if points is not None:
+            record = sgf.read(out / "games" / f"{number:04d}.sgf")
+            assert (record.result, len(record.moves)) == (result, 2)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["forfeits"] == {"player": 3, "opponent": 2}
+    assert (summary["games"], summary["void"]) == (7, 1)
+
+
+@pytest.mark.parametrize("command", ["boardsize", "komi"])
+def test_a_program_that_refuses_the_match_ends_it_before_a_game(command, tmp_path, capsys):
+    player = scripted(f"all:REFUSE@{command}")
+    assert match(tmp_path / "run", player, scripted()) == 2
+    complaint = capsys.readouterr().err
+    assert re.match(f"gozero match: player.command: Scripted: '{command} .*: no\n$", complaint)
+    assert not (tmp_path / "run").exists()
+
+
 def test_killed_and_gone_on_with(tmp_path, capsys):
     out = tmp_path / "run"
     players = scripted("all:SLEEP=0.3"), scripted()
