@@ -90,17 +90,15 @@ class MatchFolder:
         with self._writing():
             runtime.write_json(self.path / "manifest.json", {"session": self.session, **facts})
 
-    def add(self, game: Game, record: sgf.GameRecord | None) -> None:
-        """Keep a game, which is then on the disk; a void one has no record.
+    def add(self, game: Game, record: sgf.GameRecord) -> None:
+        """Keep a game, which is then on the disk; of a void one the moves so far.
 
         Raises:
           OSError: naming the folder; it cannot be written, a full disk say.
         """
         line = (json.dumps(game._asdict()) + "\n").encode()
         with self._writing():
-            if record is not None:
-                path = self.path / "games" / f"{game.game:04d}.sgf"
-                sgf.write(path, record, durable=True)
+            sgf.write(self.path / "games" / f"{game.game:04d}.sgf", record, durable=True)
             while line:  # a disk that fills up takes a part of it first
                 line = line[self._results.write(line) :]
             os.fsync(self._results.fileno())

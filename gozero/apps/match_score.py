@@ -23,6 +23,7 @@ class Game(NamedTuple):
     attempts: int  # times it was begun
     seconds: tuple[float, float]  # spent on moves by the player and the opponent
     turns: tuple[int, int]  # moves that they chose
+    failures: tuple[str, ...] = ()  # why each earlier attempt was void; older lines do not say
 
 
 def summarise(games: Iterable[Game], paired: bool = False) -> dict:
@@ -35,7 +36,7 @@ def summarise(games: Iterable[Game], paired: bool = False) -> dict:
     pairs = _pairs(counted) if paired else []
     of_end = Counter(game.end for game in games)
     by_side = Counter(_loser(game) for game in counted if game.end == "forfeit")
-    spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(games))
+    spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(counted))
     return {
         **_row(counted, pairs),
         "as_black": _row([game for game in counted if game.black == "player"]),

@@ -23,7 +23,7 @@ from gozero.go.rules import Rules
 LETTERS = "BW"
 COLOURS = ("Black", "White")
 
-End = Literal["score", "limit", "resign", "forfeit"]
+End = Literal["score", "limit", "resign", "forfeit", "void"]
 
 
 class Verdict(NamedTuple):
@@ -39,7 +39,8 @@ class Referee:
 
     Args:
       rules, komi: the game's; the programs are told the size and the komi.
-      players: Black's and White's program; None for one that is played from outside.
+      players: Black's and White's program; None for one that is played from outside. They may be
+        set later, before `set_up`.
       handicap: Black's handicap stones, 2 or more points; White begins. Programs are told with
         set_free_handicap.
       hanging_forfeits: a program that hangs or talks nonsense, or that refuses the set-up, forfeits
@@ -139,6 +140,10 @@ class Referee:
         """The player whose turn it is gives up."""
         colour = self.game.to_play
         self.verdict = Verdict(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
+
+    def void(self, why: str) -> None:
+        """The game ends without a result."""
+        self.verdict = Verdict("Void", "void", why)
 
     def spend(self, colour: int, seconds: float) -> None:
         """A move of a colour has taken so long."""

@@ -52,7 +52,9 @@ def troubled(tmp_path_factory):
     """A match in which most goes wrong; and what was printed."""
     folder = tmp_path_factory.mktemp("match")
     once = folder / "died"
-    player = scripted("0,4:b2", "1:HANG", "2:DIE", "3:NONSENSE", "4:b2", f"6:ONCE={once}", "8:Z99")
+    player = scripted(
+        "0,4:b2", "1:HANG", "2:b2", "2:DIE", "3:NONSENSE", "4:b2", f"6:ONCE={once}", "8:Z99"
+    )
     opponent = scripted("5:b2", "5:b2", "7:resign", "8:pass")
     command = [sys.executable, "-m", "gozero.apps.cli"]
     command += arguments(folder / "run", player, opponent, "--games", "9", "--timeout", "6")
@@ -83,13 +85,21 @@ def test_what_goes_wrong_costs_a_game_and_no_more(troubled, number):
     assert re.search(why, game["why"])
     assert game["black"] == ("player", "opponent")[number % 2]
     assert game["attempts"] == (2 if number in (2, 6) else 1)
-    path = troubled[0] / "games" / f"{number:04d}.sgf"
-    if end == "void":
-        assert not path.exists()
-    else:
-        record = sgf.read(path)
-        assert (record.result, len(record.moves)) == (result, game["moves"])
-        assert record.black == "Scripted 1"
+    record = sgf.read(troubled[0] / "games" / f"{number:04d}.sgf")
+    assert (record.result, len(record.moves)) == (result, game["moves"])
+    assert re.search(why, record.comment)
+    assert record.black == "Scripted 1"
+
+
+def test_a_void_game_keeps_what_was_played_and_why_each_attempt_failed(troubled):
+    games = results(troubled[0])
+    assert sgf.read(troubled[0] / "games" / "0002.sgf").moves == ((0, 4), (1, 9))
+    assert games[2]["turns"] == [2, 1]
+    assert min(games[2]["seconds"]) > 0
+    assert games[2]["failures"] == [games[2]["why"]]
+    (once,) = games[6]["failures"]
+    assert "ended at 'genmove b' (exit status 7)" in once
+    assert {number for number, game in games.items() if game["failures"]} == {2, 6}
 
 
 def test_the_summary_counts_everything(troubled):
@@ -124,9 +134,8 @@ def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
         assert (game["result"], game["points"]) == (result, points)
         assert re.search(why, game["why"])
         assert game["attempts"] == (2 if number == 4 else 1)
-        if points is not None:
-            record = sgf.read(out / "games" / f"{number:04d}.sgf")
-            assert (record.result, len(record.moves)) == (result, 2)
+        record = sgf.read(out / "games" / f"{number:04d}.sgf")
+        assert (record.result, len(record.moves)) == (result, 2)
     summary = json.loads((out / "summary.json").read_text())
     assert summary["forfeits"] == {"player": 3, "opponent": 2}
     assert (summary["games"], summary["void"]) == (7, 1)

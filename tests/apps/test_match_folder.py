@@ -18,6 +18,7 @@ from gozero.apps.match_score import Game
 from gozero.players.player_config import FILES
 
 GAME = Game(0, "player", "B+R", 1.0, "resign", "", 9, 1, (1.0, 1.0), (5, 4))
+MOVES = sgf.GameRecord(size=9, komi=7.0, moves=())
 
 
 def evaluators(path: str, digest: str) -> dict:
@@ -32,7 +33,7 @@ def test_weights_are_known_by_what_they_are(tmp_path):
         folder.write_manifest({"evaluators": first})
     with MatchFolder(config, evaluators("a.npz", "1" * 64)) as folder:  # nothing was played
         folder.write_manifest({"evaluators": first})
-        folder.add(GAME, None)
+        folder.add(GAME, MOVES)
     with pytest.raises(ValueError, match=r"games of other weights: --player.weights a.npz had SHA"):
         MatchFolder(config, evaluators("a.npz", "1" * 64))
     moved = dataclasses.replace(player, weights=pathlib.Path("b.npz"))
@@ -59,7 +60,7 @@ def test_files_are_known_by_what_is_in_them(name, tmp_path):
     config = MatchConfig(player=player("a.npz"), games=4, out=tmp_path / "run")
     with MatchFolder(config, about("a.npz", "0" * 64)) as folder:
         folder.write_manifest({"evaluators": about("a.npz", "0" * 64)})
-        folder.add(GAME, None)
+        folder.add(GAME, MOVES)
     with pytest.raises(ValueError, match=f"of other {name}: --player.{name} a.npz had SHA-256 000"):
         MatchFolder(config, about("a.npz", "1" * 64))
     moved = dataclasses.replace(config, player=player("b.npz"))
@@ -89,6 +90,7 @@ def test_a_folder_of_before_there_were_such_flags_is_gone_on_with(tmp_path):
     digest = {"player": {"shapes": "local_shape_9", "shapes_sha256": "0" * 64}}
     with MatchFolder(config, digest) as folder:
         assert len(folder.games) == len((out / "results.jsonl").read_text().splitlines()) > 0
+        assert {game.failures for game in folder.games.values()} == {()}
     assert {"strengths", "shapes"} <= json.loads((out / "config.json").read_text())["player"].keys()
 
 
@@ -102,7 +104,7 @@ def test_a_record_is_on_the_disk_before_its_line(tmp_path, monkeypatch):
     out = tmp_path / "run"
     with MatchFolder(MatchConfig(out=out)) as folder:
         monkeypatch.setattr(os, "fsync", noted)
-        folder.add(GAME, sgf.GameRecord(size=9, komi=7.0, moves=()))
+        folder.add(GAME, MOVES)
     expected = [out / "games" / "0000.sgf", out / "games", out / "results.jsonl"]
     assert synced == [path.stat().st_ino for path in expected]
 
@@ -112,12 +114,12 @@ def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_cut_off(tmp_path):
     results = config.out / "results.jsonl"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with MatchFolder(config) as folder:
-        folder.add(GAME, None)
+        folder.add(GAME, MOVES)
         whole = results.read_bytes()
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
         try:
             with pytest.raises(OSError, match=r"^out: .*run cannot be written \(File too large\)"):
-                folder.add(GAME._replace(game=1), None)
+                folder.add(GAME._replace(game=1), MOVES)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert results.stat().st_size == len(whole) + 10

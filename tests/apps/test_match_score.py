@@ -20,7 +20,7 @@ def test_the_table():
     # As Black 2 won and 1 drawn of 3, as White 1 of 2; one void, one forfeit of the opponent.
     games = [
         game(0, 1.0), game(1, 0.0), game(2, 0.5), game(3, 1.0, "forfeit"), game(4, 1.0, "resign"),
-        game(5, None, "void"),
+        game(5, None, "void")._replace(moves=7, seconds=(60.0, 60.0)),
     ]  # fmt: skip
     summary = match_score.summarise(games)
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
