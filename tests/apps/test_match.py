@@ -216,8 +216,10 @@ def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):
     assert match(out, scripted(), scripted(), "--games", "2") == 0
     with (out / "results.jsonl").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert match(out, scripted(), scripted(), "--games", "2") == 2
+        assert match(out, scripted(), scripted(), "--games", "4") == 2
     assert "is being played by another process" in capsys.readouterr().err
+    assert json.loads((out / "config.json").read_text())["games"] == 2
+    assert match(out, scripted(), scripted(), "--games", "2") == 0
 
 
 def test_openings_are_shared_by_a_pair(tmp_path):

@@ -71,6 +71,50 @@ def test_files_are_known_by_what_is_in_them(name, tmp_path):
         MatchFolder(shipped, {})
 
 
+def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
+    player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
+    config = MatchConfig(player=player, games=4, out=tmp_path / "run")
+    more = dataclasses.replace(config, games=10)
+    first, other = evaluators("a.npz", "0" * 64), evaluators("a.npz", "1" * 64)
+    with MatchFolder(config, first) as folder:
+        folder.write_manifest({"evaluators": first})
+        folder.add(GAME, MOVES)
+        with pytest.raises(ValueError, match="run is being played by another process"):
+            MatchFolder(more, first)
+    with pytest.raises(ValueError, match="games of other weights"):
+        MatchFolder(more, other)
+    with MatchFolder(config, first) as folder:  # fewer than others have asked for in vain
+        assert folder.session == 1
+
+
+def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    lock = MatchFolder._lock
+
+    def beaten(self):
+        monkeypatch.setattr(MatchFolder, "_lock", lock)
+        with MatchFolder(dataclasses.replace(config, komi=5.0)):
+            pass
+        lock(self)
+
+    monkeypatch.setattr(MatchFolder, "_lock", beaten)
+    with pytest.raises(ValueError, match=r"--komi was 5.0 and is 7.0"):
+        MatchFolder(config)
+    assert json.loads((config.out / "config.json").read_text())["komi"] == 5.0
+
+
+def test_a_kill_as_the_folder_is_made_leaves_one_to_go_on_with(tmp_path):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    config.out.mkdir()
+    (config.out / "results.jsonl").touch()
+    with MatchFolder(config) as folder:
+        assert folder.games == {}
+    (config.out / "config.json").unlink()
+    (config.out / "results.jsonl").write_text("{}")
+    with pytest.raises(ValueError, match="run is not empty"):
+        MatchFolder(config)
+
+
 RECORD = pathlib.Path(__file__).parents[2] / "experiments/against_gnugo/results/heuristic"
 
 
