@@ -33,6 +33,7 @@ class Row:
     forfeits: int
     """Of either side."""
     resigned: int
+    """Of either side."""
     score: float
     """Points a game."""
     low: float
@@ -110,7 +111,7 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
         lost=summary["losses"],
         void=summary["void"],
         forfeits=sum(summary["forfeits"].values()),
-        resigned=summary["resigned"],
+        resigned=_resigned(summary["resigned"]),
         score=summary["score"],
         low=summary["interval"][0],
         high=summary["interval"][1],
@@ -123,6 +124,11 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
         aim=spec.aim,
         holds=low <= summary["score"] <= high if is_whole else None,
     )
+
+
+def _resigned(games: dict[str, int] | int) -> int:
+    """By both sides together: older summaries have no more than that."""
+    return games if isinstance(games, int) else sum(games.values())
 
 
 def write(found: Sequence[Row], out: pathlib.Path) -> None:

@@ -109,10 +109,11 @@ def test_the_summary_counts_everything(troubled):
     assert counts == {"games": 8, "wins": 3, "draws": 1, "losses": 4, "void": 1}
     assert summary["score"] == pytest.approx(3.5 / 8)
     assert summary["forfeits"] == {"player": 4, "opponent": 1}
-    assert (summary["resigned"], summary["replayed"], summary["move_limit"]) == (1, 2, 0)
+    assert summary["resigned"] == {"player": 0, "opponent": 1}
+    assert (summary["replayed"], summary["move_limit"]) == (2, 0)
     assert [summary[x]["games"] for x in ("as_black", "as_white")] == [4, 4]
     assert "all            8     3     1     4    43.8%" in printed
-    assert "forfeits: player 4, opponent 1; void 1, replayed 2; resigned 1" in printed
+    assert "resigned: player 0, opponent 1; void 1, replayed 2; at the move limit 0" in printed
     assert json.loads((out / "manifest.json").read_text())["state"] == "complete"
 
 

@@ -46,7 +46,7 @@ def summary(wins: int, losses: int) -> dict:
         "losses": losses,
         "void": 1,
         "forfeits": {"player": 0, "opponent": 1},
-        "resigned": 5,
+        "resigned": {"player": 3, "opponent": 2},
         "score": wins / games,
         "interval": [wins / games - 0.05, wins / games + 0.05],
         "seconds_a_move": {"player": 0.1, "opponent": 0.2},
@@ -71,6 +71,14 @@ def test_the_table_says_what_holds(tmp_path):
     table = run.table(rows).splitlines()
     assert "| 24% | 200 | 50, 0, 150 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |" in table[2]
     assert "| 50% (missed) | 65% |" in table[3]
+
+
+def test_older_summaries_have_one_number_of_games_resigned():
+    now = summary(150, 50)
+    older = now | {"resigned": 5}
+    rows = [run.row_of("rave", MATCHES["rave"], 200, one) for one in (now, older)]
+    assert rows[0] == rows[1]
+    assert rows[0].resigned == 5
 
 
 @pytest.mark.parametrize(("state", "games"), [("stopped", 200), ("complete", 10)])
