@@ -34,7 +34,7 @@ def test_what_cannot_be_names_the_flag(flags, message):
         AgainstGnugoConfig(**flags)
 
 
-def summary(wins: int, losses: int) -> dict:
+def summary(wins: int, losses: int, void: int = 0) -> dict:
     games = wins + losses
     return {
         "state": "complete",
@@ -44,7 +44,7 @@ def summary(wins: int, losses: int) -> dict:
         "wins": wins,
         "draws": 0,
         "losses": losses,
-        "void": 1,
+        "void": void,
         "forfeits": {"player": 0, "opponent": 1},
         "resigned": {"player": 3, "opponent": 2},
         "score": wins / games,
@@ -65,11 +65,14 @@ def test_the_table_says_what_holds(tmp_path):
     run.write(rows, tmp_path)
     lines = (tmp_path / "results.csv").read_text().splitlines()
     assert lines[1].startswith(
-        "uct,gozero mogo playouts uct 3000,GNU Go 3.8,200,200,50,0,150,1,1,5,0.25"
+        "uct,gozero mogo playouts uct 3000,GNU Go 3.8,200,200,50,0,150,0,1,5,0.25"
     )
     assert (tmp_path / "results.svg").read_text().startswith("<?xml")
     table = run.table(rows).splitlines()
-    assert "| 24% | 200 | 50, 0, 150 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |" in table[2]
+    assert (
+        "| 24% | 200 (1 by forfeit) | 50, 0, 150 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |"
+        in table[2]
+    )
     assert "| 50% (missed) | 65% |" in table[3]
 
 
@@ -85,11 +88,26 @@ def test_older_summaries_have_one_number_of_games_resigned():
 def test_fewer_games_than_the_match_has_hold_nothing_yet(tmp_path, state, games):
     """Stopped, or played with a smaller --games."""
     (tmp_path / "rave").mkdir()
-    short = summary(8, 2) | {"state": state, "void": 0}
+    short = summary(8, 2) | {"state": state}
     (tmp_path / "rave" / "summary.json").write_text(json.dumps(short))
     (tmp_path / "rave" / "config.json").write_text(json.dumps({"games": games}))
     (row,) = run.rows(MATCHES, tmp_path)
     assert (row.games, row.asked, row.holds) == (10, 200, None)
     line = run.table([row]).splitlines()[2]
-    assert "| 10 of 200 |" in line
+    assert "| 10 of 200 (1 by forfeit) |" in line
     assert "missed" not in line
+
+
+@pytest.mark.parametrize(
+    ("void", "holds", "text"),
+    [
+        (0, True, "| 200 (1 by forfeit) |"),
+        (4, True, "| 196 of 200 (4 void, 1 by forfeit) |"),
+        (5, None, "| 195 of 200 (5 void, 1 by forfeit) |"),
+        (190, None, "| 10 of 200 (190 void, 1 by forfeit) |"),
+    ],
+)
+def test_void_games_are_said_and_many_of_them_show_nothing(void, holds, text):
+    row = run.row_of("rave", MATCHES["rave"], 200, summary(200 - void, 0, void))
+    assert row.holds is holds
+    assert text in run.table([row])
