@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shlex
 
 import pytest
 
 from experiments.against_gnugo.config import MATCHES, AgainstGnugoConfig
 from experiments.matches import run
-from experiments.matches.config import GNUGO
+
+ASKED = {  # match: simulations, games, what it must show, and what it should
+    "uct": (3000, 200, (0.12, 0.40), None),
+    "rave": (3000, 200, (0.50, 1.0), 0.65),
+    "heuristic": (3000, 400, (0.65, 1.0), 0.80),
+    "heuristic-10000": (10_000, 200, (0.75, 1.0), 0.90),
+    "playouts": (400, 200, (0.70, 1.0), 0.85),
+}
 
 
-def test_every_match_is_one_that_can_be_played(tmp_path):
-    config = AgainstGnugoConfig(out=tmp_path, games=10)
-    for name in MATCHES:
+def test_every_match_is_the_one_that_is_asked_for(tmp_path):
+    config = AgainstGnugoConfig(out=tmp_path)
+    assert config.only == tuple(MATCHES) == tuple(ASKED)
+    for name, (simulations, games, must, aim) in ASKED.items():
         match = config.match(name)
-        assert (match.size, match.komi, match.ko, match.games) == (9, 7.0, "positional", 10)
-        assert match.opponent.command in (GNUGO, None)
-    assert AgainstGnugoConfig().match("heuristic").games == 400
-    assert config.match("heuristic-10000").player.simulations == 10_000
+        assert (match.size, match.komi, match.ko, match.games) == (9, 7.0, "positional", games)
+        assert match.player.simulations == simulations
+        assert (MATCHES[name].must, MATCHES[name].aim) == (must, aim)
+    assert AgainstGnugoConfig(games=10).match("heuristic").games == 10
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name != "playouts"])
+def test_gnugo_plays_by_our_rules_at_its_full_level(name):
+    words = shlex.split(AgainstGnugoConfig().match(name).opponent.command)
+    assert words[0] == "gnugo"
+    assert words[words.index("--level") + 1] == "10"
+    assert words[words.index("--mode") + 1] == "gtp"
+    assert words[words.index("--seed") + 1] == "{game}"  # else all games would be alike
+    ours = ("--chinese-rules", "--positional-superko")
+    assert {*ours, "--play-out-aftermath", "--capture-all-dead"} <= set(words)
+
+
+def test_playouts_differ_in_nothing_else():
+    match = AgainstGnugoConfig().match("playouts")
+    assert (match.player.policy, match.opponent.policy) == ("mogo", "uniform")
+    assert dataclasses.replace(match.player, playouts="uniform") == match.opponent
+    assert match.paired
 
 
 @pytest.mark.parametrize(
