@@ -86,8 +86,10 @@ class Referee:
             setup.append(self._told(colour, action))
         forfeits = (GtpError, *self._forfeits) if self._forfeits else ()
         for colour, player in enumerate(self.players):
+            if player is None:
+                continue
             try:
-                for command in setup if player is not None else ():
+                for command in setup:
                     player.send(command)
             except forfeits as error:
                 return self._forfeit(colour, f"failed to set up the game: {error}")
