@@ -24,7 +24,7 @@ class Row:
     player: str
     opponent: str
     games: int
-    """Played, of those `asked` for: by the match, or by flags, if they are more."""
+    """That count, of those `asked` for: by the match, or by flags, if they are more."""
     asked: int
     won: int
     drawn: int
@@ -33,6 +33,7 @@ class Row:
     forfeits: int
     """Of either side."""
     resigned: int
+    """Of either side."""
     score: float
     """Points a game."""
     low: float
@@ -49,12 +50,20 @@ class Row:
     aim: float | None
     holds: bool | None
     """Whether the score is from `must_low` to `must_high`; None before all games are played: those
-    that are resigned end first, and fewer games say less than was asked."""
+    that are resigned end first, and fewer games say less than was asked. None also if more than 2%
+    of those that were asked for are void."""
 
     @property
     def games_text(self) -> str:
-        """The games, and of how many if some are left."""
-        return str(self.games) if self.holds is not None else f"{self.games} of {self.asked}"
+        """The games that count, and of how many if some are left or void."""
+        return str(self.games) if self.games >= self.asked else f"{self.games} of {self.asked}"
+
+    @property
+    def remarks(self) -> str:
+        """What else there is to say of the games: `` (2 void, 1 by forfeit)``."""
+        void = [f"{self.void} void"] if self.void else []
+        forfeits = [f"{self.forfeits} by forfeit"] if self.forfeits else []
+        return f" ({', '.join(void + forfeits)})" if void or forfeits else ""
 
 
 def play(config: MatchesConfig, prog: str) -> int:
@@ -98,7 +107,7 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
     seconds = summary["seconds_a_move"]
     low, high = spec.must
     asked = max(by_flags, spec.games)
-    is_whole = summary["state"] == "complete" and summary["games"] + summary["void"] >= asked
+    is_whole = summary["state"] == "complete" and summary["games"] >= asked - asked // 50
     return Row(
         match=name,
         player=summary["player"],
@@ -110,7 +119,7 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
         lost=summary["losses"],
         void=summary["void"],
         forfeits=sum(summary["forfeits"].values()),
-        resigned=summary["resigned"],
+        resigned=_resigned(summary["resigned"]),
         score=summary["score"],
         low=summary["interval"][0],
         high=summary["interval"][1],
@@ -123,6 +132,11 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
         aim=spec.aim,
         holds=low <= summary["score"] <= high if is_whole else None,
     )
+
+
+def _resigned(games: dict[str, int] | int) -> int:
+    """By both sides together: older summaries have no more than that."""
+    return games if isinstance(games, int) else sum(games.values())
 
 
 def write(found: Sequence[Row], out: pathlib.Path) -> None:
@@ -146,7 +160,7 @@ def table(found: Sequence[Row]) -> str:
         cells = [
             f"{row.match}: {row.player}",
             row.paper,
-            row.games_text,
+            row.games_text + row.remarks,
             f"{row.won}, {row.drawn}, {row.lost}",
             f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
             f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}",

@@ -1,14 +1,18 @@
 """A sweep on disk: what was asked, the pieces that are played, and going on after a kill.
 
 A piece is a line of ``pieces.jsonl``, which is on the disk before the next is begun: a kill at any
-moment costs the piece in play, and no other. A line that a kill has torn is cut off.
+moment costs the piece in play, and no other. A line that a kill has torn is cut off. The file is
+locked while the sweep is played; ``config.json`` is read and written under that lock, so that a
+command that is refused leaves it as it was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
+import pathlib
 from typing import NamedTuple
 
 from experiments.sweeps.config import SweepConfig
@@ -47,23 +51,33 @@ class SweepFolder:
             "terms": config.terms,
             "points": {point.name: point.record(Rules(config.size)) for point in sweep.points},
         }
-        before = self._before()
-        if before is None:
+        is_new = self._points_before(asked) is None
+        if is_new and not _is_empty(self._path):  # which a kill may leave alone
             runtime.claim_folder(self.path)
-        else:
-            _must_agree(self.path, before, asked)
-            asked["points"] = before["points"] | asked["points"]
         try:
-            runtime.write_json(self.path / "config.json", asked | {"flags": vars(config)})
             self._file = self._path.open("a", encoding="utf-8")
+            with contextlib.ExitStack() as undo:
+                undo.callback(self._file.close)
+                self._lock()
+                before = self._points_before(asked) or {}  # also what was written before the lock
+                self.pieces = self._read()
+                asked["points"] = before | asked["points"]
+                runtime.write_json(self.path / "config.json", asked | {"flags": vars(config)})
+                undo.pop_all()
         except OSError as error:
             raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
-        try:
-            self._lock()
-            self.pieces = self._read()
-        except ValueError:
-            self._file.close()
-            raise
+
+    def _points_before(self, asked: dict) -> dict | None:
+        """The points of the sweep that was begun here; None if none was.
+
+        Raises:
+          ValueError: it is not the one that is asked for.
+        """
+        before = self._before()
+        if before is None:
+            return None
+        _must_agree(self.path, before, asked)
+        return before["points"]
 
     def _before(self) -> dict | None:
         path = self.path / "config.json"
@@ -120,6 +134,10 @@ class SweepFolder:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def _is_empty(path: pathlib.Path) -> bool:
+    return path.exists() and path.stat().st_size == 0
 
 
 def _must_agree(path, before: dict, asked: dict) -> None:

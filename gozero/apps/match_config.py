@@ -59,8 +59,9 @@ class MatchConfig:
     --chinese-rules --positional-superko --play-out-aftermath --capture-all-dead), and to go by the
     same ko rule. An illegal move, no move, a refusal, an answer that is not GTP or that takes
     longer than --timeout lose the game by forfeit. A program that dies makes the game void: it is
-    played anew, --retries times at most, and then counted as void, which no score has in it. The
-    same command on the same folder goes on where it ended, killed or not.
+    played anew, --retries times at most, and then counted as void, which no score has in it; its
+    SGF has the moves so far. The same command on the same folder goes on where it ended, killed or
+    not.
     """
 
     player: Side = Side()

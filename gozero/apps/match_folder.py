@@ -2,7 +2,8 @@
 
 A game's SGF is on the disk before its line in ``results.jsonl``, and that one before the next game
 is begun: a kill or a power cut at any moment costs the games in play, and no other. A line that it
-has torn is cut off.
+has torn is cut off. ``results.jsonl`` is locked while the match is played; ``config.json`` is read
+and written under that lock, so that a command that is refused leaves it as it was.
 """
 
 from __future__ import annotations
@@ -45,35 +46,44 @@ class MatchFolder:
 
     def __init__(self, config: MatchConfig, evaluators: dict[str, dict] | None = None):
         self.path, self.before, self.session = config.out, {}, 0
-        asked = _plain(config)
-        begun = (self.path / "config.json").exists()
-        if begun:
-            _must_agree(self.path, _read_json(self.path / "config.json"), asked)
-            self.before = self._manifest()
-            self.session = 1 + int(self.before.get("session", 0))
-        else:
+        asked, results = _plain(config), self.path / "results.jsonl"
+        if not self._agrees(asked) and not _is_empty(results):  # which a kill may leave alone
             runtime.claim_folder(self.path)
         try:
-            runtime.write_json(self.path / "config.json", asked)
-            (self.path / "games").mkdir(exist_ok=True)
-            self._results = (self.path / "results.jsonl").open("ab", buffering=0)
-            sync_folder(self.path)
+            self._results = results.open("ab", buffering=0)
+            with contextlib.ExitStack() as undo:
+                undo.callback(self._results.close)
+                self._lock()
+                if self._agrees(asked):  # also with what was written just before the lock
+                    self.before = self._manifest()
+                    self.session = 1 + int(self.before.get("session", 0))
+                self.games = _read_results(results)
+                if self.games:
+                    _same_files(self.path, self.before.get("evaluators", {}), evaluators or {})
+                runtime.write_json(self.path / "config.json", asked)
+                (self.path / "games").mkdir(exist_ok=True)
+                sync_folder(self.path)
+                undo.pop_all()
         except OSError as error:
             raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
-        try:
-            self.games = self._locked_and_read()
-            if self.games:
-                _same_files(self.path, self.before.get("evaluators", {}), evaluators or {})
-        except ValueError:
-            self._results.close()
-            raise
 
-    def _locked_and_read(self) -> dict[int, Game]:
+    def _agrees(self, asked: dict) -> bool:
+        """Whether a match was begun here, which is then the one that is asked for.
+
+        Raises:
+          ValueError: it is another.
+        """
+        path = self.path / "config.json"
+        if not path.exists():
+            return False
+        _must_agree(self.path, _read_json(path), asked)
+        return True
+
+    def _lock(self) -> None:
         try:
             fcntl.flock(self._results, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ValueError(f"out: {self.path} is being played by another process") from error
-        return _read_results(self.path / "results.jsonl")
 
     def __enter__(self) -> MatchFolder:
         return self
@@ -90,17 +100,15 @@ class MatchFolder:
         with self._writing():
             runtime.write_json(self.path / "manifest.json", {"session": self.session, **facts})
 
-    def add(self, game: Game, record: sgf.GameRecord | None) -> None:
-        """Keep a game, which is then on the disk; a void one has no record.
+    def add(self, game: Game, record: sgf.GameRecord) -> None:
+        """Keep a game, which is then on the disk; of a void one the moves so far.
 
         Raises:
           OSError: naming the folder; it cannot be written, a full disk say.
         """
         line = (json.dumps(game._asdict()) + "\n").encode()
         with self._writing():
-            if record is not None:
-                path = self.path / "games" / f"{game.game:04d}.sgf"
-                sgf.write(path, record, durable=True)
+            sgf.write(self.path / "games" / f"{game.game:04d}.sgf", record, durable=True)
             while line:  # a disk that fills up takes a part of it first
                 line = line[self._results.write(line) :]
             os.fsync(self._results.fileno())
@@ -121,6 +129,10 @@ class MatchFolder:
 def _plain(config: MatchConfig) -> dict:
     """The flags as JSON has them."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=str))
+
+
+def _is_empty(path: pathlib.Path) -> bool:
+    return path.exists() and path.stat().st_size == 0
 
 
 def _read_json(path: pathlib.Path) -> dict:

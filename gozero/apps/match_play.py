@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
@@ -43,7 +43,7 @@ def play_games(
     openings: Openings,
     ours: Ours,
     todo: Sequence[int],
-    finished: Callable[[Game, GameRecord | None], None],
+    finished: Callable[[Game, GameRecord], None],
     stop: StopRequest,
 ) -> None:
     """Play games until they are done or a stop is requested.
@@ -76,7 +76,7 @@ class _Hall:
         self.config, self.ours, self.pool, self.finished = config, ours, pool, finished
         self.tables: list[Table | None] = [None] * config.parallel
         self.thinking: dict[Future, int] = {}  # -> lane
-        self.begun: Counter[int] = Counter()
+        self.failures: defaultdict[int, list[str]] = defaultdict(list)  # of a game so far
 
     def play(self, todo: deque[int], stop: StopRequest) -> None:
         while not stop.requested:
@@ -92,7 +92,6 @@ class _Hall:
         for lane, table in enumerate(self.tables):
             number = self._next(lane, todo) if table is None else None
             if number is not None:
-                self.begun[number] += 1
                 table = self.tables[lane] = self.open(number)
                 self.thinking[self.pool.submit(table.begin)] = lane
 
@@ -160,8 +159,9 @@ class _Hall:
             if not table.over:
                 continue
             self.tables[lane] = None
-            again = table.failure is not None and self.begun[table.number] <= self.config.retries
-            if again:
+            failures = self.failures[table.number]
+            if table.failure is not None and len(failures) < self.config.retries:
+                failures.append(table.failure)
                 todo.appendleft(table.number)
             else:
-                self.finished(*table.result(self.begun[table.number]))
+                self.finished(*table.result(failures))

@@ -23,6 +23,7 @@ class Game(NamedTuple):
     attempts: int  # times it was begun
     seconds: tuple[float, float]  # spent on moves by the player and the opponent
     turns: tuple[int, int]  # moves that they chose
+    failures: tuple[str, ...] = ()  # why each earlier attempt was void; older lines do not say
 
 
 def summarise(games: Iterable[Game], paired: bool = False) -> dict:
@@ -34,15 +35,14 @@ def summarise(games: Iterable[Game], paired: bool = False) -> dict:
     counted = [game for game in games if game.points is not None]
     pairs = _pairs(counted) if paired else []
     of_end = Counter(game.end for game in games)
-    by_side = Counter(_loser(game) for game in counted if game.end == "forfeit")
-    spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(games))
+    spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(counted))
     return {
         **_row(counted, pairs),
         "as_black": _row([game for game in counted if game.black == "player"]),
         "as_white": _row([game for game in counted if game.black == "opponent"]),
         "void": of_end["void"],
-        "forfeits": {name: by_side[name] for name in ("player", "opponent")},
-        "resigned": of_end["resign"],
+        "forfeits": _lost_by("forfeit", counted),
+        "resigned": _lost_by("resign", counted),
         "move_limit": of_end["limit"],
         "replayed": sum(game.attempts - 1 for game in games),
         "mean_moves": _ratio(sum(game.moves for game in counted), len(counted)),
@@ -60,8 +60,10 @@ def _ratio(x: float, y: float) -> float:
     return round(x / y, 4) if y else 0.0
 
 
-def _loser(game: Game) -> str:
-    return "opponent" if game.points else "player"
+def _lost_by(end: str, counted: list[Game]) -> dict[str, int]:
+    """How many games each side has lost that way."""
+    points = [game.points for game in counted if game.end == end]
+    return {"player": points.count(0.0), "opponent": points.count(1.0)}
 
 
 def _pairs(counted: list[Game]) -> list[float]:
@@ -119,11 +121,12 @@ def table(summary: dict, names: tuple[str, str]) -> str:
 
 
 def _remarks(summary: dict) -> list[str]:
-    forfeits, seconds = summary["forfeits"], summary["seconds_a_move"]
+    forfeits, resigned = summary["forfeits"], summary["resigned"]
+    seconds = summary["seconds_a_move"]
     remarks = [
-        f"forfeits: player {forfeits['player']}, opponent {forfeits['opponent']}; void "
-        f"{summary['void']}, replayed {summary['replayed']}; resigned {summary['resigned']}; at "
-        f"the move limit {summary['move_limit']}",
+        f"forfeits: player {forfeits['player']}, opponent {forfeits['opponent']}; resigned: "
+        f"player {resigned['player']}, opponent {resigned['opponent']}; void {summary['void']}, "
+        f"replayed {summary['replayed']}; at the move limit {summary['move_limit']}",
         f"{summary['mean_moves']:.1f} moves a game; seconds a move: player "
         f"{seconds['player']:.3f}, opponent {seconds['opponent']:.3f}",
     ]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import jax
 
-from gozero.apps.gtp_client import EngineFailed, GtpClient, GtpError
+from gozero.apps.gtp_client import EngineDied, GtpClient
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_programs import located
 from gozero.apps.match_score import Game
@@ -26,7 +26,6 @@ class Table:
 
     Attributes:
       number: the game's.
-      failure: why it is void; None while it is not.
       waiting_since: when it came to wait for a search of ours; None: it does not.
     """
 
@@ -46,7 +45,6 @@ class Table:
         self._searched_at: list[int | None] = [None, None]  # moves played then, of the sides
         self._abandoned = False
         self._referee: Referee | None = None
-        self.failure: str | None = None
         self.waiting_since: float | None = None
 
     @property
@@ -67,22 +65,23 @@ class Table:
 
     def begin(self) -> None:
         """Start the programs, and play until ours is to search or the game is over."""
-        with self._voided_by(EngineFailed, GtpError), _on_the_host():
+        with self._voided_by_death(), _on_the_host():
+            self._referee = Referee(
+                self.rules, self.config.komi, (None, None), hanging_forfeits=True
+            )
             for i, side in enumerate(self.config.sides):
                 if side.command is not None and not self._abandoned:
                     words = located(side.words(self.number))
                     timeout = self.config.timeout
                     self._clients[i] = GtpClient(words, self.names[i], timeout)
             black, white = (self._clients[side] for side in self._side_of)
-            self._referee = Referee(
-                self.rules, self.config.komi, (black, white), hanging_forfeits=True
-            )
+            self.referee.players = black, white
             self.referee.set_up(self.opening)
             self._go_on()
 
     def play(self, action: int | None, seconds: float) -> None:
         """Play what ours has found in so many seconds, or resign, and go on as `begin`."""
-        with self._voided_by(EngineFailed), _on_the_host():
+        with self._voided_by_death(), _on_the_host():
             game = self.referee.game
             self._searched_at[self.side_to_move] = len(game.moves)
             self.referee.spend(game.to_play, seconds)
@@ -103,7 +102,13 @@ class Table:
     @property
     def over(self) -> bool:
         """It has ended, or is void."""
-        return self.failure is not None or self.referee.verdict is not None
+        return self.referee.verdict is not None
+
+    @property
+    def failure(self) -> str | None:
+        """Why it is void; None if it is not."""
+        verdict = self.referee.verdict
+        return verdict.comment if verdict is not None and verdict.end == "void" else None
 
     def abandon(self) -> None:
         """End the programs from another thread, for the match has ended."""
@@ -112,37 +117,25 @@ class Table:
             if client is not None:
                 client.kill()
 
-    def result(self, attempts: int) -> tuple[Game, GameRecord | None]:
-        """The game for the records, when it is over."""
+    def result(self, failures: Sequence[str] = ()) -> tuple[Game, GameRecord]:
+        """The game for the records, when it is over; `failures` are those of earlier attempts."""
         black = self._side_of[0]
-        if self.failure is not None:
-            void = Game(
-                game=self.number,
-                black=SIDES[black],
-                result="Void",
-                points=None,
-                end="void",
-                why=self.failure,
-                moves=0,
-                attempts=attempts,
-                seconds=(0.0, 0.0),
-                turns=(0, 0),
-            )
-            return void, None
         referee, verdict = self.referee, self.referee.verdict
         assert verdict is not None
         for_black = {"B": 1.0, "W": 0.0}.get(verdict.result[0], 0.5)
+        points = for_black if black == 0 else 1.0 - for_black
         game = Game(
             game=self.number,
             black=SIDES[black],
             result=verdict.result,
-            points=for_black if black == 0 else 1.0 - for_black,
+            points=None if verdict.end == "void" else points,
             end=verdict.end,
             why=verdict.comment,
             moves=len(referee.game.moves),
-            attempts=attempts,
+            attempts=1 + len(failures),
             seconds=self._by_side([round(x, 4) for x in referee.seconds]),
             turns=self._by_side(referee.turns),
+            failures=tuple(failures),
         )
         black_name, white_name = (self.names[side] for side in self._side_of)
         return game, referee.record(black_name, white_name, self._about())
@@ -170,15 +163,15 @@ class Table:
                 return
 
     @contextlib.contextmanager
-    def _voided_by(self, *kinds: type[Exception]) -> Iterator[None]:
-        """Errors that make the game void; the programs of a game that is over are closed."""
+    def _voided_by_death(self) -> Iterator[None]:
+        """A program's death makes the game void; the programs of a game that is over are closed."""
         self.waiting_since = None
         try:
             yield
-        except kinds as error:
-            self.failure = str(error)
+        except EngineDied as error:
+            self.referee.void(str(error))
         finally:
-            if self.failure is not None or self._referee is None or self.over or self._abandoned:
+            if self._referee is None or self.over or self._abandoned:
                 for client in self._clients:
                     if client is not None:
                         client.close()

@@ -4,7 +4,7 @@ A player is a program that speaks GTP, or is played from outside (`None`): then 
 moves. A game ends by two passes; at the move limit, scored as it stands; by resignation; or by
 forfeit, as ``B+F``. A player forfeits by a move that our rules forbid or that is no move; by a `?`
 to genmove, or to a legal move of the opponent; and, if the referee is told to go on where an engine
-hangs or answers what is not GTP, by that too.
+hangs, answers what is not GTP or refuses the set-up, by that too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gozero.go.rules import Rules
 LETTERS = "BW"
 COLOURS = ("Black", "White")
 
-End = Literal["score", "limit", "resign", "forfeit"]
+End = Literal["score", "limit", "resign", "forfeit", "void"]
 
 
 class Verdict(NamedTuple):
@@ -39,11 +39,12 @@ class Referee:
 
     Args:
       rules, komi: the game's; the programs are told the size and the komi.
-      players: Black's and White's program; None for one that is played from outside.
+      players: Black's and White's program; None for one that is played from outside. They may be
+        set later, before `set_up`.
       handicap: Black's handicap stones, 2 or more points; White begins. Programs are told with
         set_free_handicap.
-      hanging_forfeits: a program that hangs or talks nonsense in the game forfeits it; False: that
-        is raised.
+      hanging_forfeits: a program that hangs or talks nonsense, or that refuses the set-up, forfeits
+        the game; False: that is raised.
 
     Attributes:
       verdict: how the game has ended; None while it goes on.
@@ -69,8 +70,9 @@ class Referee:
         """Tell the programs of the game, and play its first moves, Black's first.
 
         Raises:
-          GtpError: a program refuses the size, the komi, the handicap, or a move of the opening.
-          EngineFailed: one died, hung or talked nonsense.
+          GtpError: a program refuses the size, the komi, the handicap, or a move of the opening
+            (or, see `hanging_forfeits`).
+          EngineFailed: one died (or, see `hanging_forfeits`).
           IllegalMove: an opening that the rules forbid.
         """
         size = self.game.rules.size
@@ -82,11 +84,16 @@ class Referee:
             colour = self.game.to_play
             self.game.play(colour, action)
             setup.append(self._told(colour, action))
-        for player in self.players:
-            if player is not None:
+        forfeits = (GtpError, *self._forfeits) if self._forfeits else ()
+        for colour, player in enumerate(self.players):
+            if player is None:
+                continue
+            try:
                 for command in setup:
                     player.send(command)
-        self._look_for_the_end()
+            except forfeits as error:
+                return self._forfeit(colour, f"failed to set up the game: {error}")
+        return self._look_for_the_end()
 
     def ask(self) -> None:
         """Let the program whose turn it is move.
@@ -135,6 +142,10 @@ class Referee:
         """The player whose turn it is gives up."""
         colour = self.game.to_play
         self.verdict = Verdict(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
+
+    def void(self, why: str) -> None:
+        """The game ends without a result."""
+        self.verdict = Verdict("Void", "void", why)
 
     def spend(self, colour: int, seconds: float) -> None:
         """A move of a colour has taken so long."""

@@ -35,7 +35,7 @@ class GameRecord:
         size * size the pass.
       black_stones, white_stones: the points of stones on the board before the first move.
       handicap: how many of them are handicap stones, as SGF's HA has it; 0 for none.
-      result: ``B+3.5``, ``W+R``, ``0`` for a draw, ``?`` if unknown.
+      result: ``B+3.5``, ``W+R``, ``0`` for a draw, ``Void`` if there is none, ``?`` if unknown.
       black, white: the players' names.
       rules: what the rules are called, as SGF's RU has it.
       comment: on the whole game.

@@ -1,10 +1,10 @@
 """A GTP engine of a few lines for matches: it plays what it is told to, then passes.
 
-    scripted.py GAME [GAMES:WORD]...
+    scripted.py GAME [GAMES:WORD[@COMMAND]]...
 
 WORD is a vertex, `resign`, `ANY` for a point of 3x3 that nobody has played at yet (it may be
 suicide), or something that no engine should do; GAMES, numbers with commas or
-`all`, are the games in which that is its next answer to genmove.
+`all`, are the games in which that is its next answer to COMMAND, to genmove without one.
 """
 
 import os
@@ -14,14 +14,19 @@ import time
 
 game, *plan = sys.argv[1:]
 script = [
-    word
-    for games, word in (x.split(":", 1) for x in plan)
+    (command or "genmove", word)
+    for games, answer in (x.split(":", 1) for x in plan)
+    for word, _, command in [answer.partition("@")]
     if game in games.split(",") or games == "all"
 ]
 
 
-def genmove() -> str:
-    word = script.pop(0) if script else "pass"
+def planned(command: str, usual: str) -> str:
+    found = next((entry for entry in script if entry[0] == command), None)
+    if found is None:
+        return usual
+    script.remove(found)
+    word = found[1]
     if word == "HANG":
         time.sleep(600)
     if word == "DIE":
@@ -43,11 +48,11 @@ def genmove() -> str:
 points, used = [column + row for column in "BAC" for row in "213"], set()
 for line in sys.stdin:
     words = line.split()
-    answer = {"name": "Scripted", "version": "1"}.get(words[0], "")
-    if words[0] == "genmove":
-        answer = genmove()
+    usual = {"name": "Scripted", "version": "1", "genmove": "pass"}.get(words[0], "")
+    answer = planned(words[0], usual)
     if words[0] in ("play", "genmove"):
         used.add((words[2] if words[0] == "play" else answer).upper())
-    print(*(["what?"] if answer == "NONSENSE" else ["=", answer]), end="\n\n", flush=True)
+    says = {"NONSENSE": ["what?"], "REFUSE": ["?", "no"]}.get(answer, ["=", answer])
+    print(*says, end="\n\n", flush=True)
     if words[0] == "quit":
         break

@@ -52,7 +52,9 @@ def troubled(tmp_path_factory):
     """A match in which most goes wrong; and what was printed."""
     folder = tmp_path_factory.mktemp("match")
     once = folder / "died"
-    player = scripted("0,4:b2", "1:HANG", "2:DIE", "3:NONSENSE", "4:b2", f"6:ONCE={once}", "8:Z99")
+    player = scripted(
+        "0,4:b2", "1:HANG", "2:b2", "2:DIE", "3:NONSENSE", "4:b2", f"6:ONCE={once}", "8:Z99"
+    )
     opponent = scripted("5:b2", "5:b2", "7:resign", "8:pass")
     command = [sys.executable, "-m", "gozero.apps.cli"]
     command += arguments(folder / "run", player, opponent, "--games", "9", "--timeout", "6")
@@ -83,13 +85,21 @@ def test_what_goes_wrong_costs_a_game_and_no_more(troubled, number):
     assert re.search(why, game["why"])
     assert game["black"] == ("player", "opponent")[number % 2]
     assert game["attempts"] == (2 if number in (2, 6) else 1)
-    path = troubled[0] / "games" / f"{number:04d}.sgf"
-    if end == "void":
-        assert not path.exists()
-    else:
-        record = sgf.read(path)
-        assert (record.result, len(record.moves)) == (result, game["moves"])
-        assert record.black == "Scripted 1"
+    record = sgf.read(troubled[0] / "games" / f"{number:04d}.sgf")
+    assert (record.result, len(record.moves)) == (result, game["moves"])
+    assert re.search(why, record.comment)
+    assert record.black == "Scripted 1"
+
+
+def test_a_void_game_keeps_what_was_played_and_why_each_attempt_failed(troubled):
+    games = results(troubled[0])
+    assert sgf.read(troubled[0] / "games" / "0002.sgf").moves == ((0, 4), (1, 9))
+    assert games[2]["turns"] == [2, 1]
+    assert min(games[2]["seconds"]) > 0
+    assert games[2]["failures"] == [games[2]["why"]]
+    (once,) = games[6]["failures"]
+    assert "ended at 'genmove b' (exit status 7)" in once
+    assert {number for number, game in games.items() if game["failures"]} == {2, 6}
 
 
 def test_the_summary_counts_everything(troubled):
@@ -99,11 +109,46 @@ def test_the_summary_counts_everything(troubled):
     assert counts == {"games": 8, "wins": 3, "draws": 1, "losses": 4, "void": 1}
     assert summary["score"] == pytest.approx(3.5 / 8)
     assert summary["forfeits"] == {"player": 4, "opponent": 1}
-    assert (summary["resigned"], summary["replayed"], summary["move_limit"]) == (1, 2, 0)
+    assert summary["resigned"] == {"player": 0, "opponent": 1}
+    assert (summary["replayed"], summary["move_limit"]) == (2, 0)
     assert [summary[x]["games"] for x in ("as_black", "as_white")] == [4, 4]
     assert "all            8     3     1     4    43.8%" in printed
-    assert "forfeits: player 4, opponent 1; void 1, replayed 2; resigned 1" in printed
+    assert "resigned: player 0, opponent 1; void 1, replayed 2; at the move limit 0" in printed
     assert json.loads((out / "manifest.json").read_text())["state"] == "complete"
+
+
+def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
+    out = tmp_path / "run"
+    player = scripted("2:REFUSE@play", "3:NONSENSE@boardsize", "4:DIE@komi", "5:REFUSE@komi")
+    opponent = scripted("6:HANG@komi", "7:HANG@play")
+    flags = ["--games", "8", "--openings", "2", "--timeout", "3", "--parallel", "2"]
+    assert match(out, player, opponent, *flags, "--retries", "1") == 0
+    for number, (result, points, why) in {
+        2: ("W+F", 0.0, "Black failed to set up the game: .*'play b .*answered: no"),
+        3: ("B+F", 0.0, "White failed to set up the game: .*'what.', not = or"),
+        4: ("Void", None, "ended at 'komi 0' .exit status 7"),
+        5: ("B+F", 0.0, "White failed to set up the game: .*'komi 0' answered: no"),
+        6: ("B+F", 1.0, "White failed to set up the game: .*no answer to 'komi 0' in 3 s"),
+        7: ("W+F", 1.0, "Black failed to set up the game: .*no answer to 'play b .*' in 3 s"),
+    }.items():
+        game = results(out)[number]
+        assert (game["result"], game["points"]) == (result, points)
+        assert re.search(why, game["why"])
+        assert game["attempts"] == (2 if number == 4 else 1)
+        record = sgf.read(out / "games" / f"{number:04d}.sgf")
+        assert (record.result, len(record.moves)) == (result, 2)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["forfeits"] == {"player": 3, "opponent": 2}
+    assert (summary["games"], summary["void"]) == (7, 1)
+
+
+@pytest.mark.parametrize("command", ["boardsize", "komi"])
+def test_a_program_that_refuses_the_match_ends_it_before_a_game(command, tmp_path, capsys):
+    player = scripted(f"all:REFUSE@{command}")
+    assert match(tmp_path / "run", player, scripted()) == 2
+    complaint = capsys.readouterr().err
+    assert re.match(f"gozero match: player.command: Scripted: '{command} .*: no\n$", complaint)
+    assert not (tmp_path / "run").exists()
 
 
 def test_killed_and_gone_on_with(tmp_path, capsys):
@@ -172,8 +217,10 @@ def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):
     assert match(out, scripted(), scripted(), "--games", "2") == 0
     with (out / "results.jsonl").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert match(out, scripted(), scripted(), "--games", "2") == 2
+        assert match(out, scripted(), scripted(), "--games", "4") == 2
     assert "is being played by another process" in capsys.readouterr().err
+    assert json.loads((out / "config.json").read_text())["games"] == 2
+    assert match(out, scripted(), scripted(), "--games", "2") == 0
 
 
 def test_openings_are_shared_by_a_pair(tmp_path):

@@ -18,6 +18,7 @@ from gozero.apps.match_score import Game
 from gozero.players.player_config import FILES
 
 GAME = Game(0, "player", "B+R", 1.0, "resign", "", 9, 1, (1.0, 1.0), (5, 4))
+MOVES = sgf.GameRecord(size=9, komi=7.0, moves=())
 
 
 def evaluators(path: str, digest: str) -> dict:
@@ -32,7 +33,7 @@ def test_weights_are_known_by_what_they_are(tmp_path):
         folder.write_manifest({"evaluators": first})
     with MatchFolder(config, evaluators("a.npz", "1" * 64)) as folder:  # nothing was played
         folder.write_manifest({"evaluators": first})
-        folder.add(GAME, None)
+        folder.add(GAME, MOVES)
     with pytest.raises(ValueError, match=r"games of other weights: --player.weights a.npz had SHA"):
         MatchFolder(config, evaluators("a.npz", "1" * 64))
     moved = dataclasses.replace(player, weights=pathlib.Path("b.npz"))
@@ -59,7 +60,7 @@ def test_files_are_known_by_what_is_in_them(name, tmp_path):
     config = MatchConfig(player=player("a.npz"), games=4, out=tmp_path / "run")
     with MatchFolder(config, about("a.npz", "0" * 64)) as folder:
         folder.write_manifest({"evaluators": about("a.npz", "0" * 64)})
-        folder.add(GAME, None)
+        folder.add(GAME, MOVES)
     with pytest.raises(ValueError, match=f"of other {name}: --player.{name} a.npz had SHA-256 000"):
         MatchFolder(config, about("a.npz", "1" * 64))
     moved = dataclasses.replace(config, player=player("b.npz"))
@@ -68,6 +69,50 @@ def test_files_are_known_by_what_is_in_them(name, tmp_path):
     shipped = dataclasses.replace(config, player=player(None))
     with pytest.raises(ValueError, match=rf"--player.{name} was b.npz and is None"):
         MatchFolder(shipped, {})
+
+
+def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
+    player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
+    config = MatchConfig(player=player, games=4, out=tmp_path / "run")
+    more = dataclasses.replace(config, games=10)
+    first, other = evaluators("a.npz", "0" * 64), evaluators("a.npz", "1" * 64)
+    with MatchFolder(config, first) as folder:
+        folder.write_manifest({"evaluators": first})
+        folder.add(GAME, MOVES)
+        with pytest.raises(ValueError, match="run is being played by another process"):
+            MatchFolder(more, first)
+    with pytest.raises(ValueError, match="games of other weights"):
+        MatchFolder(more, other)
+    with MatchFolder(config, first) as folder:  # fewer than others have asked for in vain
+        assert folder.session == 1
+
+
+def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    lock = MatchFolder._lock
+
+    def beaten(self):
+        monkeypatch.setattr(MatchFolder, "_lock", lock)
+        with MatchFolder(dataclasses.replace(config, komi=5.0)):
+            pass
+        lock(self)
+
+    monkeypatch.setattr(MatchFolder, "_lock", beaten)
+    with pytest.raises(ValueError, match=r"--komi was 5.0 and is 7.0"):
+        MatchFolder(config)
+    assert json.loads((config.out / "config.json").read_text())["komi"] == 5.0
+
+
+def test_a_kill_as_the_folder_is_made_leaves_one_to_go_on_with(tmp_path):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    config.out.mkdir()
+    (config.out / "results.jsonl").touch()
+    with MatchFolder(config) as folder:
+        assert folder.games == {}
+    (config.out / "config.json").unlink()
+    (config.out / "results.jsonl").write_text("{}")
+    with pytest.raises(ValueError, match="run is not empty"):
+        MatchFolder(config)
 
 
 RECORD = pathlib.Path(__file__).parents[2] / "experiments/against_gnugo/results/heuristic"
@@ -89,6 +134,7 @@ def test_a_folder_of_before_there_were_such_flags_is_gone_on_with(tmp_path):
     digest = {"player": {"shapes": "local_shape_9", "shapes_sha256": "0" * 64}}
     with MatchFolder(config, digest) as folder:
         assert len(folder.games) == len((out / "results.jsonl").read_text().splitlines()) > 0
+        assert {game.failures for game in folder.games.values()} == {()}
     assert {"strengths", "shapes"} <= json.loads((out / "config.json").read_text())["player"].keys()
 
 
@@ -102,7 +148,7 @@ def test_a_record_is_on_the_disk_before_its_line(tmp_path, monkeypatch):
     out = tmp_path / "run"
     with MatchFolder(MatchConfig(out=out)) as folder:
         monkeypatch.setattr(os, "fsync", noted)
-        folder.add(GAME, sgf.GameRecord(size=9, komi=7.0, moves=()))
+        folder.add(GAME, MOVES)
     expected = [out / "games" / "0000.sgf", out / "games", out / "results.jsonl"]
     assert synced == [path.stat().st_ino for path in expected]
 
@@ -112,12 +158,12 @@ def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_cut_off(tmp_path):
     results = config.out / "results.jsonl"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with MatchFolder(config) as folder:
-        folder.add(GAME, None)
+        folder.add(GAME, MOVES)
         whole = results.read_bytes()
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
         try:
             with pytest.raises(OSError, match=r"^out: .*run cannot be written \(File too large\)"):
-                folder.add(GAME._replace(game=1), None)
+                folder.add(GAME._replace(game=1), MOVES)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert results.stat().st_size == len(whole) + 10

@@ -20,7 +20,7 @@ def test_the_table():
     # As Black 2 won and 1 drawn of 3, as White 1 of 2; one void, one forfeit of the opponent.
     games = [
         game(0, 1.0), game(1, 0.0), game(2, 0.5), game(3, 1.0, "forfeit"), game(4, 1.0, "resign"),
-        game(5, None, "void"),
+        game(5, None, "void")._replace(moves=7, seconds=(60.0, 60.0)),
     ]  # fmt: skip
     summary = match_score.summarise(games)
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
@@ -32,9 +32,18 @@ def test_the_table():
         "as Black       3     2     1     0    83.3%    31.0 to 98.2",
         "as White       2     1     0     1    50.0%     9.5 to 90.5",
         "Elo +147 [-148, +443]",
-        "forfeits: player 0, opponent 1; void 1, replayed 0; resigned 1; at the move limit 0",
+        "forfeits: player 0, opponent 1; resigned: player 0, opponent 1; void 1, replayed 0; "
+        "at the move limit 0",
         "40.0 moves a game; seconds a move: player 0.050, opponent 0.200",
     ]
+
+
+def test_games_are_resigned_by_the_side_that_lost_them():
+    games = [game(0, 0.0, "resign"), game(1, 0.0, "resign"), game(2, 1.0, "resign"), game(3, 0.0)]
+    summary = match_score.summarise(games)
+    assert summary["resigned"] == {"player": 2, "opponent": 1}
+    assert summary["forfeits"] == {"player": 0, "opponent": 0}
+    assert "resigned: player 2, opponent 1;" in match_score.table(summary, ("ours", "theirs"))
 
 
 def test_pairs_that_share_an_opening():

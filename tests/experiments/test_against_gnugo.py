@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shlex
 
 import pytest
 
 from experiments.against_gnugo.config import MATCHES, AgainstGnugoConfig
 from experiments.matches import run
-from experiments.matches.config import GNUGO
+
+ASKED = {  # match: simulations, games, what it must show, and what it should
+    "uct": (3000, 200, (0.12, 0.40), None),
+    "rave": (3000, 200, (0.50, 1.0), 0.65),
+    "heuristic": (3000, 400, (0.65, 1.0), 0.80),
+    "heuristic-10000": (10_000, 200, (0.75, 1.0), 0.90),
+    "playouts": (400, 200, (0.70, 1.0), 0.85),
+}
 
 
-def test_every_match_is_one_that_can_be_played(tmp_path):
-    config = AgainstGnugoConfig(out=tmp_path, games=10)
-    for name in MATCHES:
+def test_every_match_is_the_one_that_is_asked_for(tmp_path):
+    config = AgainstGnugoConfig(out=tmp_path)
+    assert config.only == tuple(MATCHES) == tuple(ASKED)
+    for name, (simulations, games, must, aim) in ASKED.items():
         match = config.match(name)
-        assert (match.size, match.komi, match.ko, match.games) == (9, 7.0, "positional", 10)
-        assert match.opponent.command in (GNUGO, None)
-    assert AgainstGnugoConfig().match("heuristic").games == 400
-    assert config.match("heuristic-10000").player.simulations == 10_000
+        assert (match.size, match.komi, match.ko, match.games) == (9, 7.0, "positional", games)
+        assert match.player.simulations == simulations
+        assert (MATCHES[name].must, MATCHES[name].aim) == (must, aim)
+    assert AgainstGnugoConfig(games=10).match("heuristic").games == 10
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name != "playouts"])
+def test_gnugo_plays_by_our_rules_at_its_full_level(name):
+    words = shlex.split(AgainstGnugoConfig().match(name).opponent.command)
+    assert words[0] == "gnugo"
+    assert words[words.index("--level") + 1] == "10"
+    assert words[words.index("--mode") + 1] == "gtp"
+    assert words[words.index("--seed") + 1] == "{game}"  # else all games would be alike
+    ours = ("--chinese-rules", "--positional-superko")
+    assert {*ours, "--play-out-aftermath", "--capture-all-dead"} <= set(words)
+
+
+def test_playouts_differ_in_nothing_else():
+    match = AgainstGnugoConfig().match("playouts")
+    assert (match.player.policy, match.opponent.policy) == ("mogo", "uniform")
+    assert dataclasses.replace(match.player, playouts="uniform") == match.opponent
+    assert match.paired
 
 
 @pytest.mark.parametrize(
@@ -34,7 +62,7 @@ def test_what_cannot_be_names_the_flag(flags, message):
         AgainstGnugoConfig(**flags)
 
 
-def summary(wins: int, losses: int) -> dict:
+def summary(wins: int, losses: int, void: int = 0) -> dict:
     games = wins + losses
     return {
         "state": "complete",
@@ -44,9 +72,9 @@ def summary(wins: int, losses: int) -> dict:
         "wins": wins,
         "draws": 0,
         "losses": losses,
-        "void": 1,
+        "void": void,
         "forfeits": {"player": 0, "opponent": 1},
-        "resigned": 5,
+        "resigned": {"player": 3, "opponent": 2},
         "score": wins / games,
         "interval": [wins / games - 0.05, wins / games + 0.05],
         "seconds_a_move": {"player": 0.1, "opponent": 0.2},
@@ -65,23 +93,49 @@ def test_the_table_says_what_holds(tmp_path):
     run.write(rows, tmp_path)
     lines = (tmp_path / "results.csv").read_text().splitlines()
     assert lines[1].startswith(
-        "uct,gozero mogo playouts uct 3000,GNU Go 3.8,200,200,50,0,150,1,1,5,0.25"
+        "uct,gozero mogo playouts uct 3000,GNU Go 3.8,200,200,50,0,150,0,1,5,0.25"
     )
     assert (tmp_path / "results.svg").read_text().startswith("<?xml")
     table = run.table(rows).splitlines()
-    assert "| 24% | 200 | 50, 0, 150 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |" in table[2]
+    assert (
+        "| 24% | 200 (1 by forfeit) | 50, 0, 150 | 25.0% [20.0%, 30.0%] | 12% to 40% |  |"
+        in table[2]
+    )
     assert "| 50% (missed) | 65% |" in table[3]
+
+
+def test_older_summaries_have_one_number_of_games_resigned():
+    now = summary(150, 50)
+    older = now | {"resigned": 5}
+    rows = [run.row_of("rave", MATCHES["rave"], 200, one) for one in (now, older)]
+    assert rows[0] == rows[1]
+    assert rows[0].resigned == 5
 
 
 @pytest.mark.parametrize(("state", "games"), [("stopped", 200), ("complete", 10)])
 def test_fewer_games_than_the_match_has_hold_nothing_yet(tmp_path, state, games):
     """Stopped, or played with a smaller --games."""
     (tmp_path / "rave").mkdir()
-    short = summary(8, 2) | {"state": state, "void": 0}
+    short = summary(8, 2) | {"state": state}
     (tmp_path / "rave" / "summary.json").write_text(json.dumps(short))
     (tmp_path / "rave" / "config.json").write_text(json.dumps({"games": games}))
     (row,) = run.rows(MATCHES, tmp_path)
     assert (row.games, row.asked, row.holds) == (10, 200, None)
     line = run.table([row]).splitlines()[2]
-    assert "| 10 of 200 |" in line
+    assert "| 10 of 200 (1 by forfeit) |" in line
     assert "missed" not in line
+
+
+@pytest.mark.parametrize(
+    ("void", "holds", "text"),
+    [
+        (0, True, "| 200 (1 by forfeit) |"),
+        (4, True, "| 196 of 200 (4 void, 1 by forfeit) |"),
+        (5, None, "| 195 of 200 (5 void, 1 by forfeit) |"),
+        (190, None, "| 10 of 200 (190 void, 1 by forfeit) |"),
+    ],
+)
+def test_void_games_are_said_and_many_of_them_show_nothing(void, holds, text):
+    row = run.row_of("rave", MATCHES["rave"], 200, summary(200 - void, 0, void))
+    assert row.holds is holds
+    assert text in run.table([row])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
+import re
 
 import pytest
 
@@ -11,6 +13,7 @@ from experiments.ablation import speed as ablation_speed
 from experiments.ablation.config import AblationConfig, SpeedConfig
 from experiments.heuristic_prior import run as heuristic_prior
 from experiments.heuristic_prior.config import HeuristicPriorConfig
+from experiments.matches.config import GNUGO
 from experiments.playout_policies import run as playout_policies
 from experiments.playout_policies.config import PlayoutPoliciesConfig
 from experiments.rave_equivalence import run as rave_equivalence
@@ -24,6 +27,7 @@ from gozero.go.rules import Rules
 from gozero.search.rave import HandSelected, MinimumMse
 
 RULES = Rules(9)
+ROOT = pathlib.Path(__file__).parents[2]
 SWEEPS = {
     "ablation": (ablation.sweep, AblationConfig()),
     "rave_equivalence": (rave_equivalence.sweep, RaveEquivalenceConfig()),
@@ -44,11 +48,18 @@ def test_points_are_players(name):
         assert setup.search.num_simulations == contestant.flags.num_simulations
         assert contestant.text
     assert len({str(point.record(RULES)) for point in sweep.points}) == len(sweep.points)
-    assert sum(point.anchor for point in sweep.points) in (0, 4)
+    assert sum(point.anchor for point in sweep.points) == 4
     for point in sweep.points:
         if point.anchor:
             match = anchors.match_of(point, dataclasses.replace(config, anchor_command="gnugo"))
             assert match.player.simulations == point.player.flags.simulations
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_gnugo_is_asked_never_to_resign(name):
+    readme = (ROOT / "experiments" / name / "README.md").read_text()
+    (command,) = re.findall(r'--anchor-command "([^"]*)"', readme)
+    assert command == GNUGO.replace("--seed", "--never-resign --seed")
 
 
 def test_schedules_are_what_they_are_called():

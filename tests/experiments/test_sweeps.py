@@ -133,6 +133,34 @@ def test_a_stop_keeps_what_is_played(tmp_path, chance, monkeypatch):
     assert [row.games for row in results.read(tmp_path / "results.csv")] == [4, 4]
 
 
+def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
+    config, sweep = config_of(tmp_path), sweep_of("a", "b")
+    with SweepFolder(sweep, config):
+        written = (tmp_path / "config.json").read_bytes()
+        with pytest.raises(ValueError, match="is being played by another process"):
+            SweepFolder(sweep_of("c"), dataclasses.replace(config, games=12))
+        assert (tmp_path / "config.json").read_bytes() == written
+    stronger = sweep_of("c", flags=dataclasses.replace(FLAGS, simulations=9))
+    with SweepFolder(stronger, config):
+        pass  # nobody has a point of that name yet
+
+
+def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
+    config, lock = config_of(tmp_path / "run"), SweepFolder._lock
+
+    def beaten(self):
+        monkeypatch.setattr(SweepFolder, "_lock", lock)
+        with SweepFolder(sweep_of("a"), config):
+            pass
+        lock(self)
+
+    monkeypatch.setattr(SweepFolder, "_lock", beaten)
+    with SweepFolder(sweep_of("b"), config):
+        pass
+    points = json.loads((config.out / "config.json").read_text())["points"]
+    assert points.keys() == {"curve, a", "curve, b"}
+
+
 def test_another_config_in_the_same_folder_is_refused(tmp_path):
     config, sweep = config_of(tmp_path), sweep_of("a", "b")
     with (
