@@ -145,6 +145,11 @@ def _learner(config: ZeroConfig, network: NetworkConfig, num_devices: int) -> Le
 
 
 def num_steps(config: ZeroConfig, num_devices: int) -> int:
-    """Learner steps of a whole run, nearly: as many as the positions played allow."""
-    positions = config.iterations * config.moves * config.batch * num_devices
-    return int(positions * config.reuse / config.batch_size)
+    """Learner steps of a whole run, nearly: as many as its rows allow.
+
+    Of a cheap search there is none; see `train.games`.
+    """
+    rows = config.iterations * config.moves * config.batch * num_devices
+    if config.cheap_simulations:
+        rows *= config.full_share
+    return int(rows * config.reuse / config.batch_size)

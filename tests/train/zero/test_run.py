@@ -9,7 +9,7 @@ import pytest
 
 from tests.train.zero import tiny
 from train import command
-from train.zero import folder, memory, run
+from train.zero import folder, memory, programs, run
 from train.zero.plan import make_plan, num_steps
 from train.zero.presets import PRESETS
 
@@ -39,6 +39,31 @@ def test_only_puct_draws_moves_by_visits_unless_told():
 def test_simulations_double_over_equal_parts_of_a_run():
     plan = make_plan(tiny.config(iterations=8, first_simulations=3, simulations=16))
     assert [plan.simulations(i) for i in range(9)] == [3, 3, 6, 6, 12, 12, 16, 16, 16]
+
+
+CAPPED = {"iterations": 40, "cheap_simulations": 1, "full_share": 0.25, "opening_plies": 0}
+
+
+def test_cheap_searches_leave_nothing_to_take_steps_of():
+    config = tiny.config(**CAPPED)
+    positions = 40 * 6 * 8
+    assert num_steps(dataclasses.replace(config, cheap_simulations=0), 1) == positions // 16
+    assert num_steps(config, 1) == positions // 4 // 16
+    assert make_plan(config).learner.optimizer.total_steps == num_steps(config, 1)
+
+
+@pytest.mark.slow
+def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
+    """Nearly: chance says which searches are cheap, and games are in play at the end."""
+    config = tiny.config(**CAPPED)
+    plan, mesh = make_plan(config), programs.make_mesh(1)
+    play = programs.make_play(plan, mesh, config.simulations)
+    state = programs.begin(plan, mesh)
+    params, playing = state.learner.ema, state.playing
+    for _ in range(config.iterations):
+        playing, tallies = play(params, playing)
+    taken = int(tallies.added) * config.reuse / config.batch_size
+    assert 0.75 * num_steps(config, 1) < taken < 1.25 * num_steps(config, 1)
 
 
 @pytest.mark.parametrize(
