@@ -55,8 +55,8 @@ class ZeroConfig:
     channels: int = 64
     """Channels of the trunk."""
 
-    features: Literal["compact", "full", "full-no-ladders"] = "compact"
-    """The planes that it sees; those of `zero` look at boards before, which the replay lacks."""
+    features: Literal["compact"] = "compact"
+    """The planes that it sees; all others look at boards before, which the replay lacks."""
 
     pool_every: int = 2
     """Every so many-th block pools the whole board; 0: none does."""

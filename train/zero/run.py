@@ -87,13 +87,18 @@ def given_params(plan: Plan) -> dict | None:
     """Of the network that a run is to begin from; None: of random ones, or it has begun.
 
     Raises:
-      ValueError: weights that cannot be read, or of a network of another shape.
+      ValueError: weights that cannot be read, or of a network that sees or is something else.
     """
     path = plan.config.weights
     if path is None or checkpoint.found(plan.config.folder / "checkpoints"):
         return None
     params, shape, _ = weights.load(path)
-    names = ("blocks", "channels", "features", "pool_every", "auxiliary")
+    if shape.features != plan.config.features:
+        raise ValueError(
+            f"--weights {path}: of a network with the features {shape.features}; expected "
+            f"{plan.config.features}"
+        )
+    names = ("blocks", "channels", "pool_every", "auxiliary")
     differ = [name for name in names if getattr(shape, name) != getattr(plan.config, name)]
     if differ:
         asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)

@@ -83,6 +83,7 @@ def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
         (["--preset", "3x3", "--window-exponent", "0"], "--window-exponent 0.0: expected above"),
         (["--preset", "3x3", "--window-scale", "2"], "--window-scale 2.0: expected from 0 to 1"),
         (["--preset", "5x5", "--cheap-simulations", "8"], "--cheap-simulations 8: expected less"),
+        (["--preset", "3x3", "--features", "full"], "--features full: expected one of compact\n"),
     ],
 )
 def test_bad_flags_are_one_line(arguments, message, capsys):
@@ -101,6 +102,9 @@ def test_bad_flags_are_one_line(arguments, message, capsys):
         ({"channels": 0}, "channels: 0 is not at least 1"),
         ({"opening_plies": 99}, "openings: 99 plies are a whole game"),
         ({"learning_rate": -1.0}, "learning_rate: -1.0"),
+        ({"features": "full"}, r"--features full: they look at .* lacks; expected compact$"),
+        ({"features": "zero"}, r"--features zero: .* expected compact$"),
+        ({"features": "planes"}, "features: 'planes' is not one of compact"),
     ],
 )
 def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
