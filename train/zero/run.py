@@ -256,10 +256,10 @@ class _Sitting:
             checkpoint.save(
                 self.config.folder / "checkpoints", loop.iteration, loop.state, loop.progress
             )
+            self.saved_at = loop.iteration
             hosts.at_first(self._write_weights)
         except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
-        self.saved_at = loop.iteration
 
     def evaluate(self) -> dict:
         """What the metrics say of an evaluation of now, if it is time for one."""
