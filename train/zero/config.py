@@ -181,7 +181,7 @@ class ZeroConfig:
     """Which of them this is, from 0; the first writes what is written."""
 
     checkpoint_every: int = 10
-    """Iterations from one checkpoint to the next."""
+    """Iterations from one checkpoint to the next; each evaluation has one before it as well."""
 
     evaluate_every: int = 0
     """Iterations from one evaluation to the next; 0: none."""

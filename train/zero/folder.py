@@ -102,7 +102,7 @@ def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
 
 
 def _write_lines(path: pathlib.Path, lines: list[dict]) -> None:
-    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode(), durable=True)
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:
