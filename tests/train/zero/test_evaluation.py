@@ -200,11 +200,11 @@ def test_told_to_stop_in_the_save_before_it_an_evaluation_waits(tmp_path, monkey
 def test_the_elo_is_shown(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr(run.Display, "show", lambda display, numbers: shown.append(numbers))
-    train(tmp_path / "run", evaluate_every=2, iterations=2)
+    train(tmp_path / "run", evaluate_every=3)
     assert [*map(tiny.untimed, shown)] == [
         *map(tiny.untimed, lines_of(tmp_path / "run", "metrics.jsonl"))
     ]
-    assert ["elo" in numbers for numbers in shown] == [False, True]
+    assert ["elo" in numbers for numbers in shown] == [False, False, True, True]
 
 
 def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
