@@ -61,20 +61,21 @@ def run(config: ZeroConfig) -> int:
     """Begin a run or go on with it, as `main`.
 
     Raises:
-      ValueError: settings that cannot be, a folder of another run, a checkpoint that cannot be
-        read; says what was wrong, and what would be right.
+      ValueError: settings that cannot be, a folder of another run or of one that is being trained,
+        a checkpoint that cannot be read; says what was wrong, and what would be right.
     """
     mesh = programs.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
     _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
     params = hosts.at_each(lambda: given_params(plan))
-    hosts.at_first(lambda: folder.claim(config))
-    hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
-    loop = begin(plan, mesh, params)
-    manifest = runtime.manifest(config.seed)
-    manifest |= {"devices": mesh.size, "processes": jax.process_count()}
-    hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
-    return _Sitting(plan, loop).work()
+    with contextlib.ExitStack() as sitting:
+        hosts.at_first(lambda: sitting.enter_context(folder.held(config)))
+        hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
+        loop = begin(plan, mesh, params)
+        manifest = runtime.manifest(config.seed)
+        manifest |= {"devices": mesh.size, "processes": jax.process_count()}
+        hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
+        return _Sitting(plan, loop).work()
 
 
 def _say(text: str) -> None:

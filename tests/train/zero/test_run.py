@@ -10,6 +10,7 @@ import pytest
 from tests.train.zero import tiny
 from train import command
 from train.zero import folder, memory, programs, run
+from train.zero.desk import Desk
 from train.zero.plan import make_plan, num_steps
 from train.zero.presets import PRESETS
 
@@ -142,6 +143,42 @@ def test_a_folder_belongs_to_a_run(tmp_path):
     (tmp_path / "other" / "file").touch()
     with pytest.raises(ValueError, match="is not empty"):
         folder.claim(tiny.config(tmp_path / "other"))
+
+
+def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
+    """Another changes nothing, and may when the first is done; a lock alone is no run."""
+    config = tiny.config(tmp_path / "run")
+    monkeypatch.setattr(run, "parse", lambda argv: dataclasses.replace(config, iterations=9))
+    with folder.held(config):
+        part = config.folder / "checkpoints" / ".000002.part"
+        part.mkdir(parents=True)
+        with pytest.raises(SystemExit) as stop:
+            run.main([])
+        assert stop.value.code == 2
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            f"python -m train: --out {config.folder}: another process trains this run; let it end, "
+            "or name a new folder"
+        )
+        assert part.exists()
+        assert folder.read_config(config.folder) == config
+        assert {file.name for file in config.folder.iterdir()} == {
+            *("checkpoints", "config.json", "run.lock")
+        }
+        with Desk(config.folder, "worker"):
+            pass
+    with folder.held(dataclasses.replace(config, iterations=9)):
+        assert folder.read_config(config.folder).iterations == 9
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / "run.lock").touch()
+    with folder.held(tiny.config(tmp_path / "killed")):
+        assert (tmp_path / "killed" / "config.json").exists()
+
+
+def test_no_lock_is_left_in_a_folder_of_something_else(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is not empty"), folder.held(tiny.config(tmp_path)):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
