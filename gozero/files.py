@@ -13,7 +13,7 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
     With `durable` it is on the disk when this returns, and a power cut leaves the same.
 
     Raises:
-      OSError: it cannot be written, a full disk say; nothing is left of what was.
+      OSError: it cannot be written, a full disk say; names a file, and nothing is left of what was.
     """
     partial = path.with_name(path.name + ".part")
     try:
@@ -23,12 +23,14 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
-    except BaseException:
+        if durable:
+            sync_folder(path.parent)
+    except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink()
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a write does not know it
         raise
-    if durable:
-        sync_folder(path.parent)
 
 
 def sync_folder(folder: pathlib.Path) -> None:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import flax.struct
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gozero.go import symmetry
 from gozero.go.rules import Rules, init
@@ -131,7 +130,7 @@ class Memory(NamedTuple):
 
     row: int  # one row of the ring
     buffer: int  # the ring
-    games: int  # the rows of games in play
+    games: int  # those in play: where they stand, with the boards before, and their rows
     total: int
 
     def __str__(self) -> str:
@@ -197,7 +196,7 @@ def memory(rules: Rules, config: BufferConfig, games_bytes: int = 0) -> Memory:
 
 def num_bytes(shapes) -> int:
     """Of all the arrays of a pytree, or their shapes."""
-    sizes = (math.prod(x.shape) * np.dtype(x.dtype).itemsize for x in jax.tree.leaves(shapes))
+    sizes = (math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes))
     return sum(sizes)
 
 

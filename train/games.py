@@ -109,8 +109,9 @@ def memory(config: EndlessConfig, buffer_config: BufferConfig) -> Memory:
             f"capacity: {buffer_config.capacity} rows do not hold {most}, of games that may end "
             f"at one move; use at least {most}"
         )
+    lanes = jax.eval_shape(lambda: endless.start(config, 0))
     games = jax.eval_shape(lambda: new_games(config.rules, buffer_config, config.batch))
-    return buffers.memory(config.rules, buffer_config, buffers.num_bytes(games))
+    return buffers.memory(config.rules, buffer_config, buffers.num_bytes((lanes, games)))
 
 
 def start(config: EndlessConfig, buffer_config: BufferConfig, seed: int, shard: int = 0) -> Playing:

@@ -15,7 +15,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
 
 import gozero
@@ -83,15 +83,19 @@ def _cpu_name() -> str:
     return f"jax-{platform.machine()}-{digest}"
 
 
-def claim_folder(path: pathlib.Path) -> None:
+def claim_folder(path: pathlib.Path, but: Collection[str] = ()) -> None:
     """Make the folder of a run, which must be new or empty.
+
+    Args:
+      path: the folder.
+      but: names of files that it may hold.
 
     Raises:
       ValueError: it holds something, is a file, or cannot be written.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
+        if any(file.name not in but for file in path.iterdir()):
             raise ValueError(f"out: {path} is not empty; give a new folder, nothing is overwritten")
         probe = path / ".probe"
         probe.touch()

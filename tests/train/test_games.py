@@ -319,7 +319,7 @@ def test_memory_is_known_before_it_is_allocated():
     found = games.memory(CONFIG, BUFFER)
     playing = jax.eval_shape(scripted.start)
     assert found.buffer == buffers.num_bytes(playing.buffer)
-    assert found.games == buffers.num_bytes(playing.games)
+    assert found.games == buffers.num_bytes((playing.lanes, playing.games))
     assert found.row == found.buffer // BUFFER.capacity
     assert bb.layout(3).num_words * 5 * 4 + 2 + 20 < found.row < 100
     limited = buffers.BufferConfig(90, limit_bytes=found.games + 50 * 80)

@@ -55,8 +55,8 @@ class ZeroConfig:
     channels: int = 64
     """Channels of the trunk."""
 
-    features: Literal["compact", "full", "full-no-ladders"] = "compact"
-    """The planes that it sees; those of `zero` look at boards before, which the replay lacks."""
+    features: Literal["compact"] = "compact"
+    """The planes that it sees; all others look at boards before, which the replay lacks."""
 
     pool_every: int = 2
     """Every so many-th block pools the whole board; 0: none does."""
@@ -181,7 +181,7 @@ class ZeroConfig:
     """Which of them this is, from 0; the first writes what is written."""
 
     checkpoint_every: int = 10
-    """Iterations from one checkpoint to the next."""
+    """Iterations from one checkpoint to the next; each evaluation has one before it as well."""
 
     evaluate_every: int = 0
     """Iterations from one evaluation to the next; 0: none."""

@@ -7,11 +7,9 @@ workers/NAME.lock         held while it is at work
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import pathlib
-import sys
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -20,7 +18,7 @@ from gozero.apps import runtime
 from gozero.files import write_whole
 from gozero.go.rules import Rules
 from train.replay import Rows
-from train.zero import shards
+from train.zero import lock, shards
 from train.zero.shards import About, Place
 
 
@@ -53,9 +51,14 @@ class Desk:
     def __enter__(self) -> Desk:
         for path in (self.path.parent, self.out / shards.FOLDER):
             path.mkdir(exist_ok=True)
-        self._lock = self.path.with_suffix(".lock").open("a")
+        self._lock = lock.take(
+            self.path.with_suffix(".lock"),
+            f"--name {self.name}: a worker of that name is at work in {self.out}; give "
+            "another name",
+            f"no other worker is called {self.name}",
+        )
         try:
-            self._sit_down(self._lock)
+            self._sit_down()
         except ValueError:
             self._lock.close()
             raise
@@ -65,20 +68,7 @@ class Desk:
         if self._lock:
             self._lock.close()
 
-    def _sit_down(self, lock: IO[str]) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(
-                f"--name {self.name}: a worker of that name is at work in {self.out}; give "
-                "another name"
-            ) from error
-        except OSError as error:  # file systems that lock nothing
-            print(
-                f"{lock.name}: cannot be locked ({error.strerror}); see to it that no other worker "
-                f"is called {self.name}",
-                file=sys.stderr,
-            )
+    def _sit_down(self) -> None:
         starts, next_shard = _before(self.path)
         self.start, self.next_shard = starts + 1, max(next_shard, self._after_the_last())
         self._records = runtime.manifest(self.seed)

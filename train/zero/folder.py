@@ -2,6 +2,7 @@
 
 config.json      every flag
 manifest.json    versions, device, command, commit; of the last start
+run.lock         held while it is trained
 metrics.jsonl    one object an iteration
 matches.jsonl    one object a match of an evaluation
 checkpoints/     all that the run goes on from
@@ -13,20 +14,38 @@ workers/         how often each of them began, and what it has written
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
 
 from gozero.apps import runtime
 from gozero.files import write_whole
 from gozero.nets import weights
+from train.zero import lock
 from train.zero.config import MAY_CHANGE, ZeroConfig
 from train.zero.plan import Plan
 
-METRICS = "metrics.jsonl"
+METRICS, LOCK = "metrics.jsonl", "run.lock"
+
+
+@contextlib.contextmanager
+def held(config: ZeroConfig) -> Iterator[None]:
+    """`claim` a run's folder, and keep other processes from training the run meanwhile.
+
+    Raises:
+      ValueError: as `claim`, or another process trains it; nothing was changed.
+    """
+    _check(config)  # first, to leave no lock in a folder that is not a run's
+    folder = config.folder
+    taken = f"--out {folder}: another process trains this run; let it end, or name a new folder"
+    with lock.take(folder / LOCK, taken, "no other process trains this run"):
+        claim(config)
+        yield
 
 
 def claim(config: ZeroConfig) -> bool:
@@ -38,13 +57,19 @@ def claim(config: ZeroConfig) -> bool:
     Raises:
       ValueError: a folder that holds something else, or a run with other flags.
     """
+    goes_on = _check(config)
+    runtime.write_json(config.folder / "config.json", config.plain)
+    return goes_on
+
+
+def _check(config: ZeroConfig) -> bool:
+    """As `claim`, but for what is written."""
     path = config.folder / "config.json"
     before = _read(path) if path.exists() else None
     if before is None:
-        runtime.claim_folder(config.folder)
+        runtime.claim_folder(config.folder, but=(LOCK,))
     else:
         _must_agree(config.folder, before, config.plain)
-    runtime.write_json(path, config.plain)
     return before is not None
 
 
@@ -102,7 +127,7 @@ def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
 
 
 def _write_lines(path: pathlib.Path, lines: list[dict]) -> None:
-    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode(), durable=True)
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:

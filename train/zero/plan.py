@@ -6,6 +6,7 @@ import dataclasses
 import functools
 
 from gozero.go import rules as go
+from gozero.nets.features import FEATURES, feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.players.endless import EndlessConfig
 from gozero.players.evaluators import Evaluator, network_evaluator
@@ -54,6 +55,7 @@ def make_plan(config: ZeroConfig, num_devices: int = 1) -> Plan:
     Raises:
       ValueError: settings that cannot be; the flag, what it was and what is allowed.
     """
+    _check_features(config.features)
     config_rules = go.Rules(size=config.size, ko=config.ko)
     network = NetworkConfig(
         config.blocks,
@@ -75,6 +77,15 @@ def make_plan(config: ZeroConfig, num_devices: int = 1) -> Plan:
         buffer=_buffer(config),
         learner=_learner(config, network, num_devices),
     )
+
+
+def _check_features(name: str) -> None:
+    if feature_set(name).history:
+        allowed = [name for name, features in FEATURES.items() if not features.history]
+        raise ValueError(
+            f"--features {name}: they look at boards before, which the replay lacks; expected "
+            f"{' or '.join(allowed)}"
+        )
 
 
 @functools.cache
@@ -145,6 +156,11 @@ def _learner(config: ZeroConfig, network: NetworkConfig, num_devices: int) -> Le
 
 
 def num_steps(config: ZeroConfig, num_devices: int) -> int:
-    """Learner steps of a whole run, nearly: as many as the positions played allow."""
-    positions = config.iterations * config.moves * config.batch * num_devices
-    return int(positions * config.reuse / config.batch_size)
+    """Learner steps of a whole run, nearly: as many as its rows allow.
+
+    Of a cheap search there is none; see `train.games`.
+    """
+    rows = config.iterations * config.moves * config.batch * num_devices
+    if config.cheap_simulations:
+        rows *= config.full_share
+    return int(rows * config.reuse / config.batch_size)

@@ -118,6 +118,7 @@ _ALL = (
         batch_size=2048,
         warmup_steps=1000,
         ema_decay=0.999,
+        evaluate_every=500,  # on one device, while the others wait: on 19x19 it takes long
     ),
 )
 

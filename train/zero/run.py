@@ -61,20 +61,21 @@ def run(config: ZeroConfig) -> int:
     """Begin a run or go on with it, as `main`.
 
     Raises:
-      ValueError: settings that cannot be, a folder of another run, a checkpoint that cannot be
-        read; says what was wrong, and what would be right.
+      ValueError: settings that cannot be, a folder of another run or of one that is being trained,
+        a checkpoint that cannot be read; says what was wrong, and what would be right.
     """
     mesh = programs.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
     _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
     params = hosts.at_each(lambda: given_params(plan))
-    hosts.at_first(lambda: folder.claim(config))
-    hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
-    loop = begin(plan, mesh, params)
-    manifest = runtime.manifest(config.seed)
-    manifest |= {"devices": mesh.size, "processes": jax.process_count()}
-    hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
-    return _Sitting(plan, loop).work()
+    with contextlib.ExitStack() as sitting:
+        hosts.at_first(lambda: sitting.enter_context(folder.held(config)))
+        hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
+        loop = begin(plan, mesh, params)
+        manifest = runtime.manifest(config.seed)
+        manifest |= {"devices": mesh.size, "processes": jax.process_count()}
+        hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
+        return _Sitting(plan, loop).work()
 
 
 def _say(text: str) -> None:
@@ -87,13 +88,18 @@ def given_params(plan: Plan) -> dict | None:
     """Of the network that a run is to begin from; None: of random ones, or it has begun.
 
     Raises:
-      ValueError: weights that cannot be read, or of a network of another shape.
+      ValueError: weights that cannot be read, or of a network that sees or is something else.
     """
     path = plan.config.weights
     if path is None or checkpoint.found(plan.config.folder / "checkpoints"):
         return None
     params, shape, _ = weights.load(path)
-    names = ("blocks", "channels", "features", "pool_every", "auxiliary")
+    if shape.features != plan.config.features:
+        raise ValueError(
+            f"--weights {path}: of a network with the features {shape.features}; expected "
+            f"{plan.config.features}"
+        )
+    names = ("blocks", "channels", "pool_every", "auxiliary")
     differ = [name for name in names if getattr(shape, name) != getattr(plan.config, name)]
     if differ:
         asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
@@ -151,19 +157,14 @@ class End(enum.IntEnum):
 
 
 @contextlib.contextmanager
-def _records(config: ZeroConfig) -> Iterator[Callable[[dict], None]]:
-    """What writes an iteration's numbers down and shows them; for the first host."""
+def _display(config: ZeroConfig) -> Iterator[Callable[[dict], None]]:
+    """What shows an iteration's numbers, at the first host."""
     if not hosts.is_first():
         yield lambda numbers: None
         return
     before = folder.read_lines(config.folder / folder.METRICS)
     with Display(f"zero {config.preset}", config.iterations, before) as display:
-
-        def record(numbers: dict) -> None:
-            folder.add_line(config.folder / folder.METRICS, numbers)
-            display.show(numbers)
-
-        yield record
+        yield display.show
 
 
 class _Sitting:
@@ -172,6 +173,7 @@ class _Sitting:
     def __init__(self, plan: Plan, loop: Loop):
         self.plan, self.loop = plan, loop
         self.config = plan.config
+        self.metrics = plan.config.folder / folder.METRICS
         self.saved_at = loop.iteration
         self.command = [PROG, *sys.argv[1:]]
 
@@ -190,18 +192,31 @@ class _Sitting:
 
     def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
         """Iterate until there is a reason to end; once asked to, what can wait is left out."""
-        config, loop = self.config, self.loop
-        with _records(config) as record:
+        asked = lambda: hosts.greatest(self._end(stop, until)) >= End.ASKED
+        with _display(self.config) as show:
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
-                    numbers = loop.iterate()
+                    numbers = self.loop.iterate()
                 except NotFinite as error:
                     self._fail(error)
-                asked = hosts.greatest(self._end(stop, until)) >= End.ASKED
-                self.tell(record, numbers | ({} if asked else self.evaluate()))
-                if not asked and loop.iteration % config.checkpoint_every == 0:
-                    self.save()
+                self._at_first(lambda line=numbers: folder.add_line(self.metrics, line))
+                numbers |= self._keep_and_evaluate(asked)
+                self._at_first(lambda line=numbers: show(line))
         return End(end)
+
+    def _keep_and_evaluate(self, asked: Callable[[], bool]) -> dict:
+        """What it is time for after an iteration; the checkpoint first, for matches take long.
+
+        Returns:
+          What an evaluation adds to the iteration's numbers.
+        """
+        config, iteration = self.config, self.loop.iteration
+        due = evaluation.due(config, iteration)
+        if asked():
+            return {}
+        if due or iteration % config.checkpoint_every == 0:
+            self.save()
+        return self.evaluate() if due and not asked() else {}
 
     def _tidy(self) -> None:
         """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
@@ -214,15 +229,13 @@ class _Sitting:
             self._write_weights()
 
     def _make_up(self) -> None:
-        """Play the evaluation that a stop left out; the metrics then say what they would have."""
+        """Play the evaluation that a stop or a kill left out."""
         if hosts.greatest(hosts.is_first() and self._owes_evaluation()):
-            found = self.evaluate()
-            path = self.config.folder / folder.METRICS
-            hosts.at_first(lambda: folder.add_to_last_line(path, found))
+            self.evaluate()
 
     def _owes_evaluation(self) -> bool:
         """Whether the last iteration was due for one and its line does not know of it."""
-        lines = folder.read_lines(self.config.folder / folder.METRICS)
+        lines = folder.read_lines(self.metrics)
         last = lines[-1] if lines else {}
         due = evaluation.due(self.config, self.loop.iteration)
         return due and last.get("iteration") == self.loop.iteration and "elo" not in last
@@ -235,10 +248,10 @@ class _Sitting:
             return End.ASKED
         return End.DONE if self.loop.iteration >= self.config.iterations else End.NOT_YET
 
-    def tell(self, record: Callable[[dict], None], numbers: dict) -> None:
-        """Write an iteration's numbers down and show them, at the first host."""
+    def _at_first(self, work: Callable[[], object]) -> None:
+        """Let the first host do something; what it cannot write ends the run."""
         try:
-            hosts.at_first(lambda: record(numbers))
+            hosts.at_first(work)
         except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
 
@@ -251,28 +264,28 @@ class _Sitting:
             checkpoint.save(
                 self.config.folder / "checkpoints", loop.iteration, loop.state, loop.progress
             )
-            hosts.at_first(self._write_weights)
         except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
         self.saved_at = loop.iteration
+        self._at_first(self._write_weights)
 
     def evaluate(self) -> dict:
-        """What the metrics say of an evaluation of now, if it is time for one."""
-        iteration, found = self.loop.iteration, {}
-        if not evaluation.due(self.config, iteration):
-            return found
-        measure = lambda: evaluation.evaluate(self.plan, iteration, self._write_weights())
-        try:
-            hosts.at_first(lambda: found.update(measure()))
-        except (OSError, hosts.Elsewhere) as error:
-            self._fail(error)
+        """Play the matches of now, which is saved; what its line of the metrics then says more."""
+        found = {}
+
+        def measure() -> None:
+            found.update(evaluation.evaluate(self.plan, self.loop.iteration, self._params()))
+            folder.add_to_last_line(self.metrics, found)
+
+        self._at_first(measure)
         return found
 
-    def _write_weights(self) -> dict:
+    def _write_weights(self) -> None:
+        folder.write_weights(self.plan, self._params(), self.loop.iteration, self.command)
+
+    def _params(self) -> dict:
         """The parameters that play, on the host."""
-        params = jax.device_get(self.loop.state.learner.ema)
-        folder.write_weights(self.plan, params, self.loop.iteration, self.command)
-        return params
+        return jax.device_get(self.loop.state.learner.ema)
 
     def _fail(self, error: Exception) -> NoReturn:
         kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"

@@ -20,7 +20,7 @@ from gozero.players.player import Turn, search_player
 from gozero.players.player_config import PlayerConfig
 from gozero.search.gumbel import GumbelRoot
 from tests.train.zero import tiny
-from train.zero import evaluation, folder, programs, run
+from train.zero import checkpoint, evaluation, folder, programs, run
 from train.zero.evaluation import CHANCE, RANDOM, UNIFORM, Rated, Terms
 from train.zero.loop import Loop
 from train.zero.plan import make_plan
@@ -111,7 +111,7 @@ def test_the_metrics_add_up(evaluated):
 
 
 def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
-    """Killed after the last evaluation, before its checkpoint."""
+    """The checkpoint of the last evaluation is lost."""
     path = shutil.copytree(evaluated, tmp_path / "run")
     shutil.rmtree(path / "checkpoints" / "000004")
     train(path, evaluate_every=3)
@@ -148,12 +148,71 @@ def test_a_stop_leaves_an_evaluation_for_the_same_command(
     jax.tree.map(np.testing.assert_array_equal, state_of(path), state_of(evaluated))
 
 
+class Killed(BaseException):
+    """Nothing of ours catches it."""
+
+
+def test_a_kill_in_the_middle_of_an_evaluation_costs_its_matches_alone(
+    evaluated, tmp_path, monkeypatch, capsys
+):
+    """Its iteration is saved, though no checkpoint was due, and has a line of the metrics."""
+    path, play, iterate = tmp_path / "run", evaluation.play, Loop.iterate
+    iterations = []
+
+    def killed(terms, first, second, numbers):
+        if numbers == (3, 1):
+            raise Killed
+        return play(terms, first, second, numbers)
+
+    def counted(loop):
+        iterations.append(loop.iteration)
+        return iterate(loop)
+
+    monkeypatch.setattr(Loop, "iterate", counted)
+    monkeypatch.setattr(evaluation, "play", killed)
+    with pytest.raises(Killed):
+        train(path, evaluate_every=3, checkpoint_every=100)
+    assert [line["opponent"] for line in lines_of(path, evaluation.MATCHES)] == [RANDOM]
+    assert "elo" not in lines_of(path, "metrics.jsonl")[-1]
+    monkeypatch.setattr(evaluation, "play", play)
+    train(path, evaluate_every=3, checkpoint_every=100)
+    assert "going on after iteration 3" in capsys.readouterr().err
+    assert iterations == [0, 1, 2, 3]
+    assert lines_of(path, evaluation.MATCHES) == lines_of(evaluated, evaluation.MATCHES)
+    metrics = [lines_of(one, "metrics.jsonl") for one in (path, evaluated)]
+    assert [*map(tiny.untimed, metrics[0])] == [*map(tiny.untimed, metrics[1])]
+    jax.tree.map(np.testing.assert_array_equal, state_of(path), state_of(evaluated))
+
+
+def test_told_to_stop_in_the_save_before_it_an_evaluation_waits(tmp_path, monkeypatch, capsys):
+    path, save = tmp_path / "run", checkpoint.save
+
+    def told_to_stop(*what):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return save(*what)
+
+    monkeypatch.setattr(checkpoint, "save", told_to_stop)
+    train(path, evaluate_every=1)
+    assert "1 of 4 iterations" in capsys.readouterr().out
+    assert not (path / evaluation.MATCHES).exists()
+
+
+def test_the_elo_is_shown(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(run.Display, "show", lambda display, numbers: shown.append(numbers))
+    train(tmp_path / "run", evaluate_every=3)
+    assert [*map(tiny.untimed, shown)] == [
+        *map(tiny.untimed, lines_of(tmp_path / "run", "metrics.jsonl"))
+    ]
+    assert ["elo" in numbers for numbers in shown] == [False, False, True, True]
+
+
 def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
     path = shutil.copytree(evaluated, tmp_path / "run")
     shutil.rmtree(path / "checkpoints" / "000004")
-    train(path, iterations=2)
-    assert lines_of(path, evaluation.MATCHES) == []
-    assert len(lines_of(path, "metrics.jsonl")) == 2
+    train(path, iterations=3)
+    assert {line["iteration"] for line in lines_of(path, evaluation.MATCHES)} == {3}
+    assert len(lines_of(path, "metrics.jsonl")) == 3
 
 
 def test_lines_are_cut_off_by_iteration(tmp_path):

@@ -160,6 +160,22 @@ def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypa
     assert "No space left on device" in said
 
 
+def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(tmp_path, capsys):
+    config = tiny.config(tmp_path / "run")
+    sitting = run._Sitting(make_plan(config), begun(config))
+    sitting.loop.iteration = 2
+    file = config.folder / "weights" / "000002.npz"
+    file.parent.mkdir(parents=True)
+    file.with_name("000002.npz.part").symlink_to("/dev/full")
+    with pytest.raises(SystemExit) as stop:
+        sitting.save()
+    assert stop.value.code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"No space left on device: '{file}'" in said
+    assert "the checkpoint of iteration 2 is kept" in said
+    assert begun(config).iteration == 2
+
+
 def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
     whole, tmp_path, as_here
 ):

@@ -9,7 +9,8 @@ import pytest
 
 from tests.train.zero import tiny
 from train import command
-from train.zero import folder, memory, run
+from train.zero import folder, memory, programs, run
+from train.zero.desk import Desk
 from train.zero.plan import make_plan, num_steps
 from train.zero.presets import PRESETS
 
@@ -21,6 +22,7 @@ def test_presets_are_whole(config):
     assert plan.simulations(config.iterations - 1) == config.simulations
     assert num_steps(config, 1) > config.warmup_steps
     assert config.plain["out"] == f"runs/zero-{config.preset}"
+    assert config.evaluate_every or config.iterations < 400  # long ones are rated as they go
 
 
 def test_flags_override_a_preset():
@@ -41,6 +43,31 @@ def test_simulations_double_over_equal_parts_of_a_run():
     assert [plan.simulations(i) for i in range(9)] == [3, 3, 6, 6, 12, 12, 16, 16, 16]
 
 
+CAPPED = {"iterations": 40, "cheap_simulations": 1, "full_share": 0.25, "opening_plies": 0}
+
+
+def test_cheap_searches_leave_nothing_to_take_steps_of():
+    config = tiny.config(**CAPPED)
+    positions = 40 * 6 * 8
+    assert num_steps(dataclasses.replace(config, cheap_simulations=0), 1) == positions // 16
+    assert num_steps(config, 1) == positions // 4 // 16
+    assert make_plan(config).learner.optimizer.total_steps == num_steps(config, 1)
+
+
+@pytest.mark.slow
+def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
+    """Nearly: chance says which searches are cheap, and games are in play at the end."""
+    config = tiny.config(**CAPPED)
+    plan, mesh = make_plan(config), programs.make_mesh(1)
+    play = programs.make_play(plan, mesh, config.simulations)
+    state = programs.begin(plan, mesh)
+    params, playing = state.learner.ema, state.playing
+    for _ in range(config.iterations):
+        playing, tallies = play(params, playing)
+    taken = int(tallies.added) * config.reuse / config.batch_size
+    assert 0.75 * num_steps(config, 1) < taken < 1.25 * num_steps(config, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -58,6 +85,7 @@ def test_simulations_double_over_equal_parts_of_a_run():
         (["--preset", "3x3", "--window-exponent", "0"], "--window-exponent 0.0: expected above"),
         (["--preset", "3x3", "--window-scale", "2"], "--window-scale 2.0: expected from 0 to 1"),
         (["--preset", "5x5", "--cheap-simulations", "8"], "--cheap-simulations 8: expected less"),
+        (["--preset", "3x3", "--features", "full"], "--features full: expected one of compact\n"),
     ],
 )
 def test_bad_flags_are_one_line(arguments, message, capsys):
@@ -76,6 +104,9 @@ def test_bad_flags_are_one_line(arguments, message, capsys):
         ({"channels": 0}, "channels: 0 is not at least 1"),
         ({"opening_plies": 99}, "openings: 99 plies are a whole game"),
         ({"learning_rate": -1.0}, "learning_rate: -1.0"),
+        ({"features": "full"}, r"--features full: they look at .* lacks; expected compact$"),
+        ({"features": "zero"}, r"--features zero: .* expected compact$"),
+        ({"features": "planes"}, "features: 'planes' is not one of compact"),
     ],
 )
 def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
@@ -113,6 +144,42 @@ def test_a_folder_belongs_to_a_run(tmp_path):
     (tmp_path / "other" / "file").touch()
     with pytest.raises(ValueError, match="is not empty"):
         folder.claim(tiny.config(tmp_path / "other"))
+
+
+def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
+    """Another changes nothing, and may when the first is done; a lock alone is no run."""
+    config = tiny.config(tmp_path / "run")
+    monkeypatch.setattr(run, "parse", lambda argv: dataclasses.replace(config, iterations=9))
+    with folder.held(config):
+        part = config.folder / "checkpoints" / ".000002.part"
+        part.mkdir(parents=True)
+        with pytest.raises(SystemExit) as stop:
+            run.main([])
+        assert stop.value.code == 2
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            f"python -m train: --out {config.folder}: another process trains this run; let it end, "
+            "or name a new folder"
+        )
+        assert part.exists()
+        assert folder.read_config(config.folder) == config
+        assert {file.name for file in config.folder.iterdir()} == {
+            *("checkpoints", "config.json", "run.lock")
+        }
+        with Desk(config.folder, "worker"):
+            pass
+    with folder.held(dataclasses.replace(config, iterations=9)):
+        assert folder.read_config(config.folder).iterations == 9
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / "run.lock").touch()
+    with folder.held(tiny.config(tmp_path / "killed")):
+        assert (tmp_path / "killed" / "config.json").exists()
+
+
+def test_no_lock_is_left_in_a_folder_of_something_else(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is not empty"), folder.held(tiny.config(tmp_path)):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):

@@ -18,7 +18,7 @@ from train import buffer as buffers
 from train import command, games
 from train.learner import Metrics
 from train.losses import Losses
-from train.zero import desk, programs, shards, worker
+from train.zero import lock, programs, shards, worker
 from train.zero.desk import Desk
 from train.zero.loop import Loop
 from train.zero.plan import make_plan
@@ -213,7 +213,7 @@ def test_where_nothing_can_be_locked_it_warns_and_works(tmp_path, monkeypatch, c
     def flock(file, how):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(desk.fcntl, "flock", flock)
+    monkeypatch.setattr(lock.fcntl, "flock", flock)
     with Desk(tmp_path, "a") as own:
         assert own.start == 1
     assert "cannot be locked (Function not implemented)" in one_line(capsys)
