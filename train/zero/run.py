@@ -64,16 +64,19 @@ def run(config: ZeroConfig) -> int:
       ValueError: settings that cannot be, a folder of another run, a checkpoint that cannot be
         read; says what was wrong, and what would be right.
     """
+    hosts.at_each(lambda: hosts.check_flags(config))
     mesh = programs.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
     _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
-    params = hosts.at_each(lambda: given_params(plan))
+    params, sha256 = hosts.at_each(lambda: given_params(plan))
+    hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
     hosts.at_first(lambda: folder.claim(config))
+    hosts.at_first(lambda: folder.check_weights(config, sha256))
     hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
     loop = begin(plan, mesh, params)
     manifest = runtime.manifest(config.seed)
     manifest |= {"devices": mesh.size, "processes": jax.process_count()}
-    hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
+    hosts.at_first(lambda: folder.write_manifest(config, manifest, sha256))
     return _Sitting(plan, loop).work()
 
 
@@ -83,22 +86,25 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def given_params(plan: Plan) -> dict | None:
-    """Of the network that a run is to begin from; None: of random ones, or it has begun.
+def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
+    """Of the network that a run is to begin from; Nones: of random ones, or it has begun.
+
+    Returns:
+      (params, the SHA-256 of their file).
 
     Raises:
       ValueError: weights that cannot be read, or of a network of another shape.
     """
     path = plan.config.weights
-    if path is None or checkpoint.found(plan.config.folder / "checkpoints"):
-        return None
-    params, shape, _ = weights.load(path)
+    if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
+        return None, None
+    params, shape, about = weights.load(path)
     names = ("blocks", "channels", "features", "pool_every", "auxiliary")
     differ = [name for name in names if getattr(shape, name) != getattr(plan.config, name)]
     if differ:
         asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
         raise ValueError(f"--weights {path}: of a network of another shape; for it give {asked}")
-    return jax.device_get(params)
+    return jax.device_get(params), about["sha256"]
 
 
 def _as_flag(name: str, value: object) -> str:

@@ -90,7 +90,7 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, m
         assert (config.folder / name).exists()
 
 
-def test_the_average_of_the_parameters_plays_and_is_what_is_written(whole, tmp_path, monkeypatch):
+def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, monkeypatch):
     config = tiny.config(tmp_path / "run")
     get_play, played = Loop._play, []
 
