@@ -202,6 +202,24 @@ def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch
     run.check()
 
 
+def test_a_folder_that_the_disk_does_not_list_is_asked_for_again(run, monkeypatch, capsys):
+    run.write("a", 0, 5)
+
+    def stale(path, pattern):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "glob", stale)
+        for _ in range(2):
+            run.take()
+    assert (run.intake.read, run.intake.skipped) == (0, 0)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tried again later: shards {run.config.folder / 'shards'}: ")
+    assert "Stale file handle" in line
+    run.take()
+    run.check()
+
+
 def test_the_ledger_is_short():
     ledger = Ledger()
     for number in (3, 0, 1, 2, 7, 9, 8, 3):
