@@ -154,7 +154,8 @@ def test_games_end_in_every_way_and_at_several_lanes_at_once(run):
     _, ends = reference(seen)
     assert [(t, b) for t, b, _ in ends] == list(zip(*np.nonzero(made.ended), strict=True))
     natural = made.ended & ~made.resigned & ~made.truncated
-    for way in (natural, made.resigned, made.truncated, made.outcome[None] == 0 & made.ended):
+    drawn = (made.outcome == 0) & made.ended & ~made.resigned
+    for way in (natural, made.resigned, made.truncated, drawn):
         assert way.any()
     assert (made.ended.sum(axis=1) > 1).any()
     assert set(made.komi[made.ended]) == set(CONFIG.komi)

@@ -1,8 +1,11 @@
 """Where a worker writes: its shards, and what makes a start of it unlike any other.
 
-shards/NAME-000000.npz    see `train.zero.shards`
-workers/NAME.json         how often it began; the number of its next shard; versions, device
-workers/NAME.lock         held while it is at work
+shards/NAME-ID-000000.npz  see `train.zero.shards`
+workers/NAME.json          its id and starts; the number of its next shard; versions, device
+workers/NAME.lock          held while it is at work
+
+The id is drawn when the records are made. Where they are removed, the numbers begin again under
+another, and neither games nor shards are taken for those before.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import re
+import secrets
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -33,6 +38,7 @@ class Desk:
     """A context manager: from a start of a worker to its end.
 
     Attributes:
+      id: of its records.
       start: which of its starts this is, from 1.
       next_shard: its number.
       rows, games: written since the start.
@@ -44,6 +50,7 @@ class Desk:
     def __init__(self, out: pathlib.Path, name: str, seed: int = 0):
         self.out, self.name, self.seed = out, name, seed
         self.path = out / "workers" / f"{name}.json"
+        self.id = ""
         self.start = self.next_shard = self.rows = self.games = 0
         self._lock: IO[str] | None = None
         self._records: dict = {}
@@ -69,24 +76,30 @@ class Desk:
             self._lock.close()
 
     def _sit_down(self) -> None:
-        starts, next_shard = _before(self.path)
+        starts, next_shard, self.id = _before(self.path)
         self.start, self.next_shard = starts + 1, max(next_shard, self._after_the_last())
         self._records = runtime.manifest(self.seed)
         self._write_down()
 
+    @property
+    def worker(self) -> str:
+        """Who its shards say has written them."""
+        return f"{self.name}-{self.id}"
+
     def _after_the_last(self) -> int:
         places = map(shards.place_of, (self.out / shards.FOLDER).iterdir())
-        numbers = [place.number for place in places if place and place.worker == self.name]
+        numbers = [place.number for place in places if place and place.worker == self.worker]
         return max(numbers, default=-1) + 1
 
     def _write_down(self) -> None:
-        records = {"starts": self.start, "next_shard": self.next_shard, **self._records}
+        own = {"id": self.id, "starts": self.start, "next_shard": self.next_shard}
+        records = own | self._records
         write_whole(self.path, (json.dumps(records, indent=2) + "\n").encode(), durable=True)
 
     @property
     def seeds(self) -> Seeds:
-        """By the seed, the name, the start, and what was written before."""
-        told = json.dumps([self.seed, self.name, self.start, self.next_shard])
+        """By the seed, the name, the id, the start, and what was written before."""
+        told = json.dumps([self.seed, self.worker, self.start, self.next_shard])
         digest = hashlib.sha256(told.encode()).digest()
         low, high = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4))
         return Seeds(low, high >> 1)
@@ -98,8 +111,8 @@ class Desk:
           OSError: it cannot be written.
         """
         games, count = len(np.unique(rows.game)), len(frequency)
-        about = About(self.name, self.next_shard, self.start, iteration, games, count)
-        path = shards.path_of(self.out, Place(self.next_shard, self.name))
+        about = About(self.worker, self.next_shard, self.start, iteration, games, count)
+        path = shards.path_of(self.out, Place(self.next_shard, self.worker))
         shards.write(path, rules, about, rows, frequency)
         self.next_shard += 1
         self.rows += count
@@ -107,12 +120,19 @@ class Desk:
         self._write_down()
 
 
-def _before(path: pathlib.Path) -> tuple[int, int]:
-    """(starts of a worker so far, the number of its next shard)."""
+def _new_id() -> str:
+    return secrets.token_hex(4)
+
+
+def _before(path: pathlib.Path) -> tuple[int, int, str]:
+    """(starts of a worker so far, the number of its next shard, the id of its records)."""
     if not path.exists():
-        return 0, 0
+        return 0, 0, _new_id()
     try:
         records = json.loads(path.read_text())
-        return int(records["starts"]), int(records["next_shard"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        id_ = records.get("id") or _new_id()  # of an earlier version: without
+        if not re.fullmatch(r"[0-9a-f]{8}", id_):
+            raise ValueError(f"id {id_}")
+        return int(records["starts"]), int(records["next_shard"]), id_
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"worker {path}: damaged ({error!r}); give another --name") from error

@@ -1,7 +1,7 @@
 """The folder of a run: what was asked, what came of each iteration, and going on.
 
 config.json      every flag
-manifest.json    versions, device, command, commit; of the last start
+manifest.json    versions, device, command, commit; of the last start; the SHA-256 of --weights
 run.lock         held while it is trained
 metrics.jsonl    one object an iteration
 matches.jsonl    one object a match of an evaluation
@@ -109,6 +109,43 @@ def _must_agree(folder: pathlib.Path, before: dict, asked: dict) -> None:
             f"--out {folder} holds a run with other flags: {'; '.join(differ)}; give the same "
             "flags to go on with it, or a new folder"
         )
+
+
+def check_weights(config: ZeroConfig, sha256: str | None) -> None:
+    """Refuse to begin a run again from weights of other contents.
+
+    Args:
+      config: of the run.
+      sha256: of the file that it is to begin from; None: it needs none.
+
+    Raises:
+      ValueError: the run began from others.
+    """
+    before = sha256 and _weights_sha256(config.folder)
+    if before and sha256 != before:
+        raise ValueError(
+            f"--weights {config.weights}: not what the run in {config.folder} began from: its "
+            f"SHA-256 was {before} and is {sha256}; give the same weights, or a new folder"
+        )
+
+
+def write_manifest(config: ZeroConfig, manifest: dict, sha256: str | None) -> None:
+    """What runs in this start, and the SHA-256 of the weights that the run began from, if any."""
+    if sha256 := sha256 or _weights_sha256(config.folder):
+        manifest = manifest | {"weights_sha256": sha256}
+    runtime.write_json(config.folder / "manifest.json", manifest)
+
+
+def _weights_sha256(folder: pathlib.Path) -> str | None:
+    """As the manifest has it; None: of none, or of an earlier version."""
+    path = folder / "manifest.json"
+    try:
+        return json.loads(path.read_text()).get("weights_sha256")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        print(f"{path}: cannot be read ({error!r}); it is written anew", file=sys.stderr)
+        return None
 
 
 def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:

@@ -6,10 +6,11 @@ others waiting: so what may differ between them (clocks, signals, files) is sett
 
 from __future__ import annotations
 
+import json
 import pathlib
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -18,6 +19,9 @@ from jax.experimental import multihost_utils
 from train.zero.config import ZeroConfig
 
 T = TypeVar("T")
+
+OF_ONE_HOST = frozenset({"out", "coordinator", "process"})
+"""Flags that each host may have in its own way: where it sees the folder, and the first host."""
 
 
 class Elsewhere(ValueError):
@@ -51,6 +55,40 @@ def of_first(numbers: Sequence[int], size: int) -> list[int]:
     padded = np.full(size, -1, np.int32)
     padded[: len(numbers)] = numbers[:size]
     return [int(i) for i in multihost_utils.broadcast_one_to_all(padded) if i >= 0]
+
+
+def said_by_first(facts: dict[str, Any]) -> dict[str, Any]:
+    """The first host's, at every host; of what JSON has."""
+    own = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    padded = np.zeros(greatest(len(own)), np.uint8)
+    padded[: len(own)] = own
+    told = np.asarray(multihost_utils.broadcast_one_to_all(padded))
+    return json.loads(told.tobytes().rstrip(b"\0"))
+
+
+def check_same(facts: dict[str, Any]) -> None:
+    """Refuse what is not as the first host has it; facts by their names, of what JSON has.
+
+    Raises:
+      ValueError: one of them differs, the first of them by name.
+    """
+    first = said_by_first(facts)
+    for name in sorted(facts.keys() | first.keys()):
+        own, other = facts.get(name), first.get(name)
+        if own != other:
+            raise ValueError(
+                f"{name} is {own}, and {other} at process 0; give the same at every host"
+            )
+
+
+def check_flags(config: ZeroConfig) -> None:
+    """Refuse flags that are not the first host's, but for those that each has of its own.
+
+    Raises:
+      ValueError: one of them differs, the first of them by name.
+    """
+    names = config.plain.keys() - OF_ONE_HOST
+    check_same({f"--{name.replace('_', '-')}": config.plain[name] for name in names})
 
 
 def greatest(number: int) -> int:

@@ -90,7 +90,7 @@ class Intake:
         self.chunk = min(CHUNK, plan.buffer.capacity)
         self._add = programs.make_add(plan, mesh)
         self._compiled: Any = None
-        self._late: set[Place] = set()  # shards that could not be read at some time
+        self._late: set[Place | pathlib.Path] = set()  # what could not be read at some time
 
     @property
     def progress(self) -> dict:
@@ -124,7 +124,7 @@ class Intake:
             try:
                 held.append(shards.read(path, self.plan.rules, self.plan.buffer))
             except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
-                self._later(place, error)
+                self._later(place, f"shard {error}")
                 continue
             except ValueError as error:
                 self._skip(error)
@@ -137,8 +137,13 @@ class Intake:
         yield from self._divided(held)
 
     def _unread(self) -> list[tuple[Place, pathlib.Path]]:
-        unread = []
-        for path in (self.plan.config.folder / shards.FOLDER).glob("*.npz"):
+        folder, unread = self.plan.config.folder / shards.FOLDER, []
+        try:
+            paths = list(folder.glob("*.npz"))
+        except OSError as error:
+            self._later(folder, f"shards {folder}: {error}")
+            return []
+        for path in paths:
             place = shards.place_of(path)
             if place is None and path.name not in self.strange:
                 self.strange.add(path.name)
@@ -147,10 +152,10 @@ class Intake:
                 unread.append((place, path))
         return sorted(unread)
 
-    def _later(self, place: Place, error: OSError) -> None:
-        if place not in self._late:
-            self._late.add(place)
-            print(f"tried again later: shard {error}", file=sys.stderr, flush=True)
+    def _later(self, what: Place | pathlib.Path, message: str) -> None:
+        if what not in self._late:
+            self._late.add(what)
+            print(f"tried again later: {message}", file=sys.stderr, flush=True)
 
     def _skip(self, error: object) -> None:
         self.skipped += 1

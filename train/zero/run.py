@@ -64,17 +64,20 @@ def run(config: ZeroConfig) -> int:
       ValueError: settings that cannot be, a folder of another run or of one that is being trained,
         a checkpoint that cannot be read; says what was wrong, and what would be right.
     """
+    hosts.at_each(lambda: hosts.check_flags(config))
     mesh = programs.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
     _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
-    params = hosts.at_each(lambda: given_params(plan))
+    params, sha256 = hosts.at_each(lambda: given_params(plan))
+    hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
     with contextlib.ExitStack() as sitting:
         hosts.at_first(lambda: sitting.enter_context(folder.held(config)))
+        hosts.at_first(lambda: folder.check_weights(config, sha256))
         hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
         loop = begin(plan, mesh, params)
         manifest = runtime.manifest(config.seed)
         manifest |= {"devices": mesh.size, "processes": jax.process_count()}
-        hosts.at_first(lambda: runtime.write_json(config.folder / "manifest.json", manifest))
+        hosts.at_first(lambda: folder.write_manifest(config, manifest, sha256))
         return _Sitting(plan, loop).work()
 
 
@@ -84,16 +87,19 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def given_params(plan: Plan) -> dict | None:
-    """Of the network that a run is to begin from; None: of random ones, or it has begun.
+def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
+    """Of the network that a run is to begin from; Nones: of random ones, or it has begun.
+
+    Returns:
+      (params, the SHA-256 of their file).
 
     Raises:
       ValueError: weights that cannot be read, or of a network that sees or is something else.
     """
     path = plan.config.weights
-    if path is None or checkpoint.found(plan.config.folder / "checkpoints"):
-        return None
-    params, shape, _ = weights.load(path)
+    if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
+        return None, None
+    params, shape, about = weights.load(path)
     if shape.features != plan.config.features:
         raise ValueError(
             f"--weights {path}: of a network with the features {shape.features}; expected "
@@ -104,7 +110,7 @@ def given_params(plan: Plan) -> dict | None:
     if differ:
         asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
         raise ValueError(f"--weights {path}: of a network of another shape; for it give {asked}")
-    return jax.device_get(params)
+    return jax.device_get(params), about["sha256"]
 
 
 def _as_flag(name: str, value: object) -> str:

@@ -1,6 +1,6 @@
 """Shards of workers: whole games' rows on disk, as the replay ring holds them.
 
-    shards/NAME-000000.npz    what the worker NAME wrote first
+    shards/NAME-ID-000000.npz    what the worker NAME wrote first; ID is drawn with its records
 
 A shard is one .npz: each array of `train.replay.Rows` that has bytes, in the ring's own dtypes;
 `frequency`, u16, in the ring's parts of 1; `about`, JSON; and a SHA-256 of it all. What it says of
@@ -39,7 +39,7 @@ _TYPES |= {"iteration": int, "games": int, "rows": int}
 class About(NamedTuple):
     """What a shard says of itself."""
 
-    worker: str  # the name of who wrote it
+    worker: str  # the name of who wrote it, and the id of its records
     number: int  # of that worker's shards
     start: int  # which of its starts, from 1: each numbers its games anew
     iteration: int  # of the weights that played

@@ -51,7 +51,8 @@ class WorkerFlags:
     """Of this worker; each of a run has its own. The machine's name without it."""
 
     seed: int = 0
-    """Of all chance, together with the name and with how often it was started."""
+    """Of all chance, together with the name and with what workers/NAME.json in --out says: the id
+    that was drawn for it, and how often it was started."""
 
     def __post_init__(self):
         flags.check_seed(self.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import socket
 import subprocess
@@ -70,6 +71,30 @@ def test_a_folder_of_ones_own_is_not_shared(tmp_path):
         hosts.check_shared(file, patience_s=0)
     file.touch()
     hosts.check_shared(file, patience_s=0)
+
+
+def test_what_the_first_host_says_is_heard_whole(monkeypatch):
+    facts = {"--komi": [7.0, 8.5], "--weights": None, "--out": "Läufe", "--rate": 1e-4}
+    assert hosts.said_by_first(facts) == facts
+    monkeypatch.setattr(hosts, "greatest", lambda number: number + 9)  # another has more to say
+    assert hosts.said_by_first(facts) == facts
+
+
+def test_a_host_with_other_flags_is_refused_by_name(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(hosts, "said_by_first", lambda facts: told.append(facts) or facts)
+    own = tiny.config(tmp_path / "a", coordinator="here:1", processes=2, process=0)
+    hosts.check_flags(own)
+    assert told[0].keys() > {"--batch", "--learning-rate", "--weights", "--processes"}
+    monkeypatch.setattr(hosts, "said_by_first", lambda _: told[0])
+    own = dataclasses.replace(own, out=tmp_path / "b", coordinator="there:1", process=1)
+    hosts.check_flags(own)
+    wrong = r"^--batch is 16, and 8 at process 0; give the same at every host$"
+    with pytest.raises(ValueError, match=wrong):
+        hosts.check_flags(dataclasses.replace(own, batch=16))
+    monkeypatch.setattr(hosts, "said_by_first", lambda _: {"SHA": "1f"})
+    with pytest.raises(ValueError, match=r"^SHA is None, and 1f at process 0"):
+        hosts.check_same({"SHA": None})
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from tests.train.zero import worker_runs
 from tests.train.zero.worker_runs import write_shard
 from train import buffer as buffers
 from train.zero import intake, programs
+from train.zero.desk import Desk
 from train.zero.intake import Intake, Ledger
 from train.zero.plan import make_plan
 from train.zero.shards import Place
@@ -43,11 +44,14 @@ class Run:
     def write(self, worker, number, count):
         """A shard, and its rows dealt to the devices."""
         path, rows, frequency = write_shard(self.config, worker, number, count)
-        for i in range(count):
+        self.expect(rows, frequency)
+        return path
+
+    def expect(self, rows, frequency):
+        for i in range(len(frequency)):
             device = self.expected[self.added % len(self.expected)]
             device.append(as_bytes(jax.tree.map(lambda x, i=i: x[i], rows), frequency[i]))
             self.added += 1
-        return path
 
     def take(self):
         self.rings = self.intake.take(self.rings)
@@ -181,6 +185,20 @@ def test_a_shard_that_shows_late_is_not_lost(run):
     run.check()
 
 
+def test_a_worker_whose_records_are_gone_is_not_taken_for_the_one_before(run):
+    for i in range(2):
+        with Desk(run.config.folder, "a") as own:
+            assert (own.start, own.next_shard) == (1, 0)
+            rows, frequency = worker_runs.random_shard(run.config, 5, i)
+            own.write(run.plan.rules, 7, rows, frequency)
+        run.expect(rows, frequency)
+        run.take()
+        run.check()
+        for name in ("shards", "workers"):
+            shutil.rmtree(run.config.folder / name)
+    assert (run.intake.read, run.intake.skipped) == (2, 0)
+
+
 def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch, capsys):
     held = run.write("a", 0, 5)
     read = pathlib.Path.read_bytes
@@ -197,6 +215,24 @@ def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch
     assert (run.intake.read, run.intake.skipped, run.intake.progress["done"]) == (0, 0, {})
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("tried again later: shard ")
+    assert "Stale file handle" in line
+    run.take()
+    run.check()
+
+
+def test_a_folder_that_the_disk_does_not_list_is_asked_for_again(run, monkeypatch, capsys):
+    run.write("a", 0, 5)
+
+    def stale(path, pattern):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "glob", stale)
+        for _ in range(2):
+            run.take()
+    assert (run.intake.read, run.intake.skipped) == (0, 0)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tried again later: shards {run.config.folder / 'shards'}: ")
     assert "Stale file handle" in line
     run.take()
     run.check()

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.nets import weights
 from tests.train.zero import tiny
 from tests.train.zero.tiny import untimed
 from train.zero import checkpoint, folder, programs, run
@@ -87,6 +88,30 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, m
     assert_same(loop.state, whole[0])
     for name in ("config.json", "manifest.json", "weights.npz", "weights/000004.json"):
         assert (config.folder / name).exists()
+
+
+def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, monkeypatch):
+    config = tiny.config(tmp_path / "run")
+    get_play, played = Loop._play, []
+
+    def watched(loop, simulations):
+        def play(params, playing):
+            state = loop.state.learner
+            played.append([arrays(tree) for tree in (params, state.ema, state.params)])
+            return get_play(loop, simulations)(params, playing)
+
+        return play
+
+    monkeypatch.setattr(Loop, "_play", watched)
+    assert run.run(config) == 0
+    assert len(played) == 4
+    for params, ema, _ in played:
+        assert_same(params, ema)
+    learner = begun(config).state.learner
+    written = weights.load(config.folder / "weights.npz", 3)[0]
+    assert_same(written, arrays(learner.ema))
+    for ema, params in (played[-1][1:], (arrays(written), arrays(learner.params))):
+        assert any((one != other).any() for one, other in zip(ema, params, strict=True))
 
 
 @pytest.mark.parametrize("minutes", [0.0, None])

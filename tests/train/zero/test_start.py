@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+import types
 
 import jax
 import numpy as np
@@ -26,7 +29,9 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
     path, params = given
     config = tiny.config(tmp_path / "run", weights=path)
     plan, mesh = make_plan(config), programs.make_mesh(1)
-    state = run.begin(plan, mesh, run.given_params(plan)).state
+    found, sha256 = run.given_params(plan)
+    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    state = run.begin(plan, mesh, found).state
     for own in (state.learner.params, state.learner.ema):
         jax.tree.map(np.testing.assert_array_equal, own, params)
     random = run.begin(plan, mesh).state.learner.params
@@ -39,10 +44,36 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
     folder.claim(config)
     checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
     path.unlink()
-    assert run.given_params(plan) is None
+    assert run.given_params(plan) == (None, None)
     assert folder.read_config(config.folder) == config
     with pytest.raises(ValueError, match=r"--weights was .*given\.npz and is None"):
         folder.claim(dataclasses.replace(config, weights=None))
+
+
+def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypatch):
+    path, params = given
+    config = tiny.config(tmp_path / "run", weights=path)
+    manifest = config.folder / "manifest.json"
+    monkeypatch.setattr(run, "_Sitting", lambda *_: types.SimpleNamespace(work=lambda: 0))
+    monkeypatch.setattr(run, "begin", lambda *_: None)
+    assert run.run(config) == 0
+    first = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert json.loads(manifest.read_text())["weights_sha256"] == first
+    assert run.run(config) == 0  # before a checkpoint, from the same ones
+
+    other = jax.tree.map(lambda x: x + 1, params)
+    weights.save(path, other, make_plan(config).learner.network, 5)
+    second = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(ValueError, match=f"its SHA-256 was {first} and is {second}; give the"):
+        run.run(config)
+
+    # From a checkpoint on they are not asked for; what they were stays known.
+    saved = config.folder / "checkpoints" / "000002"
+    saved.mkdir(parents=True)
+    (saved / "about.json").touch()
+    path.unlink()
+    assert run.run(config) == 0
+    assert json.loads(manifest.read_text())["weights_sha256"] == first
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from train import buffer as buffers
 from train import command, games
 from train.learner import Metrics
 from train.losses import Losses
-from train.zero import lock, programs, shards, worker
+from train.zero import desk, lock, programs, shards, worker
 from train.zero.desk import Desk
 from train.zero.loop import Loop
 from train.zero.plan import make_plan
@@ -76,9 +76,9 @@ def one_life(config, plan, source, name):
             rows, frequency = player.play(source.params, source.iteration)
             if len(frequency):
                 own.write(plan.rules, source.iteration, rows, frequency)
-        places = [Place(number, name) for number in range(first, own.next_shard)]
+        places = [Place(number, own.worker) for number in range(first, own.next_shard)]
         start = own.start
-    (config.folder / "shards" / f"{name}-{own.next_shard:06d}.npz.part").write_bytes(b"half")
+    (config.folder / "shards" / f"{own.worker}-{own.next_shard:06d}.npz.part").write_bytes(b"half")
     paths = [shards.path_of(config.folder, place) for place in places]
     read = [shards.read(path, plan.rules, plan.buffer) for path in paths]
     assert len(read) > 1
@@ -91,8 +91,8 @@ def lives(config, plan, source):
     """{(worker, start): its shards}"""
     names = ("a", "b", "a", "b")
     return {
-        (read[0].about.worker, read[0].about.start): read
-        for read in (one_life(config, plan, source, name) for name in names)
+        (name, read[0].about.start): read
+        for name, read in ((name, one_life(config, plan, source, name)) for name in names)
     }
 
 
@@ -102,9 +102,12 @@ def joined(read):
     return rows, np.concatenate([shard.frequency for shard in read])
 
 
-def test_shards_hold_what_a_runs_own_self_play_has_in_its_ring(lives, loop, plan, source, tmp_path):
-    (tmp_path / "run").mkdir()
-    with Desk(tmp_path / "run", "a") as own:
+def test_shards_hold_what_a_runs_own_self_play_has_in_its_ring(
+    lives, loop, plan, source, tmp_path, monkeypatch
+):
+    own_id = lives["a", 1][0].about.worker.removeprefix("a-")
+    monkeypatch.setattr(desk, "_new_id", lambda: own_id)
+    with Desk(tmp_path, "a") as own:
         seeds = own.seeds  # as at the first start in the other folder
     playing = games.start(plan.play, loop.plan.buffer, *seeds)
     playing = jax.tree.map(lambda x: x[None], playing)
@@ -157,8 +160,10 @@ def test_a_run_learns_from_all_lives_and_reads_no_shard_twice(lives, loop, confi
     found = {row.tobytes() for row in ring.policy_target[0]}
     assert {row.tobytes() for row in expected} <= found
     done = json.loads(json.dumps(loop.progress))["workers"]["done"]
-    ends = {name: len(lives[name, 1]) + len(lives[name, 2]) - 1 for name in ("a", "b")}
-    assert done == {name: [[0, last]] for name, last in ends.items()}
+    for name in ("a", "b"):
+        (worker,) = {shard.about.worker for start in (1, 2) for shard in lives[name, start]}
+        assert done.pop(worker) == [[0, len(lives[name, 1]) + len(lives[name, 2]) - 1]]
+    assert not done
     assert sorted(path.read_bytes() for path in (config.folder / "shards").glob("*.part")) == [
         b"half",
         b"half",
@@ -168,28 +173,47 @@ def test_a_run_learns_from_all_lives_and_reads_no_shard_twice(lives, loop, confi
 
 def test_a_desk_goes_on_with_its_numbers(config, tmp_path):
     out = tmp_path / "run"
-    own = worker_runs.config_in(out)
-    for name, number in (("a", 4), ("a", 2), ("a-1", 9), ("b", 7)):
-        worker_runs.write_shard(own, name, number, 3)
+    run = worker_runs.config_in(out)
     with Desk(out, "a") as own:
-        assert (own.start, own.next_shard) == (1, 5)
-        first = own.seeds
-    for path in (out / "shards").iterdir():  # a tidy user; the numbers go on
-        path.unlink()
-    with Desk(out, "a") as own:
-        assert (own.start, own.next_shard) == (2, 5)
-        assert own.seeds != first
-    with Desk(out, "a-1") as other:
+        assert (own.start, own.next_shard) == (1, 0)
+        first, worker = own.seeds, own.worker
+    for name, number in ((worker, 4), (worker, 2), (f"{worker}-1", 9), ("a", 7)):
+        worker_runs.write_shard(run, name, number, 3)
+    for start in (2, 3):
+        with Desk(out, "a") as own:
+            assert (own.start, own.next_shard, own.worker) == (start, 5, worker)
+            assert own.seeds != first
+        for path in (out / "shards").iterdir():  # a tidy user; the numbers go on
+            path.unlink()
+    with Desk(out, f"{worker}-1") as other:
         assert (other.start, other.next_shard) == (1, 0)
-    (out / "workers" / "a.json").write_text('{"starts": 1')
+
+
+def test_records_without_an_id_are_given_one(tmp_path):
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workers" / "a.json").write_text('{"starts": 2, "next_shard": 7}')
+    with Desk(tmp_path, "a") as own:
+        assert (own.start, own.next_shard) == (3, 7)
+        worker = own.worker
+    with Desk(tmp_path, "a") as own:
+        assert (own.start, own.next_shard, own.worker) == (4, 7, worker)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"starts": 1', "[]", "{}", '{"id": "../up", "starts": 1, "next_shard": 1}']
+)
+def test_damaged_records_are_refused(tmp_path, text):
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workers" / "a.json").write_text(text)
     with (
         pytest.raises(ValueError, match=r"a\.json: damaged .*; give another --name"),
-        Desk(out, "a"),
+        Desk(tmp_path, "a"),
     ):
         pass
 
 
-def test_seeds_differ_by_name_start_and_seed(tmp_path):
+def test_seeds_differ_by_name_start_and_seed(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "_new_id", lambda: "0123abcd")
     seeds = set()
     for name in ("a", "b"):
         for seed in (0, 1):
@@ -199,6 +223,10 @@ def test_seeds_differ_by_name_start_and_seed(tmp_path):
                     assert 0 <= own.seeds.seed < 2**32
                     assert 0 <= own.seeds.shard < 2**31
     assert len(seeds) == 8
+    monkeypatch.setattr(desk, "_new_id", lambda: "4567abcd")
+    (tmp_path / "workers" / "a.json").unlink()
+    with Desk(tmp_path, "a") as own:
+        assert own.seeds not in seeds
 
 
 def test_a_name_is_given_once(tmp_path):
@@ -293,8 +321,9 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     assert told[1].startswith("memory: ")
     assert told[2].startswith("waiting for the run's first checkpoint")
     assert told[-1].endswith("7 rows; next shard 2; weights of iteration 6")
+    own_id = json.loads((out / "workers" / "w.json").read_text())["id"]
     names = sorted(path.name for path in (out / "shards").iterdir())
-    assert names == ["w-000000.npz", "w-000001.npz"]
+    assert names == [f"w-{own_id}-00000{i}.npz" for i in range(2)]
 
 
 def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):

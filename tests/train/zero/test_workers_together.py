@@ -71,7 +71,12 @@ def all_of_them(tmp_path):
 def written(out):
     """{worker: how many shards}"""
     places = map(shards.place_of, (out / "shards").glob("*.npz"))
-    return collections.Counter(place.worker for place in places if place)
+    return collections.Counter(name_of(place.worker) for place in places if place)
+
+
+def name_of(worker):
+    """Without the id."""
+    return worker.rpartition("-")[0]
 
 
 def read_by_a_checkpoint(out):
@@ -120,13 +125,15 @@ def check(out, total):
     plan = make_plan(dataclasses.replace(config, devices=1))
     found = [shards.read(p, plan.rules, plan.buffer) for p in (out / "shards").glob("*.npz")]
     assert len(found) == total
-    assert {(shard.about.worker, shard.about.start) for shard in found} == {
+    assert {(name_of(shard.about.worker), shard.about.start) for shard in found} == {
         (name, start) for name in NAMES for start in (1, 2)
     }
     loop = run.begin(plan, mesh)
     assert (loop.intake.read, loop.intake.skipped) == (total, 0)
     assert loop.intake.rows == sum(shard.about.rows for shard in found)
-    numbers = loop.intake.progress["done"]
+    done = loop.intake.progress["done"]
+    numbers = {name_of(worker): spans for worker, spans in done.items()}
+    assert len(done) == len(NAMES)
     assert numbers == {name: [[0, written(out)[name] - 1]] for name in NAMES}
 
     ring = jax.device_get(loop.state.playing.buffer)
