@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import pathlib
 import socket
 import subprocess
@@ -13,7 +15,8 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, AxisType, SingleDeviceSharding
 
-from tests.train.zero import hosts_check, tiny
+from gozero.nets import network, weights
+from tests.train.zero import hosts_check, tiny, worker_runs
 from train.zero import checkpoint, folder, hosts, programs
 from train.zero.plan import make_plan
 
@@ -102,25 +105,58 @@ def test_two_processes_are_one_run(tmp_path, as_here):
     """One is told to stop, both do, before an evaluation; they go on, make up for that, and end
     where one process with two devices does."""
     whole, shared = tmp_path / "whole", tmp_path / "shared"
-    flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-    (alone,) = finish([start(as_here | {"XLA_FLAGS": flags.strip()}, *EVALUATED, "--out", whole)])
-    assert alone.returncode == 0, alone.stderr
-
-    for done in (1, 4):
-        first, second = pair(as_here, *EVALUATED, "--out", shared)
-        assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-        assert f"{done} of 4 iterations" in first.stdout
-        assert "iterations" not in second.stdout
-    lines = [folder.read_lines(path / "metrics.jsonl") for path in (whole, shared)]
-    assert [tiny.untimed(line) for line in lines[0]] == [tiny.untimed(line) for line in lines[1]]
-    states = [newest(path) for path in (whole, shared)]
-    for one, other in zip(*map(jax.tree.leaves, states), strict=True):
-        np.testing.assert_array_equal(one, other)
+    check_one_run(as_here, whole, shared, 4, *EVALUATED)
 
     first, second = pair(as_here, "--out", shared, "--seed", "1")
     assert (first.returncode, second.returncode) == (2, 2)
     assert "--seed was 0 and is 1" in first.stderr
     assert "process 0 could not go on" in second.stderr
+
+    first, second = pair(as_here, "--out", shared, last=("--iterations", "9"))
+    assert (first.returncode, second.returncode) == (2, 2)
+    assert "process 1 could not go on" in first.stderr
+    assert "--iterations is 9, and 4 at process 0; give the same at every host" in second.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_read_shards_and_begin_from_weights_as_one_does(tmp_path, as_here):
+    config = tiny.config(tmp_path / "whole", devices=hosts_check.DEVICES)
+    shape = make_plan(config).learner.network
+    params = network.init(shape, jax.random.key(7))
+    given = weights.save(tmp_path / "given.npz", params, shape, 5)
+    config = dataclasses.replace(config, iterations=2, workers=True, weights=given)
+    folders = tmp_path / "whole", tmp_path / "shared"
+    for path in folders:
+        own = dataclasses.replace(config, out=path)
+        folder.claim(own)
+        (path / "shards").mkdir()
+        for number, count in enumerate((30, 1, 47)):
+            worker_runs.write_shard(own, "a", number, count)
+    flags = ("--iterations", "2", "--workers", "--weights", str(given))
+    lines = check_one_run(as_here, *folders, 2, *flags)
+    assert [(line["shards_read"], line["shards_rows"]) for line in lines] == [(3, 78)] * 2
+    found = [json.loads((path / "manifest.json").read_text()) for path in folders]
+    sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
+    assert [one["weights_sha256"] for one in found] == [sha256] * 2
+
+
+def check_one_run(env, whole, shared, iterations, *flags):
+    """Of one process with two devices, and of two, which stop after an iteration; the lines."""
+    both = f"{env.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    (alone,) = finish([start(env | {"XLA_FLAGS": both.strip()}, *flags, "--out", whole)])
+    assert alone.returncode == 0, alone.stderr
+
+    for done in (1, iterations):
+        first, second = pair(env, *flags, "--out", shared)
+        assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+        assert f"{done} of {iterations} iterations" in first.stdout
+        assert "iterations" not in second.stdout
+    lines = [folder.read_lines(path / "metrics.jsonl") for path in (whole, shared)]
+    assert [tiny.untimed(line) for line in lines[0]] == [tiny.untimed(line) for line in lines[1]]
+    states = [newest(path, iterations) for path in (whole, shared)]
+    for one, other in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_array_equal(one, other)
+    return lines[0]
 
 
 def start(env, *arguments):
@@ -134,13 +170,14 @@ def start(env, *arguments):
     )
 
 
-def pair(env, *arguments):
-    """Two processes with a device each, on this machine."""
+def pair(env, *arguments, last=()):
+    """Two processes with a device each, on this machine; of the second some more flags."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         place = f"localhost:{free.getsockname()[1]}"
     several = ("--coordinator", place, "--processes", "2", "--process")
-    return finish([start(env, *arguments, *several, str(i)) for i in range(2)])
+    more = [(*several, "0"), (*several, "1", *last)]
+    return finish([start(env, *arguments, *flags) for flags in more])
 
 
 def finish(programs):
@@ -156,7 +193,7 @@ def finish(programs):
     return done
 
 
-def newest(path):
+def newest(path, iteration):
     """The arrays of the newest checkpoint, whole, on this device."""
     plan = make_plan(tiny.config(path, devices=hosts_check.DEVICES), hosts_check.DEVICES)
     mesh = AbstractMesh((plan.num_devices,), (programs.AXIS,), axis_types=(AxisType.Auto,))
@@ -165,7 +202,7 @@ def newest(path):
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), tiny.placed(plan, mesh)
     )
     saved = checkpoint.found(path / "checkpoints")[0]
-    assert saved.iteration == 4
+    assert saved.iteration == iteration
     state = checkpoint.restore(saved, like)[0]
     is_key = lambda x: jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)
     return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import jax
 import jax.export
+import jax.numpy as jnp
 import pytest
 from jax.sharding import AbstractMesh, AxisType
 
+from gozero.nets import network
 from tests.train.zero import tiny
-from train.zero import programs
+from train import games
+from train.zero import programs, shards, worker
 from train.zero.plan import make_plan
 
 PLATFORMS = ("cpu", "cuda", "tpu")
@@ -18,9 +21,9 @@ WITH_A_CAP = {"cheap_simulations": 2, "batch": 4}
 @pytest.mark.parametrize(
     ("num_devices", "num_steps", "changes"),
     [
-        (4, 16, {"dtype": "bfloat16"}),
+        (4, 16, WITH_A_CAP | {"dtype": "bfloat16", "ko": "positional"}),
         pytest.param(4, 1, WITH_A_CAP, marks=pytest.mark.slow),
-        pytest.param(1, 16, WITH_A_CAP, marks=pytest.mark.slow),
+        pytest.param(1, 16, {}, marks=pytest.mark.slow),
     ],
 )
 def test_every_platform_can_have_it(num_devices, num_steps, changes):
@@ -35,6 +38,29 @@ def test_every_platform_can_have_it(num_devices, num_steps, changes):
 
     where = programs.shardings(state, mesh)
     export(jax.jit(lambda: programs.begin(plan, mesh), out_shardings=where))
+    given = lambda params: programs.begin(plan, mesh, params)
+    export(jax.jit(given, out_shardings=where), state.learner.params)
     export(programs.make_play(plan, mesh, 4), state.learner.ema, state.playing)
     learn = programs.make_learn(plan, mesh, num_steps)
     export(learn, state.learner, state.playing.buffer)
+    export(programs.make_add(plan, mesh), state.playing.buffer, *taken_in(plan, mesh))
+
+
+def taken_in(plan, mesh):
+    """The shapes of a shard's rows on their way to the devices, and where they lie."""
+    lead, where = (plan.num_devices, 64), jax.NamedSharding(mesh, programs.DIVIDED)
+    put = lambda x: jax.ShapeDtypeStruct((*lead, *x.shape), x.dtype, sharding=where)
+    rows = jax.tree.map(put, shards.row_shapes(plan.rules, plan.buffer))
+    one = lambda dtype: put(jax.ShapeDtypeStruct((), dtype))
+    return rows, one(jnp.float32), one(jnp.bool_)
+
+
+@pytest.mark.slow
+def test_every_platform_can_have_a_worker():
+    plan = worker.plan_of(tiny.config(workers=True, ko="positional", **WITH_A_CAP))
+    # Where they lie was noted by whichever program asked for the shapes first.
+    bare = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
+    params = jax.tree.map(bare, network.shapes(plan.learner.network))
+    playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0, 0))
+    exported = jax.export.export(worker._play_moves, platforms=PLATFORMS)(plan, 4, params, playing)
+    assert exported.platforms == PLATFORMS
