@@ -30,6 +30,7 @@ def start():
     return learner.start(CONFIG, batches.params(), jax.random.key(1))
 
 
+@pytest.mark.slow
 def test_one_batch_overfits_with_every_head():
     inputs, targets = batches.batch(16)
     floor = jax.vmap(losses.entropy)(targets.policy_target).mean()

@@ -1,7 +1,6 @@
 """Simulation balancing: its gradient beside an enumeration of all playouts, and its descent."""
 
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -111,17 +110,15 @@ def test_playouts_that_are_kept_come_to_what_the_others_do():
 
 
 def test_values_come_from_playouts_of_the_policy():
-    """One that all but always fills the point beside a stone, one that keeps away, and neither."""
+    """One that all but always fills the point beside a stone, and one that keeps away."""
     positions = positions_of(POSITIONS, [0] * 6)
-    komi = jnp.full(6, KOMI)
-    found = [balance.search_values(RULES, positions, komi, None, 32, 0)]
+    komi, found = jnp.full(6, KOMI), []
     for strength in (200.0, 0.005):
         learnt = truth()._replace(contiguity=np.full(2, strength, np.float32))
         policy = softmax.softmax_policy(learnt, 3)
         found.append(balance.search_values(RULES, positions, komi, policy, 32, 0))
-    for one, other in itertools.combinations(found, 2):
-        assert np.abs(one - other).max() > 0.05
-    assert balance._search.cache_info().misses == 2  # a policy more compiles nothing
+    assert np.abs(found[0] - found[1]).max() > 0.05
+    assert balance._search.cache_info().misses == 1  # a policy more compiles nothing
 
 
 POSITIONS = [
