@@ -40,3 +40,8 @@ def sync_folder(folder: pathlib.Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_empty(path: pathlib.Path) -> bool:
+    """Whether there is a file, and nothing in it."""
+    return path.exists() and path.stat().st_size == 0

@@ -12,12 +12,12 @@ import contextlib
 import fcntl
 import json
 import os
-import pathlib
 from typing import NamedTuple
 
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.points import Sweep
 from gozero.apps import runtime
+from gozero.files import is_empty
 from gozero.go.rules import Rules
 
 
@@ -52,7 +52,7 @@ class SweepFolder:
             "points": {point.name: point.record(Rules(config.size)) for point in sweep.points},
         }
         is_new = self._points_before(asked) is None
-        if is_new and not _is_empty(self._path):  # which a kill may leave alone
+        if is_new and not is_empty(self._path):  # which a kill may leave alone
             runtime.claim_folder(self.path)
         try:
             self._file = self._path.open("a", encoding="utf-8")
@@ -134,10 +134,6 @@ class SweepFolder:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _is_empty(path: pathlib.Path) -> bool:
-    return path.exists() and path.stat().st_size == 0
 
 
 def _must_agree(path, before: dict, asked: dict) -> None:

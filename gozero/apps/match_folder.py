@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from gozero.apps import runtime, sgf
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_score import Game
-from gozero.files import sync_folder
+from gozero.files import is_empty, sync_folder
 from gozero.players.player_config import FILES
 
 _MAY_DIFFER = {"parallel", "timeout", "out"}
@@ -47,7 +47,7 @@ class MatchFolder:
     def __init__(self, config: MatchConfig, evaluators: dict[str, dict] | None = None):
         self.path, self.before, self.session = config.out, {}, 0
         asked, results = _plain(config), self.path / "results.jsonl"
-        if not self._agrees(asked) and not _is_empty(results):  # which a kill may leave alone
+        if not self._agrees(asked) and not is_empty(results):  # which a kill may leave alone
             runtime.claim_folder(self.path)
         try:
             self._results = results.open("ab", buffering=0)
@@ -129,10 +129,6 @@ class MatchFolder:
 def _plain(config: MatchConfig) -> dict:
     """The flags as JSON has them."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=str))
-
-
-def _is_empty(path: pathlib.Path) -> bool:
-    return path.exists() and path.stat().st_size == 0
 
 
 def _read_json(path: pathlib.Path) -> dict:
