@@ -1,7 +1,9 @@
 """A player in many games at once: his choice compiled once, for a fixed number of lanes.
 
-The host keeps the games, and says which lanes have one to move in; in the other lanes he chooses
-along with them, for a batch has one shape, and what comes of it there is thrown away.
+The host keeps the games, and says which lanes have one to move in. Others are searched along with
+them, for a batch has one shape, and what comes of it there is thrown away; where most are idle, as
+at the end of a match, those that are asked for are moved into a batch of a half of the lanes, or a
+quarter, and so on.
 """
 
 from __future__ import annotations
@@ -12,12 +14,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from gozero.go.rules import GameState, Rules, init, legal_actions
 from gozero.players.player import NO_ACTION, Player, Turn
 
 PLIES = 2
 """Between two turns in a game: his move and the answer."""
+
+
+NARROWEST = 8
+"""Lanes of a batch: fewer hardly take less time, and each width is compiled when first met."""
 
 
 class Moves(NamedTuple):
@@ -48,8 +55,8 @@ class LockstepPlayer:
         self._key, self.num_choices = key, 0
         start = jax.tree.map(np.asarray, init(rules))
         self._idle = jax.tree.map(lambda x: np.broadcast_to(x, (lanes, *x.shape)).copy(), start)
-        self._jitted = jax.jit(self._in_all_lanes, donate_argnames="memory")
-        self._choose: Callable = self._jitted
+        self._jitted = jax.jit(self._in_lanes, donate_argnames="memory")
+        self._in_all_lanes: Callable = self._jitted
 
     def new_memory(self) -> Any:
         """What he knows of L games before the first turn, trees say; None: he keeps nothing."""
@@ -61,10 +68,11 @@ class LockstepPlayer:
         return np.zeros(self.lanes, bool), np.full((PLIES, self.lanes), NO_ACTION, np.int32)
 
     def compile(self) -> None:
-        """Compile the choice, before a clock runs."""
-        args = self._player.params, self._key, self._idle, *self._blank()
+        """Compile the choice in all lanes, before a clock runs."""
+        lanes = np.arange(self.lanes, dtype=np.int32)
+        args = self._player.params, self._key, lanes, self._idle, *self._blank()
         memory = jax.eval_shape(self.new_memory)
-        self._choose = self._jitted.lower(*args, memory=memory).compile()
+        self._in_all_lanes = self._jitted.lower(*args, memory=memory).compile()
 
     def choose(
         self,
@@ -92,20 +100,57 @@ class LockstepPlayer:
             played[:, lane] = actions
         key = jax.random.fold_in(self._key, self.num_choices)
         self.num_choices += 1
-        # The lanes are copied: an asynchronous transfer may still read them when they are filled.
-        lanes = jax.tree.map(np.copy, self._idle)
-        params = self._player.params
-        moves, memory = self._choose(params, key, lanes, active, played, memory=memory)
-        return Moves(*jax.device_get(moves)), memory
+        lanes = self._batch(active)
+        # Copies: an asynchronous transfer may still read them when the lanes are filled anew.
+        games = jax.tree.map(lambda x: x[lanes], self._idle)
+        choose = self._in_all_lanes if lanes.size == self.lanes else self._jitted
+        args = self._player.params, key, lanes, games, active[lanes], played[:, lanes]
+        moves, memory = choose(*args, memory=memory)
+        return Moves(*(self._spread(lanes, x) for x in jax.device_get(moves))), memory
 
-    def _in_all_lanes(self, params: Any, key, states: GameState, active, played, memory):
-        """(what `Moves` has, the memory of the next call)."""
+    def _batch(self, active: np.ndarray) -> np.ndarray:
+        """i32[W]: the lanes to search in, in order; those bool[L] and, to fill W, idle ones."""
+        width, asked = self.lanes, np.count_nonzero(active)
+        while width >= 2 * NARROWEST and asked <= width // 2:
+            width //= 2
+        first = np.argsort(~active, kind="stable")[:width]
+        return np.sort(first).astype(np.int32)
+
+    def _spread(self, lanes: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """[L]: the values at the lanes i32[W], zeros elsewhere."""
+        spread = np.zeros(self.lanes, values.dtype)
+        spread[lanes] = values
+        return spread
+
+    def _in_lanes(self, params: Any, key, lanes, states: GameState, active, played, memory):
+        """(what `Moves` has of the lanes i32[W], the memory of the next call)."""
         legal = jax.vmap(lambda state: legal_actions(self._rules, state))(states)
-        choice = self._player.choose(params, key, Turn(states, legal, played), memory)
+        turn, everyone = Turn(states, legal, played), lanes.shape[0] == self.lanes
+        known = memory if everyone else jax.tree.map(lambda x: self._taken(x, lanes), memory)
+        choice = self._player.choose(params, key, turn, known)
         if memory is not None:
-            memory = _chosen(active, choice.memory, memory)
-        resigns = jnp.zeros(self.lanes, bool) if choice.resigns is None else choice.resigns
+            known = _chosen(active, choice.memory, known)
+            put = lambda x, new: self._put(x, lanes, new)
+            memory = known if everyone else jax.tree.map(put, memory, known)
+        none = jnp.zeros(lanes.shape, bool)
+        resigns = none if choice.resigns is None else choice.resigns
         return (choice.action, choice.ok, resigns & choice.ok), memory
+
+    def _taken(self, x: jax.Array, lanes: jax.Array) -> jax.Array:
+        """Of [L * k, ...] the rows of the lanes i32[W]: [W * k, ...]."""
+        some = x.shape[0] // self.lanes
+        take = lambda lane: lax.dynamic_slice_in_dim(x, lane * some, some)
+        return lax.map(take, lanes).reshape(-1, *x.shape[1:])
+
+    def _put(self, x: jax.Array, lanes: jax.Array, new: jax.Array) -> jax.Array:
+        """[L * k, ...] with the rows [W * k, ...] at the lanes i32[W]. Trip bound: W."""
+        some = x.shape[0] // self.lanes
+
+        def put_one(i, x):
+            rows = lax.dynamic_slice_in_dim(new, i * some, some)
+            return lax.dynamic_update_slice_in_dim(x, rows, lanes[i] * some, axis=0)
+
+        return lax.fori_loop(0, lanes.shape[0], put_one, x)
 
 
 def _chosen(active: jax.Array, new: Any, old: Any) -> Any:

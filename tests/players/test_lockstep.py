@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
-from gozero.players import setups
+from gozero.players import lockstep, setups
 from gozero.players.evaluators import Evaluator
 from gozero.players.lockstep import LockstepPlayer
 from gozero.players.player import any_play, policy_player, search_player
@@ -91,6 +91,35 @@ def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
 def _child(tree, action: int) -> int:
     """The root's child by an action."""
     return int(np.flatnonzero((tree.parent == 0) & (tree.action == action))[0])
+
+
+def test_where_most_lanes_are_idle_only_some_are_searched(player, monkeypatch):
+    games = {0: after(4), 1: after(0), 2: after(4, 0, 8)}
+    searched = []
+    choose = player._player.choose
+
+    def counted(params, key, turn, memory):
+        searched.append(turn.recent.shape[1])
+        return choose(params, key, turn, memory)
+
+    monkeypatch.setattr(lockstep, "NARROWEST", 1)
+    monkeypatch.setattr(player, "_player", player._player._replace(choose=counted))
+    for lane in (1, 2):
+        _, tree = player.choose(games, player.new_memory())
+        before = [lane_of(tree, i) for i in range(3)]
+        grandchild = int(np.flatnonzero(before[lane].parent > 0)[0])
+        nodes = before[lane].parent[grandchild], grandchild
+        path = [int(before[lane].action[node]) for node in nodes]
+        state = go.play(RULES, go.play(RULES, games[lane], path[0]), path[1])
+        moves, tree = player.choose({lane: state}, tree, {lane: path})
+        assert moves.ok.tolist() == [i == lane for i in range(3)]
+        assert go.legal_actions(RULES, state)[moves.action[lane]]
+        # It went on from its own tree, and those of the others are as they were.
+        visits = before[lane].visits[grandchild] + SIMULATIONS
+        assert int(lane_of(tree, lane).visits[0]) == visits
+        for other in {0, 1, 2} - {lane}:
+            jax.tree.map(np.testing.assert_array_equal, lane_of(tree, other), before[other])
+    assert searched == [1]  # traced once for the one lane; all three were compiled before
 
 
 def test_searches_draw_anew(player):
