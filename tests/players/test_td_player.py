@@ -21,6 +21,7 @@ def nothing(chosen: Shapes) -> Learnt:
     return Learnt(chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32), {})
 
 
+@pytest.mark.slow
 def test_it_beats_random_moves_from_nothing():
     rules = Rules(5, max_moves=80)
     player = td_player(rules, 32, nothing(Shapes(5, largest=2)), lanes=16)

@@ -13,7 +13,7 @@ from train.zero.presets import PRESETS
 MIB = 2**20
 
 
-@pytest.mark.parametrize("preset", ["9x9-cpu", "19x19-slice"])
+@pytest.mark.parametrize("preset", ["9x9-cpu", pytest.param("19x19-slice", marks=pytest.mark.slow)])
 def test_all_that_a_run_goes_on_from_is_counted(preset):
     plan, mesh = make_plan(PRESETS[preset]), programs.make_mesh(1)
     parts = {part.what: part.num_bytes for part in memory.needs(plan)}
