@@ -18,7 +18,7 @@ from gozero.apps import flags, runtime
 from gozero.apps.host_game import roomy_limit
 from gozero.apps.progress import Progress
 from gozero.go.rules import Rules, init
-from gozero.players import arena
+from gozero.players import arena, devices
 from gozero.search import footprint
 
 
@@ -32,6 +32,7 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     prog = f"python -m experiments.{name}.run"
     asked = flags.parse(config, prog=prog)
     plot.check()
+    runtime.cores_as_devices()
     with runtime.gone_if_empty(asked.out):
         try:
             status = play(asked)
@@ -89,7 +90,7 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
         folder.write_manifest(runtime.manifest(config.seed))
         if done:
             print(f"{done} games are played; going on", file=sys.stderr)
-    players = _Players(rules)
+    players = _Players(rules, config.piece // 2)
     with runtime.StopRequest() as stop, Progress(sweep.name, total, done) as progress:
         try:
             for point, number in todo:
@@ -108,15 +109,17 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
 
 
 class _Players:
-    """Contestant -> arena player, made once, so that it is compiled once."""
+    """Contestant -> arena player, made once, so that it is compiled once; each device of this host
+    searches its share of the games."""
 
-    def __init__(self, rules: Rules):
-        self._rules = rules
+    def __init__(self, rules: Rules, games_at_once: int):
+        self._rules, self._mesh = rules, devices.make_mesh(games_at_once)
         self._made: dict[Contestant, arena.Player] = {}
 
     def __call__(self, contestant: Contestant) -> arena.Player:
         if contestant not in self._made:
-            self._made[contestant] = contestant.player(self._rules)
+            player = contestant.player(self._rules)
+            self._made[contestant] = devices.over_mesh(player, self._mesh)
         return self._made[contestant]
 
 

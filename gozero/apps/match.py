@@ -40,6 +40,7 @@ class _Match:
     """A match and its folder."""
 
     def __init__(self, config: MatchConfig, names: tuple[str, str]):
+        runtime.cores_as_devices()
         from gozero.apps import match_openings  # JAX, not before the programs are known to play
         from gozero.apps.host_game import roomy_limit
         from gozero.apps.match_ours import Ours

@@ -12,6 +12,7 @@ import jax
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_table import Table
 from gozero.go.rules import Rules
+from gozero.players import devices
 from gozero.players.lockstep import PLIES, LockstepPlayer
 from gozero.players.setups import make_player
 
@@ -50,15 +51,18 @@ class Ours:
         """Compile for so many games at once; another session has other random numbers."""
         some_ours = any(player is not None for player in self._made)
         self.num_cohorts = 2 if some_ours and parallel > 1 else 1
-        self.lanes = -(-parallel // self.num_cohorts)
+        lanes = -(-parallel // self.num_cohorts)
+        mesh = devices.make_mesh(lanes, round_up=True)
+        self.lanes = lanes + -lanes % mesh.size
         session_key = jax.random.fold_in(jax.random.key(self.config.seed), session)
         for i, made in enumerate(self._made):
             if made is None:
                 continue
             key = jax.random.fold_in(session_key, i)
-            player = LockstepPlayer(self.rules, made.player, self.lanes, key)
+            player = LockstepPlayer(self.rules, made.player, self.lanes, key, mesh)
             room = made.room(self.lanes)
-            print(f"{SIDES[i]}: {room}; compiling ...", end=" ", file=sys.stderr, flush=True)
+            on = f", {mesh.size} devices" if mesh.size > 1 else ""
+            print(f"{SIDES[i]}: {room}{on}; compiling ...", end=" ", file=sys.stderr, flush=True)
             started = time.perf_counter()
             player.compile()
             print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)

@@ -58,6 +58,23 @@ def prepare() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 
+def cores_as_devices() -> None:
+    """Make each core a device of JAX's CPU, for programs that divide games among devices.
+
+    The user's own number wins (``JAX_NUM_CPU_DEVICES``, or the flag of XLA's for it); where a
+    backend has started already, it keeps the devices that it has.
+    """
+    import jax
+
+    flag = "xla_force_host_platform_device_count"
+    if jax.config.values["jax_num_cpu_devices"] >= 0 or flag in os.environ.get("XLA_FLAGS", ""):
+        return
+    ours = getattr(os, "sched_getaffinity", None)  # of Linux
+    cores = len(ours(0)) if ours else os.cpu_count() or 1
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", cores)
+
+
 def run_main(prog: str, module: str) -> NoReturn:
     """What ``python -m`` of a program does: `prepare`, and then the module's ``main()``.
 

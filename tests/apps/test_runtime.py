@@ -1,5 +1,9 @@
 """What a program sets before it imports JAX."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -27,6 +31,27 @@ def test_prepare_asks_for_wide_vectors_unless_the_user_did(monkeypatch, given, t
         monkeypatch.setenv("XLA_FLAGS", given)
     runtime.prepare()
     assert runtime.os.environ["XLA_FLAGS"] == then
+
+
+@pytest.mark.parametrize(
+    ("given", "then"),
+    [
+        ({}, "3"),
+        ({"JAX_NUM_CPU_DEVICES": "2"}, "2"),
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "4"),
+    ],
+)
+def test_each_core_is_a_device_unless_the_user_says_otherwise(given, then):
+    program = (
+        "import os; os.sched_getaffinity = lambda _: {0, 1, 5}; "
+        "from gozero.apps import runtime; runtime.cores_as_devices(); "
+        "import jax; print(jax.device_count()); "
+        "jax.config.values['jax_num_cpu_devices'] = -1; runtime.cores_as_devices(); "
+        "print(jax.device_count())"
+    )
+    env = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""} | given
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
+    assert done.stdout.split() == [then, then], done.stderr
 
 
 def test_the_flag_and_the_compiler_options_say_the_same():

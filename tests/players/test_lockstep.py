@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
-from gozero.players import lockstep, setups
+from gozero.players import devices, setups
 from gozero.players.evaluators import Evaluator
 from gozero.players.lockstep import LockstepPlayer
 from gozero.players.player import any_play, policy_player, search_player
@@ -102,7 +102,7 @@ def test_where_most_lanes_are_idle_only_some_are_searched(player, monkeypatch):
         searched.append(turn.recent.shape[1])
         return choose(params, key, turn, memory)
 
-    monkeypatch.setattr(lockstep, "NARROWEST", 1)
+    monkeypatch.setattr(devices, "FEWEST", 1)
     monkeypatch.setattr(player, "_player", player._player._replace(choose=counted))
     for lane in (1, 2):
         _, tree = player.choose(games, player.new_memory())
