@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import IO, Literal
 
 import jax
+from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.apps.game_writer import GameWriter
 from gozero.apps.progress import Progress, rates
 from gozero.go.rules import Rules
-from gozero.players import selfplay
+from gozero.players import devices, selfplay
 from gozero.players.evaluators import Evaluator, make_evaluator
 
 PROG = "gozero selfplay"
@@ -54,7 +55,7 @@ class SelfPlayFlags:
     reuse_subtree: bool = False
     """Whether a search goes on from what the last one found below the move played."""
     seed: int = 0
-    """Of all chance in the run: the same seed and flags, the same games."""
+    """Of all chance in the run: the same seed, flags and number of devices, the same games."""
     out: pathlib.Path = pathlib.Path("runs/selfplay")
     """A new or empty folder for games/*.sgf, shards/*.npz and the records of the run."""
 
@@ -72,6 +73,7 @@ def run(config: SelfPlayFlags) -> int:
       SystemExit: one line; status 2 for a flag that cannot be, before anything is played, and
         1 if the device has not the memory, or the folder cannot be written any more.
     """
+    runtime.cores_as_devices()
     with runtime.gone_if_empty(config.out):
         try:
             settings, evaluator = _settings(config)
@@ -79,11 +81,13 @@ def run(config: SelfPlayFlags) -> int:
         except ValueError as error:
             flags.fail(PROG, error)
         trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
-        print(f"{trees}: {selfplay.memory(settings)}", file=sys.stderr)
+        mesh = devices.make_mesh(settings.batch)
+        on = f", {mesh.size} devices" if mesh.size > 1 else ""
+        print(f"{trees}: {selfplay.memory(settings)}{on}", file=sys.stderr)
         try:
-            lanes = selfplay.start(settings, config.seed)
-            play_moves = _compile(settings, evaluator, lanes)
-            return _Run(config, settings, evaluator).play(play_moves, lanes)
+            lanes = selfplay.start(settings, config.seed, mesh)
+            play_moves = _compile(settings, evaluator, lanes, mesh)
+            return _Run(config, settings, evaluator, mesh.size).play(play_moves, lanes)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -118,11 +122,13 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
     return settings, evaluator
 
 
-def _compile(settings: selfplay.SelfPlayConfig, evaluator: Evaluator, lanes: selfplay.Lanes):
+def _compile(
+    settings: selfplay.SelfPlayConfig, evaluator: Evaluator, lanes: selfplay.Lanes, mesh: Mesh
+):
     """Compile ahead of time, so that rates count play only."""
     print("compiling ...", end=" ", file=sys.stderr, flush=True)
     started = time.perf_counter()
-    play_moves = selfplay.make_play_moves(settings, evaluator, MOVES_PER_CALL)
+    play_moves = selfplay.make_play_moves(settings, evaluator, MOVES_PER_CALL, mesh)
     compiled = play_moves.lower(evaluator.params, lanes).compile()
     print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
     return compiled
@@ -132,11 +138,16 @@ class _Run:
     """One run: plays on the device, keeps the rows of unfinished games, writes finished ones."""
 
     def __init__(
-        self, config: SelfPlayFlags, settings: selfplay.SelfPlayConfig, evaluator: Evaluator
+        self,
+        config: SelfPlayFlags,
+        settings: selfplay.SelfPlayConfig,
+        evaluator: Evaluator,
+        num_devices: int,
     ):
         self.config, self.settings, self.evaluator = config, settings, evaluator
         self.writer = GameWriter(config.out, settings, evaluator)
-        self.manifest = {**runtime.manifest(config.seed), **evaluator.about, "state": "running"}
+        facts = {**runtime.manifest(config.seed), "devices_used": num_devices}
+        self.manifest = {**facts, **evaluator.about, "state": "running"}
 
     def play(self, play_moves: Callable, lanes: selfplay.Lanes) -> int:
         runtime.write_json(self.config.out / "config.json", self.config)

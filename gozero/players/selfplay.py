@@ -1,12 +1,14 @@
 """Self-play on the device: B lanes play in lockstep, and a finished lane starts its next game.
 
 `play_moves` is one jitted call: a scan over moves, each a search of all lanes. It returns
-what every lane did at every move; the host keeps the rows of a game until the game ends.
+what every lane did at every move; the host keeps the rows of a game until the game ends. Several
+devices search their shares of the lanes, and number the games together.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,9 +16,12 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import Mesh, NamedSharding
 
 from gozero.go import scoring
 from gozero.go.rules import GameState, Position, Rules, empty_position, init, play
+from gozero.players import devices
+from gozero.players.devices import DIVIDED, EVERYWHERE
 from gozero.players.evaluators import Evaluator
 from gozero.players.go_game import go_game
 from gozero.search import footprint, move_choice, noise, reuse
@@ -123,8 +128,19 @@ class Row(NamedTuple):
     score: jax.Array  # f32: area score for Black after the move, komi counted
 
 
-def start(config: SelfPlayConfig, seed: int) -> Lanes:
-    """The first games, one a lane."""
+def start(config: SelfPlayConfig, seed: int, mesh: Mesh | None = None) -> Lanes:
+    """The first games, one a lane, on the devices of a mesh, `devices.make_mesh`; None: on one."""
+    lanes = _first_lanes(config, seed)
+    return lanes if mesh is None else jax.device_put(lanes, _lie(lanes, mesh))
+
+
+def _lie(lanes: Lanes, mesh: Mesh) -> Lanes:
+    """Where the arrays lie: those of all lanes are divided."""
+    whole, divided = (NamedSharding(mesh, spec) for spec in (EVERYWHERE, DIVIDED))
+    return jax.tree.map(lambda _: divided, lanes).replace(next_game=whole, key=whole)
+
+
+def _first_lanes(config: SelfPlayConfig, seed: int) -> Lanes:
     number = jnp.arange(config.batch, dtype=jnp.int32)
     states = jax.vmap(lambda _: init(config.rules, config.komi))(number)
     tree = None
@@ -146,16 +162,34 @@ def memory(config: SelfPlayConfig) -> Memory:
 
 
 def make_play_moves(
-    config: SelfPlayConfig, evaluator: Evaluator, num_moves: int
+    config: SelfPlayConfig, evaluator: Evaluator, num_moves: int, mesh: Mesh | None = None
 ) -> Callable[[Any, Lanes], tuple[Lanes, Row]]:
-    """``play_moves(params, lanes) -> (lanes, rows[num_moves, B])``, jitted; lanes are donated."""
+    """``play_moves(params, lanes) -> (lanes, rows[num_moves, B])``, jitted; lanes are donated.
+
+    Args:
+      config, evaluator: what is played.
+      num_moves: of a call.
+      mesh: of the devices on which the lanes lie, see `start`; what is drawn depends on how many
+        they are.
+    """
     game = go_game(config.rules, evaluator.observe)
+    played = in_share = functools.partial(_played, config, game, evaluator.evaluate)
+    if mesh is not None:
+        own = lambda params, keys, *more: in_share(params, jax.vmap(devices.own_key)(keys), *more)
+        specs = EVERYWHERE, EVERYWHERE, DIVIDED, DIVIDED, DIVIDED
+        played = devices.over_devices(own, mesh, specs)
 
     def play_moves(params, lanes):
         def move(lanes, _):
-            return _one_move(config, game, evaluator.evaluate, params, lanes)
+            key, *keys = jax.random.split(lanes.key, 3)
+            args = lanes.states, lanes.game, lanes.tree
+            states, tree, row = played(params, jnp.stack(keys), *args)
+            return _restart_ended(config, lanes.replace(states=states, key=key, tree=tree)), row
 
-        return lax.scan(move, lanes, length=num_moves)
+        lanes, rows = lax.scan(move, lanes, length=num_moves)
+        if mesh is not None:
+            lanes = lax.with_sharding_constraint(lanes, _lie(lanes, mesh))
+        return lanes, rows
 
     return jax.jit(play_moves, donate_argnums=1)
 
@@ -199,20 +233,22 @@ def says_what_is_played(config: SearchConfig) -> bool:
     return hasattr(config.root_select, "final_action")
 
 
-def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]:
-    key, search_key, choice_key = jax.random.split(lanes.key, 3)
-    before = lanes.states
-    found, tree = search_states(
-        game, evaluate, params, search_key, before, config.search, lanes.tree
+def _played(
+    config, game, evaluate, params, keys, states: GameState, number, tree: Tree | None
+) -> tuple[GameState, Tree | None, Row]:
+    """A move in [B] games of these numbers: (the states after it, the trees re-rooted, rows)."""
+    search_key, choice_key = keys
+    found, tree_after = search_states(
+        game, evaluate, params, search_key, states, config.search, tree
     )
     action = found.action
     if not says_what_is_played(config.search):
-        action = by_visits(choice_key, found, config.schedule(before.position.ply))
+        action = by_visits(choice_key, found, config.schedule(states.position.ply))
 
-    after = jax.vmap(lambda state, a: play(config.rules, state, a))(before, action)
+    after = jax.vmap(lambda state, a: play(config.rules, state, a))(states, action)
     row = Row(
-        game=lanes.game,
-        position=before.position,
+        game=number,
+        position=states.position,
         legal=found.prior >= 0,
         policy_target=found.policy_target,
         action=action,
@@ -222,10 +258,9 @@ def _one_move(config, game, evaluate, params, lanes: Lanes) -> tuple[Lanes, Row]
         truncated=after.truncated,
         score=jax.vmap(lambda state: scoring.area_score(config.rules, state))(after),
     )
-    reused = None
-    if lanes.tree is not None:
-        reused = reuse.reroot(tree, jnp.where(after.ended, -1, action))
-    return _restart_ended(config, lanes.replace(states=after, key=key, tree=reused)), row
+    if tree is not None:
+        tree = reuse.reroot(tree_after, jnp.where(after.ended, -1, action))
+    return after, tree, row
 
 
 def _restart_ended(config: SelfPlayConfig, lanes: Lanes) -> Lanes:

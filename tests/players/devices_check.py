@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.go import rules as go
-from gozero.players import arena, devices
+from gozero.players import arena, devices, selfplay
+from gozero.players.evaluators import Evaluator
 from gozero.players.lockstep import LockstepPlayer
 from gozero.players.player import Choice, Player, random_player
+from gozero.search.selection import Puct
+from tests.search.judges import hash_evaluate, observe_position
 
 RULES = go.Rules(3, "simple", max_moves=20)
+PLAY = jax.jit(functools.partial(go.play, RULES))
+LEGAL = jax.jit(functools.partial(go.legal_actions, RULES))
 LANES, ROWS = 16, 3  # rows of memory for each game, as of a tree
 
 
@@ -92,11 +99,43 @@ def lanes_go_on_alike(fewest: int):
         np.testing.assert_array_equal(*memories)
         widths.add(players[1]._batch(np.isin(np.arange(LANES), asked)).shape)
         for lane, action in zip(states, found[0][0], strict=True):
-            games[lane] = go.play(RULES, games[lane], jnp.int32(action))
+            games[lane] = PLAY(games[lane], jnp.int32(action))
     return widths
 
 
+def self_play_is_divided():
+    evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
+    judge = Evaluator(observe_position, evaluate, None, Puct(), {})
+    search = selfplay.search_config(RULES, judge, 4, reuse_subtree=True)
+    config = selfplay.SelfPlayConfig(RULES, 0.5, 40, LANES, search, 20, reuse_subtree=True)
+    mesh = devices.make_mesh(32)
+    play = selfplay.make_play_moves(config, judge, 5, mesh)
+    lanes, games = selfplay.start(config, 0, mesh), {}
+    while np.any(lanes.game >= 0):
+        lanes, rows = play(None, lanes)
+        assert lanes.tree.visits.sharding.shard_shape(lanes.tree.visits.shape)[0] == LANES // 4 * (
+            config.search.num_nodes
+        )
+        rows = jax.device_get(rows)
+        assert rows.ok.all()
+        for t, lane in zip(*np.nonzero(rows.game >= 0), strict=True):
+            row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
+            games.setdefault(int(row.game), []).append(row)
+    assert sorted(games) == list(range(40))  # every number once, whoever began it
+    for played in games.values():
+        state = go.init(RULES, 0.5)
+        for row in played:
+            assert row.legal.tolist() == LEGAL(state).tolist()
+            assert row.legal[row.action]
+            state = PLAY(state, row.action)
+            assert bool(row.ended) == bool(state.ended)
+        assert state.ended
+    first = [tuple(int(row.action) for row in games[number]) for number in range(LANES)]
+    assert len(set(first)) > LANES // 2  # and no device plays another's games
+
+
 def main():
+    self_play_is_divided()
     meshes_are_of_equal_shares()
     a_match_is_the_same_on_any_number()
     assert lanes_go_on_alike(fewest=8) == {(4, 4)}
