@@ -112,9 +112,8 @@ class LockstepPlayer:
         key = jax.random.fold_in(self._key, self.num_choices)
         self.num_choices += 1
         own = self._batch(active)
-        lanes = (own + np.arange(self._mesh.size, dtype=np.int32)[:, None] * self._share).reshape(
-            -1
-        )
+        first = np.arange(self._mesh.size, dtype=np.int32)[:, None] * self._share
+        lanes = (first + own).reshape(-1)
         # Copies: an asynchronous transfer may still read them when the lanes are filled anew.
         games = jax.tree.map(lambda x: x[lanes], self._idle)
         choose = self._in_all_lanes if lanes.size == self.lanes else self._jitted
