@@ -175,7 +175,7 @@ def memory(rules: Rules, config: BufferConfig, games_bytes: int = 0) -> Memory:
     Args:
       rules: the rules.
       config: the settings.
-      games_bytes: what the games in play take beside it, see `train.games.num_bytes`.
+      games_bytes: what the games in play take beside it, see `num_bytes`.
 
     Raises:
       ValueError: more than `BufferConfig.limit_bytes`.

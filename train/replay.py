@@ -138,8 +138,13 @@ def rules_of(folder: pathlib.Path, size: int) -> Rules:
     """The rules that the games of a self-play folder were played by, as its config.json says."""
     try:
         config = json.loads((folder / "config.json").read_text())
-        return Rules(size=size, ko=config.get("ko", "positional"))
-    except (OSError, ValueError, AttributeError, RecursionError):
+        return Rules(
+            size=size,
+            ko=config.get("ko", "positional"),
+            suicide=config.get("suicide", False),
+            max_moves=config.get("max_moves"),
+        )
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return Rules(size=size)
 
 

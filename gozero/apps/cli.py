@@ -45,6 +45,7 @@ def _run(arguments: list[str]) -> int:
 
 def program() -> None:
     """The program: `main`, and an end that does not wait for work on the device."""
+    runtime.let_stderr_close()
     status = main()
     if status == runtime.STOPPED:
         # A search may still run on the device, and XLA does not survive a teardown under it.

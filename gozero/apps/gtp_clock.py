@@ -60,7 +60,11 @@ class GameClock:
         self._left = (_Left(*left), _Left(*left))
 
     def set_left(self, colour: int, seconds: float, stones: int) -> None:
-        """What a player has left; stones: of a byo-yomi period, 0 in the main time."""
+        """What a player has left; stones: of a byo-yomi period, 0 in the main time.
+
+        Controllers call less than nothing what was overspent.
+        """
+        seconds = max(seconds, 0.0)
         _check("time", seconds)
         _check("stones", stones)
         if self._left is None:

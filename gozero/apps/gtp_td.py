@@ -93,9 +93,10 @@ class TdSearcher:
     def _within(
         self, seconds: float, params: Params, key: jax.Array, state: GameState, mover: jax.Array
     ) -> tuple[Best, jax.Array]:
-        """A piece at least, and no more once another would take too long by the last one's time."""
+        """A piece at least, and no more once another would take too long by the last one's time, or
+        be more than all simulations."""
         end = self._clock() + seconds
-        for number in range(-(-self._simulations // self._piece)):
+        for number in range(self._simulations // self._piece):
             started = self._clock()
             weights = self._learn(params, jax.random.fold_in(key, number), state, mover)
             params = params._replace(weights=weights.block_until_ready())

@@ -21,7 +21,7 @@ def run(config: MatchConfig) -> int:
     Raises:
       SystemExit: one line and status 2 for what cannot be: flags, a folder of another match, a
         program that is missing or refuses, openings or weights that are bad. One line and status 1
-        if the folder cannot be written any more.
+        if the device has not the memory, or the folder cannot be written any more.
     """
     with runtime.gone_if_empty(config.out):
         try:
@@ -34,6 +34,10 @@ def run(config: MatchConfig) -> int:
                 return match.play()
             except OSError as error:
                 flags.fail(PROG, error, status=1)
+            except RuntimeError as error:  # JAX's is one
+                if "RESOURCE_EXHAUSTED" not in str(error):
+                    raise
+                flags.fail(PROG, "out of memory; lower --parallel or --simulations of ours", 1)
 
 
 class _Match:
@@ -51,7 +55,7 @@ class _Match:
         self.rules = Rules(config.size, config.ko, max_moves=limit)
         self.openings = match_openings.make_openings(config, self.rules)
         self.ours = Ours(config, self.rules)
-        self.folder = MatchFolder(config, self.ours.about)
+        self.folder = MatchFolder(config, self.ours.about, self.openings.sha256)
 
     def play(self) -> int:
         from gozero.apps.match_play import play_games
@@ -62,6 +66,7 @@ class _Match:
             **runtime.manifest(config.seed),
             **dict(zip(SIDES, self.names, strict=True)),
             "evaluators": self.ours.about,
+            "openings_sha256": self.openings.sha256,
         }
         if todo:
             facts = runtime.with_sessions(facts, folder.before, len(folder.games))
@@ -75,11 +80,11 @@ class _Match:
         folder.write_manifest({**facts, "state": state})
         names = dict(zip(SIDES, self.names, strict=True))
         runtime.write_json(config.out / "summary.json", {"state": state, **names, **summary})
-        print(match_score.table(summary, self.names))
+        said = [match_score.table(summary, self.names)]
         if not complete:
             left = config.games - len(folder.games)
-            print(f"stopped; {left} games are left, which the same command plays")
-        print(f"games in {config.out / 'games'}")
+            said.append(f"stopped; {left} games are left, which the same command plays")
+        runtime.tell("\n".join([*said, f"games in {config.out / 'games'}"]))
         return 0 if complete else runtime.STOPPED
 
     def _play(self, play_games, todo: list[int]) -> None:

@@ -132,6 +132,10 @@ class MatchConfig:
             raise ValueError(f"ko: {self.ko!r} is not a ko rule; use one of {', '.join(KO_RULES)}")
         if self.max_moves is not None and not 1 <= self.max_moves < 2**15:
             raise ValueError(f"max_moves: {self.max_moves} is not from 1 to {2**15 - 1}")
+        if self.max_moves is not None and self.openings >= self.max_moves:
+            raise ValueError(
+                f"openings: {self.openings} plies leave none of the {self.max_moves} of max_moves"
+            )
         if not 0 < self.timeout <= 86_400:
             raise ValueError(f"timeout: {self.timeout} is not above 0, or more than a day")
         if self.paired and self.games % 2:

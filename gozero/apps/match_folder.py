@@ -38,13 +38,19 @@ class MatchFolder:
       config: the match.
       evaluators: what our sides are judged by, by their names; of what was learnt its SHA-256
         counts.
+      openings_sha256: of the openings, if they come from files.
 
     Raises:
       ValueError: a folder that holds something else, that cannot be read or written, or a match
-        with other flags, or that others of the FILES have played.
+        with other flags, of other openings, or that others of the FILES have played.
     """
 
-    def __init__(self, config: MatchConfig, evaluators: dict[str, dict] | None = None):
+    def __init__(
+        self,
+        config: MatchConfig,
+        evaluators: dict[str, dict] | None = None,
+        openings_sha256: str | None = None,
+    ):
         self.path, self.before, self.session = config.out, {}, 0
         asked, results = _plain(config), self.path / "results.jsonl"
         if not self._agrees(asked) and not is_empty(results):  # which a kill may leave alone
@@ -60,7 +66,8 @@ class MatchFolder:
                 self.games = _read_results(results)
                 if self.games:
                     _same_files(self.path, self.before.get("evaluators", {}), evaluators or {})
-                runtime.write_json(self.path / "config.json", asked)
+                    _same_openings(self.path, self.before, openings_sha256)
+                runtime.write_json(self.path / "config.json", asked, durable=True)
                 (self.path / "games").mkdir(exist_ok=True)
                 sync_folder(self.path)
                 undo.pop_all()
@@ -98,7 +105,8 @@ class MatchFolder:
           OSError: as `add`.
         """
         with self._writing():
-            runtime.write_json(self.path / "manifest.json", {"session": self.session, **facts})
+            facts = {"session": self.session, **facts}
+            runtime.write_json(self.path / "manifest.json", facts, durable=True)
 
     def add(self, game: Game, record: sgf.GameRecord) -> None:
         """Keep a game, which is then on the disk; of a void one the moves so far.
@@ -137,13 +145,15 @@ def _read_json(path: pathlib.Path) -> dict:
     except (OSError, ValueError) as error:
         raise ValueError(f"out: {path} cannot be read: {error}") from error
     if not isinstance(value, dict):
-        raise ValueError(f"out: {path} is not of a match")
+        raise ValueError(f"out: {path} is not of a match; name a new folder")
     return value
 
 
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
+    if not isinstance(before.get("games"), int) or not set(SIDES) <= before.keys():
+        raise ValueError(f"out: {path} is not of a match; name a new folder")
     old, new = _flat(before), _flat(asked)
-    more = new["games"] >= old.get("games", 0)
+    more = new["games"] >= old["games"]
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
     # Of a file it counts what is in it, see `_same_files`, and not where it lies.
     files = {f"{side}.{name}" for side in SIDES for name in FILES}
@@ -171,6 +181,16 @@ def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
                 f"out: {path} holds games of other {name}: --{side}.{name} {about[name]} "
                 f"had SHA-256 {played[:12]} and has {digest[:12]}; name a new folder"
             )
+
+
+def _same_openings(path: pathlib.Path, before: dict, digest: str | None) -> None:
+    """Both games of a pair begin alike."""
+    played = before.get("openings_sha256", digest)  # an old manifest does not say
+    if digest != played:
+        raise ValueError(
+            f"out: {path} holds games of other openings than --openings-from has now; give those "
+            "back, or name a new folder"
+        )
 
 
 def _flat(config: dict, prefix: str = "") -> dict:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import pathlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -14,8 +16,12 @@ from gozero.apps.match_config import MatchConfig
 from gozero.go import rules as go
 from gozero.go.rules import Rules
 
-Openings = Callable[[int], tuple[int, ...]]
-"""Pair -> its actions, Black's first."""
+
+class Openings(NamedTuple):
+    """What pairs begin with."""
+
+    of: Callable[[int], tuple[int, ...]]  # pair -> its actions, Black's first
+    sha256: str | None = None  # of all that come from files, in their order
 
 
 def make_openings(config: MatchConfig, rules: Rules) -> Openings:
@@ -26,10 +32,11 @@ def make_openings(config: MatchConfig, rules: Rules) -> Openings:
     """
     if config.openings_from is not None:
         lines = _from_files(config.openings_from, rules, config.openings)
-        return lambda pair: lines[pair % len(lines)]
+        digest = hashlib.sha256(repr(lines).encode()).hexdigest()
+        return Openings(lambda pair: lines[pair % len(lines)], digest)
     if config.openings == 0:
-        return lambda pair: ()
-    return lambda pair: random_opening(rules, config.openings, config.seed, pair)
+        return Openings(lambda pair: ())
+    return Openings(lambda pair: random_opening(rules, config.openings, config.seed, pair))
 
 
 def random_opening(rules: Rules, plies: int, seed: int, pair: int) -> tuple[int, ...]:

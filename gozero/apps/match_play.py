@@ -57,7 +57,7 @@ def play_games(
     """
     pool = _Inline() if ours.all_ours else concurrent.futures.ThreadPoolExecutor(config.parallel)
     hall = _Hall(config, ours, pool, finished)
-    hall.open = lambda number: Table(config, rules, number, openings(number // 2), names)
+    hall.open = lambda number: Table(config, rules, number, openings.of(number // 2), names)
     try:
         hall.play(deque(todo), stop)
     finally:

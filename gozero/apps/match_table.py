@@ -133,7 +133,7 @@ class Table:
             why=verdict.comment,
             moves=len(referee.game.moves),
             attempts=1 + len(failures),
-            seconds=self._by_side([round(x, 4) for x in referee.seconds]),
+            seconds=self._by_side([round(x, 6) for x in referee.seconds]),
             turns=self._by_side(referee.turns),
             failures=tuple(failures),
         )

@@ -120,7 +120,7 @@ class Referee:
         return self.play(action)
 
     def play(self, action: int) -> None:
-        """Play a move for the player whose turn it is, and tell the opponent.
+        """Play a move for the player whose turn it is, and tell the opponent, if the game goes on.
 
         Raises:
           EngineFailed: the opponent died (or, see `hanging_forfeits`).
@@ -131,7 +131,7 @@ class Referee:
         except IllegalMove as error:
             return self._forfeit(colour, f"made an illegal move: {error}")
         opponent = self.players[1 - colour]
-        if opponent is not None:
+        if opponent is not None and not self.game.ended:
             try:
                 opponent.send(self._told(colour, action))
             except (GtpError, *self._forfeits) as error:

@@ -58,6 +58,42 @@ def prepare() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 
+class _Heard:
+    """A stream for what is said beside the work: that nobody hears it any more is no error."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, RuntimeError):  # from a signal's handler, in a write
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, RuntimeError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def let_stderr_close() -> None:
+    """A program goes on when its stderr is closed, or a pipe whose reader has gone: Ctrl-C also
+    stops the ``tee`` that listens."""
+    if not isinstance(sys.stderr, _Heard):
+        stream: Any = _Heard(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
+        sys.stderr = stream
+
+
+def tell(text: str) -> None:
+    """Say what came of the work on stdout, if there is one that listens; it is on the disk too."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):  # or Python complains at its exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def cores_as_devices() -> None:
     """Make each core a device of JAX's CPU, for programs that divide games among devices.
 
@@ -81,6 +117,7 @@ def run_main(prog: str, module: str) -> NoReturn:
     Exits with its status; with STOPPED and one line on stderr, if Ctrl-C stops it.
     """
     prepare()
+    let_stderr_close()
     try:
         status = importlib.import_module(module).main()
     except KeyboardInterrupt:
@@ -132,9 +169,10 @@ def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
             path.rmdir()
 
 
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Write JSON whole or not at all."""
-    write_whole(path, (json.dumps(value, indent=2, default=_plain) + "\n").encode())
+def write_json(path: pathlib.Path, value: Any, *, durable: bool = False) -> None:
+    """Write JSON whole or not at all; `durable` as `write_whole` has it."""
+    data = (json.dumps(value, indent=2, default=_plain) + "\n").encode()
+    write_whole(path, data, durable=durable)
 
 
 def _plain(value: Any) -> Any:

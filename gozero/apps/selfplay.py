@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -165,6 +166,10 @@ class _Run:
                     self._report(progress, metrics, time.perf_counter() - started)
             except KeyboardInterrupt:
                 stop.requested = True
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self.writer.flush()
+                raise
         return self._finish(time.perf_counter() - started)
 
     def _report(self, progress: Progress, metrics: IO[str], seconds: float) -> None:
@@ -190,7 +195,7 @@ class _Run:
         numbers, results = self._numbers(seconds), dict(self.writer.results)
         self.manifest |= {"state": "complete" if complete else "stopped", **numbers, **results}
         runtime.write_json(self.config.out / "manifest.json", self.manifest)
-        print(self._summary(numbers))
+        runtime.tell(self._summary(numbers))
         return 0 if complete else runtime.STOPPED
 
     def _summary(self, numbers: dict) -> str:

@@ -136,7 +136,7 @@ def read(source: pathlib.Path | str | bytes) -> GameRecord:
     try:
         return _record(sgfmill.Sgf_game.from_bytes(data))
     except (ValueError, LookupError) as error:
-        raise ValueError(f"{where}: {error or 'damaged'}") from error
+        raise ValueError(f"{where}: {str(error) or 'damaged'}") from error
 
 
 def _record(game: sgfmill.Sgf_game) -> GameRecord:
@@ -227,7 +227,7 @@ def _raw(node: sgfmill.Node, name: str, default: str = "") -> str:
     """A property that is no free text, before sgfmill makes a number or a point of it."""
     if not node.has_property(name):
         return default
-    return node.get_raw(name).decode("ascii", "replace").strip()
+    return node.get_raw(name).decode("ascii", "replace").strip() or default
 
 
 def _text(node: sgfmill.Node, name: str, default: str = "") -> str:

@@ -69,6 +69,10 @@ class PlayerConfig:
     """Trees of a position, which share its simulations and exchange what they find near their
     roots (root parallelisation); they go on from no search before, so not with reuse."""
 
+    considered: int | None = None
+    """Moves that the root of gumbel considers, at most; 16 without it. A network of `python -m
+    train` plays as it was trained by its run's --max-considered."""
+
     exploration: float | None = None
     """The weight of a rule's bonus: c of puct (3 with playouts, 1.5 with a network), of uct (0.25)
     and of UCT-RAVE (0)."""
@@ -217,6 +221,14 @@ class PlayerConfig:
                 "search: gumbel goes on from no search before; use --no-reuse",
             ),
             (
+                self.considered is not None and not gumbel,
+                "considered: only the root of --search gumbel considers some moves",
+            ),
+            (
+                self.considered is not None and self.considered < 1,
+                f"considered: {self.considered} is not at least 1",
+            ),
+            (
                 gumbel and (self.exploration is not None or self.heuristic is not None),
                 "exploration, heuristic: not of --search gumbel",
             ),
@@ -323,4 +335,5 @@ class PlayerConfig:
         leaves += f" trees {self.trees}" if self.trees > 1 else ""
         judge = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
         beside = "" if self.heuristic is None else f" {self.heuristic} heuristic"
+        leaves += "" if self.considered is None else f" considered {self.considered}"
         return f"{judge} {self.search}{beside} {self.num_simulations}{leaves}"

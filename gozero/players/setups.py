@@ -121,7 +121,9 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
             config.shapes,
         )
     if config.search == "gumbel":
-        return Setup(evaluator, to_win(gumbel_search(config.num_simulations)), False, config.resign)
+        considered = {} if config.considered is None else {"max_considered": config.considered}
+        own = gumbel_search(config.num_simulations, **considered)
+        return Setup(evaluator, to_win(own), False, config.resign)
     search = SearchConfig(
         num_simulations=config.num_simulations // config.trees,
         leaves=config.leaves,

@@ -40,6 +40,13 @@ def says(text: str) -> str:
     return f"import sys\nfor line in sys.stdin: print({text!r}, end='', flush=True)"
 
 
+def test_a_game_that_is_over_is_not_lost_by_what_is_said_of_it():
+    """Black passes, White passes: of that Black need not be told, who refuses all plays."""
+    assert play(["refuse:play"], []).result == "W+0.5"
+    limit = play(["A1", "refuse:play"], ["A2"], max_moves=2)
+    assert (limit.result, limit.comment) == ("W+0.5", "move limit")
+
+
 def test_send():
     with program(says("\n\n= a  b\n c\n\n"), name="x") as client:
         assert client.send("showboard") == "a  b\n c"

@@ -54,10 +54,14 @@ def test_it_resigns(nothing):
     assert engine.genmove(1) is None
 
 
-@pytest.mark.parametrize(("seconds", "pieces"), [(1.0, 1), (6.5, 3), (100.0, 4)])
-def test_simulations_stop_when_the_time_is_over(nothing, seconds, pieces):
-    """By hand: a piece takes a second, and so does looking at the clock before the next one."""
-    engine = Engine(config(nothing, seconds=seconds), Clock())
+@pytest.mark.parametrize(
+    ("seconds", "simulations", "pieces"),
+    [(1.0, 256, 1), (6.5, 256, 3), (100.0, 256, 4), (100.0, 300, 4), (100.0, 20, 1)],
+)
+def test_simulations_stop_when_the_time_is_over(nothing, seconds, simulations, pieces):
+    """By hand: a piece takes a second, and so does looking at the clock before the next one. Of
+    64 simulations, and none of fewer comes after them."""
+    engine = Engine(config(nothing, seconds=seconds, simulations=simulations), Clock())
     searcher, made = engine.searcher, []
     learn = searcher._learn
     searcher._learn = lambda *args: made.append(args[0].weights) or learn(*args)

@@ -109,6 +109,8 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     clock.spend(1, 990.0)
     assert clock.for_move(1, 81, 80) == pytest.approx(0.95)
     assert clock.for_move(0, 81, 80) == pytest.approx(95)
+    clock.set_left(0, -0.2, 0)  # as controllers say it
+    assert clock.for_move(0, 81, 80) == 0
     engine, thinker = thinking(thinks=100.0)
     session(engine, "time_settings 200 0 0", *["genmove b", "genmove w"] * 3)
     assert thinker.asked[-1] == thinker.asked[-2] == 0

@@ -263,6 +263,10 @@ BAD = {
     "no command line": (["--player.command", "'unfinished"], "is not a program's command line"),
     "a search of a program": (["--player.leaves", "8"], "player.leaves: with player.command"),
     "odd games in pairs": (["--games", "3", "--openings", "2"], "games: 3 is odd.*use 4"),
+    "nothing after the openings": (
+        ["--games", "2", "--openings", "4", "--max-moves", "4"],
+        "openings: 4 plies leave none of the 4 of max_moves",
+    ),
     "no games": (["--games", "0"], "games: 0 is not from 1"),
     "no time": (["--timeout", "0"], "timeout: 0.0 is not above 0"),
     "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),

@@ -46,6 +46,26 @@ def test_weights_are_known_by_what_they_are(tmp_path):
         MatchFolder(without, {})
 
 
+def test_openings_from_files_are_the_same_to_the_end(tmp_path):
+    config = MatchConfig(openings_from=pathlib.Path("lines"), games=4, out=tmp_path / "run")
+    with MatchFolder(config, {}, "0" * 64) as folder:
+        folder.write_manifest({"openings_sha256": "0" * 64})
+        folder.add(GAME, MOVES)
+    with pytest.raises(ValueError, match="other openings than --openings-from has now"):
+        MatchFolder(config, {}, "1" * 64)
+    with MatchFolder(config, {}, "0" * 64) as folder:
+        folder.write_manifest({})  # of before they were kept
+    with MatchFolder(config, {}, "1" * 64):
+        pass
+
+
+@pytest.mark.parametrize("before", [{"games": 4, "batch": 2}, {"games": "many"}, ["no", "flags"]])
+def test_a_folder_of_something_else_is_called_that(before, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(before))
+    with pytest.raises(ValueError, match="is not of a match; name a new folder"):
+        MatchFolder(MatchConfig(games=4, out=tmp_path))
+
+
 FLAGS = {
     "weights": {"evaluator": "network"},
     "strengths": {"playouts": "mm"},

@@ -54,6 +54,42 @@ def test_each_core_is_a_device_unless_the_user_says_otherwise(given, then):
     assert done.stdout.split() == [then, then], done.stderr
 
 
+PROGRAM = """
+import os, signal, sys
+from gozero.apps import runtime
+runtime.let_stderr_close()
+with runtime.StopRequest() as stop:
+    os.kill(os.getpid(), signal.SIGINT)
+    print("lost " * 10_000, file=sys.stderr, flush=True)
+    assert stop.requested
+runtime.tell("found")
+"""
+
+
+@pytest.fixture
+def unheard():
+    """A pipe whose reader is gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+def test_a_program_goes_on_when_nobody_listens(unheard):
+    def run(redirect="", **streams):
+        command = ["bash", "-c", f'exec "$0" -c "$1" {redirect}', sys.executable, PROGRAM]
+        return subprocess.run(command, text=True, **streams)
+
+    done = run(stdout=subprocess.PIPE, stderr=unheard)
+    assert (done.returncode, done.stdout) == (0, "found\n")
+    done = run("2>&-", stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (0, "found\n")
+    done = run(stdout=unheard, stderr=subprocess.PIPE)
+    assert done.returncode == 0
+    assert done.stderr.startswith("stopping after this step")
+    assert "Error" not in done.stderr
+
+
 def test_the_flag_and_the_compiler_options_say_the_same():
     options = fusion.cpu_compiler_options()
     if jax.default_backend() != "cpu":

@@ -77,6 +77,8 @@ def test_what_other_programs_write():
     assert read.result == "?"
     bare = sgf.read(b"(;B[aa])")
     assert (bare.size, bare.komi, bare.moves) == (19, 0.0, ((0, 0),))
+    empty = sgf.read(b"(;SZ[9]KM[]HA[]GM[];B[])")
+    assert (empty.komi, empty.handicap, empty.moves) == (0.0, 0, ((0, 81),))
     assert sgf.read("(;CA[GB18030]PB[柯洁])".encode("gb18030")).black == "柯洁"
 
 
@@ -87,6 +89,7 @@ def test_what_other_programs_write():
         (b"(;SZ[9];B[aa]", "unexpected end"),
         (b"(;SZ[9];AB[aa];B[bb])", "set up or removed .* after move 0"),
         (b"(;SZ[9]AB[aa]AW[aa])", "different points"),
+        (b"(;SZ[9]AB[tt])", "sgf: damaged"),
         (b"(;SZ[9]HA[two])", "HA.two. is not a number"),
         (b"(;SZ[9];B[aa];AE[aa])", "after move 1"),
         (b"(;SZ[1])", "the board is 1x1; 2 to 25"),

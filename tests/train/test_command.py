@@ -182,8 +182,14 @@ def cut(shard):
     return shard.read_bytes()[:-300]
 
 
-# shards.read lets zlib.error through and leaves a file open: drop this mark once it does not.
-@pytest.mark.parametrize("damage", [damaged, cut])
+def encrypted(shard):
+    """A bit of a file's header that says so."""
+    data = bytearray(shard.read_bytes())
+    data[data.index(b"PK\1\2") + 8] |= 1
+    return data
+
+
+@pytest.mark.parametrize("damage", [damaged, cut, encrypted])
 def test_a_damaged_shard(folder, tmp_path, capsys, damage):
     copy, shard = copied(folder, tmp_path)
     shard.write_bytes(damage(shard))

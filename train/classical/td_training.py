@@ -183,11 +183,18 @@ def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
         return state
     if not asked.checkpoint.is_file():
         raise ValueError(f"--resume: there is no {asked.checkpoint}")
-    with np.load(asked.checkpoint, allow_pickle=False) as saved:
-        if str(saved["flags"]) != asked.same:
-            raise ValueError(f"--resume: {asked.checkpoint} was made with {saved['flags']}")
-        leaves, treedef = jax.tree.flatten(state)
-        leaves = [jnp.asarray(saved[f"leaf_{i}"], x.dtype) for i, x in enumerate(leaves)]
+    leaves, treedef = jax.tree.flatten(state)
+    try:
+        with np.load(asked.checkpoint, allow_pickle=False) as saved:
+            made_with = str(saved["flags"])
+            found = [saved[f"leaf_{i}"] for i in range(len(leaves))]
+    except Exception as error:  # zip files can be broken in many ways
+        raise ValueError(
+            f"--resume: {asked.checkpoint} is damaged or no checkpoint ({error})"
+        ) from error
+    if made_with != asked.same:
+        raise ValueError(f"--resume: {asked.checkpoint} was made with {made_with}")
+    leaves = [jnp.asarray(x, like.dtype) for x, like in zip(found, leaves, strict=True)]
     return jax.tree.unflatten(treedef, leaves)
 
 

@@ -61,7 +61,7 @@ def sweep(folder: pathlib.Path) -> None:
 
 
 def set_aside(saved: Sequence[Saved]) -> None:
-    """Have checkpoints that cannot be read no longer count as such."""
+    """Have checkpoints that cannot be gone on from no longer count as such."""
     for one in saved:
         aside = one.path.with_name(f"{one.path.name}.damaged")
         shutil.rmtree(aside, ignore_errors=True)

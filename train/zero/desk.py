@@ -110,14 +110,15 @@ class Desk:
         Raises:
           OSError: it cannot be written.
         """
-        games, count = len(np.unique(rows.game)), len(frequency)
-        about = About(self.worker, self.next_shard, self.start, iteration, games, count)
-        path = shards.path_of(self.out, Place(self.next_shard, self.worker))
-        shards.write(path, rules, about, rows, frequency)
+        games, count, number = len(np.unique(rows.game)), len(frequency), self.next_shard
+        about = About(self.worker, number, self.start, iteration, games, count)
+        # First, so that after a kill no other shard has this number, which the run may have read.
         self.next_shard += 1
+        self._write_down()
+        path = shards.path_of(self.out, Place(number, self.worker))
+        shards.write(path, rules, about, rows, frequency)
         self.rows += count
         self.games += games
-        self._write_down()
 
 
 def _new_id() -> str:

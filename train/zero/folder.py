@@ -94,8 +94,12 @@ def read_config(folder: pathlib.Path) -> ZeroConfig:
     if odd:
         raise ValueError(f"--out {folder}: a run of another version, with --{odd[0]}")
     path = plain.get("weights")
-    exact = {"out": folder, "komi": tuple(plain["komi"]), "weights": path and pathlib.Path(path)}
-    return ZeroConfig(**plain | exact)
+    try:
+        komi = tuple(plain["komi"])
+        exact = {"out": folder, "komi": komi, "weights": path and pathlib.Path(path)}
+        return ZeroConfig(**plain | exact)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"--out {folder}: config.json is not of a run ({error!r})") from error
 
 
 def _must_agree(folder: pathlib.Path, before: dict, asked: dict) -> None:

@@ -75,7 +75,7 @@ def check_same(facts: dict[str, Any]) -> None:
     first = said_by_first(facts)
     for name in sorted(facts.keys() | first.keys()):
         own, other = facts.get(name), first.get(name)
-        if own != other:
+        if json.dumps(own) != json.dumps(other):  # nan is nan
             raise ValueError(
                 f"{name} is {own}, and {other} at process 0; give the same at every host"
             )

@@ -1,4 +1,4 @@
-"""``python -m train evaluate --out DIR``: the networks of a run against each other, and rated.
+"""``python -m train evaluate --out DIR``: the networks of a run against the ones before, and rated.
 
 DIR/league.jsonl     one object a match; the same command plays only what is left
 DIR/ratings.csv      what the table says

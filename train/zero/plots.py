@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -103,7 +104,7 @@ def by_komi(axes: Any, lines: list[dict]) -> None:
     """What Black scores at each komi in the games that ended in an iteration, a draw half a win."""
     (axis,) = axes(1)
     komi = sorted({value for line in lines for value in line["by_komi"]}, key=float)
-    for value, colour in zip(komi, _COLOURS, strict=False):
+    for value, colour in zip(komi, itertools.cycle(_COLOURS), strict=False):
         found = [(line["iteration"], *line["by_komi"].get(value, (0, 0, 0))) for line in lines]
         points = [
             (i, 100 * (won + drawn / 2) / games) for i, games, won, drawn in found if games > 0
@@ -162,7 +163,7 @@ def elo(axes: Any, lines: list[dict]) -> None:
     uniform = {one.simulations: rated.pop(one).elo for one in [*rated] if one.name == UNIFORM}
     del rated[CHANCE]
     searches = sorted({(one.simulations, one.search) for one in rated})
-    for colour, (simulations, search) in zip(_COLOURS, searches, strict=False):
+    for colour, (simulations, search) in zip(itertools.cycle(_COLOURS), searches, strict=False):
         players = sorted(one for one in rated if one[1:] == (simulations, search))
         found = [rated[one] for one in players]
         x, middle = [int(one.name) for one in players], [one.elo for one in found]

@@ -49,12 +49,14 @@ def parse(argv: Sequence[str]) -> ZeroConfig:
 
 
 def _preset(argv: Sequence[str]) -> str:
+    """The last one; "" without."""
+    name = ""
     for i, argument in enumerate(argv):
         if argument.startswith("--preset="):
-            return argument.partition("=")[2]
-        if argument == "--preset" and i + 1 < len(argv):
-            return argv[i + 1]
-    return ""
+            name = argument.partition("=")[2]
+        elif argument == "--preset":
+            name = argv[i + 1] if i + 1 < len(argv) else ""
+    return name
 
 
 def run(config: ZeroConfig) -> int:
@@ -180,7 +182,7 @@ class _Sitting:
         self.plan, self.loop = plan, loop
         self.config = plan.config
         self.metrics = plan.config.folder / folder.METRICS
-        self.saved_at = loop.iteration
+        self.saved_at, self.steps_saved = loop.iteration, loop.steps
         self.command = [PROG, *sys.argv[1:]]
 
     def work(self) -> int:
@@ -204,6 +206,7 @@ class _Sitting:
                 try:
                     numbers = self.loop.iterate()
                 except NotFinite as error:
+                    self._set_aside_the_cause()
                     self._fail(error)
                 self._at_first(lambda line=numbers: folder.add_line(self.metrics, line))
                 numbers |= self._keep_and_evaluate(asked)
@@ -272,7 +275,7 @@ class _Sitting:
             )
         except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
-        self.saved_at = loop.iteration
+        self.saved_at, self.steps_saved = loop.iteration, loop.steps
         self._at_first(self._write_weights)
 
     def evaluate(self) -> dict:
@@ -292,6 +295,15 @@ class _Sitting:
     def _params(self) -> dict:
         """The parameters that play, on the host."""
         return jax.device_get(self.loop.state.learner.ema)
+
+    def _set_aside_the_cause(self) -> None:
+        """Without a good step since the newest checkpoint, its own parameters gave the loss that is
+        not finite, and would again: the one before it is to go on from."""
+        if int(self.loop.state.learner.step) > self.steps_saved:
+            return
+        saved = checkpoint.found_by_all(self.config.folder / "checkpoints")
+        hosts.at_first(lambda: checkpoint.set_aside(saved[:1]))
+        self.saved_at = saved[1].iteration if saved[1:] else 0
 
     def _fail(self, error: Exception) -> NoReturn:
         kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"

@@ -42,7 +42,7 @@ class About(NamedTuple):
     worker: str  # the name of who wrote it, and the id of its records
     number: int  # of that worker's shards
     start: int  # which of its starts, from 1: each numbers its games anew
-    iteration: int  # of the weights that played
+    iteration: int  # of the newest weights that played: long games may have begun with older ones
     games: int
     rows: int
 

@@ -134,7 +134,7 @@ def test_a_program_is_rated_too(out, capsys):
     run(out, *SMALL, "--every", "3", "--command", engine)
     captured = capsys.readouterr()
     assert "| Scripted 1 |" in captured.out
-    assert "gozero network gumbel 2 against Scripted 1" in captured.err
+    assert "gozero network gumbel 2 considered 4 against Scripted 1" in captured.err
     (match,) = (out / "programs").iterdir()
     summary = json.loads((match / "summary.json").read_text())
     points = summary["wins"] + summary["draws"] / 2
@@ -164,6 +164,10 @@ def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
         paths[0],
     )
     assert (other.player.search, other.openings) == ("puct", 3)
+    few = program.match_of(
+        tmp_path, "gnugo --mode gtp", dataclasses.replace(terms, considered=4), paths[0]
+    )
+    assert [one.player.considered for one in (asked[0], other, few)] == [None, None, 4]
     assert other.out not in [one.out for one in asked]
 
 

@@ -254,15 +254,40 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, cap
         run.begin(plan, mesh)
 
 
+def spoil(loop):
+    """Its next loss is not a number."""
+    learner = loop.state.learner
+    params = jax.tree.map(lambda x: x * jnp.nan, learner.params)
+    loop.state = loop.state.replace(learner=learner.replace(params=params))
+
+
+def test_a_checkpoint_with_which_nothing_can_be_learnt_is_set_aside(tmp_path, monkeypatch, capsys):
+    config = tiny.config(tmp_path / "run", iterations=6)
+    iterate = Loop.iterate
+
+    def spoilt(loop):
+        numbers = iterate(loop)
+        if loop.iteration == 4:  # a step too far, which the next loss will show
+            spoil(loop)
+        return numbers
+
+    monkeypatch.setattr(Loop, "iterate", spoilt)
+    with pytest.raises(SystemExit):
+        run.run(config)
+    *_, aside, said = capsys.readouterr().err.splitlines()
+    assert "set aside as 000004.damaged" in aside
+    assert "nan or infinite loss in iteration 5" in said
+    assert "the checkpoint of iteration 2 is kept" in said
+    assert begun(config).iteration == 2
+
+
 def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monkeypatch, capsys):
     config = tiny.config(tmp_path / "run")
     iterate = Loop.iterate
 
     def spoilt(loop):
         if loop.iteration == 3:
-            learner = loop.state.learner
-            params = jax.tree.map(lambda x: x * jnp.nan, learner.params)
-            loop.state = loop.state.replace(learner=learner.replace(params=params))
+            spoil(loop)
         return iterate(loop)
 
     monkeypatch.setattr(Loop, "iterate", spoilt)

@@ -68,6 +68,11 @@ def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
     assert 0.75 * num_steps(config, 1) < taken < 1.25 * num_steps(config, 1)
 
 
+def test_the_last_preset_counts_with_its_settings():
+    config = run.parse(["--preset", "3x3", "--preset=5x5"])
+    assert (config.preset, config.size) == ("5x5", 5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -104,6 +109,7 @@ def test_bad_flags_are_one_line(arguments, message, capsys):
         ({"channels": 0}, "channels: 0 is not at least 1"),
         ({"opening_plies": 99}, "openings: 99 plies are a whole game"),
         ({"learning_rate": -1.0}, "learning_rate: -1.0"),
+        ({"learning_rate": float("nan")}, "^learning_rate: nan"),
         ({"features": "full"}, r"--features full: they look at .* lacks; expected compact$"),
         ({"features": "zero"}, r"--features zero: .* expected compact$"),
         ({"features": "planes"}, "features: 'planes' is not one of compact"),

@@ -189,6 +189,17 @@ def test_a_desk_goes_on_with_its_numbers(config, tmp_path):
         assert (other.start, other.next_shard) == (1, 0)
 
 
+def test_a_number_is_spent_before_its_shard_is_written(tmp_path, monkeypatch):
+    """A kill after the write, a run that has read the shard, a user who has removed it: another
+    shard of that number would never be read."""
+    monkeypatch.setattr(desk.shards, "write", lambda *_: 1 / 0)
+    rows = types.SimpleNamespace(game=np.zeros(3, np.int32))
+    with Desk(tmp_path, "a") as own, pytest.raises(ZeroDivisionError):
+        own.write(None, 1, rows, np.zeros(3))
+    with Desk(tmp_path, "a") as own:
+        assert own.next_shard == 1
+
+
 def test_records_without_an_id_are_given_one(tmp_path):
     (tmp_path / "workers").mkdir()
     (tmp_path / "workers" / "a.json").write_text('{"starts": 2, "next_shard": 7}')

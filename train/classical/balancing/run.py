@@ -26,7 +26,7 @@ from train.classical import records
 from train.classical.balancing import balance
 from train.classical.balancing.balance import Valued
 from train.classical.balancing.gradient import Sets
-from train.classical.mm.run import check_new
+from train.classical.mm.run import check_new, write
 
 PROG = "python -m train.classical.balancing"
 _SEARCHES = 64  # at a time
@@ -96,7 +96,7 @@ class BalancingConfig:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 2 for bad input."""
+    """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
     config = flags.parse(BalancingConfig, argv, prog=PROG)
     try:
         start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     after = measured(step.strengths)
     about = {"command": [PROG, *sys.argv[1:]], "size": rules.size, "positions": len(komi)}
     about |= {"squared_bias_before": before, "squared_bias": after}
-    strengths.save(config.out, step.strengths, **about)
+    write(PROG, config.out, step.strengths, about)
     print(f"held out: squared bias {before:.4f} -> {after:.4f}; strengths in {config.out}")
     return 0
 

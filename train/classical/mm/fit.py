@@ -56,7 +56,7 @@ class _Sums(NamedTuple):
 def fit(
     lay: bb.Layout, choices: Choices, iterations: int, start: Strengths | None = None
 ) -> Iterator[tuple[Strengths, Quality]]:
-    """The strengths after each update, and how good those before it were.
+    """The strengths to begin with and after each update, and how good they are.
 
     Args:
       lay: the layout.

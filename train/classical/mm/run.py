@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from gozero.apps import flags
 from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
 from gozero.montecarlo.learnt import strengths
+from gozero.montecarlo.learnt.strengths import Strengths
 from train.classical import choices as choice
 from train.classical import records
 from train.classical.choices import Choices
@@ -67,10 +69,20 @@ def check_new(out: pathlib.Path) -> None:
         raise ValueError(f"--out {out}: is there already; name a new file")
     if not out.parent.is_dir():
         raise ValueError(f"--out {out}: there is no folder {out.parent}")
+    if not os.access(out.parent, os.W_OK):
+        raise ValueError(f"--out {out}: nothing can be written to {out.parent}")
+
+
+def write(prog: str, out: pathlib.Path, found: Strengths, about: dict) -> None:
+    """The file of a fit; where it cannot be written, a line that says so, and the end."""
+    try:
+        strengths.save(out, found, **about)
+    except OSError as error:
+        flags.fail(prog, f"--out {out}: cannot be written ({error})", status=1)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 2 for bad input."""
+    """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
     config = flags.parse(MmConfig, argv, prog=PROG)
     try:
         learn, held, num_games = _prepare(config)
@@ -87,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     about |= {"size": config.size, "quality": quality._asdict()}
     if held is not None:
         about["held_out"] = mm.measure(lay, held, found)._asdict()
-    strengths.save(config.out, found, **about)
+    write(PROG, config.out, found, about)
     print(f"{line}; strengths in {config.out}")
     return 0
 
