@@ -24,7 +24,8 @@ def check() -> None:
 
 
 def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
-    """An SVG: a curve a series with 95% intervals; against programs hollow and dashed."""
+    """An SVG: a curve a series, or points where x is but names, with 95% intervals; against
+    programs hollow and dashed."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -40,7 +41,7 @@ def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
     colours: dict[str, str] = {}
     for (series, name), found in groups.items():
         colour = colours.setdefault(series, _COLOURS[len(colours) % len(_COLOURS)])
-        _curve(axis, name, found, colour)
+        _curve(axis, name, found, colour, joined=sweep.x_scale != "names")
     unit = "Elo above the first opponent" if sweep.chained else "score, %"
     axis.set(title=sweep.title, xlabel=sweep.x_label, ylabel=unit)
     if sweep.x_scale == "names":
@@ -70,7 +71,7 @@ def _heights(sweep: Sweep, rows: Sequence[Row]) -> list[tuple[float, float, floa
     return [(100 * row.score, 100 * row.low, 100 * row.high) for row in rows]
 
 
-def _curve(axis, name, found, colour) -> None:
+def _curve(axis, name, found, colour, joined: bool) -> None:
     dashes = "--" if found[0][0].anchor else "-"
     levels = [height for row, height in found if row.x is None]
     for middle, low, high in levels:
@@ -87,7 +88,7 @@ def _curve(axis, name, found, colour) -> None:
             middle,
             [below, above],
             color=colour,
-            linestyle=dashes,
+            linestyle=dashes if joined else "none",
             marker="o",
             markerfacecolor="white" if found[0][0].anchor else colour,
             capsize=3,
