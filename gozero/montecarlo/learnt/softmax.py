@@ -166,7 +166,10 @@ def step(
     boards = (game.own, game.opponent, game.banned)
     may = stage(policies.candidates, *boards)
     around = stage(_look, *boards[:2], may, lanes.previous)
-    weights = stage(_weights, policy, around)
+    # Behind a wall: within the look-up XLA would ask for each code by its place in all of the
+    # array, which takes five times as long where the number of lanes is no power of 2.
+    codes = stage(_codes, around)
+    weights = stage(_weights, policy, around, codes)
     fresh = stage(draw, weights, clocks.random_bits(clock))
     spot = jnp.where(clock.trying != policies.NO_SPOT, clock.trying, fresh)
     game, played = whole_board.settle(rules, cap, game, spot, always)
@@ -195,7 +198,8 @@ def weights(
     previous: jax.Array,
 ) -> jax.Array:
     """u32[size, size, B]: the strengths of the points that B players may play, 0 of the others."""
-    return _weights(lay, policy, _look(lay, own, opponent, may, previous))
+    around = _look(lay, own, opponent, may, previous)
+    return _weights(lay, policy, around, _codes(lay, around))
 
 
 def _look(lay, own, opponent, may, previous) -> _Around:
@@ -218,10 +222,14 @@ def contiguous(lay: bb.Layout, spot: jax.Array) -> tuple[bb.Board, bb.Board]:
     return bb.neighbours(lay, point), on_board
 
 
-def _weights(lay: bb.Layout, policy: Softmax, around: _Around) -> jax.Array:
-    codes = surroundings.codes(lay, around.own, around.opponent)
+def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
+    """i32[size, size, B]: of the 3x3 shapes."""
+    return surroundings.codes(lay, around.own, around.opponent).astype(jnp.int32)
+
+
+def _weights(lay: bb.Layout, policy: Softmax, around: _Around, codes: jax.Array) -> jax.Array:
     may, beside, diagonal = (surroundings.bits(lay, rows) for rows in around[2:])
-    shape = policy.shape.at[codes.astype(jnp.int32)].get(mode="promise_in_bounds")
+    shape = policy.shape.at[codes].get(mode="promise_in_bounds")
     apart, next_to, across = policy.contiguity
     factor = jnp.where(beside != 0, next_to, jnp.where(diagonal != 0, across, apart))
     return jnp.where(may != 0, shape * factor, np.uint32(0))
