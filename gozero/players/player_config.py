@@ -115,11 +115,12 @@ class PlayerConfig:
         """Refuse what cannot be.
 
         Raises:
-          ValueError: naming the field, `prefix` before it, what it was and what is allowed.
+          ValueError: naming the field, `prefix` before it and before flags, what it was and what is
+            allowed.
         """
         for wrong, message in self._complaints():
             if wrong:
-                raise ValueError(prefix + message)
+                raise ValueError(prefix + message.replace("--", f"--{prefix}"))
 
     def check_size(self, size: int, prefix: str = "") -> None:
         """Refuse a board that nothing shipped is for; what a file is for is known when it is read.
@@ -132,7 +133,7 @@ class PlayerConfig:
             flag = "search: td" if self.search == "td" else "heuristic: shape"
             raise ValueError(
                 f"{prefix}{flag} has no local shapes of {size}x{size}; those of {there} "
-                "come with the package, others with --shapes"
+                f"come with the package, others with --{prefix}shapes"
             )
 
     @property

@@ -267,6 +267,10 @@ BAD = {
         ["--games", "2", "--openings", "4", "--max-moves", "4"],
         "openings: 4 plies leave none of the 4 of max_moves",
     ),
+    "a flag that would be right": (
+        ["--player.command", "None", "--player.leaves", "2", "--player.search", "gumbel"],
+        "player.search: gumbel goes with one tree and one leaf a step; use --player.leaves 1",
+    ),
     "no games": (["--games", "0"], "games: 0 is not from 1"),
     "no time": (["--timeout", "0"], "timeout: 0.0 is not above 0"),
     "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),
