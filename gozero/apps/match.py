@@ -35,7 +35,7 @@ def run(config: MatchConfig) -> int:
             except OSError as error:
                 flags.fail(PROG, error, status=1)
             except RuntimeError as error:  # JAX's is one
-                if "RESOURCE_EXHAUSTED" not in str(error):
+                if not runtime.is_out_of_memory(error):
                     raise
                 flags.fail(PROG, "out of memory; lower --parallel or --simulations of ours", 1)
 

@@ -94,6 +94,11 @@ def tell(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether it is JAX's, and says that a device has not the memory."""
+    return "RESOURCE_EXHAUSTED" in str(error)
+
+
 def cores_as_devices() -> None:
     """Make each core a device of JAX's CPU, for programs that divide games among devices.
 

@@ -90,7 +90,7 @@ def run(config: SelfPlayFlags) -> int:
             play_moves = _compile(settings, evaluator, lanes, mesh)
             return _Run(config, settings, evaluator, mesh.size).play(play_moves, lanes)
         except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
+            if not runtime.is_out_of_memory(error):
                 raise
             more = f"out of memory with {trees}; lower --batch or --simulations"
             flags.fail(PROG, more, status=1)

@@ -55,9 +55,9 @@ def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) 
 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
     """The match, in a folder of its own."""
-    considered = None if terms.search != "gumbel" or terms.considered == 16 else terms.considered
-    asked = f"{command} {terms.simulations} {terms.seed} {terms.search} {terms.openings}"
-    asked += "" if considered is None else f" {considered}"
+    considered = terms.considered if terms.search == "gumbel" else None
+    asked = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"
+    asked += f" {terms.openings}"
     return MatchConfig(
         player=Side(
             evaluator="network",

@@ -164,11 +164,12 @@ def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
         paths[0],
     )
     assert (other.player.search, other.openings) == ("puct", 3)
+    assert other.out not in [one.out for one in asked]
     few = program.match_of(
         tmp_path, "gnugo --mode gtp", dataclasses.replace(terms, considered=4), paths[0]
     )
-    assert [one.player.considered for one in (asked[0], other, few)] == [None, None, 4]
-    assert other.out not in [one.out for one in asked]
+    assert [one.player.considered for one in (asked[0], other, few)] == [16, None, 4]
+    assert few.out != asked[0].out
 
 
 @pytest.fixture
