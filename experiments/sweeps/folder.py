@@ -157,5 +157,10 @@ def _differences(old: dict, new: dict, about: str) -> list[str]:
     return [
         f"{about.format(name)} was {old.get(name)} and is {new.get(name)}"
         for name in old.keys() | new.keys()
-        if old.get(name) != new.get(name)
+        if _number(old.get(name)) != _number(new.get(name))
     ]
+
+
+def _number(value: object) -> object:
+    """10 of the defaults and 10.0 of the command line are one k, be they kept as text or not."""
+    return value.removesuffix(".0") if isinstance(value, str) else value

@@ -25,12 +25,12 @@ def check() -> None:
 
 def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
     """An SVG: a curve a series, or points where x is but names, with 95% intervals; against
-    programs hollow and dashed."""
+    programs hollow, dashed and a little to the right."""
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "gozero"
-    from matplotlib import pyplot
+    from matplotlib import pyplot, transforms
 
     figure, axis = pyplot.subplots(figsize=(7, 4.4), layout="constrained")
     groups: dict[tuple[str, str], list[tuple[Row, tuple[float, float, float]]]] = {}
@@ -38,10 +38,12 @@ def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
         if all(map(math.isfinite, height)):
             name = f"{row.series}, against {row.opponent}" if row.anchor else row.series
             groups.setdefault((row.series, name), []).append((row, height))
+    aside = transforms.ScaledTranslation(5 / 72, 0, figure.dpi_scale_trans)
     colours: dict[str, str] = {}
     for (series, name), found in groups.items():
         colour = colours.setdefault(series, _COLOURS[len(colours) % len(_COLOURS)])
-        _curve(axis, name, found, colour, joined=sweep.x_scale != "names")
+        at = axis.transData + aside if found[0][0].anchor else axis.transData
+        _curve(axis, name, found, colour, at, joined=sweep.x_scale != "names")
     unit = "Elo above the first opponent" if sweep.chained else "score, %"
     axis.set(title=sweep.title, xlabel=sweep.x_label, ylabel=unit)
     if sweep.x_scale == "names":
@@ -71,8 +73,9 @@ def _heights(sweep: Sweep, rows: Sequence[Row]) -> list[tuple[float, float, floa
     return [(100 * row.score, 100 * row.low, 100 * row.high) for row in rows]
 
 
-def _curve(axis, name, found, colour, joined: bool) -> None:
-    dashes = "--" if found[0][0].anchor else "-"
+def _curve(axis, name, found, colour, at, joined: bool) -> None:
+    anchor = found[0][0].anchor
+    dashes = "--" if anchor else "-"
     levels = [height for row, height in found if row.x is None]
     for middle, low, high in levels:
         axis.axhline(middle, color=colour, linestyle=dashes, label=name)
@@ -83,6 +86,7 @@ def _curve(axis, name, found, colour, joined: bool) -> None:
         middle, low, high = (list(side) for side in zip(*heights, strict=True))
         below = [a - b for a, b in zip(middle, low, strict=True)]
         above = [a - b for a, b in zip(high, middle, strict=True)]
+        axis.update_datalim([*zip(x, low, strict=True), *zip(x, high, strict=True)])
         axis.errorbar(
             x,
             middle,
@@ -90,7 +94,9 @@ def _curve(axis, name, found, colour, joined: bool) -> None:
             color=colour,
             linestyle=dashes if joined else "none",
             marker="o",
-            markerfacecolor="white" if found[0][0].anchor else colour,
-            capsize=3,
+            markerfacecolor="white" if anchor else colour,
+            elinewidth=0.8 if anchor else None,
+            capsize=2 if anchor else 3,
+            transform=at,
             label=None if levels else name,
         )

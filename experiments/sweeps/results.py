@@ -45,7 +45,8 @@ class Row:
     truncated: int
     """Games that the move limit ended."""
     seconds: float
-    """That the games took, compiling included."""
+    """That our games took, one after another or many at once, compiling included. An anchor's: that
+    both sides thought, of all games together, of which several were played at once."""
 
 
 def row_of(sweep: Sweep, point: Point, pieces: Sequence[Piece]) -> Row:

@@ -208,6 +208,32 @@ def test_games_with_other_strengths_are_other_games(tmp_path):
         SweepFolder(sweep_of("a", flags=flags), config)
 
 
+def test_a_whole_number_from_the_command_line_is_that_of_the_defaults(tmp_path):
+    config = config_of(tmp_path)
+    for k in (10, 10.0):
+        flags = PlayerConfig(search="rave", simulations=8, rave_k=k)
+        with SweepFolder(sweep_of("a", flags=flags), config):
+            pass
+
+
+def test_anchors_are_within_the_picture(tmp_path, monkeypatch):
+    """Their points are drawn aside of x, by a transform that does not scale the axes by itself."""
+    from matplotlib import figure
+
+    drawn = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    sweep = sweep_of("a", "b")
+    total, interval = tally.Tally(6, 0, 4), (0.3, 0.8)
+    row = results.make_row(
+        sweep, sweep.points[0], "ours", total, interval, plies=9, truncated=0, seconds=1
+    )
+    other = dataclasses.replace(row, anchor=True, score=0.1, low=0.02, high=0.3)
+    plot.draw(sweep, [row, other], tmp_path / "results.svg")
+    low, high = drawn[0].axes[0].get_ylim()
+    assert low < 2
+    assert high > 80
+
+
 def test_a_row_says_what_its_pieces_score(tmp_path):
     sweep = sweep_of("a")
     pieces = [
