@@ -29,7 +29,7 @@ class Solved5x5Config:
     """Of each of Black's moves."""
 
     opponent_simulations: int = 1600
-    """Of each of White's."""
+    """Of each of White's, who has 8 leaves judged together."""
 
     parallel: int = 100
     """Games at once."""
@@ -42,8 +42,9 @@ class Solved5x5Config:
 
     def __post_init__(self):
         check_seed(self.seed)
-        for name in ("games", "simulations", "opponent_simulations", "parallel"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        leasts = {"games": 1, "simulations": 1, "opponent_simulations": 8, "parallel": 1}
+        for name, least in leasts.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
         if not 0 <= self.replies <= 6:
             raise ValueError(f"replies: {self.replies} are not from 0 to 6")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gozero import __version__
 from gozero.apps import flags, runtime
 
-DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX."
+DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX. `gozero --version`: which."
 
 _COMMANDS = {
     "selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),

@@ -44,7 +44,8 @@ def owners(rules: Rules, black: bb.Board, white: bb.Board) -> jax.Array:
 
 
 def ownership(rules: Rules, state: GameState) -> jax.Array:
-    """i8[size, size]: `owners` of a game's board as it stands."""
+    """i8[size, size]: +1 Black's area, -1 White's, 0 neither; row 0 at the top; the board as it
+    stands."""
     checks.check_state(rules, state)
     return owners(rules, state.position.black, state.position.white)
 

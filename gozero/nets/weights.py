@@ -83,10 +83,11 @@ def load(path: pathlib.Path | str, size: int | None = None) -> tuple[dict, Netwo
     """
     path = _checked_name(path)
     description = _read_description(path)
-    if size is not None and description["size"] != size:
+    made = description["size"]
+    if size is not None and made != size:
         raise ValueError(
-            f"weights {path}: made for {description['size']}x{description['size']}, "
-            f"not for {size}x{size}; give weights made for {size}x{size}"
+            f"weights {path}: made for {made}x{made}, not for {size}x{size}; "
+            f"give weights made for {size}x{size}, or --size {made}"
         )
     try:
         data = path.read_bytes()

@@ -43,7 +43,7 @@ def go_game(
         evaluator = gozero.playout_evaluator(rules)
         game = gozero.go_game(rules, evaluator.observe)
         result = gozero.search(
-            game, evaluator.evaluate, params, key, states, states.position, config)
+            game, evaluator.evaluate, evaluator.params, key, states, states.position, config)
     """
 
     def play(position: Position, action: jax.Array) -> Position:

@@ -50,12 +50,14 @@ class PlayerConfig:
     """Tries of MoGo's playouts to play where all is empty, 0 to 8."""
 
     weights: pathlib.Path | None = None
-    """The network's weights (.npz); without, random ones. They fix the board size."""
+    """The network's weights (.npz); without, random ones. They are of one board size: give it as
+    --size."""
 
     search: RuleName = "puct"
     """The rule of the search: puct, uct (UCB1), rave (MC-RAVE, for playouts), gumbel (sequential
-    halving at the root, without its noise; the stronger for a network of `python -m train`), or td
-    (temporal-difference search: no tree, but local shapes that learn before each move)."""
+    halving at the root, without its noise; the stronger for a network of `python -m train`; it
+    goes on from no search before, so not with reuse), or td (temporal-difference search: no tree,
+    but local shapes that learn before each move)."""
 
     simulations: int = 400
     """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at
@@ -94,7 +96,7 @@ class PlayerConfig:
 
     shapes: pathlib.Path | None = None
     """What local shapes are worth (.npz), of train.classical.td, for --heuristic shape and --search
-    td; without, what comes with the package. They fix the board size."""
+    td; without, what comes with the package. They are of one board size."""
 
     heuristic_visits: int = 0
     """C: what a heuristic counts for, in simulations through a move."""

@@ -1,6 +1,7 @@
 """Lockstep Monte-Carlo tree search of any two-player game. Knows no Go.
 
-The package is also the function: ``gozero.search(game, evaluate, ...)`` runs a search, and
+The package is also the function: ``gozero.search(game, evaluate, params, key, contexts, roots,
+config, tree=None)`` runs a search (``help(gozero.search.search.search)`` says all of it), and
 ``gozero.search.selection`` and the other modules are where they always are.
 ``gozero.search.memory(roots, num_actions, config)`` says what a search takes.
 """

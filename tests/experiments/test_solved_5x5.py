@@ -38,7 +38,10 @@ def test_no_replies_is_the_empty_board():
     assert np.all(np.asarray(states.position.ply) == 0)
 
 
-@pytest.mark.parametrize("name", ["games", "simulations", "opponent_simulations", "parallel"])
-def test_flags_that_cannot_be(name):
-    with pytest.raises(ValueError, match=f"{name}: 0 is not at least 1"):
-        Solved5x5Config(**{name: 0})
+LEASTS = {"games": 1, "simulations": 1, "opponent_simulations": 8, "parallel": 1}
+
+
+@pytest.mark.parametrize(("name", "least"), LEASTS.items())
+def test_flags_that_cannot_be(name, least):
+    with pytest.raises(ValueError, match=f"{name}: {least - 1} is not at least {least}"):
+        Solved5x5Config(**{name: least - 1})
