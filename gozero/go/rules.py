@@ -296,14 +296,18 @@ def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
     situational superko it is now the new player who was to move on this board. (Simple ko is
     the ko point alone: one who plays twice running may take off in suicide what he put there.)
     """
-    position = state.position
+    turned = turn_to(state.position, colour)
+    past = state.past
+    if past is not None:
+        past = superko.record_turn(past, turned.ply, turned.to_play)
+    return state.replace(position=turned, past=past)
+
+
+def turn_to(position: Position, colour: int | jax.Array) -> Position:
+    """`with_to_play` of a position alone."""
     same = position.to_play == colour
-    turned = position.replace(
+    return position.replace(
         ko=jnp.where(same, position.ko, jnp.int16(-2) - position.ko),
         passes=jnp.where(same, position.passes, jnp.int8(0)),
         to_play=jnp.asarray(colour, jnp.int8),
     )
-    past = state.past
-    if past is not None:
-        past = superko.record_turn(past, position.ply, turned.to_play)
-    return state.replace(position=turned, past=past)

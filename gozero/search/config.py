@@ -30,7 +30,8 @@ class SearchConfig:
         needs. With fewer a tree fills up: then it goes on searching without new nodes, and a
         leaf is evaluated again. A search that goes on from an earlier tree keeps `num_kept` of
         its nodes, so reuse wants more: `roomy` says how many.
-      leaves: leaves of a tree that are judged together at a step; divides the simulations.
+      leaves: leaves of a tree that are judged together at a step; divides the simulations. One
+        with a `root.RootRule`.
       virtual_loss: simulations that count as lost on the path to each until then.
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``selection.Edges -> f32[K]``.
@@ -162,6 +163,11 @@ class SearchConfig:
             raise ValueError("transpositions: not with prove or backup, which see one parent")
         if self.prove and hasattr(self.root_select, "score_root"):
             raise ValueError(f"prove: {self.root_select} would visit what is proven to lose")
+        if self.leaves > 1 and hasattr(self.root_select, "score_root"):
+            raise ValueError(
+                f"leaves: {self.leaves}; {self.root_select} counts visits, and would count virtual "
+                "losses among them; use leaves=1"
+            )
         if not self.temperature >= 0:
             raise ValueError(f"temperature: {self.temperature} is not at least 0")
         if self.ensemble is not None:
@@ -203,6 +209,12 @@ class SearchConfig:
             raise ValueError(f"grandfather: {grandfather!r} is not a Grandfather(...)")
         if grandfather.amaf_visits > 0 and self.amaf is None:
             raise ValueError(f"amaf: {grandfather} begins such statistics; give amaf=Amaf()")
+        most = trees.MAX_VISITS - max(grandfather.visits, grandfather.amaf_visits)
+        if self.num_simulations > most:
+            raise ValueError(
+                f"grandfather: {grandfather} and {self.num_simulations} simulations are more "
+                f"together than the {trees.MAX_VISITS} that a fixed-point value sum holds"
+            )
         if self.leaves > 1:
             raise ValueError(
                 f"leaves: {self.leaves}; grandfathers show virtual losses; use leaves=1"

@@ -213,8 +213,8 @@ def choose_at(
 
 
 def first_play(judged: Judged) -> jax.Array:
-    """bool[B, 2, A]: what the playouts played; nothing if there were none."""
+    """bool[B, 2, A]: what the playouts played; nothing if there were none, or the game was over."""
     if judged.first_play is not None:
-        return judged.first_play
+        return judged.first_play & ~judged.over[:, None, None]
     num_trees, num_actions = judged.prior.shape
     return jnp.zeros((num_trees, 2, num_actions), bool)

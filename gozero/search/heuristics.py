@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gozero.search import tree as trees
 from gozero.search.game import Evaluate, Evaluation, Heuristic
 
 Confidence = int | Callable[[Any, jax.Array, Any], jax.Array]
@@ -35,11 +36,14 @@ def with_heuristic(
       amaf_visits: M, what it counts for beside those that played the action later; at 0 none.
 
     Raises:
-      ValueError: a confidence that is negative, or none at all.
+      ValueError: a confidence that is negative, or more than a value sum holds, or none at all.
     """
     for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
-        if isinstance(confidence, int) and confidence < 0:
-            raise ValueError(f"{name}: {confidence} is not at least 0")
+        if isinstance(confidence, int) and not 0 <= confidence <= trees.MAX_VISITS:
+            raise ValueError(
+                f"{name}: {confidence} is not from 0 to {trees.MAX_VISITS} "
+                "(the most that a fixed-point value sum holds, the simulations included)"
+            )
     if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
         raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
 

@@ -40,21 +40,23 @@ def grow(
     """Find `config.leaves` leaves of each tree, judge them at once, and back their values up."""
     tree, found = _find(game, config, draws, tree)
     count, num_levels, num_trees = found.nodes.shape
-    # One after another: leaf k of tree b is number k * B + b.
-    many = lambda x: jnp.tile(x, (count, *[1] * (x.ndim - 1)))
-    nodes = jnp.moveaxis(found.nodes, 0, 1).reshape(num_levels, -1)
-    paths = backup.Path(nodes, found.length.reshape(-1))
+    # Leaf k of tree b is number b * K + k: what it draws does not depend on the batch.
+    many = lambda x: jnp.repeat(x, count, axis=0)
+    by_tree = lambda x: jnp.swapaxes(x, 0, 1).reshape(-1)
+    nodes = jnp.transpose(found.nodes, (1, 2, 0)).reshape(num_levels, -1)
+    paths = backup.Path(nodes, by_tree(found.length))
     first_rows = many(tree.row(0))
     trail, positions = descent.read_trail(tree, paths, config, first_rows)
     row = first_rows + paths.end
     judged = judge(game, evaluate, params, key, jax.tree.map(many, contexts), positions, trail)
-    grows = found.grows.reshape(-1)
+    grows = by_tree(found.grows)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
     tree = _write(
         tree, jnp.where(grows, row, outside), paths.end, judged, config, many(draws.salts)
     )
 
-    by_leaf = jax.tree.map(lambda x: x.reshape(count, num_trees, *x.shape[1:]), judged)
+    split = lambda x: jnp.swapaxes(x.reshape(num_trees, count, *x.shape[1:]), 0, 1)
+    by_leaf = jax.tree.map(split, judged)
 
     def back_up(k, tree):
         path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
@@ -111,15 +113,15 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
 def _write(
     tree: Tree, row: jax.Array, node: jax.Array, judged: Judged, config: SearchConfig, salts
 ) -> Tree:
-    """The judgements of new nodes at rows i32[K B]; rows outside the tree are dropped."""
+    """The judgements of new nodes at rows i32[B K]; rows outside the tree are dropped."""
     written = tree.replace(
         prior=rows.write(tree.prior, row, judged.prior),
         value=rows.write(tree.value, row, judged.value),
         over=rows.write(tree.over, row, judged.over),
         **growth.beliefs(tree, row, judged),
     )
-    if tree.in_full_rows:
-        return written
+    if tree.in_full_rows:  # with its blank priors it looked as if it had given up
+        return written.replace(untried_prior=growth.open_to_try(tree, row))
     untried = growth.best_untried(config, judged.prior, salts, node)
     return written.replace(
         untried=rows.write(tree.untried, row, untried.action),

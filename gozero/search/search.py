@@ -151,6 +151,11 @@ def begin(
         guesses = judged.heuristic is not None and judged.heuristic.visits is not None
         if guesses and config.backup is not None:
             raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
+        if guesses and hasattr(config.root_select, "score_root"):
+            raise ValueError(
+                f"root_select: {config.root_select} counts visits, and would count those that a "
+                "heuristic stands for among them"
+            )
         blank = reuse.empty(roots, game.num_actions, config, guesses)
         if blank.in_full_rows and getattr(config.select, "needs_siblings", False):
             raise ValueError(

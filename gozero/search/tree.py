@@ -317,11 +317,12 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
     put = lambda x, of_children: x.at[lanes[:, None], action].set(of_children, mode="drop")
     none = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
     visits, sums = none, none
-    if tree.guess is not None:
-        visits, sums = (rows.read(x, row) for x in tree.guess)
+    prior = rows.read(tree.prior, row)
+    if tree.guess is not None:  # of what is illegal it counts for nothing
+        visits, sums = (jnp.where(prior >= 0, rows.read(x, row), 0) for x in tree.guess)
     visits = put(visits, found.edges.visits)
     edges = found.edges._replace(
-        prior=put(rows.read(tree.prior, row), found.edges.prior),
+        prior=put(prior, found.edges.prior),
         visits=visits,
         q=put(mean(sums, visits), found.edges.q),
         total=jnp.sum(visits, axis=1),

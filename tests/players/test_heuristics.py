@@ -87,7 +87,8 @@ def test_what_it_is_is_told():
     [
         ("good", {"visits": 1}, "heuristic: 'good' is not one of even, mogo, shape"),
         ("even", {}, "visits, amaf_visits: both 0"),
-        ("even", {"visits": -1}, "visits: -1 is not at least 0"),
+        ("even", {"visits": -1}, "visits: -1 is not from 0 to 131070"),
+        ("even", {"amaf_visits": 150_000}, "amaf_visits: 150000 is not from 0 to 131070"),
         ("even", {"visits": 1, "good_visits": 1}, "good_visits: 1 is negative, or without amaf"),
         ("even", {"visits": 1, "shapes": "x.npz"}, "shapes: x.npz is of no use to .*'even'"),
         ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, but for"),

@@ -370,7 +370,7 @@ def reroot(nodes, action):
 def credit(path, end, amaf):
     """Gelly & Silver (2011), 4.3: at each node the actions its mover plays first from there on."""
     num_actions = len(end.prior)
-    played = [] if end.first_play is None else end.first_play
+    played = [] if end.first_play is None or end.over else end.first_play
     for i in range(len(path) + 1):
         node = path[i][0] if i < len(path) else end
         mover = (len(path) - i) % 2  # 0: the player to move at the end

@@ -12,6 +12,7 @@ from gozero.search import gumbel, selection
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Game
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.heuristics import with_heuristic
 from gozero.search.search import search
 from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts
@@ -153,6 +154,15 @@ def test_values_need_not_be_stretched():
 def test_bad_settings(rule, field, value):
     with pytest.raises(ValueError, match=f"^{field}: "):
         rule(**{field: value})
+
+
+def test_virtual_losses_and_heuristics_are_no_visits_to_count():
+    with pytest.raises(ValueError, match=r"^leaves: 4; GumbelRoot.* use leaves=1"):
+        SearchConfig(leaves=4, root_select=GumbelRoot())
+    even = lambda params, key, codes: jnp.zeros((codes.shape[0], random_tree.NUM_ACTIONS))
+    evaluate = with_heuristic(gumbel_search.EVALUATE, even, visits=5)
+    with pytest.raises(ValueError, match=r"^root_select: GumbelRoot.* heuristic"):
+        random_tree.compiled_search(evaluate, SearchConfig(4, root_select=GumbelRoot()), 1)
 
 
 def test_equal_to_the_plain_search_at_every_node():

@@ -115,8 +115,8 @@ FULL_ROWS = {
     "uct-rave, same colour, several visits before a node": (
         *(Rave(UNEVEN, c=0.3), "same", True, False, THIRD),
     ),
-    "hand-selected, heuristic, four leaves": (
-        *(Rave(HAND, first_play=0.4), "either", True, True, FOUR),
+    "hand-selected, heuristic, four leaves, a full tree, at the root apart": (
+        *(Rave(HAND, first_play=0.4), "either", True, True, {**FOUR, "capacity": 70}),
     ),
 }
 FULL_ROWS_ONE_BY_ONE = {
@@ -126,6 +126,14 @@ FULL_ROWS_ONE_BY_ONE = {
     "all later moves, no playouts": (Rave(ALL), "either", False, False, {}),
     "ucb1 with a heuristic": (Ucb1(0.5), None, False, True, {}),
     "four leaves": (Rave(EVEN), "either", True, False, FOUR),
+    "four leaves, a full tree": (Rave(EVEN), "either", True, False, {**FOUR, "capacity": 70}),
+    "ucb1 with a heuristic, four leaves, a full tree": (
+        *(Ucb1(0.5), None, False, True, {**FOUR, "capacity": 70}),
+    ),
+    "ucb1 with a heuristic, at the root apart": (Ucb1(0.5), None, False, True, {}),
+    "hand-selected, heuristic, four leaves": (
+        *(Rave(HAND, first_play=0.4), "either", True, True, FOUR),
+    ),
     "several visits before a node": (Rave(EVEN), "either", True, False, THIRD),
 }
 
@@ -135,9 +143,18 @@ def test_rules_that_know_more_of_an_untried_action(name):
     rule, first, playouts, heuristic, settings = {**FULL_ROWS, **FULL_ROWS_ONE_BY_ONE}[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
     amaf = Amaf(first) if first else None
-    config = SearchConfig(SIMULATIONS, max_depth=MAX_DEPTH, select=rule, amaf=amaf, **settings)
+    own_root = name.endswith("at the root apart")  # the same rule, by other code
+    config = SearchConfig(
+        SIMULATIONS,
+        max_depth=MAX_DEPTH,
+        select=rule,
+        root_select=rule if own_root else None,
+        amaf=amaf,
+        **settings,
+    )
     if isinstance(rule, Rave):
         plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play)
     else:
         plain_rule = mcts.HeuristicUcb1(rule.c)
-    compare(name, evaluate, random_tree.Plain(evaluate), config, plain_rule, amaf=first, **settings)
+    plain, root_rule = random_tree.Plain(evaluate), plain_rule if own_root else None
+    compare(name, evaluate, plain, config, plain_rule, root_rule, amaf=first, **settings)

@@ -13,6 +13,7 @@ import pytest
 import gozero
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation
 from gozero.search.search import search
 from tests.search import tictactoe
 
@@ -48,6 +49,21 @@ def test_it_wins_and_defends_in_a_game_that_is_not_go():
     assert float(result.value[0]) > 0.8
     assert float(result.q[0, 2]) == 1.0
     assert abs(float(result.value[2])) < 0.15
+
+
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_a_game_does_not_depend_on_the_others_of_its_batch(leaves):
+    def by_lot(params, key, observations):
+        """Values that are drawn, as playouts are, by the number of the leaf."""
+        legal = tictactoe.even(params, key, observations).prior_logits
+        draw = lambda i: jax.random.uniform(jax.random.fold_in(key, i), minval=-1, maxval=1)
+        return Evaluation(legal, jax.vmap(draw)(jnp.arange(legal.shape[0])))
+
+    run = searcher(SearchConfig(num_simulations=32, leaves=leaves), by_lot)
+    some = run(jax.tree.map(lambda x: x[:2], POSITIONS), jax.random.key(3))
+    all_ = run(POSITIONS, jax.random.key(3))
+    np.testing.assert_array_equal(some.visits, all_.visits[:2])
+    np.testing.assert_array_equal(some.value, all_.value[:2])
 
 
 def test_visits_and_targets():

@@ -141,7 +141,7 @@ def _replay(rules: go.Rules) -> Callable:
     def one_move(carry, now):
         position, previous = carry
         action, colour = now
-        position = position.replace(to_play=colour)
+        position = go.turn_to(position, colour)  # an opponent's pass may not be recorded
         own, opponent = go.own_and_opponent(position)
         legal = go.legal_points(rules, position)
         may = bb.difference(legal, policies.eyes(lay, own, opponent))

@@ -49,7 +49,8 @@ class TdFlags:
     """Go on from the checkpoint beside --out, made with the same flags."""
 
     weights: pathlib.Path | None = None
-    """Weights to begin with, a .npz of this command; without them, zeros."""
+    """Weights to begin with, a .npz of this command; without them, zeros. A run that is resumed
+    goes on from its checkpoint, whatever it began with."""
 
     seed: int = 0
     """Of the games."""

@@ -177,10 +177,11 @@ def update(
 ) -> jax.Array:
     """The weights after B positions have learnt.
 
-    Each asks to move the weights of its features by alpha delta / |phi|. What c features of the
-    batch ask of one weight is added up and divided by sqrt(c). So a batch of one position is
-    TD(0) as it is written, a rare feature learns as fast as there, and a common one, for which
-    the sum would overshoot and the mean be slow, does in between.
+    Each asks to move the weights of its features by alpha delta / |phi|. What c active features of
+    the batch ask of one weight, those of one position that share it among them, is added up and
+    divided by sqrt(c). So a feature that is met once learns as in TD(0), and a common one, for
+    which the sum would overshoot and the mean be slow, does in between: also in a batch of one
+    position, where four corners move their weight by twice what one asks, and not by four times.
 
     Args:
       weight: i32[S, E], of `shapes.Sharing`.

@@ -48,7 +48,7 @@ def test_one_update_is_the_plain_one():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_lone_position_learns_by_the_papers_rule():
+def test_a_lone_position_learns_by_the_papers_rule_but_for_shared_weights():
     """1x1 on 3x3: a corner stone of Black's: weights += alpha delta / 1."""
     chosen = Shapes(3, largest=1, anywhere=False)
     weight = jnp.asarray(shapes.sharing(chosen).weight)
@@ -60,6 +60,9 @@ def test_a_lone_position_learns_by_the_papers_rule():
     corner, edge = np.abs(weight[0][active[0, :2]])
     assert weights[corner] == pytest.approx(0.1 * 0.5 / 2)
     assert weights[edge] == pytest.approx(-0.1 * 0.5 / 2)
+    active = active_of(chosen, [[BLACK, 0, BLACK, 0, 0, 0, BLACK, 0, BLACK]])
+    weights = td.update(weight, jnp.zeros(4), active, jnp.array([0.5]), jnp.float32(0.1))
+    assert weights[corner] == pytest.approx(2 * 0.1 * 0.5 / 4)  # sqrt(4) times what each asks
 
 
 @pytest.mark.parametrize("plies", [1, pytest.param(2, marks=pytest.mark.slow)])

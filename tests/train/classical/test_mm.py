@@ -158,6 +158,17 @@ def near(p, previous):
     return {1: 1, 2: 2}.get(int(np.sum(apart**2)), 0)
 
 
+def test_a_ko_may_be_filled_when_the_opponent_has_passed_and_the_record_does_not_say():
+    taken, filled = (0, 7), (0, 6)
+    stones = {"black_stones": (1, 5, 11), "white_stones": (2, 8, 12, 6)}
+    silent = GameRecord(SIZE, 7.0, (taken, filled), **stones)
+    said = GameRecord(SIZE, 7.0, (taken, (1, SIZE * SIZE), filled), **stones)
+    retaken = GameRecord(SIZE, 7.0, (taken, (1, 6)), **stones)
+    found = choice.of_games(go.Rules(SIZE, ko="simple"), [silent, said, retaken])
+    assert found.illegal == {2: 2}
+    assert sorted(found.choices.played.tolist()) == [6, 6, 7, 7]
+
+
 def test_choices_of_games_are_those_of_the_reference():
     records = [random_record(seed) for seed in range(6)]
     setup = GameRecord(SIZE, 7.0, ((1, 7),), black_stones=(6, 12, 8), white_stones=(2,))
