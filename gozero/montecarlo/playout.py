@@ -27,6 +27,7 @@ from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies, whole_board, window
+from gozero.montecarlo.first_plays import Wanted
 
 _VECTOR_LANES = 16  # that the widest vector of a CPU holds
 _NEVER = np.uint32(0xFFFFFFFF)  # a number of blocks that no run reaches
@@ -43,15 +44,15 @@ class Playouts(NamedTuple):
     ends: tuple[bb.Board, bb.Board] | None = None
     """(black, white), each W x u32[B]: the stones at the end, if asked for."""
     first_plays: tuple[bb.Board, bb.Board] | None = None
-    """(Black's, White's), each W x u32[B]: the points where the first play of the playout, by
-    either colour, was his, if asked for. The two are disjoint; passes are not in them."""
+    """(Black's, White's), each W x u32[B], if asked for: the points where the first play of the
+    playout, by either colour, was his, or those where he has played. Passes are not in them."""
 
 
 class Options(NamedTuple):
     """What `Playouts` shall hold; static."""
 
     ends: bool = False
-    first_plays: bool = False
+    first_plays: Wanted = False
 
 
 class Form(Protocol):
@@ -99,7 +100,7 @@ def uniform_playouts(
     lanes: int | None = None,
     max_moves: int | None = None,
     ends: bool = False,
-    first_plays: bool = False,
+    first_plays: Wanted = False,
     ids: jax.Array | None = None,
 ) -> Playouts:
     """Plays each position to the end, uniformly among the legal moves that fill no own eye.
@@ -118,7 +119,8 @@ def uniform_playouts(
       max_moves: the cap on the moves of a playout; None for 3 * size^2. A lower one makes
         truncated playouts; `outcomes` values them.
       ends: also return the stones at the end; `ownership` shows whose the points are.
-      first_plays: also return who first played where, for all-moves-as-first statistics.
+      first_plays: also return who played where, for all-moves-as-first statistics: True or
+        "either", who was the first of both; "same", where each has played at all.
       ids: u32[B], numbers of the random sequences; None for 0 .. B - 1. Devices that share a
         batch of playouts give each its own part of the numbers.
 
@@ -126,7 +128,7 @@ def uniform_playouts(
       Playouts [B].
 
     Raises:
-      ValueError: positions without a batch axis, lanes or max_moves below 1.
+      ValueError: positions without a batch axis, lanes or max_moves below 1, other first_plays.
     """
     return run(
         form(rules.layout),

@@ -34,6 +34,7 @@ from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies
 from gozero.montecarlo.clock import Clock, Played
+from gozero.montecarlo.first_plays import FirstPlays, Wanted, none_yet
 
 CPU_LANES = 256  # of a squad: more do not fit a core's first cache
 _ITERATIONS = 8  # of a block
@@ -48,11 +49,10 @@ class Lanes(NamedTuple):
     banned: bb.Board  # this turn: the ko point, and what was tried and is suicide
     alive: bb.Board  # stones known to have a liberty once the pending try is on the board
     clock: Clock
-    taken: bb.Board | None  # points played at so far, if first plays are wanted
-    by_black: bb.Board | None  # of those, where Black was the first
+    first: FirstPlays | None  # if they are wanted
 
 
-def start(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: bool) -> Lanes:
+def start(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> Lanes:
     """The lanes before the first iteration."""
     lay = rules.layout
     own, opponent = go.own_and_opponent(positions)
@@ -63,8 +63,7 @@ def start(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: bo
         banned=jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko),
         alive=empty,
         clock=clock,
-        taken=empty if first_plays else None,
-        by_black=empty if first_plays else None,
+        first=none_yet(first_plays, empty),
     )
 
 
@@ -79,9 +78,8 @@ def stones(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
 
 def first_plays(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
     """(Black's, White's) first plays of each lane."""
-    assert lanes.taken is not None
-    assert lanes.by_black is not None
-    return lanes.by_black, bb.difference(lanes.taken, lanes.by_black)
+    assert lanes.first is not None
+    return lanes.first.by_colour
 
 
 def advance(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[Lanes, Played]:
@@ -205,17 +203,14 @@ def _update(lay, lanes: Lanes, spot, alive, flags) -> Lanes:
     point = policies.spot_board(lay, spot)
     captured = bb.keep(capture, bb.difference(lanes.opponent, alive))
     tried = bb.union(lanes.banned, bb.keep(rejected, point))
-    taken, by_black = lanes.taken, lanes.by_black
-    if taken is not None and by_black is not None:
-        placed = bb.keep(played, point)
-        fresh = bb.keep(lanes.clock.turn == 0, bb.difference(placed, taken))
-        taken, by_black = bb.union(taken, placed), bb.union(by_black, fresh)
+    first = lanes.first
+    if first is not None:
+        first = first.and_then(bb.keep(played, point), lanes.clock.turn == 0)
     return Lanes(
         own=bb.where(played, bb.difference(lanes.opponent, captured), lanes.own),
         opponent=bb.where(played, bb.union(lanes.own, point), lanes.opponent),
         banned=bb.where(played, bb.keep(ko, captured), tried),
         alive=alive,
         clock=clocks.after(lanes.clock, spot, flags),
-        taken=taken,
-        by_black=by_black,
+        first=first,
     )

@@ -29,6 +29,7 @@ from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies, verdicts, whole_board
 from gozero.montecarlo.clock import Clock, Played
+from gozero.montecarlo.first_plays import FirstPlays, Wanted, none_yet
 
 CPU_LANES = 128  # of a squad: more do not fit a core's first cache
 _TRIES_PER_BOARD = 5  # iterations between two looks at the whole board
@@ -45,8 +46,7 @@ class Lanes(NamedTuple):
     ko: jax.Array  # u32[B]: the spot of the ko point, or NO_SPOT
     alive: jax.Array  # stones known to live, of lanes that the flood left pending
     clock: Clock
-    taken: jax.Array | None  # points played at so far, if first plays are wanted
-    by_black: jax.Array | None  # of those, where Black was the first
+    first: FirstPlays | None  # if they are wanted
 
 
 def fits(lay: bb.Layout) -> bool:
@@ -54,7 +54,7 @@ def fits(lay: bb.Layout) -> bool:
     return lay.rows_per_word == 1
 
 
-def start(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: bool) -> Lanes:
+def start(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> Lanes:
     """The lanes before the first iteration."""
     lay = rules.layout
     black, white = jnp.stack(positions.black), jnp.stack(positions.white)
@@ -66,8 +66,7 @@ def start(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: bo
         ko=policies.point_spot(lay, positions.ko.astype(jnp.int32)),
         alive=empty,
         clock=clock,
-        taken=empty if first_plays else None,
-        by_black=empty if first_plays else None,
+        first=none_yet(first_plays, empty),
     )
 
 
@@ -78,9 +77,9 @@ def stones(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
 
 def first_plays(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
     """(Black's, White's) first plays of each lane."""
-    assert lanes.taken is not None
-    assert lanes.by_black is not None
-    return tuple(lanes.by_black), tuple(lanes.taken & ~lanes.by_black)
+    assert lanes.first is not None
+    black, white = lanes.first.by_colour
+    return tuple(black), tuple(white)
 
 
 # --- the iterations -------------------------------------------------------------------
@@ -217,11 +216,9 @@ def _update(lanes: Lanes, spot, verdict, captured=None) -> Lanes:
     else:
         from_black = jnp.where(white_moves, captured, nothing)
         from_white = jnp.where(black_moves, captured, nothing)
-    taken, by_black = lanes.taken, lanes.by_black
-    if taken is not None and by_black is not None:
-        placed = jnp.where(played, point, nothing)
-        by_black = by_black | jnp.where(black_moves, placed & ~taken, nothing)
-        taken = taken | placed
+    first = lanes.first
+    if first is not None:
+        first = first.and_then(jnp.where(played, point, nothing), black_moves)
     ko = jnp.where(
         (verdict & policies.KO) != 0, verdicts.pattern_spot(spot, verdict), policies.NO_SPOT
     )
@@ -232,6 +229,5 @@ def _update(lanes: Lanes, spot, verdict, captured=None) -> Lanes:
         tried=jnp.where(played, nothing, tried),
         ko=jnp.where((verdict & policies.PLAY) != 0, ko, lanes.ko),
         clock=clocks.after(lanes.clock, spot, verdict),
-        taken=taken,
-        by_black=by_black,
+        first=first,
     )

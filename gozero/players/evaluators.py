@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from gozero.go import bitboard as bb
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
+from gozero.montecarlo.first_plays import Wanted
 from gozero.montecarlo.learnt.softmax import Softmax, softmax_playouts
 from gozero.montecarlo.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
 from gozero.montecarlo.playout import Playouts, outcomes, uniform_playouts
@@ -83,7 +84,7 @@ def playout_evaluator(
     policy: str | MogoConfig | Softmax = "uniform",
     max_moves: int | None = None,
     value_at_cut: Callable | None = None,
-    first_plays: bool = False,
+    first_plays: Wanted = False,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Evaluator:
     """One non-eye-filling playout a leaf; the prior is uniform.
@@ -99,7 +100,8 @@ def playout_evaluator(
       value_at_cut: what a cut one is worth, see `playout.outcomes`; None for its area as it
         stands.
       first_plays: also say who was first to play where, for `SearchConfig(amaf=..., select=...)`
-        with a rule of `search.rave`, which then is the evaluator's own. A pass is no such play.
+        with a rule of `search.rave`, which then is the evaluator's own; "same", with
+        `Amaf(first="same")`: where each has played at all. A pass is no such play.
       reward: what a score is worth; give `go_game` the same.
 
     Raises:

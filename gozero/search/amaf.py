@@ -31,8 +31,9 @@ class Amaf:
 
     Attributes:
       first: "either": those where the first play of it, by either player, was his, as the
-        paper's text has it; "same": those where he has played it at all, as its Algorithm 2. The
-        evaluator's `first_play` says the same of the playout.
+        paper's text has it; "same": those where he has played it at all, as its Algorithm 2. Of the
+        path: what the evaluator's `first_play` says of the playout has to be of the same kind, as
+        that of `playout_evaluator(first_plays=...)`.
       ancestor: visits that a node needs to go by its own statistics. One with fewer goes by those
         of its nearest ancestor with the same player to move that has as many, if there is one in
         the tree; what a heuristic believes of the node's actions is then not seen. None: by its

@@ -45,16 +45,16 @@ def recorder(rules: go.Rules, form, num_blocks: int):
 
 
 def replay(game: ReferenceGame, actions) -> dict:
-    """Plays a lane's moves on the reference; returns who played where first."""
-    first = {}
+    """Plays a lane's moves on the reference; returns who played where, in order."""
+    players = {}
     for action in actions:
         if action == game.size**2:
             assert allowed(game) == [action]
         else:
             assert action in allowed(game)
-            first.setdefault(int(action), game.to_play)
+            players.setdefault(int(action), []).append(game.to_play)
         game.play(action)
-    return first
+    return players
 
 
 def check_against_reference(games: list[ReferenceGame], seed: int, form=None):
@@ -68,16 +68,19 @@ def check_against_reference(games: list[ReferenceGame], seed: int, form=None):
     black, white = (boards(lay, board) for board in jax.vmap(form.stones)(lanes))
     result = compiled(rules, ends=True, first_plays=True)(positions, key)
     actions = np.asarray(policies.spot_action(lay, played.spot))
-    ends, first_plays = (
-        [boards(lay, board) for board in both] for both in (result.ends, result.first_plays)
+    own_plays = compiled(rules, first_plays="same")(positions, key).first_plays
+    ends, first_plays, own_plays = (
+        [boards(lay, board) for board in both]
+        for both in (result.ends, result.first_plays, own_plays)
     )
     owners = playout.ownership(rules, result)
     for lane, game in enumerate(games):
-        before, firsts, opening = game.moves, {}, []
+        before, players, opening = game.moves, {}, []
         for block in range(num_blocks):
             moves = actions[block, np.asarray(played.played[block, :, lane]), lane]
             opening.extend(moves[: 1 - len(opening)])
-            firsts = {**replay(game, moves), **firsts}
+            for point, movers in replay(game, moves).items():
+                players.setdefault(point, []).extend(movers)
             board = np.array(game.board)
             np.testing.assert_array_equal(black[block, lane], board == BLACK)
             np.testing.assert_array_equal(white[block, lane], board == WHITE)
@@ -90,7 +93,10 @@ def check_against_reference(games: list[ReferenceGame], seed: int, form=None):
         assert result.first_action[lane] == (opening[0] if opening else bb.NO_POINT)
         for colour, end, masks in zip((BLACK, WHITE), ends, first_plays, strict=True):
             np.testing.assert_array_equal(end[lane], np.array(game.board) == colour)
-            expected = {point for point, player in firsts.items() if player == colour}
+            expected = {point for point, movers in players.items() if movers[0] == colour}
+            assert set(np.flatnonzero(masks[lane])) == expected
+        for colour, masks in zip((BLACK, WHITE), own_plays, strict=True):
+            expected = {point for point, movers in players.items() if colour in movers}
             assert set(np.flatnonzero(masks[lane])) == expected
     return result
 
@@ -238,7 +244,11 @@ def test_outcomes_are_signs_and_the_cut_ones_are_valued():
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"lanes": 0}, "lanes: 0"), ({"max_moves": -1}, "max_moves: -1")],
+    [
+        ({"lanes": 0}, "lanes: 0"),
+        ({"max_moves": -1}, "max_moves: -1"),
+        ({"first_plays": "own"}, "first_plays: 'own' is neither a bool nor one of either, same"),
+    ],
 )
 def test_bad_options_are_refused(options, said):
     rules = go.Rules(5)

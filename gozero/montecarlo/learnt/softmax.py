@@ -32,6 +32,7 @@ from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import playout, policies, whole_board
 from gozero.montecarlo.clock import Clock, Played
+from gozero.montecarlo.first_plays import Wanted
 from gozero.montecarlo.learnt import surroundings
 from gozero.montecarlo.learnt.strengths import Strengths
 
@@ -67,7 +68,7 @@ class Softmax(NamedTuple):
         rules: go.Rules,
         positions: go.Position,
         clock: Clock,
-        first_plays: bool,
+        first_plays: Wanted,
         last: jax.Array,
     ) -> Lanes:
         """The lanes before the first iteration; `last` is i32[B], the last moves."""
@@ -123,7 +124,7 @@ def softmax_playouts(
     lanes: int | None = None,
     max_moves: int | None = None,
     ends: bool = False,
-    first_plays: bool = False,
+    first_plays: Wanted = False,
     ids: jax.Array | None = None,
 ) -> playout.Playouts:
     """Plays each position to the end by a policy.

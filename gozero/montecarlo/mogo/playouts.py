@@ -22,6 +22,7 @@ import jax.numpy as jnp
 
 from gozero.go import rules as go
 from gozero.montecarlo import playout
+from gozero.montecarlo.first_plays import Wanted
 from gozero.montecarlo.mogo import replies
 from gozero.montecarlo.mogo.answers import PLAIN, MogoConfig
 
@@ -38,7 +39,7 @@ def mogo_playouts(
     lanes: int | None = None,
     max_moves: int | None = None,
     ends: bool = False,
-    first_plays: bool = False,
+    first_plays: Wanted = False,
     ids: jax.Array | None = None,
 ) -> playout.Playouts:
     """Plays each position to the end by MoGo's rules.

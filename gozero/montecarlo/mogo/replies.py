@@ -32,6 +32,7 @@ from gozero.go import rules as go
 from gozero.montecarlo import clock as clocks
 from gozero.montecarlo import policies
 from gozero.montecarlo.clock import Clock
+from gozero.montecarlo.first_plays import FirstPlays, Wanted, none_yet
 from gozero.montecarlo.mogo import answers, effects
 from gozero.montecarlo.mogo.answers import MogoConfig
 
@@ -53,8 +54,7 @@ class Lanes(NamedTuple):
     rule: jax.Array  # u32[B]: the rule of the pending move
     last: jax.Array  # u32[B]: the spot of the last move; NO_SPOT if it is not known
     clock: Clock
-    taken: jax.Array | None  # points played at so far, if first plays are wanted
-    by_black: jax.Array | None  # of those, where Black was the first
+    first: FirstPlays | None  # if they are wanted
 
 
 class Answered(NamedTuple):
@@ -82,7 +82,7 @@ class Form:
         rules: go.Rules,
         positions: go.Position,
         clock: Clock,
-        first_plays: bool,
+        first_plays: Wanted,
         last: jax.Array,
     ) -> Lanes:
         """The lanes before the first iteration; `last` is i32[B], the last moves."""
@@ -101,8 +101,7 @@ class Form:
             rule=zero,
             last=now.last,
             clock=clock,
-            taken=empty if first_plays else None,
-            by_black=empty if first_plays else None,
+            first=none_yet(first_plays, empty),
         )
 
     def advance(
@@ -123,9 +122,9 @@ class Form:
 
     def first_plays(self, lanes: Lanes) -> tuple[bb.Board, bb.Board]:
         """(Black's, White's) first plays of each lane."""
-        assert lanes.taken is not None
-        assert lanes.by_black is not None
-        return tuple(lanes.by_black), tuple(lanes.taken & ~lanes.by_black)
+        assert lanes.first is not None
+        black, white = lanes.first.by_colour
+        return tuple(black), tuple(white)
 
 
 def form(lay: bb.Layout, config: MogoConfig) -> Form:
@@ -258,11 +257,9 @@ def _update(lanes: Lanes, spot, rule, planes, flags) -> Lanes:
     atari_after = (atari & ~(captured | own_chain | freed)) | endangered
     atari_after = atari_after | keep(has(effects.OWN_ATARI), own_chain)
     tried = lanes.rejected | keep(has(policies.REJECT), point)
-    taken, by_black = lanes.taken, lanes.by_black
-    if taken is not None and by_black is not None:
-        placed = keep(played, point)
-        by_black = by_black | keep((lanes.clock.turn == 0)[None], placed & ~taken)
-        taken = taken | placed
+    first = lanes.first
+    if first is not None:
+        first = first.and_then(keep(played, point), (lanes.clock.turn == 0)[None])
     forgotten = keep(following, opponent)
     second_round = jnp.where(pending[0], lanes.second_round, none)
     return Lanes(
@@ -278,6 +275,5 @@ def _update(lanes: Lanes, spot, rule, planes, flags) -> Lanes:
         rule=rule,
         last=jnp.where(played[0], spot, lanes.last),
         clock=clocks.after(lanes.clock, spot, flags),
-        taken=taken,
-        by_black=by_black,
+        first=first,
     )

@@ -195,9 +195,10 @@ def test_playouts_are_what_the_steps_play():
     played = np.asarray(answered.played)
     whole = (result.moves > 0) & (result.moves == played.sum(axis=0)) & result.finished
     assert whole.sum() > 50
-    ends, firsts = (
+    own_plays = compiled(rules, first_plays="same")(positions, last, key).first_plays
+    ends, firsts, own_plays = (
         [boards(rules.layout, board) for board in both]
-        for both in (result.ends, result.first_plays)
+        for both in (result.ends, result.first_plays, own_plays)
     )
     for lane in np.flatnonzero(whole):
         moves = actions[played[:, lane], lane]
@@ -217,6 +218,8 @@ def test_playouts_are_what_the_steps_play():
         for colour in (0, 1):
             expected = {point for point, mover in first.items() if mover == colour}
             assert set(np.flatnonzero(firsts[colour][lane])) == expected
+            expected = set(moves[(movers == colour) & (moves < SIZE**2)].tolist())
+            assert set(np.flatnonzero(own_plays[colour][lane])) == expected
 
 
 @pytest.mark.parametrize("lanes", [16, pytest.param(1, marks=pytest.mark.slow)])
