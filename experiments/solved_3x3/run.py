@@ -61,10 +61,12 @@ class Point:
 
 def main() -> int:
     config = flags.parse(Solved3x3Config, prog=PROG)
-    runtime.prepare()
     plot.check()
-    config.out.mkdir(parents=True, exist_ok=True)
-    runtime.write_json(config.out / "manifest.json", runtime.manifest(0))
+    try:
+        config.out.mkdir(parents=True, exist_ok=True)
+        runtime.write_json(config.out / "manifest.json", runtime.manifest(0))
+    except OSError as error:
+        flags.fail(PROG, error, status=1)
     points: list[Point] = []
     for control in config.only:
         for seed in range(config.seeds):
@@ -171,4 +173,4 @@ def table(points: Sequence[Point]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    runtime.run_main(PROG, "experiments.solved_3x3.run")

@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 
 from gozero.apps.flags import check_seed
+from gozero.go.coords import KOMI_EXPECTED, is_komi
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,5 +47,7 @@ class Solved5x5Config:
         for name, least in leasts.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
+        if not is_komi(self.komi):
+            raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
         if not 0 <= self.replies <= 6:
             raise ValueError(f"replies: {self.replies} are not from 0 to 6")

@@ -61,16 +61,18 @@ class Row:
 
 def main() -> int:
     config = flags.parse(Solved5x5Config, prog=PROG)
-    runtime.prepare()
     try:
         params, shape, _ = weights.load(config.weights, SIZE)
     except ValueError as error:
         flags.fail(PROG, error)
     rules = Rules(SIZE, "positional", max_moves=roomy_limit(SIZE))
     evaluator = network_evaluator(rules, shape, params)
+    try:
+        config.out.mkdir(parents=True, exist_ok=True)
+        runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+    except OSError as error:
+        flags.fail(PROG, error, status=1)
     row = measure(config, rules, evaluator, *look(rules, evaluator, shape, config.komi))
-    config.out.mkdir(parents=True, exist_ok=True)
-    runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
     with (config.out / "results.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(Row)])
         writer.writeheader()
@@ -167,4 +169,4 @@ def _moved(rules: Rules, choose, key: jax.Array, states: GameState) -> GameState
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    runtime.run_main(PROG, "experiments.solved_5x5.run")

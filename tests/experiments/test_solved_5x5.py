@@ -45,3 +45,8 @@ LEASTS = {"games": 1, "simulations": 1, "opponent_simulations": 8, "parallel": 1
 def test_flags_that_cannot_be(name, least):
     with pytest.raises(ValueError, match=f"{name}: {least - 1} is not at least {least}"):
         Solved5x5Config(**{name: least - 1})
+
+
+def test_a_komi_that_is_none():
+    with pytest.raises(ValueError, match="komi: nan is not"):
+        Solved5x5Config(komi=float("nan"))

@@ -211,6 +211,8 @@ class ZeroConfig:
                 f"--cheap-simulations {self.cheap_simulations}: expected less than a full search "
                 f"has, {fewest}"
             )
+        if not 0 < self.full_share <= 1:
+            raise ValueError(f"--full-share {self.full_share}: expected above 0, up to 1")
         if not 0 <= self.outcome_share <= 1:
             raise ValueError(f"--outcome-share {self.outcome_share}: expected from 0 to 1")
         if not 0 < self.window_exponent <= 1:

@@ -1,7 +1,8 @@
 """How strong a run has become: matches of its network, whose results are kept, and the Elo of them.
 
-matches.jsonl has a line a match: of each evaluation's network against chance, against a search that
-believes nothing, and against the network of the evaluation before. Networks search as they do in
+matches.jsonl has a line a match: of each evaluation's network against chance and against a search
+that believes nothing, until one has lost every game, and against the network of the evaluation
+before; of the first in a run that began with weights, against those. Networks search as they do in
 training, without its noise. What is drawn here comes from keys of its own, so training does not
 know of it.
 """
@@ -12,7 +13,8 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -39,6 +41,9 @@ MATCHES = "matches.jsonl"
 RANDOM, UNIFORM = "random", "uniform"
 OPENING_PLIES = 4
 """Enough for thousands of openings on 5x5: the players draw nothing themselves."""
+
+SETTLED_GAMES = 20
+"""A match of so many that was won outright is not played again: it would say no more."""
 
 _KEYS = 0x656C6F
 """Apart from all that is drawn in training."""
@@ -89,7 +94,9 @@ def due(config: ZeroConfig, iteration: int) -> bool:
     return every > 0 and (iteration % every == 0 or iteration == config.iterations)
 
 
-def evaluate(run: Plan, iteration: int, params: Any) -> dict:
+def evaluate(
+    run: Plan, iteration: int, params: Any, stop: Callable[[], bool] = lambda: False
+) -> dict:
     """Play the matches of an iteration and write them down; what the metrics are to say of them.
 
     Lines of this iteration and later ones, from before a kill, are cut off.
@@ -98,17 +105,24 @@ def evaluate(run: Plan, iteration: int, params: Any) -> dict:
       run: the run's plan.
       iteration: iterations that are done.
       params: of the network that plays, on the host.
+      stop: asked before each match; the evaluation can be broken off there, and be made up for.
 
     Returns:
-      {"elo": above chance, "elo_interval": [low, high]}, by all matches so far.
+      {"elo": above `zero_of` the matches, "elo_interval": [low, high]}, by all matches so far;
+      "before": [won, drawn, lost] against the network before, if there is one; and
+      "evaluation_s", its seconds. Nothing, if it was broken off.
     """
+    started = time.perf_counter()
     config, terms = run.config, Terms.of(run.config, run.rules)
     path = config.folder / MATCHES
     lines = folder.cut_lines(path, iteration - 1)
     network = run.learner.network
-    player = network_player(terms, network, params)
-    opponents = [*anchors(terms), *_before(run, terms, lines)]
-    for number, (name, opponent) in enumerate(opponents):
+    player, settled = network_player(terms, network, params), _settled(lines, terms)
+    opponents = [*enumerate([*anchors(terms), *_before(run, terms, lines)])]
+    opponents = [one for one in opponents if one[1][0] not in settled] or opponents
+    for number, (name, opponent) in opponents:
+        if stop():
+            return {}
         match = play(terms, player, opponent, (iteration, number))
         line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
         folder.add_line(path, line)
@@ -116,14 +130,31 @@ def evaluate(run: Plan, iteration: int, params: Any) -> dict:
     me = Rated(stem(iteration), terms.simulations, terms.search)
     rating = rate_lines(lines, [me])[me]
     low, high = round(rating.low, 1), round(rating.high, 1)
-    return {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
+    found: dict[str, Any] = {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
+    last = lines[-1] if lines else {}
+    if last.get("iteration") == iteration and last["opponent"] not in (RANDOM, UNIFORM):
+        found["before"] = [last["won"], last["drawn"], last["lost"]]
+    return found | {"evaluation_s": round(time.perf_counter() - started, 3)}
+
+
+def _settled(lines: list[dict], terms: Terms) -> set[str]:
+    """Of what stays the same, whom a network of the run has beaten in every game."""
+    return {
+        line["opponent"]
+        for line in lines
+        if line["opponent"] in (RANDOM, UNIFORM)
+        and line["simulations"] == terms.simulations
+        and line["won"] >= SETTLED_GAMES
+        and line["drawn"] == line["lost"] == 0
+    }
 
 
 def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, Player]]:
-    """The network of the evaluation before, if there was one and its weights are there."""
-    if not lines:
+    """The network of the evaluation before, or that which the run was given to begin with; if there
+    was one and its weights are there."""
+    if not lines and run.config.weights is None:
         return
-    name = stem(max(line["iteration"] for line in lines))
+    name = stem(max((line["iteration"] for line in lines), default=0))
     path = weights_file(run.config.folder, name)
     try:
         params, network, _ = weights.load(path, run.rules.size)
@@ -252,7 +283,7 @@ def line_of(match: MatchResult, terms: Terms) -> dict:
 def rate_lines(
     lines: Iterable[dict], wanted: Collection[Rated] | None = None
 ) -> dict[Rated, Rating]:
-    """Ratings of lines of matches.jsonl, chance at 0.
+    """Ratings of lines of matches.jsonl, `zero_of` them at 0.
 
     Args:
       lines: as `evaluate` writes them. Lines that do not say how the networks searched are
@@ -268,4 +299,14 @@ def rate_lines(
         opponent = fixed.get(name, Rated(name, simulations, search))
         me = Rated(stem(line["iteration"]), simulations, search)
         results.append(Result(me, opponent, points, games))
-    return ratings.rate(results, CHANCE, wanted)
+    return ratings.rate(results, zero_of(results), wanted)
+
+
+def zero_of(results: Iterable[Result]) -> Rated:
+    """Who is at 0: the network that a run was given to begin with, if it has played, or chance.
+
+    A network that has learnt before beats chance in every game, which says little more of its
+    rating than the prior does.
+    """
+    first = (one for result in results for one in result[:2] if one.name == stem(0))
+    return next(first, CHANCE)

@@ -6,7 +6,7 @@ run.lock         held while it is trained
 metrics.jsonl    one object an iteration
 matches.jsonl    one object a match of an evaluation
 checkpoints/     all that the run goes on from
-weights/         the network that played, one file an evaluation or a checkpoint
+weights/         the network that played, one file an evaluation or a checkpoint; 000000 began
 weights.npz      the newest of them
 shards/          what workers have played
 workers/         how often each of them began, and what it has written
@@ -209,6 +209,14 @@ def has_weights(folder: pathlib.Path, iteration: int) -> bool:
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"{newest}: cannot be read ({error!r}); it is written anew", file=sys.stderr)
         return False
+
+
+def drop_weights(folder: pathlib.Path, iteration: int) -> None:
+    """Take away the networks of later iterations: of a future that is gone."""
+    for path in (folder / "weights").glob("[0-9]*.*"):
+        number = path.name.partition(".")[0]
+        if number.isdigit() and int(number) > iteration:
+            path.unlink()
 
 
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:

@@ -121,7 +121,7 @@ def run(config: EvaluateConfig) -> int:
     """
     terms = _terms(config)
     networks = snapshots(config, terms)
-    others = [_contender(terms, path, 0) for path in config.against]
+    others = [_contender(terms, path, 0, any_size=True) for path in config.against]
     if config.sprt:
         older = others or networks[-2:-1]
         if not older:
@@ -176,8 +176,10 @@ def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
     ]
 
 
-def _contender(terms: Terms, path: pathlib.Path, number: int, name: str = "") -> Contender:
-    params, network, about = weights.load(path, terms.rules.size)
+def _contender(
+    terms: Terms, path: pathlib.Path, number: int, name: str = "", any_size: bool = False
+) -> Contender:
+    params, network, about = weights.load(path, None if any_size else terms.rules.size)
     player = evaluation.network_player(terms, network, params)
     return Contender(name or str(path), about["sha256"][:16], player, number)
 

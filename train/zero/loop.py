@@ -96,6 +96,8 @@ class Loop:
         searched = self._simulations(told, simulations)
         positions = taken * self.plan.config.batch_size
         return {
+            "playing_s": round(playing_s, 3),
+            "learning_s": round(learning_s, 3),
             "games_per_s": round(int(told.games) / (playing_s + learning_s), 3),
             "simulations_per_s": round(searched / playing_s, 1),
             "positions_per_s": round(positions / max(learning_s, 1e-9), 1),

@@ -11,7 +11,7 @@ from typing import Any
 
 from gozero.apps import flags
 from train.zero import evaluation, folder
-from train.zero.evaluation import CHANCE, MATCHES, UNIFORM
+from train.zero.evaluation import MATCHES, RANDOM, UNIFORM
 
 PROG = "python -m train plots"
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
@@ -156,12 +156,18 @@ def resignations(axes: Any, lines: list[dict]) -> None:
 
 
 def elo(axes: Any, lines: list[dict]) -> None:
-    """Above chance with 95% intervals, a curve a search; by all matches."""
+    """Above chance, or what the run began with, with 95% intervals, a curve a search; by all
+    matches."""
     (axis,) = axes(1)
     rated = evaluation.rate_lines(lines)
-    levels = [one.elo for one in rated.values()]
-    uniform = {one.simulations: rated.pop(one).elo for one in [*rated] if one.name == UNIFORM}
-    del rated[CHANCE]
+    began = next((one for one in rated if one.name == evaluation.stem(0)), None)
+    fixed = [one for one in rated if one.name in (RANDOM, UNIFORM)]
+    fixed = {one: rated.pop(one).elo for one in fixed}
+    # Beside networks that began with weights these lie far below, nobody knows where.
+    uniform = {
+        one.simulations: at for one, at in fixed.items() if one.name == UNIFORM and not began
+    }
+    levels = [0.0, *(one.elo for one in rated.values()), *uniform.values()]
     searches = sorted({(one.simulations, one.search) for one in rated})
     for colour, (simulations, search) in zip(itertools.cycle(_COLOURS), searches, strict=False):
         players = sorted(one for one in rated if one[1:] == (simulations, search))
@@ -174,7 +180,8 @@ def elo(axes: Any, lines: list[dict]) -> None:
             label = f"a search without a network, {simulations}"
             axis.axhline(uniform.pop(simulations), color=colour, linestyle="--", label=label)
     limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
-    axis.set(ylabel="Elo above random moves", ylim=limits)
+    zero = "the network it began with" if began else "random moves"
+    axis.set(ylabel=f"Elo above {zero}", ylim=limits)
 
 
 def _words(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import math
 import signal
 import sys
@@ -18,7 +19,7 @@ from gozero.apps import flags, runtime
 from gozero.nets import weights
 from train.zero import checkpoint, evaluation, folder, hosts, memory, programs
 from train.zero.config import ZeroConfig
-from train.zero.display import Display
+from train.zero.display import Cost, Display
 from train.zero.loop import Loop, NotFinite
 from train.zero.plan import Plan, make_plan
 from train.zero.presets import PRESETS
@@ -165,13 +166,15 @@ class End(enum.IntEnum):
 
 
 @contextlib.contextmanager
-def _display(config: ZeroConfig) -> Iterator[Callable[[dict], None]]:
+def _display(plan: Plan) -> Iterator[Callable[[dict], None]]:
     """What shows an iteration's numbers, at the first host."""
+    config = plan.config
     if not hosts.is_first():
         yield lambda numbers: None
         return
     before = folder.read_lines(config.folder / folder.METRICS)
-    with Display(f"zero {config.preset}", config.iterations, before) as display:
+    cost = Cost(plan.simulations, functools.partial(evaluation.due, config))
+    with Display(f"zero {config.preset}", config.iterations, before, cost) as display:
         yield display.show
 
 
@@ -190,7 +193,7 @@ class _Sitting:
         until = time.monotonic() + 60 * minutes
         hosts.at_first(self._tidy)
         with runtime.StopRequest() as stop:
-            self._make_up()
+            self._make_up(stop)
             end = self._iterate(stop, until)
             stop.requested = False  # so that one signal more does not break off the save
             self.save()
@@ -201,7 +204,7 @@ class _Sitting:
     def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
         """Iterate until there is a reason to end; once asked to, what can wait is left out."""
         asked = lambda: hosts.greatest(self._end(stop, until)) >= End.ASKED
-        with _display(self.config) as show:
+        with _display(self.plan) as show:
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
                     numbers = self.loop.iterate()
@@ -209,11 +212,13 @@ class _Sitting:
                     self._set_aside_the_cause()
                     self._fail(error)
                 self._at_first(lambda line=numbers: folder.add_line(self.metrics, line))
-                numbers |= self._keep_and_evaluate(asked)
-                self._at_first(lambda line=numbers: show(line))
+                self._at_first(lambda line=numbers: show(line))  # matches take long
+                numbers = numbers | self._keep_and_evaluate(asked, stop)
+                if evaluation.due(self.config, self.loop.iteration):
+                    self._at_first(lambda line=numbers: show(line))
         return End(end)
 
-    def _keep_and_evaluate(self, asked: Callable[[], bool]) -> dict:
+    def _keep_and_evaluate(self, asked: Callable[[], bool], stop: runtime.StopRequest) -> dict:
         """What it is time for after an iteration; the checkpoint first, for matches take long.
 
         Returns:
@@ -225,22 +230,24 @@ class _Sitting:
             return {}
         if due or iteration % config.checkpoint_every == 0:
             self.save()
-        return self.evaluate() if due and not asked() else {}
+        return self.evaluate(stop) if due and not asked() else {}
 
     def _tidy(self) -> None:
         """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
-        kept from following its checkpoint is written."""
+        kept from following its checkpoint is written. A run that begins writes what it begins with:
+        workers play with it, and matches are against it."""
         config, iteration = self.config, self.loop.iteration
         checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, evaluation.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
-        if iteration and not folder.has_weights(config.folder, iteration):
+        folder.drop_weights(config.folder, iteration)
+        if not folder.has_weights(config.folder, iteration):
             self._write_weights()
 
-    def _make_up(self) -> None:
+    def _make_up(self, stop: runtime.StopRequest) -> None:
         """Play the evaluation that a stop or a kill left out."""
         if hosts.greatest(hosts.is_first() and self._owes_evaluation()):
-            self.evaluate()
+            self.evaluate(stop)
 
     def _owes_evaluation(self) -> bool:
         """Whether the last iteration was due for one and its line does not know of it."""
@@ -278,13 +285,17 @@ class _Sitting:
         self.saved_at, self.steps_saved = loop.iteration, loop.steps
         self._at_first(self._write_weights)
 
-    def evaluate(self) -> dict:
-        """Play the matches of now, which is saved; what its line of the metrics then says more."""
+    def evaluate(self, stop: runtime.StopRequest) -> dict:
+        """Play the matches of now, which is saved; what its line of the metrics then says more.
+        Nothing, if it was told to stop before the last of them."""
         found = {}
+        asked = lambda: stop.requested
 
         def measure() -> None:
-            found.update(evaluation.evaluate(self.plan, self.loop.iteration, self._params()))
-            folder.add_to_last_line(self.metrics, found)
+            iteration, params = self.loop.iteration, self._params()
+            found.update(evaluation.evaluate(self.plan, iteration, params, asked))
+            if found:
+                folder.add_to_last_line(self.metrics, found)
 
         self._at_first(measure)
         return found

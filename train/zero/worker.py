@@ -163,7 +163,7 @@ class Source:
                 self._load()
                 self._seen, self._told = stamp, ""
         except FileNotFoundError:
-            self._tell(f"waiting for the run's first checkpoint: there is no {self.path} yet")
+            self._tell(f"waiting for the run's first weights: there is no {self.path} yet")
         except (OSError, ValueError) as error:
             self._tell(f"waiting for weights that can be read: {error}")
         return self.iteration >= 0

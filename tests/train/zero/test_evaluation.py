@@ -201,10 +201,11 @@ def test_the_elo_is_shown(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr(run.Display, "show", lambda display, numbers: shown.append(numbers))
     train(tmp_path / "run", evaluate_every=3)
-    assert [*map(tiny.untimed, shown)] == [
+    by_iteration = {numbers["iteration"]: numbers for numbers in shown}
+    assert [*map(tiny.untimed, by_iteration.values())] == [
         *map(tiny.untimed, lines_of(tmp_path / "run", "metrics.jsonl"))
     ]
-    assert ["elo" in numbers for numbers in shown] == [False, False, True, True]
+    assert ["elo" in numbers for numbers in shown] == [False, False, False, True, False, True]
 
 
 def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
@@ -259,6 +260,15 @@ def test_evaluated_again_an_iteration_is_written_anew(evaluated, tmp_path):
     met = [(line["iteration"], line["opponent"]) for line in lines_of(path, evaluation.MATCHES)]
     assert met == [(3, RANDOM), (3, UNIFORM)]
     assert found["elo_interval"][0] < found["elo"] < found["elo_interval"][1]
+
+
+def test_an_evaluation_that_is_told_to_stop_is_owed(evaluated, tmp_path):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    before, answers = lines_of(path, evaluation.MATCHES), iter([False, True])
+    params = jax.device_get(params_of(1))
+    found = evaluation.evaluate(make_plan(config_of(path)), 6, params, lambda: next(answers))
+    assert found == {}
+    assert len(lines_of(path, evaluation.MATCHES)) == len(before) + 1
 
 
 def play(*numbers, terms=TERMS):

@@ -119,7 +119,7 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
 
 
 def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
-    foreign = save(tmp_path / "foreign.npz", 9, NetworkConfig(1, 4))
+    foreign = save(tmp_path / "foreign.npz", 9, NetworkConfig(1, 4), size=5)
     run(out, *SMALL, "--every", "2", "--against", str(foreign))
     networks = ("000002", "000005")
     assert met(out) == [
@@ -256,8 +256,8 @@ def test_refusals(out, tmp_path, capsys):
     assert "--openings 18: expected at most 17" in refused(capsys, "--out", out, "--openings", 18)
     both = ("--sprt", "--command", "gnugo")
     assert "--command: not with --sprt" in refused(capsys, "--out", out, *both)
-    foreign = save(tmp_path / "foreign.npz", 1, size=5)
-    assert "made for 5x5" in refused(capsys, "--out", out, "--against", foreign)
+    missing = tmp_path / "missing.npz"
+    assert "missing.npz" in refused(capsys, "--out", out, "--against", missing)
     for path in (out / "weights").glob("00000[24]*"):
         path.unlink()
     assert "has one network; give --against" in refused(capsys, "--out", out, "--sprt")

@@ -167,3 +167,19 @@ def test_no_run(tmp_path, capsys):
         plots.main(["--out", str(tmp_path)])
     assert "no metrics.jsonl with a line in it" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_began_with_weights_is_shown_above_them(run, monkeypatch):
+    """Chance, far below nobody knows where, is not within the picture."""
+    figure = pytest.importorskip("matplotlib.figure")
+    drawn = []
+    save = figure.Figure.savefig
+    keep = lambda self, *what, **how: (drawn.append(self), save(self, *what, **how))[1]
+    monkeypatch.setattr(figure.Figure, "savefig", keep)
+    lines = [match(1, "random", 64), match(1, "uniform", 64), match(1, "000000", 38)]
+    write(run / "matches.jsonl", [*lines, match(2, "000001", 38)])
+    plots.draw(run)
+    (axis,) = next(f.axes for f in drawn if "network it began with" in f.axes[0].get_ylabel())
+    low, high = axis.get_ylim()
+    assert -400 < low < 0
+    assert 132 < high < 600

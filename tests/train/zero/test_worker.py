@@ -264,7 +264,7 @@ def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
     source = Source(own)
     assert not source.refresh()
     assert not source.refresh()
-    assert "waiting for the run's first checkpoint" in one_line(capsys)
+    assert "waiting for the run's first weights" in one_line(capsys)
     worker_runs.write_weights(own, 10)
     assert source.refresh()
     assert source.iteration == 10
@@ -330,7 +330,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     told = capsys.readouterr().err.splitlines()
     assert told[0] == f"waiting for a run in {out}: no config.json there"
     assert told[1].startswith("memory: ")
-    assert told[2].startswith("waiting for the run's first checkpoint")
+    assert told[2].startswith("waiting for the run's first weights")
     assert told[-1].endswith("7 rows; next shard 2; weights of iteration 6")
     own_id = json.loads((out / "workers" / "w.json").read_text())["id"]
     names = sorted(path.name for path in (out / "shards").iterdir())
