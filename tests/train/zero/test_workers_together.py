@@ -74,6 +74,22 @@ def written(out):
     return collections.Counter(name_of(place.worker) for place in places if place)
 
 
+def spans(out, name):
+    """[[first, last], ...] of a worker's shards. A kill between a number and its shard leaves the
+    number out; there was one kill."""
+    places = filter(None, map(shards.place_of, (out / "shards").glob("*.npz")))
+    numbers = sorted(place.number for place in places if name_of(place.worker) == name)
+    found = [[numbers[0], numbers[0]]]
+    for number in numbers[1:]:
+        if number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    assert found[0][0] == 0
+    assert found[-1][1] + 1 <= len(numbers) + 1
+    return found
+
+
 def name_of(worker):
     """Without the id."""
     return worker.rpartition("-")[0]
@@ -134,7 +150,7 @@ def check(out, total):
     done = loop.intake.progress["done"]
     numbers = {name_of(worker): spans for worker, spans in done.items()}
     assert len(done) == len(NAMES)
-    assert numbers == {name: [[0, written(out)[name] - 1]] for name in NAMES}
+    assert numbers == {name: spans(out, name) for name in NAMES}
 
     ring = jax.device_get(loop.state.playing.buffer)
     count = int(ring.size[0])
