@@ -31,9 +31,8 @@ from gozero.players.openings import Openings
 from gozero.players.player import any_of
 from gozero.players.playout_cap import PlayoutCap
 from gozero.players.resignation import Resignation, ResignConfig
-from gozero.players.selfplay import Searched
+from gozero.players.selfplay import Searched, check_search
 from gozero.search import footprint, move_choice
-from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.footprint import Memory
 from gozero.search.game import Evaluate, Game
@@ -99,7 +98,7 @@ class EndlessConfig:
                 f"{self.rules.move_limit}"
             )
         for search in self.searches:
-            _check_search(search, self.batch)
+            check_search(search, self.batch)
 
     @property
     def first_plies(self) -> int:
@@ -137,20 +136,6 @@ class EndlessConfig:
                 f"{', '.join(map(str, sorted(allowed)))}; name it in more_simulations"
             )
         return dataclasses.replace(self.search, num_simulations=num_simulations)
-
-
-def _check_search(search: SearchConfig, batch: int) -> None:
-    if batch * search.num_nodes > trees.MAX_ROWS:
-        raise ValueError(
-            f"batch: {batch} trees of {search.num_nodes} nodes are more than {trees.MAX_ROWS} "
-            "rows; lower the batch or the simulations"
-        )
-    if search.ensemble is not None:
-        raise ValueError("search: an ensemble is several trees for a game; self-play has one")
-    if search.early_stop:
-        raise ValueError(
-            "search: early_stop is for playing, and spoils the policy targets; leave it out"
-        )
 
 
 class Lanes(flax.struct.PyTreeNode):
@@ -225,10 +210,12 @@ def _draw_komi(config: EndlessConfig, key: jax.Array) -> jax.Array:
     return jax.random.choice(key, jnp.asarray(config.komi, jnp.float32), (config.batch,))
 
 
-def memory(config: EndlessConfig) -> Memory:
-    """What the trees of the largest search take, known before they are allocated."""
+def memory(config: EndlessConfig, guesses: bool = False) -> Memory:
+    """What the trees of the largest search take, known before they are allocated; `guesses`: the
+    evaluator says what a heuristic believes, with a confidence in visits."""
     roots = jax.eval_shape(lambda: start(config, 0)).states.position
-    sizes = (footprint.memory(roots, config.rules.num_actions, x) for x in config.searches)
+    of = functools.partial(footprint.memory, roots, config.rules.num_actions, guesses=guesses)
+    sizes = map(of, config.searches)
     return max(sizes, key=lambda size: size.total)
 
 

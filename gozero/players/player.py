@@ -129,10 +129,13 @@ def search_player(
 
     Raises:
       ValueError: a threshold out of range; a temperature beside a root rule that says what is
-        played, proofs, an early stop or a temperature of the config.
+        played, proofs, an early stop or a temperature of the config; trees that are reused by a
+        root rule that counts the visits of one search.
     """
     if temperature is not None:
         _check_temperature(config)
+    if reuse_subtree and hasattr(config.root_select, "score_root"):
+        raise ValueError(f"reuse_subtree: {config.root_select} counts the visits of one search")
     check_resign(resign)
     game = go_game(rules, evaluator.observe, reward)
     config = config.roomy if reuse_subtree else config

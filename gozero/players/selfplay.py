@@ -51,6 +51,8 @@ class SelfPlayConfig:
       temperature_moves: moves of a game drawn in proportion to the visits; after them the
         most visited is played.
       temperature: another schedule than that, by moves into the game.
+      guesses: the evaluator says what a heuristic believes, with a confidence in visits; room for
+        them, in trees that are reused.
       reuse_subtree: a search goes on from what the last one found below the move played; give
         `search` room for it, see `SearchConfig.roomy`.
 
@@ -66,21 +68,16 @@ class SelfPlayConfig:
     temperature_moves: int = 16
     reuse_subtree: bool = False
     temperature: Temperature | None = None
+    guesses: bool = False
 
     def __post_init__(self):
         for name, least in (("num_games", 1), ("batch", 1), ("temperature_moves", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
-        if self.batch * self.search.num_nodes > trees.MAX_ROWS:
+        check_search(self.search, self.batch)
+        if self.reuse_subtree and hasattr(self.search.root_select, "score_root"):
             raise ValueError(
-                f"batch: {self.batch} trees of {self.search.num_nodes} nodes are more than "
-                f"{trees.MAX_ROWS} rows; lower the batch or the simulations"
-            )
-        if self.search.ensemble is not None:
-            raise ValueError("search: an ensemble is several trees for a game; self-play has one")
-        if self.search.early_stop:
-            raise ValueError(
-                "search: early_stop is for playing, and spoils the policy targets; leave it out"
+                f"reuse_subtree: {self.search.root_select} counts the visits of one search"
             )
         init(self.rules, self.komi)  # refuses a komi that is none
 
@@ -88,6 +85,31 @@ class SelfPlayConfig:
     def schedule(self) -> Temperature:
         """The temperature of each move."""
         return self.temperature or Temperature(moves=self.temperature_moves)
+
+
+def check_search(search: SearchConfig, batch: int) -> None:
+    """Refuse a search that self-play cannot have, in so many lanes.
+
+    Raises:
+      ValueError: trees of more rows than can be; a search of several trees, or one that is for
+        playing, and spoils what is learnt from it.
+    """
+    if batch * search.num_nodes > trees.MAX_ROWS:
+        raise ValueError(
+            f"batch: {batch} trees of {search.num_nodes} nodes are more than {trees.MAX_ROWS} "
+            "rows; lower the batch or the simulations"
+        )
+    if search.ensemble is not None:
+        raise ValueError("search: an ensemble is several trees for a game; self-play has one")
+    if search.early_stop:
+        raise ValueError(
+            "search: early_stop is for playing, and spoils the policy targets; leave it out"
+        )
+    if search.prove:
+        raise ValueError(
+            "search: prove is for playing; targets and moves are of visits, which a proof leaves "
+            "behind; leave it out"
+        )
 
 
 def search_config(
@@ -145,7 +167,8 @@ def _first_lanes(config: SelfPlayConfig, seed: int) -> Lanes:
     states = jax.vmap(lambda _: init(config.rules, config.komi))(number)
     tree = None
     if config.reuse_subtree:
-        tree = reuse.empty(states.position, config.rules.num_actions, config.search)
+        num_actions = config.rules.num_actions
+        tree = reuse.empty(states.position, num_actions, config.search, config.guesses)
     return Lanes(
         states=states,
         game=jnp.where(number < config.num_games, number, NO_GAME),
@@ -158,7 +181,8 @@ def _first_lanes(config: SelfPlayConfig, seed: int) -> Lanes:
 def memory(config: SelfPlayConfig) -> Memory:
     """What the search trees take, known before they are allocated."""
     roots = jax.eval_shape(lambda: start(config, 0)).states.position
-    return footprint.memory(roots, config.rules.num_actions, config.search, config.reuse_subtree)
+    num_actions, reused = config.rules.num_actions, config.reuse_subtree
+    return footprint.memory(roots, num_actions, config.search, reused, config.guesses)
 
 
 def make_play_moves(

@@ -39,7 +39,7 @@ class SearchConfig:
       grandfather: a new node begins with the values that its actions have two plies above, counted
         as so many simulations. Not with several leaves, transpositions or `backup`.
       expand_after: visits that a node needs before it gets its first child, the root apart; until
-        then it is judged again.
+        then it is judged again. Virtual losses count among them.
       root_select: the root's, if it is another: of all actions, ``selection.Edges -> f32[A]``, or a
         `root.RootRule`, which may also say what is played and learnt (see `gumbel.GumbelRoot`).
       root_temperature: softens the root's priors, before the noise; see `noise.soften`.
@@ -134,6 +134,12 @@ class SearchConfig:
             raise ValueError(
                 f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
                 f"use {-(-self.num_simulations // self.leaves) * self.leaves} simulations"
+            )
+        if self.num_simulations + self.most_lost > trees.MAX_VISITS:
+            raise ValueError(
+                f"virtual_loss: {self.virtual_loss} on {self.leaves} leaves and "
+                f"{self.num_simulations} simulations are more than the {trees.MAX_VISITS} that a "
+                "fixed-point value sum holds"
             )
         if getattr(self.select, "needs_amaf", False) and self.amaf is None:
             raise ValueError(f"amaf: {self.select} needs such statistics; give amaf=Amaf()")
@@ -230,6 +236,11 @@ class SearchConfig:
         if isinstance(self.transpositions, bool):
             return Transpositions() if self.transpositions else None
         return self.transpositions
+
+    @property
+    def most_lost(self) -> int:
+        """Simulations that are virtually lost at once, at most."""
+        return self.leaves * self.virtual_loss if self.leaves > 1 else 0
 
     @property
     def num_nodes(self) -> int:

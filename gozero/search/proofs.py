@@ -120,5 +120,9 @@ class ProveFirst:
     def needs_amaf(self) -> bool:
         return getattr(self.rule, "needs_amaf", False)
 
+    @property
+    def needs_siblings(self) -> bool:
+        return getattr(self.rule, "needs_siblings", False)
+
     def rank_untried(self, prior: jax.Array) -> jax.Array:
         return selection.rank_untried(self.rule, prior)

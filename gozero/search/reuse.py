@@ -317,7 +317,8 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
         same &= jnp.all(have == want, axis=1)
     same |= tree.size == 0
     spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the one to spare
-    goes_on = same & (_most_counted(tree, spent) + config.num_simulations <= trees.MAX_VISITS)
+    room = trees.MAX_VISITS - config.num_simulations - config.most_lost
+    goes_on = same & (_most_counted(tree, spent) <= room)
     most = jnp.where(goes_on, config.num_kept, 0)
     too_large = jnp.any(tree.size > most)
     return lax.cond(too_large, lambda tree: prune(tree, most), lambda tree: tree, tree), same

@@ -57,6 +57,9 @@ def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tr
     scores = jax.vmap(functools.partial(_scores, config))(found.edges, draws.gumbel)
     order = jax.vmap(selection.tie_break, in_axes=(0, None, None))
     scores = proofs.avoid_lost(scores, found.edges)
+    if config.fills:  # else a full tree that would rather try an action judged its root for ever
+        keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
+        scores = jnp.where(keeps[:, None] & (found.nodes == NO_NODE), -jnp.inf, scores)
     priority = order(draws.salts, jnp.int32(ROOT), jnp.arange(tree.num_actions))
     action = jax.vmap(selection.choose)(scores, priority)
     take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]

@@ -103,7 +103,8 @@ def search(
 
     Raises:
       ValueError: contexts and roots of different batch sizes; a tree of another batch, capacity
-        or game, or for an ensemble.
+        or game, for an ensemble or with a `root.RootRule`; a heuristic with what it does not go
+        with.
     """
     running = begin(game, evaluate, params, key, contexts, roots, config, tree)
     if config.sharing is not None:
@@ -145,25 +146,19 @@ def begin(
     judged = planting.judge_roots(
         game, evaluate, params, root_key, noise_key, contexts, roots, config
     )
-    if config.sharing is not None and judged.heuristic is not None:
-        raise ValueError("transpositions: what a heuristic believes of actions is not shared")
+    guesses = judged.heuristic is not None and judged.heuristic.visits is not None
+    _check_heuristic(config, judged.heuristic is not None, guesses)
     if tree is None:
-        guesses = judged.heuristic is not None and judged.heuristic.visits is not None
-        if guesses and config.backup is not None:
-            raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
-        if guesses and hasattr(config.root_select, "score_root"):
-            raise ValueError(
-                f"root_select: {config.root_select} counts visits, and would count those that a "
-                "heuristic stands for among them"
-            )
         blank = reuse.empty(roots, game.num_actions, config, guesses)
-        if blank.in_full_rows and getattr(config.select, "needs_siblings", False):
-            raise ValueError(
-                f"select: {config.select} scores an action by its siblings, which goes together "
-                "with neither amaf nor a heuristic's visits"
-            )
+        _check_siblings(config, blank)
         planted, ok = planting.plant(blank, judged, roots, config, draws), judged.ok
     else:
+        _check_siblings(config, tree)
+        if guesses and tree.guess is None:
+            raise ValueError(
+                "tree: it keeps no visits of a heuristic, and the evaluator has one; make it with "
+                "reuse.empty(..., guesses=True)"
+            )
         fitted, is_its_own = reuse.fit(tree, roots, config)
         planted = reuse.replant(fitted, judged, roots, config, draws)
         ok = judged.ok & is_its_own
@@ -267,7 +262,32 @@ def _check_batch(contexts: Any, roots: Any) -> None:
         )
 
 
+def _check_heuristic(config: SearchConfig, believes: bool, guesses: bool) -> None:
+    """Refuse what does not go with what an evaluator's heuristic believes, and counts as visits."""
+    if believes and config.sharing is not None:
+        raise ValueError("transpositions: what a heuristic believes of actions is not shared")
+    if guesses and config.backup is not None:
+        raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
+    if guesses and hasattr(config.root_select, "score_root"):
+        raise ValueError(
+            f"root_select: {config.root_select} counts visits, and would count those that a "
+            "heuristic stands for among them"
+        )
+
+
+def _check_siblings(config: SearchConfig, tree: Tree) -> None:
+    if tree.in_full_rows and getattr(config.select, "needs_siblings", False):
+        raise ValueError(
+            f"select: {config.select} scores an action by its siblings, which goes together "
+            "with neither amaf nor a heuristic's visits"
+        )
+
+
 def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> None:
+    if hasattr(config.root_select, "score_root"):
+        raise ValueError(
+            f"tree: {config.root_select} counts the visits of one search, from none on; give none"
+        )
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     wanted = {
         "capacity": (tree.capacity, config.num_nodes),

@@ -243,6 +243,10 @@ class ForcedPlayouts:
         forced = edges.visits.astype(jnp.float32) < num_forced(edges, self.k)
         return jnp.where(forced, jnp.inf, self.rule(edges))
 
+    @property
+    def needs_siblings(self) -> bool:
+        return self.rule.needs_siblings
+
     def policy_target(self, edges: Edges) -> jax.Array:
         """f32[A]: the shares of the visits that were not only forced; see `root.RootRule`."""
         from gozero.search import targets  # which knows this rule

@@ -212,6 +212,11 @@ def test_rows_want_whole_searches():
     search = SearchConfig(early_stop=True)
     with pytest.raises(ValueError, match="search: early_stop"):
         selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
+    with pytest.raises(ValueError, match="search: prove"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, SearchConfig(prove=True))
+    search = SearchConfig(root_select=GumbelRoot())
+    with pytest.raises(ValueError, match="reuse_subtree: GumbelRoot"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search, reuse_subtree=True)
     search = SearchConfig(ensemble=Ensemble(2))
     with pytest.raises(ValueError, match="search: an ensemble"):
         selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)

@@ -125,8 +125,11 @@ class Node:
         lost = [prove and self.sees(action) == 1 for action in range(len(legal))]
         return np.where(legal, np.where(lost, np.finfo(F32).min, score), -np.inf)
 
-    def best_of_all(self, rule, salt, *options):
+    def best_of_all(self, rule, salt, full, *options):
         score = self.scores(rule, *options)
+        if full and self.children:
+            tried = np.isin(np.arange(len(score)), list(self.children))
+            score = np.where(tried, score, -np.inf)
         ties = np.flatnonzero(score == score.max())
         return int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
 
@@ -306,7 +309,7 @@ def search(
             if not node.children and not grows:
                 return path, node
             if root_rule and not path:
-                action = node.best_of_all(root_rule, salt, backup, prove)
+                action = node.best_of_all(root_rule, salt, full, backup, prove)
             else:
                 action = node.best_action(rule, salt, backup, prove, heard(node, path))
             if action not in node.children and not grows:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import amaf, rave
+from gozero.search import amaf, rave, reuse
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
@@ -15,9 +17,10 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
 from gozero.search.gumbel import GumbelInterior
 from gozero.search.heuristics import with_heuristic
+from gozero.search.proofs import ProveFirst
 from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
-from gozero.search.selection import Edges, Puct
+from gozero.search.selection import Edges, ForcedPlayouts, Puct
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate
 
@@ -122,15 +125,40 @@ def test_a_heuristic_beside_an_evaluator():
             with_heuristic(even, value, **bad)
 
 
-@pytest.mark.parametrize("rule", [Puct(first_play="parent", reduction=0.2), GumbelInterior()])
-def test_rules_that_ask_for_siblings_are_refused(rule):
+LESS = Puct(first_play="parent", reduction=0.2)
+
+
+@pytest.mark.parametrize(
+    "rule", [LESS, GumbelInterior(), ProveFirst(LESS), ForcedPlayouts(LESS)], ids=repr
+)
+@pytest.mark.parametrize("given", [False, True])
+def test_rules_that_ask_for_siblings_are_refused(rule, given):
     config = SearchConfig(4, select=rule, amaf=Amaf())
-    roots, key = random_tree.Position(jnp.ones(1, jnp.uint32)), jax.random.key(0)
-    evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
+    tree = reuse.empty(ROOTS, random_tree.NUM_ACTIONS, config) if given else None
     with pytest.raises(ValueError, match=r"^select: .* siblings"):
-        jax.eval_shape(
-            lambda: search(random_tree.GAME, evaluate, None, key, jnp.zeros(1), roots, config)
-        )
+        shape_of(hash_evaluate(random_tree.NUM_ACTIONS), config, tree)
+
+
+def test_a_tree_without_room_for_what_a_heuristic_believes_is_refused():
+    evaluate, config = hash_evaluate(random_tree.NUM_ACTIONS), SearchConfig(4)
+    believes = random_tree.with_more(evaluate, playouts=False, heuristic=True)
+    for guesses in (False, True):
+        tree = reuse.empty(ROOTS, random_tree.NUM_ACTIONS, config, guesses)
+        if guesses:
+            assert shape_of(believes, config, tree).tree.guess is not None
+            continue
+        with pytest.raises(ValueError, match=r"^tree: it keeps no visits .* guesses=True"):
+            shape_of(believes, config, tree)
+
+
+ROOTS = random_tree.Position(jnp.ones(1, jnp.uint32))
+
+
+def shape_of(evaluate, config, tree):
+    """Of a search's result."""
+    run = functools.partial(search, random_tree.GAME, evaluate, None, config=config)
+    key, contexts = jax.random.key(0), jnp.zeros(1)
+    return jax.eval_shape(lambda tree: run(key, contexts, ROOTS, tree=tree), tree)
 
 
 @pytest.mark.parametrize(

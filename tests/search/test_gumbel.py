@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gozero.hashing import mix
-from gozero.search import gumbel, selection
+from gozero.search import gumbel, reuse, selection
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Game
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
@@ -161,8 +161,19 @@ def test_virtual_losses_and_heuristics_are_no_visits_to_count():
         SearchConfig(leaves=4, root_select=GumbelRoot())
     even = lambda params, key, codes: jnp.zeros((codes.shape[0], random_tree.NUM_ACTIONS))
     evaluate = with_heuristic(gumbel_search.EVALUATE, even, visits=5)
+    config = SearchConfig(4, root_select=GumbelRoot())
     with pytest.raises(ValueError, match=r"^root_select: GumbelRoot.* heuristic"):
-        random_tree.compiled_search(evaluate, SearchConfig(4, root_select=GumbelRoot()), 1)
+        random_tree.compiled_search(evaluate, config, 1)
+    roots = random_tree.Position(jnp.zeros(1, jnp.uint32))
+    tree = reuse.empty(roots, random_tree.NUM_ACTIONS, config)
+    with pytest.raises(ValueError, match=r"^tree: GumbelRoot.* give none"):
+        jax.eval_shape(
+            lambda tree: search(
+                *(random_tree.GAME, gumbel_search.EVALUATE, None, jax.random.key(0)),
+                *(jnp.zeros(1), roots, config, tree),
+            ),
+            tree,
+        )
 
 
 def test_equal_to_the_plain_search_at_every_node():

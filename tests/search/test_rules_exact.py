@@ -27,7 +27,9 @@ PLAIN_PARENT = mcts.Puct(1.5, first_play="parent", reduction=0.3)
 FIVE = {"leaves": 5, "virtual_loss": 3}
 RULES = {
     # rule, the plain one, settings of both
-    "forced playouts, first play as the parent, less": (PARENT, PLAIN_PARENT, {}),
+    "forced playouts, first play as the parent, less, a full tree": (
+        *(PARENT, PLAIN_PARENT, {"capacity": 70}),
+    ),
     "five leaves, ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), FIVE),
 }
 ONE_BY_ONE = {
@@ -36,6 +38,7 @@ ONE_BY_ONE = {
     "first play as the parent, less": (PARENT, PLAIN_PARENT, {}),
     "first play a loss": (Puct(1.5, first_play="loss"), mcts.Puct(1.5, first_play="loss"), {}),
     "forced playouts": (Puct(1.0), mcts.Puct(1.0), {}),
+    "forced playouts, first play as the parent, less": (PARENT, PLAIN_PARENT, {}),
     "a depth limit that binds": (Puct(1.0), mcts.Puct(1.0), {}),
     "five leaves": (Puct(2.0), mcts.Puct(2.0), FIVE),
     "five leaves, first play as the parent": (
@@ -65,6 +68,8 @@ def test_equal_to_the_plain_search_at_every_node(name):
     )
     forest = compare(name, EVALUATE, PLAIN, config, plain_rule, plain_root_rule, **settings)
     assert max(map(len, forest)) > SIMULATIONS / 2  # not all of them end at once
+    # A full tree does not spend them on its root.
+    assert all(nodes[0].judged <= 1 for nodes in forest if nodes[0].children)
 
 
 def test_flat_monte_carlo():
