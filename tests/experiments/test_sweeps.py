@@ -218,8 +218,7 @@ def test_a_whole_number_from_the_command_line_is_that_of_the_defaults(tmp_path):
 
 def test_anchors_are_within_the_picture(tmp_path, monkeypatch):
     """Their points are drawn aside of x, by a transform that does not scale the axes by itself."""
-    from matplotlib import figure
-
+    figure = pytest.importorskip("matplotlib.figure")
     drawn = []
     monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))
     sweep = sweep_of("a", "b")
