@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,15 +27,15 @@ class Cost(NamedTuple):
 
     def to_go(self, lines: Sequence[dict], num_iterations: int) -> float:
         """Seconds that the iterations after those of some lines will take: to play, by simulation,
-        and to learn as the last ones took, to evaluate as on average."""
+        and to learn as the median of the last ones, to evaluate as on average."""
         timed = [line for line in lines if "playing_s" in line][-_RECENT:]
         if not timed:
             return math.nan
         todo = range(lines[-1]["iteration"], num_iterations)
-        simulations = sum(map(self.simulations, todo))
-        playing = sum(line["playing_s"] for line in timed)
-        playing *= simulations / sum(line["simulations"] for line in timed)
-        learning = sum(line["learning_s"] for line in timed) / len(timed) * len(todo)
+        # Not the mean: one of them may have waited while the program was stopped.
+        playing = statistics.median(line["playing_s"] / line["simulations"] for line in timed)
+        playing *= sum(map(self.simulations, todo))
+        learning = statistics.median(line["learning_s"] for line in timed) * len(todo)
         matches = [line["evaluation_s"] for line in lines if "evaluation_s" in line]
         number = sum(self.evaluated(i + 1) for i in todo)
         return playing + learning + number * sum(matches) / max(len(matches), 1)

@@ -65,6 +65,12 @@ def test_the_time_to_go_knows_how_many_simulations_and_matches_are_to_come(one):
     assert one.to_go() == "0:00:00"
 
 
+def test_a_pause_does_not_count(one):
+    for line in (numbers(1), numbers(2), numbers(3, playing_s=20.0 + 3600)):
+        one.show(line)
+    assert one.to_go() == str(datetime.timedelta(seconds=20 + 4))
+
+
 def test_a_line_is_printed_now_and_then_and_at_an_elo(one, monkeypatch, capsys):
     monkeypatch.setattr(display.time, "monotonic", lambda: 100.0)
     one.last_plain = 100.0
