@@ -211,12 +211,13 @@ def has_weights(folder: pathlib.Path, iteration: int) -> bool:
         return False
 
 
-def drop_weights(folder: pathlib.Path, iteration: int) -> None:
-    """Take away the networks of later iterations: of a future that is gone."""
+def set_later_weights_aside(folder: pathlib.Path, iteration: int) -> None:
+    """Rename the networks of later iterations, of a future that is gone: none is taken for the
+    newest, and none is lost."""
     for path in (folder / "weights").glob("[0-9]*.*"):
         number = path.name.partition(".")[0]
         if number.isdigit() and int(number) > iteration:
-            path.unlink()
+            path.replace(path.with_name(f"later-{path.name}"))
 
 
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:

@@ -240,7 +240,7 @@ class _Sitting:
         checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, evaluation.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
-        folder.drop_weights(config.folder, iteration)
+        folder.set_later_weights_aside(config.folder, iteration)
         if not folder.has_weights(config.folder, iteration):
             self._write_weights()
 
