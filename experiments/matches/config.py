@@ -25,7 +25,8 @@ class Match:
 
     player: Side
     games: int
-    must: tuple[float, float]
+    must: tuple[float, float] | None = None
+    """None: nothing was set, the score is measured."""
     aim: float | None = None
     paper: str = ""
     """What a paper has."""

@@ -22,7 +22,8 @@ def check() -> None:
 
 
 def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
-    """An SVG: a bar a match with its 95% interval, over what it must show."""
+    """An SVG: a bar a match with its 95% interval, over what it must show, if
+    anything was set."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -32,8 +33,9 @@ def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
     figure, axis = pyplot.subplots(figsize=(7, 0.6 * len(rows) + 1.2), layout="constrained")
     places = range(len(rows))
     for place, row in zip(places, rows, strict=True):
-        left, width = 100 * row.must_low, 100 * (row.must_high - row.must_low)
-        axis.barh(place, width, left=left, height=0.8, color="#e6ede8", zorder=0)
+        if row.must_low is not None and row.must_high is not None:
+            left, width = 100 * row.must_low, 100 * (row.must_high - row.must_low)
+            axis.barh(place, width, left=left, height=0.8, color="#e6ede8", zorder=0)
         if row.aim is not None:
             axis.plot([100 * row.aim] * 2, [place - 0.4, place + 0.4], color="#64707c", ls=":")
     scores = [100 * row.score for row in rows]

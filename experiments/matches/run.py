@@ -45,13 +45,14 @@ class Row:
     moves: float
     """Of a game, on average."""
     paper: str
-    must_low: float
-    must_high: float
+    must_low: float | None
+    """None, with `must_high`: nothing was set."""
+    must_high: float | None
     aim: float | None
     holds: bool | None
     """Whether the score is from `must_low` to `must_high`; None before all games are played: those
     that are resigned end first, and fewer games say less than was asked. None also if more than 2%
-    of those that were asked for are void."""
+    of those that were asked for are void, and where nothing was set."""
 
     @property
     def games_text(self) -> str:
@@ -105,7 +106,7 @@ def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
 def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
     """A match by its summary, as `gozero match` writes it, and the games that flags asked for."""
     seconds = summary["seconds_a_move"]
-    low, high = spec.must
+    low, high = spec.must or (None, None)
     asked = max(by_flags, spec.games)
     is_whole = summary["state"] == "complete" and summary["games"] >= asked - asked // 50
     return Row(
@@ -130,7 +131,7 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
         must_low=low,
         must_high=high,
         aim=spec.aim,
-        holds=low <= summary["score"] <= high if is_whole else None,
+        holds=spec.must[0] <= summary["score"] <= spec.must[1] if is_whole and spec.must else None,
     )
 
 
@@ -156,15 +157,22 @@ def table(found: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in found:
-        upper = f" to {row.must_high:.0%}" if row.must_high < 1 else ""
         cells = [
             f"{row.match}: {row.player}",
             row.paper,
             row.games_text + row.remarks,
             f"{row.won}, {row.drawn}, {row.lost}",
             f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
-            f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}",
+            _must_text(row),
             "" if row.aim is None else f"{row.aim:.0%}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _must_text(row: Row) -> str:
+    """What the score had to be: `12% to 40%`."""
+    if row.must_low is None or row.must_high is None:
+        return ""
+    upper = f" to {row.must_high:.0%}" if row.must_high < 1 else ""
+    return f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}"

@@ -104,6 +104,21 @@ def test_the_table_says_what_holds(tmp_path):
     assert "| 50% (missed) | 65% |" in table[3]
 
 
+def test_a_match_that_nothing_was_set_for_is_measured_alone(tmp_path):
+    pytest.importorskip("matplotlib")
+    spec = dataclasses.replace(MATCHES["rave"], must=None, aim=None)
+    row = run.row_of("rave", spec, 200, summary(80, 120))
+    assert (row.must_low, row.must_high, row.holds) == (None, None, None)
+    assert run.table([row]).endswith("| 40.0% [35.0%, 45.0%] |  |  |")
+    run.write([row], tmp_path)
+    assert (tmp_path / "results.csv").read_text().splitlines()[1].endswith(",50-60%,,,,")
+    drawn = (tmp_path / "results.svg").read_text()
+    run.write([run.row_of("rave", MATCHES["rave"], 200, summary(80, 120))], tmp_path)
+    shade = "#e6ede8"
+    assert shade not in drawn
+    assert shade in (tmp_path / "results.svg").read_text()
+
+
 def test_older_summaries_have_one_number_of_games_resigned():
     now = summary(150, 50)
     older = now | {"resigned": 5}
