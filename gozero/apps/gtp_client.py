@@ -18,6 +18,8 @@ _GRACE = 2.0  # seconds that a program gets to end by itself
 _LONGEST = 2**20  # characters of an answer
 _LINE_LENGTH = 2**16  # what is longer is several lines
 _WAITING = 256  # lines that nobody has asked for yet; with more, the program has to wait
+_QUIET = 0.5  # seconds in which a program that has ended gets its last words through
+_LONGEST_QUOTE = 300  # characters of what a program said, where an error repeats it
 
 
 class GtpError(Exception):
@@ -28,8 +30,12 @@ class EngineFailed(RuntimeError):
     """The engine is of no more use; what it last wrote on stderr is in the text."""
 
 
+class EngineNotStarted(EngineFailed):
+    """There is no such program, or this machine has no room for it now: it has not run."""
+
+
 class EngineDied(EngineFailed):
-    """It could not be started, or ended."""
+    """It ended."""
 
 
 class EngineTimeout(EngineFailed, TimeoutError):
@@ -67,18 +73,21 @@ class GtpClient:
                 process_group=0,  # Ctrl-C is for us: the program is told to quit
             )
         except OSError as error:
-            raise EngineDied(f"{self.name}: cannot be started: {error}") from error
+            raise EngineNotStarted(f"{self.name}: cannot be started: {error}") from error
         self._stdin = cast(IO[str], self._process.stdin)
         self._lines: queue.Queue[str | None] = queue.Queue(_WAITING)  # None: no more will come
         self._over = False  # nobody reads what it says
+        self._ran_on = False  # it had to be killed
         self._complaints: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         self._readers = [
             _start_reader(self._process.stdout, self._keep, at_end=None),
-            _start_reader(self._process.stderr, self._complaints.append),
+            _start_reader(
+                self._process.stderr, lambda line: self._complaints.append(shortened(line))
+            ),
         ]
         if name is None:
             with contextlib.suppress(GtpError):
-                self.name = self.send("name") or self.name
+                self.name = shortened(self.send("name")) or self.name
 
     def __enter__(self) -> GtpClient:
         return self
@@ -106,17 +115,22 @@ class GtpClient:
         if kind == "=":
             return text
         if kind == "?":
-            raise GtpError(f"{self.name}: {command!r} answered: {text}")
-        raise self._failed(EngineConfused, f"answered {command!r} with {lines[0]!r}, not = or ?")
+            raise GtpError(f"{self.name}: {command!r} answered: {shortened(text)}")
+        answered = f"answered {command!r} with {shortened(lines[0])!r}, not = or ?"
+        raise self._failed(EngineConfused, answered)
 
     def _answer(self, command: str) -> list[str]:
         """The lines of one answer; empty lines before it do not count."""
         deadline, lines, length = time.monotonic() + self.timeout, [], 0
+        has_ended = False  # though what it has started may keep its output open
         while (left := deadline - time.monotonic()) > 0:
             try:
-                line = self._lines.get(timeout=left)
+                line = self._lines.get(timeout=min(left, _QUIET))
             except queue.Empty:
-                break
+                if has_ended:
+                    raise self._failed(EngineDied, f"ended at {command!r}") from None
+                has_ended = self._process.poll() is not None
+                continue
             if line is None:
                 raise self._failed(EngineDied, f"ended at {command!r}")
             if line:
@@ -139,7 +153,10 @@ class GtpClient:
     def _failed(self, kind: type[EngineFailed], what: str) -> EngineFailed:
         """The error to raise; the process is stopped, for what it says later is of no use."""
         self._stop(grace=0.2)
-        status = f" (exit status {self._process.returncode})" if kind is EngineDied else ""
+        status = ""
+        if kind is EngineDied:
+            how = f"exit status {self._process.returncode}"
+            status = f" ({'it closed its output, and ran on' if self._ran_on else how})"
         said = "".join(f"\n  {line}" for line in self._complaints)
         return kind(f"{self.name}: {what}{status}" + (said and f"; its stderr ends:{said}"))
 
@@ -151,21 +168,30 @@ class GtpClient:
         self._stop(_GRACE)
 
     def kill(self) -> None:
-        """End the process now, from any thread: who waits for an answer finds it dead."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # and what it has started
+        """End the process now, and what it has started, from any thread: who waits for an answer
+        finds it dead."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()  # it may have left the group that it was started in
 
     def _stop(self, grace: float) -> None:
         self._over = True
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
-        if self._process.poll() is None:
-            self.kill()
-            self._process.wait()
+        self._ran_on = self._ran_on or self._process.poll() is None
+        self.kill()  # also what a program has left behind that has ended
+        self._process.wait()
         for reader in self._readers:
             reader.join(_GRACE)
         with contextlib.suppress(OSError):
             self._stdin.close()
+
+
+def shortened(text: str) -> str:
+    """What a program said, to be repeated: the beginning, if it is long."""
+    if len(text) <= _LONGEST_QUOTE:
+        return text
+    return f"{text[:_LONGEST_QUOTE]}... ({len(text):,} characters)"
 
 
 def _start_reader(stream: IO[str] | None, put, **last) -> threading.Thread:

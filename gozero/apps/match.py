@@ -8,7 +8,7 @@ import sys
 from gozero.apps import flags, match_score, runtime
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_folder import MatchFolder
-from gozero.apps.match_programs import player_names
+from gozero.apps.match_programs import make_room, player_names
 from gozero.apps.progress import Progress
 
 PROG = "gozero match"
@@ -20,12 +20,14 @@ def run(config: MatchConfig) -> int:
 
     Raises:
       SystemExit: one line and status 2 for what cannot be: flags, a folder of another match, a
-        program that is missing or refuses, openings or weights that are bad. One line and status 1
-        if the device has not the memory, or the folder cannot be written any more.
+        program that is missing or refuses, more games at once than there may be open files,
+        openings or weights that are bad. One line and status 1 if the device has not the memory, or
+        the folder cannot be written, or a program not be started any more.
     """
     with runtime.gone_if_empty(config.out):
         try:
             names = player_names(config)
+            make_room(config)
             match = _Match(config, names)
         except ValueError as error:
             flags.fail(PROG, error)
@@ -55,13 +57,13 @@ class _Match:
         self.rules = Rules(config.size, config.ko, max_moves=limit)
         self.openings = match_openings.make_openings(config, self.rules)
         self.ours = Ours(config, self.rules)
-        self.folder = MatchFolder(config, self.ours.about, self.openings.sha256)
+        self.folder = MatchFolder(config, self.ours.about, self.openings.sha256, names)
 
     def play(self) -> int:
         from gozero.apps.match_play import play_games
 
         config, folder = self.config, self.folder
-        todo = [number for number in range(config.games) if number not in folder.games]
+        todo = [number for number in range(config.games) if self._is_open(number)]
         facts = {
             **runtime.manifest(config.seed),
             **dict(zip(SIDES, self.names, strict=True)),
@@ -75,34 +77,43 @@ class _Match:
         else:
             facts |= folder.before
         summary = match_score.summarise(folder.games.values(), self.config.paired)
-        complete = len(folder.games) == config.games
-        state = "complete" if complete else "stopped"
+        left = sum(self._is_open(number) for number in range(config.games))
+        state = "stopped" if left else "complete"
         folder.write_manifest({**facts, "state": state})
         names = dict(zip(SIDES, self.names, strict=True))
         runtime.write_json(config.out / "summary.json", {"state": state, **names, **summary})
         said = [match_score.table(summary, self.names)]
-        if not complete:
-            left = config.games - len(folder.games)
+        if left:
             said.append(f"stopped; {left} games are left, which the same command plays")
         runtime.tell("\n".join([*said, f"games in {config.out / 'games'}"]))
-        return 0 if complete else runtime.STOPPED
+        return runtime.STOPPED if left else 0
+
+    def _is_open(self, number: int) -> bool:
+        """A game that is not played, or was void when there were fewer --retries."""
+        game = self.folder.games.get(number)
+        if game is None:
+            return True
+        return game.points is None and 1 + len(game.failures) <= self.config.retries
 
     def _play(self, play_games, todo: list[int]) -> None:
         config, folder, total = self.config, self.folder, self.config.games
         if len(todo) < total:
             print(f"{total - len(todo)} games are played; going on", file=sys.stderr)
         config = dataclasses.replace(config, parallel=min(config.parallel, len(todo)))
+        void = [folder.games[number] for number in todo if number in folder.games]
+        failures = {game.game: [*game.failures, game.why] for game in void}
         self.ours.prepare(config.parallel, folder.session)
         with runtime.StopRequest() as stop, Progress("match", total, total - len(todo)) as progress:
 
             def finished(game, record) -> None:
                 folder.add(game, record)
+                done.append(game.game)
                 summary = match_score.summarise(folder.games.values(), self.config.paired)
-                progress.show(len(folder.games), match_score.line(summary))
+                progress.show(total - len(todo) + len(done), match_score.line(summary))
 
+            match = config, self.rules, self.names, self.openings, self.ours
+            done: list[int] = []
             try:
-                play_games(
-                    config, self.rules, self.names, self.openings, self.ours, todo, finished, stop
-                )
+                play_games(*match, todo, finished, stop, failures)
             except KeyboardInterrupt:
                 stop.requested = True

@@ -60,8 +60,9 @@ class MatchConfig:
     same ko rule. An illegal move, no move, a refusal, an answer that is not GTP or that takes
     longer than --timeout lose the game by forfeit. A program that dies makes the game void: it is
     played anew, --retries times at most, and then counted as void, which no score has in it; its
-    SGF has the moves so far. The same command on the same folder goes on where it ended, killed or
-    not.
+    SGF has the moves so far. One that cannot be started, for a machine that is short of processes
+    say, costs no game: it is tried again, for half a minute at least. The same command on the same
+    folder goes on where it ended, killed or not.
     """
 
     player: Side = Side()
@@ -101,15 +102,16 @@ class MatchConfig:
     cores want more."""
 
     retries: int = 2
-    """How often a game is played anew that a program's death has made void."""
+    """How often a game is played anew that a program's death has made void; with more, the same
+    command plays again those that were void before."""
 
     seed: int = 0
     """Of our searches and the random openings."""
 
     out: pathlib.Path = pathlib.Path("runs/match")
     """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf: a new
-    one, or one to go on with: then all flags are the same but --parallel and --timeout, and
-    --games may be more."""
+    one, or one to go on with: then all flags are the same but --parallel, --retries and
+    --timeout, and --games may be more."""
 
     def __post_init__(self):
         for name in SIDES:

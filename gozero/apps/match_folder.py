@@ -23,7 +23,7 @@ from gozero.apps.match_score import Game
 from gozero.files import is_empty, sync_folder
 from gozero.players.player_config import FILES
 
-_MAY_DIFFER = {"parallel", "timeout", "out"}
+_MAY_DIFFER = {"parallel", "retries", "timeout", "out"}
 
 
 class MatchFolder:
@@ -39,10 +39,12 @@ class MatchFolder:
       evaluators: what our sides are judged by, by their names; of what was learnt its SHA-256
         counts.
       openings_sha256: of the openings, if they come from files.
+      names: of the sides, as programs say who they are.
 
     Raises:
       ValueError: a folder that holds something else, that cannot be read or written, or a match
-        with other flags, of other openings, or that others of the FILES have played.
+        with other flags, of other openings, or that other programs or others of the FILES have
+        played.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class MatchFolder:
         config: MatchConfig,
         evaluators: dict[str, dict] | None = None,
         openings_sha256: str | None = None,
+        names: tuple[str, str] | None = None,
     ):
         self.path, self.before, self.session = config.out, {}, 0
         asked, results = _plain(config), self.path / "results.jsonl"
@@ -63,8 +66,9 @@ class MatchFolder:
                 if self._agrees(asked):  # also with what was written just before the lock
                     self.before = self._manifest()
                     self.session = 1 + int(self.before.get("session", 0))
-                self.games = _read_results(results)
+                self.games = _read_results(results, config.games)
                 if self.games:
+                    _same_programs(self.path, config, self.before, names)
                     _same_files(self.path, self.before.get("evaluators", {}), evaluators or {})
                     _same_openings(self.path, self.before, openings_sha256)
                 runtime.write_json(self.path / "config.json", asked, durable=True)
@@ -81,8 +85,11 @@ class MatchFolder:
           ValueError: it is another.
         """
         path = self.path / "config.json"
-        if not path.exists():
-            return False
+        try:
+            if not path.exists():
+                return False
+        except OSError as error:  # Python has it that a name too long may be there
+            raise ValueError(f"out: {self.path} cannot be read ({error.strerror})") from error
         _must_agree(self.path, _read_json(path), asked)
         return True
 
@@ -183,6 +190,19 @@ def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
             )
 
 
+def _same_programs(
+    path: pathlib.Path, config: MatchConfig, before: dict, names: tuple[str, str] | None
+) -> None:
+    """A program may be another version under its command."""
+    for side, spec, name in zip(SIDES, config.sides, names or (), strict=False):
+        played = before.get(side, name)
+        if spec.command is not None and name != played:
+            raise ValueError(
+                f"out: {path} holds games of {played}, which --{side}.command no longer starts, "
+                f"but {name}; name a new folder"
+            )
+
+
 def _same_openings(path: pathlib.Path, before: dict, digest: str | None) -> None:
     """Both games of a pair begin alike."""
     played = before.get("openings_sha256", digest)  # an old manifest does not say
@@ -202,11 +222,12 @@ def _flat(config: dict, prefix: str = "") -> dict:
     return flat
 
 
-def _read_results(path: pathlib.Path) -> dict[int, Game]:
-    """The games of a file; a last line that is torn is cut off it.
+def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
+    """The games of a file; a last line that is torn is cut off it. A game that was void may have
+    been played since.
 
     Raises:
-      ValueError: a line that is no game, or a game twice.
+      ValueError: a line that is no game of so many, or a game twice.
     """
     data = path.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
@@ -217,9 +238,25 @@ def _read_results(path: pathlib.Path) -> dict[int, Game]:
     for number, line in enumerate(whole.decode("utf-8", "replace").splitlines(), start=1):
         try:
             game = Game(**json.loads(line))
+            _check(game, num_games)
         except (TypeError, ValueError) as error:
             raise ValueError(f"out: {path}, line {number} is damaged: {error}") from error
-        if game.game in games:
+        if game.game in games and games[game.game].points is not None:
             raise ValueError(f"out: {path}, line {number}: game {game.game} again")
         games[game.game] = game
     return games
+
+
+def _check(game: Game, num_games: int) -> None:
+    """Whether what is counted with can be.
+
+    Raises:
+      ValueError: it cannot.
+    """
+    if not isinstance(game.game, int) or not 0 <= game.game < num_games:
+        raise ValueError(f"game {game.game!r} of {num_games}")
+    if game.points not in (None, 0.0, 0.5, 1.0) or (game.points is None) != (game.end == "void"):
+        raise ValueError(f"{game.points!r} points, ended by {game.end!r}")
+    for numbers in ([game.moves, game.attempts], game.seconds, game.turns):
+        if len(numbers) != 2 or not all(isinstance(x, int | float) and x >= 0 for x in numbers):
+            raise ValueError(f"{numbers!r} is not two numbers, 0 or more")

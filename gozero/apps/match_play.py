@@ -7,9 +7,10 @@ longer than a search takes, then its lane stays idle for once.
 from __future__ import annotations
 
 import concurrent.futures
+import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from gozero.apps.match_config import MatchConfig
@@ -25,6 +26,10 @@ _LOOK_S = 0.2
 """Between two looks at who waits, and whether to stop."""
 
 _LEAST_PATIENCE_S = 1.0
+
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Before a program that could not be started is tried again; with no game in play the match ends
+after the last."""
 
 
 class _Inline(concurrent.futures.Executor):
@@ -45,18 +50,28 @@ def play_games(
     todo: Sequence[int],
     finished: Callable[[Game, GameRecord], None],
     stop: StopRequest,
+    failures: Mapping[int, Sequence[str]] | None = None,
 ) -> None:
     """Play games until they are done or a stop is requested.
+
+    A program that cannot be started (the machine is out of processes, its file is being replaced)
+    is tried again after a while; that costs no game its retries.
 
     Args:
       config, rules, names, openings: the match.
       ours: the sides that are ours, prepared for `config.parallel` games.
       todo: the numbers of the games.
-      finished: called with each that is over, or void for good.
+      finished: called with each that is over, or void for good, as soon as it is, and before its
+        programs have quit; from any thread, but from one at a time.
       stop: looked at between steps; games in play are given up then.
+      failures: of games that were void, why, by their numbers.
+
+    Raises:
+      OSError: a program cannot be started any more.
+      Whatever `finished` raises.
     """
     pool = _Inline() if ours.all_ours else concurrent.futures.ThreadPoolExecutor(config.parallel)
-    hall = _Hall(config, ours, pool, finished)
+    hall = _Hall(config, ours, pool, finished, failures or {})
     hall.open = lambda number: Table(config, rules, number, openings.of(number // 2), names)
     try:
         hall.play(deque(todo), stop)
@@ -72,11 +87,16 @@ class _Hall:
 
     open: Callable[[int], Table]
 
-    def __init__(self, config: MatchConfig, ours: Ours, pool, finished):
+    def __init__(self, config: MatchConfig, ours: Ours, pool, finished, failures):
         self.config, self.ours, self.pool, self.finished = config, ours, pool, finished
         self.tables: list[Table | None] = [None] * config.parallel
         self.thinking: dict[Future, int] = {}  # -> lane
-        self.failures: defaultdict[int, list[str]] = defaultdict(list)  # of a game so far
+        self.failures = defaultdict[int, list[str]](list)  # of a game so far
+        self.failures.update({number: [*why] for number, why in failures.items()})
+        self.recorded: set[int] = set()
+        self.recording = threading.Lock()  # `failures`, `recorded`, and who calls `finished`
+        self.pauses = 0  # since a program was started
+        self.paused_until = 0.0
 
     def play(self, todo: deque[int], stop: StopRequest) -> None:
         while not stop.requested:
@@ -84,16 +104,43 @@ class _Hall:
             due = self._due()
             if due is not None:
                 self._search(*due)
-            elif not self.thinking:
+            elif not self.thinking and not (todo and self.pauses):
                 return
             self._collect(todo, 0.0 if due is not None else _LOOK_S)
 
     def _seat(self, todo: deque[int]) -> None:
+        if time.monotonic() < self.paused_until:
+            return
         for lane, table in enumerate(self.tables):
             number = self._next(lane, todo) if table is None else None
             if number is not None:
                 table = self.tables[lane] = self.open(number)
-                self.thinking[self.pool.submit(table.begin)] = lane
+                self._let(lane, table, table.begin)
+
+    def _let(self, lane: int, table: Table, step: Callable[..., None], *args) -> None:
+        """Take a step at a table in a thread."""
+        self.thinking[self.pool.submit(self._take, table, step, *args)] = lane
+
+    def _take(self, table: Table, step: Callable[..., None], *args) -> None:
+        try:
+            step(*args)
+            if table.over:
+                self._settle(table)
+        finally:
+            if table.left:
+                table.close()
+
+    def _settle(self, table: Table) -> None:
+        """Record a game that is over, unless it is to be played anew."""
+        with self.recording:
+            failures = self.failures[table.number]
+            if table.failure is not None and table.abandoned:
+                return
+            if table.failure is not None and len(failures) < self.config.retries:
+                failures.append(table.failure)
+                return
+            self.finished(*table.result(failures))
+            self.recorded.add(table.number)
 
     def _next(self, lane: int, todo: deque[int]) -> int | None:
         """The game for a free lane, which is taken; of ours against ours even ones are for the
@@ -144,10 +191,12 @@ class _Hall:
         found = self.ours.choose(side, cohort, {i - first: table for i, table in lanes.items()})
         seconds = self.ours.seconds / len(lanes)
         for lane, table in lanes.items():
-            self.thinking[self.pool.submit(table.play, found[lane - first], seconds)] = lane
+            self._let(lane, table, table.play, found[lane - first], seconds)
 
     def _collect(self, todo: deque[int], timeout: float) -> None:
-        """Those that have done thinking: games that are over are recorded, or begun anew."""
+        """Those that have done thinking: the lanes of games that are over are free."""
+        if not self.thinking:
+            time.sleep(timeout)
         done, _ = concurrent.futures.wait(
             self.thinking, timeout, concurrent.futures.FIRST_COMPLETED
         )
@@ -156,12 +205,25 @@ class _Hall:
             lane = self.thinking.pop(future)
             table = self.tables[lane]
             assert table is not None
-            if not table.over:
-                continue
-            self.tables[lane] = None
-            failures = self.failures[table.number]
-            if table.failure is not None and len(failures) < self.config.retries:
-                failures.append(table.failure)
-                todo.appendleft(table.number)
+            if table.left:
+                self.tables[lane] = None
+                if table.number not in self.recorded:
+                    todo.appendleft(table.number)
+            if table.not_begun is None:
+                self.pauses = 0
             else:
-                self.finished(*table.result(failures))
+                self._pause(table.not_begun)
+
+    def _pause(self, why: str) -> None:
+        """Begin no game for a while, once for all that could not be begun at a time.
+
+        Raises:
+          OSError: it was long enough.
+        """
+        now = time.monotonic()
+        if now < self.paused_until:
+            return
+        if self.pauses == len(_PAUSES_S) and not any(self.tables):
+            raise OSError(f"{why}; what was played is kept, and the same command goes on")
+        self.pauses = min(self.pauses + 1, len(_PAUSES_S))
+        self.paused_until = now + _PAUSES_S[self.pauses - 1]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 
-from gozero.apps.gtp_client import EngineFailed, GtpClient, GtpError
+from gozero.apps.gtp_client import EngineFailed, GtpClient, GtpError, shortened
 from gozero.apps.match_config import SIDES, MatchConfig
 
 _GAMES = "/usr/games"
@@ -15,6 +16,35 @@ _GAMES = "/usr/games"
 _HOW_TO_INSTALL = {
     "gnugo": "install GNU Go: apt-get install gnugo (Debian, Ubuntu) or brew install gnu-go"
 }
+
+
+_FILES = 256
+"""That may be open beside those of programs: JAX's, the folder's."""
+
+_FILES_OF_PROGRAM = 3
+_FILES_OF_START = 5
+"""That a program needs more while it is being started; all may be at a time."""
+
+
+def make_room(config: MatchConfig) -> None:
+    """Let this process open as many files as programs at a time need.
+
+    Raises:
+      ValueError: it may not.
+    """
+    games = min(config.parallel, config.games)
+    programs = games * sum(side.command is not None for side in config.sides)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else 2**20
+    least = _FILES + programs * _FILES_OF_PROGRAM
+    if programs and least > most:
+        raise ValueError(
+            f"parallel: {games} games at once want {least:,} open files, and the system allows "
+            f"{most:,} (ulimit -Hn); use {max((most - _FILES) * games // (least - _FILES), 1)}"
+        )
+    wanted = min(least + programs * _FILES_OF_START, most)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def located(words: list[str]) -> list[str]:
@@ -49,7 +79,7 @@ def _name(config: MatchConfig, i: int) -> str:
                 client.send(command)
             version = ""
             with contextlib.suppress(GtpError):
-                version = client.send("version")
+                version = shortened(client.send("version"))
             return f"{client.name} {version}".strip()
     except (EngineFailed, GtpError) as error:
         raise ValueError(f"{SIDES[i]}.command: {error}") from error

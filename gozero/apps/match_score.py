@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -29,7 +29,8 @@ class Game(NamedTuple):
 def summarise(games: Iterable[Game], paired: bool = False) -> dict:
     """The numbers of a match, for JSON; Elo that is infinite is None.
 
-    Where games 2 i and 2 i + 1 are pairs, the interval comes from those of which both count.
+    Where games 2 i and 2 i + 1 are pairs, the interval is of pairs; one of which a single game
+    counts is half a pair.
     """
     games = list(games)
     counted = [game for game in games if game.points is not None]
@@ -66,19 +67,24 @@ def _lost_by(end: str, counted: list[Game]) -> dict[str, int]:
     return {"player": points.count(0.0), "opponent": points.count(1.0)}
 
 
-def _pairs(counted: list[Game]) -> list[float]:
-    """What the pairs scored of which both games count."""
-    points = {game.game: game.points or 0.0 for game in counted}
-    return [(points[i] + points[i + 1]) / 2 for i in points if i % 2 == 0 and i + 1 in points]
+def _pairs(counted: list[Game]) -> list[list[float]]:
+    """The points of each pair's games that count, one or two."""
+    pairs = defaultdict(list)
+    for game in counted:
+        pairs[game.game // 2].append(game.points or 0.0)
+    return list(pairs.values())
 
 
-def _row(games: list[Game], pairs: list[float] | None = None) -> dict:
+def _row(games: list[Game], pairs: list[list[float]] | None = None) -> dict:
     """Games that count."""
     points, n = sum(game.points or 0.0 for game in games), len(games)
     of = Counter(game.points for game in games)
     low, high = 0.0, 1.0
     if n:
-        low, high = tally.pair_interval(pairs) if pairs else tally.wilson(points / n, n)
+        low, high = tally.wilson(points / n, n)
+        if pairs:
+            means = [sum(pair) / len(pair) for pair in pairs]
+            low, high = tally.pair_interval(means, games=[len(pair) for pair in pairs])
     numbers = {
         "games": n,
         "wins": of[1.0],

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import jax
 
-from gozero.apps.gtp_client import EngineDied, GtpClient
+from gozero.apps.gtp_client import EngineDied, EngineNotStarted, GtpClient
 from gozero.apps.match_config import SIDES, MatchConfig
 from gozero.apps.match_programs import located
 from gozero.apps.match_score import Game
@@ -27,6 +27,7 @@ class Table:
     Attributes:
       number: the game's.
       waiting_since: when it came to wait for a search of ours; None: it does not.
+      not_begun: why a program could not be started; None: all were.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Table:
         self._abandoned = False
         self._referee: Referee | None = None
         self.waiting_since: float | None = None
+        self.not_begun: str | None = None
 
     @property
     def referee(self) -> Referee:
@@ -64,7 +66,10 @@ class Table:
         return self.referee.game.state
 
     def begin(self) -> None:
-        """Start the programs, and play until ours is to search or the game is over."""
+        """Start the programs, and play until ours is to search or the game is over.
+
+        It is not begun where a program cannot be started: that is no fault of the game.
+        """
         with self._voided_by_death(), _on_the_host():
             self._referee = Referee(
                 self.rules, self.config.komi, (None, None), hanging_forfeits=True
@@ -73,7 +78,11 @@ class Table:
                 if side.command is not None and not self._abandoned:
                     words = located(side.words(self.number))
                     timeout = self.config.timeout
-                    self._clients[i] = GtpClient(words, self.names[i], timeout)
+                    try:
+                        self._clients[i] = GtpClient(words, self.names[i], timeout)
+                    except EngineNotStarted as error:
+                        self.not_begun = str(error)
+                        return
             black, white = (self._clients[side] for side in self._side_of)
             self.referee.players = black, white
             self.referee.set_up(self.opening)
@@ -102,7 +111,17 @@ class Table:
     @property
     def over(self) -> bool:
         """It has ended, or is void."""
-        return self.referee.verdict is not None
+        return self._referee is not None and self._referee.verdict is not None
+
+    @property
+    def left(self) -> bool:
+        """Nothing more is played: it is over, or abandoned, or was not begun."""
+        return self.over or self.abandoned or self.not_begun is not None
+
+    @property
+    def abandoned(self) -> bool:
+        """The match has ended; what its programs do is of no account."""
+        return self._abandoned
 
     @property
     def failure(self) -> str | None:
@@ -116,6 +135,12 @@ class Table:
         for client in self._clients:
             if client is not None:
                 client.kill()
+
+    def close(self) -> None:
+        """Let the programs quit, which they may take some seconds for."""
+        for client in self._clients:
+            if client is not None:
+                client.close()
 
     def result(self, failures: Sequence[str] = ()) -> tuple[Game, GameRecord]:
         """The game for the records, when it is over; `failures` are those of earlier attempts."""
@@ -164,17 +189,12 @@ class Table:
 
     @contextlib.contextmanager
     def _voided_by_death(self) -> Iterator[None]:
-        """A program's death makes the game void; the programs of a game that is over are closed."""
+        """A program's death makes the game void."""
         self.waiting_since = None
         try:
             yield
         except EngineDied as error:
             self.referee.void(str(error))
-        finally:
-            if self._referee is None or self.over or self._abandoned:
-                for client in self._clients:
-                    if client is not None:
-                        client.close()
 
 
 def _on_the_host() -> contextlib.AbstractContextManager:

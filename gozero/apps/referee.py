@@ -13,7 +13,13 @@ import time
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from gozero.apps.gtp_client import EngineConfused, EngineTimeout, GtpClient, GtpError
+from gozero.apps.gtp_client import (
+    EngineConfused,
+    EngineTimeout,
+    GtpClient,
+    GtpError,
+    shortened,
+)
 from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
 from gozero.apps.sgf import GameRecord
 from gozero.go import coords
@@ -116,7 +122,7 @@ class Referee:
         try:
             action = coords.from_gtp(self.game.rules.size, vertex)
         except ValueError as error:
-            return self._forfeit(colour, f"made no move: {error}")
+            return self._forfeit(colour, f"made no move: {shortened(str(error))}")
         return self.play(action)
 
     def play(self, action: int) -> None:

@@ -166,11 +166,11 @@ def claim_folder(path: pathlib.Path, but: Collection[str] = ()) -> None:
 @contextlib.contextmanager
 def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
     """Leave no empty folder behind that was not there before."""
-    fresh = not path.exists()
+    fresh = not os.path.exists(path)
     try:
         yield
     finally:
-        if fresh and path.is_dir() and not any(path.iterdir()):
+        if fresh and os.path.isdir(path) and not any(path.iterdir()):
             path.rmdir()
 
 

@@ -99,7 +99,7 @@ def wilson(score: float, count: float, confidence: float = 0.95) -> Interval:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def pair_interval(pairs: Any, confidence: float = 0.95) -> Interval:
+def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> Interval:
     """An interval of the mean of independent pairs, by the variance that they show.
 
     Wilson's, with V(mu) = r mu (1 - mu) as the variance of a pair, where r is what the pairs
@@ -108,21 +108,30 @@ def pair_interval(pairs: Any, confidence: float = 0.95) -> Interval:
     variance: without it a few pairs that happen to be alike would leave no doubt. Where all pairs
     are won, or lost, r = 1.
 
+    Half a pair counts for half in the mean; with the weights w it is that of the ratio of two
+    sums: n = (sum w)^2 / sum w^2, S = n sum w^2 (x - m)^2 / sum w^2.
+
     Args:
       pairs: f[n]; what each scored, in [0, 1].
       confidence: of the interval.
+      games: f[n], of how many games each is the mean; without it all of as many.
 
     Raises:
-      ValueError: no pairs, or scores outside [0, 1].
+      ValueError: no pairs, scores outside [0, 1], or of no games.
     """
     pairs = np.asarray(pairs, np.float64).reshape(-1)
     if not pairs.size:
         raise ValueError("pairs: there are none")
-    mean, share = float(pairs.mean()), 1.0
+    weights = np.broadcast_to(np.asarray(1.0 if games is None else games, np.float64), pairs.shape)
+    if not np.all(weights > 0):
+        raise ValueError(f"games: {weights.min()} is not above 0")
+    mean, share = float(np.sum(weights * pairs) / np.sum(weights)), 1.0
+    total = np.sum(weights**2)
+    number = float(np.sum(weights) ** 2 / total)
     if 0 < mean < 1:
-        squares = float(np.sum((pairs - mean) ** 2))
-        share = min((squares / (mean * (1 - mean)) + 1) / pairs.size, 1.0)
-    return wilson(mean, pairs.size / share, confidence)
+        squares = number * float(np.sum((weights * (pairs - mean)) ** 2) / total)
+        share = min((squares / (mean * (1 - mean)) + 1) / number, 1.0)
+    return wilson(mean, number / share, confidence)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,8 +3,9 @@
     scripted.py GAME [GAMES:WORD[@COMMAND]]...
 
 WORD is a vertex, `resign`, `ANY` for a point of 3x3 that nobody has played at yet (it may be
-suicide), or something that no engine should do; GAMES, numbers with commas or
-`all`, are the games in which that is its next answer to COMMAND, to genmove without one.
+suicide), `FILE=` and a path for what is in that file, `ON` to run on after `quit`, or something
+that no engine should do; GAMES, numbers with commas or `all`, are the games in which that is its
+next answer to COMMAND, to genmove without one.
 """
 
 import os
@@ -40,6 +41,8 @@ def planned(command: str, usual: str) -> str:
     if word.startswith("SLEEP="):
         time.sleep(float(word[6:]))
         return "pass"
+    if word.startswith("FILE="):
+        return pathlib.Path(word[5:]).read_text()
     if word == "ANY":
         return next((point for point in points if point not in used), "pass")
     return word
@@ -54,5 +57,8 @@ for line in sys.stdin:
         used.add((words[2] if words[0] == "play" else answer).upper())
     says = {"NONSENSE": ["what?"], "REFUSE": ["?", "no"]}.get(answer, ["=", answer])
     print(*says, end="\n\n", flush=True)
-    if words[0] == "quit":
+    if words[0] == "quit" and answer != "ON":
         break
+else:
+    if answer == "ON":
+        time.sleep(600)

@@ -1,11 +1,20 @@
 """The client and the referee, with engines of a few lines that do what no engine should."""
 
+import pathlib
 import sys
+import time
 
 import pytest
 
 from gozero.apps import gtp_client, referee
-from gozero.apps.gtp_client import EngineConfused, EngineDied, EngineTimeout, GtpClient, GtpError
+from gozero.apps.gtp_client import (
+    EngineConfused,
+    EngineDied,
+    EngineNotStarted,
+    EngineTimeout,
+    GtpClient,
+    GtpError,
+)
 from gozero.apps.sgf import GameRecord
 
 # Answers genmove with its arguments one by one, then passes; refuses what follows "refuse:".
@@ -47,6 +56,21 @@ def test_a_game_that_is_over_is_not_lost_by_what_is_said_of_it():
     assert (limit.result, limit.comment) == ("W+0.5", "move limit")
 
 
+COMPLAINS = "import sys; sys.exit('e' * 9999)"
+DEAF = "import os, time; input(); os.close(1); time.sleep(60)"  # as if it had ended
+ORPHANING = """
+import os, subprocess
+input()
+subprocess.Popen(["sleep", "60"])  # which keeps the output open
+os._exit(3)
+"""
+DESERTING = """
+import os, time
+os.setpgid(0, os.getpgid(os.getppid()))  # out of the group that is killed
+input(); time.sleep(60)
+"""
+
+
 def test_send():
     with program(says("\n\n= a  b\n c\n\n"), name="x") as client:
         assert client.send("showboard") == "a  b\n c"
@@ -71,6 +95,11 @@ def test_send():
         ("input()\nwhile True: print(end='=' * 9999)", EngineConfused, "more than 1,048,576 char"),
         ("input()\nwhile True: print()", EngineConfused, "more than 1,048,576 characters"),
         (says("Hello!\n\n"), EngineConfused, "'name' with 'Hello!', not = or \\?"),
+        (says("H" * 999 + "\n\n"), EngineConfused, "with 'H{300}... .999 characters.', not = or"),
+        (COMPLAINS, EngineDied, "stderr ends:\n  e{300}... .9,999 characters.$"),
+        (DEAF, EngineDied, r"ended at 'name' .it closed its output, and ran on.$"),
+        (ORPHANING, EngineDied, r"ended at 'name' .exit status 3.$"),
+        (DESERTING, EngineTimeout, "no answer to 'name' in 1 s"),
     ],
 )
 def test_failures_say_what_and_end_the_process(code, error, message):
@@ -79,8 +108,36 @@ def test_failures_say_what_and_end_the_process(code, error, message):
 
 
 def test_a_program_that_is_not_there():
-    with pytest.raises(EngineDied, match=r"no-such-engine: cannot be started: .*No such file"):
+    with pytest.raises(
+        EngineNotStarted, match=r"no-such-engine: cannot be started: .*No such file"
+    ):
         GtpClient(["no-such-engine"])
+
+
+def test_nothing_that_a_program_has_started_outlives_it(tmp_path):
+    started = tmp_path / "pid"
+    code = f"""
+import pathlib, subprocess
+child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+pathlib.Path({str(started)!r}).write_text(str(child.pid))
+{says("= x" + 2 * chr(10))}
+"""
+    with program(code):
+        child = int(started.read_text())
+        assert runs(child)
+    deadline = time.monotonic() + 10
+    while runs(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not runs(child)
+
+
+def runs(pid: int) -> bool:
+    """Nobody may have asked yet how a process has ended."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def test_closing_ends_a_program_that_ignores_quit(monkeypatch):

@@ -66,6 +66,36 @@ def test_a_folder_of_something_else_is_called_that(before, tmp_path):
         MatchFolder(MatchConfig(games=4, out=tmp_path))
 
 
+DAMAGED = [
+    {"game": 4},
+    {"game": "0"},
+    {"game": -1},
+    {"points": "x"},
+    {"points": 0.75},
+    {"points": None},
+    {"seconds": [1.0]},
+    {"turns": ["5", 4]},
+    {"moves": None},
+]
+
+
+@pytest.mark.parametrize("change", DAMAGED)
+def test_a_damaged_line_is_named(change, tmp_path):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    with MatchFolder(config) as folder:
+        folder.add(GAME._replace(game=1), MOVES)
+        line = json.dumps(GAME._asdict() | change) + "\n"
+        with (tmp_path / "run" / "results.jsonl").open("a") as file:
+            file.write(line)
+    with pytest.raises(ValueError, match=r"results.jsonl, line 2 is damaged: "):
+        MatchFolder(config)
+
+
+def test_a_folder_whose_name_is_too_long_is_one_line():
+    with pytest.raises(ValueError, match=r"out: x+ cannot be read \(File name too long\)"):
+        MatchFolder(MatchConfig(games=4, out=pathlib.Path("x" * 300)))
+
+
 FLAGS = {
     "weights": {"evaluator": "network"},
     "strengths": {"playouts": "mm"},

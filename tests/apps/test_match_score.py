@@ -49,10 +49,22 @@ def test_games_are_resigned_by_the_side_that_lost_them():
 def test_pairs_that_share_an_opening():
     games = [game(0, 1.0), game(1, 0.0), game(3, 1.0), game(2, 0.5), game(4, 1.0), game(5, None)]
     low, high = match_score.summarise(games, paired=True)["interval"]
-    assert (low, high) == pytest.approx(tally.pair_interval([0.5, 0.75]), abs=1e-6)
+    whole_and_half = tally.pair_interval([0.5, 0.75, 1.0], games=[2, 2, 1])
+    assert (low, high) == pytest.approx(whole_and_half, abs=1e-6)
     assert match_score.summarise(games[-2:], paired=True)["interval"] == pytest.approx(
         tally.wilson(1.0, 1), abs=1e-6
     )
+
+
+def test_the_score_lies_in_its_interval_where_pairs_are_broken():
+    lost = [game(i, 0.0) for i in range(6)]
+    won = [game(i, 1.0 if i % 2 else None, "void") for i in range(6, 40)]
+    summary = match_score.summarise([*lost, *won], paired=True)
+    low, high = summary["interval"]
+    assert low < summary["score"] < high
+    # Three that count twice and 17 once: 17/23, no surer than 20 games, or much less so.
+    wilson = tally.wilson(17 / 23, 20)
+    assert 1.0 < (high - low) / (wilson[1] - wilson[0]) < 1.3
 
 
 def test_nothing_played_and_nothing_lost():

@@ -22,6 +22,8 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
     assert config.match("7x7-rave").opponent.heuristic == "shape"
     assert config.match("7x7-gnugo").opponent.command == GNUGO
     assert config.match("7x7-gnugo").komi == 9.0
+    assert config.match("9x9-gnugo").komi == 7.0
+    assert config.match("9x9-rave").opponent == config.match("7x7-rave").opponent
 
 
 def test_a_network_of_ones_own_plays_in_place_of_those_that_lie_here():

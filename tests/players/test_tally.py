@@ -73,6 +73,31 @@ def test_pair_interval_by_hand():
         tally.pair_interval([])
 
 
+def test_half_pairs_by_hand():
+    # Weights 2, 2, 1: m = (1 + 2 + 0) / 5 = 0.6, n = 25 / 9, and of the squares
+    # S = 25/9 (4 * 0.01 + 4 * 0.16 + 0.36) / 9 = 0.320988: r = (S / 0.24 + 1) / n = 0.841481.
+    found = tally.pair_interval([0.5, 1.0, 0.0], games=[2, 2, 1])
+    assert found == pytest.approx(tally.wilson(0.6, 25 / 9 / 0.841481), abs=1e-6)
+    assert tally.pair_interval([0.5, 1.0], games=[2, 2]) == tally.pair_interval([0.5, 1.0])
+    # Games alone: as Wilson has it.
+    assert tally.pair_interval([1.0, 0.0, 1.0], games=[1, 1, 1]) == tally.wilson(2 / 3, 3)
+    with pytest.raises(ValueError, match=r"games: 0.0 is not above 0"):
+        tally.pair_interval([0.5, 1.0], games=[2, 0])
+
+
+def test_half_pairs_hold_as_often_as_the_interval_says():
+    rng, held = np.random.default_rng(3), 0
+    for _ in range(500):
+        games = rng.choice([1, 2], 40)
+        bias = rng.choice([-0.2, 0.2], 40)  # of an opening, which favours one of its two games
+        shares = 0.6 + bias[:, None] * np.array([1, -1])
+        points = rng.random((40, 2)) < shares
+        means = np.where(games == 2, points.mean(axis=1), points[:, 0])
+        low, high = tally.pair_interval(means, games=games)
+        held += low <= 0.6 <= high
+    assert held / 500 > 0.92
+
+
 def test_pairs_of_independent_games_are_as_wide_as_games():
     rng = np.random.default_rng(1)
     points = (rng.random(20_000) < 0.7).astype(float)
