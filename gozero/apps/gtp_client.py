@@ -78,6 +78,7 @@ class GtpClient:
         self._lines: queue.Queue[str | None] = queue.Queue(_WAITING)  # None: no more will come
         self._over = False  # nobody reads what it says
         self._ran_on = False  # it had to be killed
+        self._ended = False  # and nothing is left of it: its number may be another's
         self._complaints: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         self._readers = [
             _start_reader(self._process.stdout, self._keep, at_end=None),
@@ -170,6 +171,8 @@ class GtpClient:
     def kill(self) -> None:
         """End the process now, and what it has started, from any thread: who waits for an answer
         finds it dead."""
+        if self._ended:
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()  # it may have left the group that it was started in
@@ -181,6 +184,7 @@ class GtpClient:
         self._ran_on = self._ran_on or self._process.poll() is None
         self.kill()  # also what a program has left behind that has ended
         self._process.wait()
+        self._ended = True
         for reader in self._readers:
             reader.join(_GRACE)
         with contextlib.suppress(OSError):
