@@ -13,7 +13,7 @@ from gozero.apps.gtp_engine import Engine
 from gozero.go.rules import Rules, init
 from gozero.montecarlo.rlgo import shapes
 from gozero.montecarlo.rlgo import weights as shape_weights
-from tests.apps.test_match import results
+from tests.apps.match_runs import results
 
 
 class Clock:

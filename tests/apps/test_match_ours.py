@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
-from gozero.apps import sgf
+from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
 from gozero.go.rules import Rules
 from gozero.players import lockstep, setups
-from tests.apps.test_match import cli, results, scripted
+from tests.apps.match_runs import results, scripted
 from tests.players.test_lockstep import judged_by_hashes
 
 GNUGO = shutil.which("gnugo", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/games"]))
