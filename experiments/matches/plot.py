@@ -22,8 +22,7 @@ def check() -> None:
 
 
 def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
-    """An SVG: a bar a match with its 95% interval, over what it must show, if
-    anything was set."""
+    """An SVG: a bar a match with its 95% interval, over what it must show, if that was set."""
     import matplotlib
 
     matplotlib.use("svg")

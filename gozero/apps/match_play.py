@@ -104,7 +104,7 @@ class _Hall:
             due = self._due()
             if due is not None:
                 self._search(*due)
-            elif not self.thinking and not (todo and self.pauses):
+            elif not self.thinking and not todo:
                 return
             self._collect(todo, 0.0 if due is not None else _LOOK_S)
 
@@ -223,7 +223,8 @@ class _Hall:
         now = time.monotonic()
         if now < self.paused_until:
             return
-        if self.pauses == len(_PAUSES_S) and not any(self.tables):
+        in_play = any(table is not None and table.begun for table in self.tables)
+        if self.pauses == len(_PAUSES_S) and not in_play:
             raise OSError(f"{why}; what was played is kept, and the same command goes on")
         self.pauses = min(self.pauses + 1, len(_PAUSES_S))
         self.paused_until = now + _PAUSES_S[self.pauses - 1]

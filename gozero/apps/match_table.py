@@ -27,7 +27,9 @@ class Table:
     Attributes:
       number: the game's.
       waiting_since: when it came to wait for a search of ours; None: it does not.
-      not_begun: why a program could not be started; None: all were.
+      begun: its programs are started.
+      not_begun: why one could not be.
+      abandoned: the match has ended; what its programs do is of no account.
     """
 
     def __init__(
@@ -44,9 +46,9 @@ class Table:
         self._side_of = (black, 1 - black)  # of the colours
         self._clients: list[GtpClient | None] = [None, None]  # of the sides
         self._searched_at: list[int | None] = [None, None]  # moves played then, of the sides
-        self._abandoned = False
         self._referee: Referee | None = None
         self.waiting_since: float | None = None
+        self.begun = self.abandoned = False
         self.not_begun: str | None = None
 
     @property
@@ -75,7 +77,7 @@ class Table:
                 self.rules, self.config.komi, (None, None), hanging_forfeits=True
             )
             for i, side in enumerate(self.config.sides):
-                if side.command is not None and not self._abandoned:
+                if side.command is not None and not self.abandoned:
                     words = located(side.words(self.number))
                     timeout = self.config.timeout
                     try:
@@ -83,6 +85,7 @@ class Table:
                     except EngineNotStarted as error:
                         self.not_begun = str(error)
                         return
+            self.begun = True
             black, white = (self._clients[side] for side in self._side_of)
             self.referee.players = black, white
             self.referee.set_up(self.opening)
@@ -119,11 +122,6 @@ class Table:
         return self.over or self.abandoned or self.not_begun is not None
 
     @property
-    def abandoned(self) -> bool:
-        """The match has ended; what its programs do is of no account."""
-        return self._abandoned
-
-    @property
     def failure(self) -> str | None:
         """Why it is void; None if it is not."""
         verdict = self.referee.verdict
@@ -131,7 +129,7 @@ class Table:
 
     def abandon(self) -> None:
         """End the programs from another thread, for the match has ended."""
-        self._abandoned = True
+        self.abandoned = True
         for client in self._clients:
             if client is not None:
                 client.kill()
@@ -178,7 +176,7 @@ class Table:
     def _go_on(self) -> None:
         """Until a search of ours is due or the game is over."""
         referee = self.referee
-        while referee.verdict is None and not self._abandoned:
+        while referee.verdict is None and not self.abandoned:
             if self._clients[self.side_to_move] is not None:
                 referee.ask()
             elif referee.game.wins_by_passing(referee.game.to_play):
