@@ -9,20 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gozero.go.rules import (
-        GameState,
-        Position,
-        Rules,
-        init,
-        legal_actions,
-        play,
-        stones,
-    )
+    from gozero.games.go import go_game
+    from gozero.go.rules import GameState, Position, Rules, init, legal_actions, play, stones
     from gozero.go.scoring import area_score, ownership
     from gozero.go.setup import from_stones, with_handicap
-    from gozero.montecarlo.playout import uniform_playouts
-    from gozero.players.evaluators import Evaluator, network_evaluator, playout_evaluator
-    from gozero.players.go_game import go_game
+    from gozero.play.evaluators import Evaluator, network_evaluator, playout_evaluator
+    from gozero.playouts.playout import uniform_playouts
     from gozero.search.config import SearchConfig
     from gozero.search.game import Evaluation, Game
     from gozero.search.search import SearchResult, search
@@ -39,17 +31,17 @@ _HOME = {
     "stones": "gozero.go.rules",
     "area_score": "gozero.go.scoring",
     "ownership": "gozero.go.scoring",
-    "uniform_playouts": "gozero.montecarlo.playout",
+    "uniform_playouts": "gozero.playouts.playout",
     "from_stones": "gozero.go.setup",
     "with_handicap": "gozero.go.setup",
     "Evaluation": "gozero.search.game",
     "Game": "gozero.search.game",
     "SearchConfig": "gozero.search.config",
     "SearchResult": "gozero.search.search",
-    "Evaluator": "gozero.players.evaluators",
-    "network_evaluator": "gozero.players.evaluators",
-    "playout_evaluator": "gozero.players.evaluators",
-    "go_game": "gozero.players.go_game",
+    "Evaluator": "gozero.play.evaluators",
+    "network_evaluator": "gozero.play.evaluators",
+    "playout_evaluator": "gozero.play.evaluators",
+    "go_game": "gozero.games.go",
 }
 
 __all__ = [

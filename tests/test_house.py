@@ -13,14 +13,18 @@ import gozero
 
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = {
+    "gozero.compile": 0,
+    "gozero.runs": 0,
     "gozero.go": 1,
     "gozero.search": 1,
-    "gozero.montecarlo": 2,
+    "gozero.playouts": 2,
     "gozero.nets": 2,
-    "gozero.players": 3,
-    "gozero.apps": 4,
-    "train": 5,
-    "experiments": 6,
+    "gozero.td": 3,
+    "gozero.games": 2,
+    "gozero.play": 4,
+    "gozero.apps": 5,
+    "train": 6,
+    "experiments": 7,
 }
 
 

@@ -10,25 +10,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
 from gozero.go import pass_alive, symmetry
 from gozero.go import rules as go
-from gozero.montecarlo.mogo.playouts import mogo_playouts
-from gozero.montecarlo.rlgo import td_search
-from gozero.montecarlo.rlgo.shapes import Shapes
-from gozero.montecarlo.rlgo.td import TdConfig
 from gozero.nets import network
 from gozero.nets.features import FEATURES
 from gozero.nets.network import NetworkConfig
-from gozero.players import arena, selfplay
-from gozero.players.evaluators import make_evaluator
-from gozero.players.go_game import go_game
-from gozero.players.player import Turn, search_player
+from gozero.play import arena, selfplay
+from gozero.play.evaluators import make_evaluator
+from gozero.play.player import Turn, search_player
+from gozero.playouts.mogo.playouts import mogo_playouts
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
 from gozero.search.move_choice import Temperature
 from gozero.search.rave import Rave
 from gozero.search.search import search
+from gozero.td import td_search
+from gozero.td.shapes import Shapes
+from gozero.td.td import TdConfig
 from tests.go.stepping import new_games
 from tests.hlo import AS_USERS_FUSE, AS_USERS_HAVE_IT, moves_in_loops
 from tests.search import gumbel_search, random_tree

@@ -27,11 +27,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gozero.games.go import go_game
 from gozero.go.rules import BLACK, Position, Rules
-from gozero.players import endless
-from gozero.players.endless import EndlessConfig, Lanes
-from gozero.players.evaluators import Evaluator
-from gozero.players.go_game import go_game
+from gozero.play import endless
+from gozero.play.endless import EndlessConfig, Lanes
+from gozero.play.evaluators import Evaluator
 from train import buffer as buffers
 from train.buffer import Buffer, BufferConfig, Memory
 from train.replay import Rows

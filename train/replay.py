@@ -15,7 +15,7 @@ from gozero.go import symmetry
 from gozero.go.rules import BLACK, Position, Rules, legal_points
 from gozero.nets.features import Inputs, feature_set
 from gozero.nets.seen import Seen
-from gozero.players import shards
+from gozero.play import shards
 
 
 class Rows(flax.struct.PyTreeNode):

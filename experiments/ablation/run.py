@@ -13,7 +13,7 @@ import sys
 from experiments.ablation.config import AblationConfig
 from experiments.sweeps import run
 from experiments.sweeps.points import Change, Contestant, Point, Sweep
-from gozero.players.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig
 
 _LEAVES = 16
 """With which virtual losses are compared."""

@@ -16,9 +16,9 @@ from experiments.ablation.run import SHARED
 from experiments.sweeps import speed
 from experiments.sweeps.points import Contestant
 from gozero.apps import flags, runtime
-from gozero.files import write_whole
 from gozero.go.rules import Rules
-from gozero.players.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig
+from gozero.runs.files import write_whole
 
 PROG = "python -m experiments.ablation.speed"
 KOMI = 7.0

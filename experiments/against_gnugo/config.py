@@ -7,7 +7,7 @@ import pathlib
 from typing import ClassVar
 
 from experiments.matches.config import Match, MatchesConfig
-from gozero.apps.match_config import Side
+from gozero.apps.match.config import Side
 
 
 def _ours(simulations: int = 3000, **more) -> Side:

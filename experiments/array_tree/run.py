@@ -25,7 +25,7 @@ from experiments.array_tree.config import KINDS, ArrayTreeConfig
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
 from gozero.apps import flags, runtime
-from gozero.players.player_config import MAX_SIMULATIONS
+from gozero.play.player_config import MAX_SIMULATIONS
 
 SPREAD = 2.0  # of the logits: a tree of so even priors stays shallow, as the article's
 

@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 
 from experiments.sweeps.config import SweepConfig
-from gozero.players.player_config import HeuristicName
+from gozero.play.player_config import HeuristicName
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import sys
 from experiments.heuristic_prior.config import HeuristicPriorConfig
 from experiments.sweeps import run
 from experiments.sweeps.points import Contestant, Point, Sweep
-from gozero.players.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig
 
 _CALLED = {
     "even": "even game",

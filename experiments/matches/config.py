@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from gozero.apps.flags import check_seed
-from gozero.apps.match_config import MatchConfig, Side
+from gozero.apps.match.config import MatchConfig, Side
 
 GNUGO = (
     "gnugo --mode gtp --quiet --level 10 --chinese-rules --positional-superko "

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from experiments.matches import plot
 from experiments.matches.config import Match, MatchesConfig
-from gozero.apps import flags, match, match_programs, runtime
-from gozero.files import write_whole
+from gozero.apps import flags, runtime
+from gozero.apps.match import programs as match_programs
+from gozero.apps.match import run as match
+from gozero.runs.files import write_whole
 
 
 @dataclasses.dataclass(frozen=True)

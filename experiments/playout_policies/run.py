@@ -16,7 +16,7 @@ from experiments.sweeps import run, speed
 from experiments.sweeps.points import Contestant, Point, Sweep
 from gozero.apps import runtime
 from gozero.go.rules import Rules
-from gozero.players.player_config import MAX_SIMULATIONS, PlayerConfig
+from gozero.play.player_config import MAX_SIMULATIONS, PlayerConfig
 
 _OPPONENT = "MoGo"
 _ANCHORS = ("uniform", "MoGo", "MoGo, nakade", "balanced")

@@ -10,7 +10,7 @@ import sys
 from experiments.rave_equivalence.config import RaveEquivalenceConfig
 from experiments.sweeps import run
 from experiments.sweeps.points import Contestant, Point, Sweep
-from gozero.players.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig
 
 
 def sweep(config: RaveEquivalenceConfig) -> Sweep:

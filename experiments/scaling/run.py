@@ -11,7 +11,7 @@ import sys
 from experiments.scaling.config import ScalingConfig
 from experiments.sweeps import run
 from experiments.sweeps.points import Contestant, Point, Sweep
-from gozero.players.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig
 
 
 def sweep(config: ScalingConfig) -> Sweep:

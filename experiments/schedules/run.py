@@ -11,7 +11,7 @@ import sys
 from experiments.schedules.config import SchedulesConfig
 from experiments.sweeps import run
 from experiments.sweeps.points import Change, Contestant, Point, Sweep
-from gozero.players.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig
 from gozero.search.rave import MinimumMse, Rave
 
 

@@ -23,12 +23,13 @@ from gozero.apps.host_game import roomy_limit
 from gozero.go.coords import to_gtp
 from gozero.go.rules import BLACK, GameState, Rules, init, legal_actions, play
 from gozero.nets import network, weights
-from gozero.players import arena, tally
-from gozero.players.evaluators import Evaluator, network_evaluator
-from gozero.players.player import Player, Turn, any_play, search_player
-from gozero.players.player_config import PlayerConfig
-from gozero.players.searches import gumbel_search, to_win
-from gozero.players.setups import make_setup
+from gozero.play import arena
+from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.player import Player, Turn, any_play, search_player
+from gozero.play.player_config import PlayerConfig
+from gozero.play.searches import gumbel_search, to_win
+from gozero.play.setups import make_setup
+from gozero.runs import statistics
 
 PROG = "python -m experiments.solved_5x5.run"
 SIZE = 5
@@ -125,8 +126,8 @@ def measure(
         points += match.points[ours].tolist()
         unsound += int((~match.ok[ours]).sum())
         print(f"{len(points)}/{config.games}: {sum(points):g} won", file=sys.stderr, flush=True)
-    counted = tally.Tally.of(points)
-    low, high = tally.wilson(counted.score, counted.games)
+    counted = statistics.Tally.of(points)
+    low, high = statistics.wilson(counted.score, counted.games)
     holds = counted.score >= MUST and not unsound and first == to_gtp(SIZE, 12)
     return Row(
         counted.games,

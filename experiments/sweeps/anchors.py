@@ -11,9 +11,10 @@ from experiments.matches.config import TIMEOUT_S
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.points import Point, Sweep
 from experiments.sweeps.results import Row, make_row
-from gozero.apps import match, match_programs
-from gozero.apps.match_config import MatchConfig, Side
-from gozero.players.tally import Tally
+from gozero.apps.match import programs as match_programs
+from gozero.apps.match import run as match
+from gozero.apps.match.config import MatchConfig, Side
+from gozero.runs.statistics import Tally
 
 
 def matches(sweep: Sweep, config: SweepConfig) -> dict[Point, MatchConfig]:

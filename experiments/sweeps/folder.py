@@ -17,8 +17,8 @@ from typing import NamedTuple
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.points import Sweep
 from gozero.apps import runtime
-from gozero.files import is_empty
 from gozero.go.rules import Rules
+from gozero.runs.files import is_empty
 
 
 class Piece(NamedTuple):

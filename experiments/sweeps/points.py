@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from gozero.go.rules import Rules
-from gozero.players.arena import Player
-from gozero.players.player import search_player
-from gozero.players.player_config import PlayerConfig
-from gozero.players.setups import Setup, make_setup
+from gozero.play.arena import Player
+from gozero.play.player import search_player
+from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import Setup, make_setup
 
 
 @dataclasses.dataclass(frozen=True)

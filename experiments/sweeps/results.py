@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from experiments.sweeps.folder import Piece
 from experiments.sweeps.points import Point, Sweep
-from gozero.files import write_whole
-from gozero.players import tally
+from gozero.runs import statistics
+from gozero.runs.files import write_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,10 @@ class Row:
 def row_of(sweep: Sweep, point: Point, pieces: Sequence[Piece]) -> Row:
     """The row of a point's pieces, of which there is at least one."""
     points = [x for piece in pieces for x in piece.points]
-    total, interval = tally.Tally.of(points), tally.pair_interval(tally.pair_scores(points))
+    total, interval = (
+        statistics.Tally.of(points),
+        statistics.pair_interval(statistics.pair_scores(points)),
+    )
     return make_row(
         sweep,
         point,
@@ -66,7 +69,12 @@ def row_of(sweep: Sweep, point: Point, pieces: Sequence[Piece]) -> Row:
 
 
 def make_row(
-    sweep: Sweep, point: Point, opponent: str, total: tally.Tally, interval: tally.Interval, **more
+    sweep: Sweep,
+    point: Point,
+    opponent: str,
+    total: statistics.Tally,
+    interval: statistics.Interval,
+    **more,
 ) -> Row:
     """A row; `more` are its fields on the games themselves, and whether it is of an anchor."""
     low, high = interval
@@ -84,9 +92,9 @@ def make_row(
         score=total.score,
         low=low,
         high=high,
-        elo=tally.elo(total.score),
-        elo_low=tally.elo(low),
-        elo_high=tally.elo(high),
+        elo=statistics.elo(total.score),
+        elo_low=statistics.elo(low),
+        elo_high=statistics.elo(high),
         **{"anchor": False} | more,
     )
 

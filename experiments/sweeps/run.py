@@ -16,9 +16,9 @@ from experiments.sweeps.folder import Piece, SweepFolder
 from experiments.sweeps.points import Contestant, Point, Sweep
 from gozero.apps import flags, runtime
 from gozero.apps.host_game import roomy_limit
-from gozero.apps.progress import Progress
 from gozero.go.rules import Rules, init
-from gozero.players import arena, devices
+from gozero.play import arena, devices
+from gozero.runs.progress import Progress
 from gozero.search import footprint
 
 

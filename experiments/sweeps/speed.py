@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from experiments.sweeps.points import Contestant
 from experiments.throughput.measure import in_turn, make_timed
+from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init
-from gozero.players.go_game import go_game
 from gozero.search import footprint
 from gozero.search.search import search
 

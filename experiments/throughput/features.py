@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from experiments.throughput import games
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import rules as go
 from gozero.go.ladders import ladders
 from gozero.nets import network
@@ -49,7 +49,7 @@ def _against_network(size, batch, name, states, config, report) -> None:
     forward = functools.partial(network.apply, shape)
     params = network.init(shape, jax.random.key(config.seed))
     inputs = jax.jit(observe)(states)
-    compiled = functools.partial(jax.jit, compiler_options=fusion.cpu_compiler_options())
+    compiled = functools.partial(jax.jit, compiler_options=stages.cpu_compiler_options())
     planes, judged, both = best_of_each(
         [
             (compiled(observe), (states,)),

@@ -9,7 +9,7 @@ from jax import lax
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo import policies
+from gozero.playouts import policies
 
 
 def start(rules: go.Rules, batch: int) -> go.GameState:

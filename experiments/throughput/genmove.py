@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, best_seconds
 from experiments.throughput.worker import num_cores
-from gozero.apps.gtp_config import GtpConfig
-from gozero.apps.gtp_search import Searcher
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.search import Searcher
+from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.players.go_game import go_game
-from gozero.players.player_config import PlayerConfig
-from gozero.players.setups import make_setup
+from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import make_setup
 from gozero.search.search import search
 
 _SIMULATIONS = 3000

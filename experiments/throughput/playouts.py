@@ -19,11 +19,11 @@ from experiments.throughput import yardstick
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, median_ratio
 from experiments.throughput.worker import Worker, num_cores
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo.mogo.playouts import mogo_playouts
-from gozero.montecarlo.playout import uniform_playouts
+from gozero.playouts.mogo.playouts import mogo_playouts
+from gozero.playouts.playout import uniform_playouts
 
 LANES = {9: 1024, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own
 REFILLS = 16  # times as many, where lanes that have ended make room for others
@@ -223,7 +223,7 @@ def make_rate(
             out_specs=P("lanes"),
             check_vma=False,
         ),
-        compiler_options=fusion.cpu_compiler_options(),
+        compiler_options=stages.cpu_compiler_options(),
     )
     ids = jnp.arange(lanes * refills, dtype=jnp.uint32)
     positions, ids = jax.device_put((positions, ids), NamedSharding(mesh, P("lanes")))

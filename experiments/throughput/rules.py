@@ -14,7 +14,7 @@ from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
 from experiments.throughput.worker import Worker, num_cores, pin
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 
@@ -117,7 +117,7 @@ def step_latency(rules: go.Rules, seed: int, num_games: int = 16) -> float:
     """
     recorded = games.record_games(rules, num_games, seed)
     lengths = games.lengths(rules, recorded)
-    play = functools.partial(fusion.one_kernel, functools.partial(games.step, rules))
+    play = functools.partial(stages.one_kernel, functools.partial(games.step, rules))
     step = jax.jit(play, donate_argnums=0)
     jax.block_until_ready(step(go.init(rules), recorded[0, 0]))
     seconds = []

@@ -20,8 +20,8 @@ from experiments.throughput.measure import (
     make_timed,
 )
 from experiments.throughput.worker import Worker, num_cores
+from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.players.go_game import go_game
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
 

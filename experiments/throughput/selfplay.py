@@ -10,13 +10,13 @@ import jax
 from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
+from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
-from gozero.players.endless import EndlessConfig
-from gozero.players.evaluators import Evaluator, network_evaluator
-from gozero.players.go_game import go_game
-from gozero.players.searches import gumbel_search
+from gozero.play.endless import EndlessConfig
+from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.searches import gumbel_search
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
 from train import games as training_games

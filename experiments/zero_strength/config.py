@@ -7,7 +7,7 @@ import pathlib
 from typing import ClassVar
 
 from experiments.matches.config import Match, MatchesConfig
-from gozero.apps.match_config import MatchConfig, Side
+from gozero.apps.match.config import MatchConfig, Side
 
 RESULTS = pathlib.Path("experiments/zero_strength/results")
 """From the checkout's root, where experiments are started: what a match's record says holds on

@@ -14,8 +14,8 @@ DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX. `gozero --version
 
 _COMMANDS = {
     "selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),
-    "gtp": ("gozero.apps.gtp", "GtpConfig"),
-    "match": ("gozero.apps.match", "MatchConfig"),
+    "gtp": ("gozero.apps.gtp.run", "GtpConfig"),
+    "match": ("gozero.apps.match.run", "MatchConfig"),
 }
 """Command: the module whose ``run(config)`` it is, and the class of its flags."""
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from gozero.apps import sgf
 from gozero.go import coords
-from gozero.players import selfplay, shards
-from gozero.players.evaluators import Evaluator
+from gozero.play import selfplay, shards
+from gozero.play.evaluators import Evaluator
 
 ROWS_PER_SHARD = 4096
 SECONDS_PER_SHARD = 60.0  # what a kill -9 can lose of the rows; finished games are on disk

@@ -19,13 +19,13 @@ from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
 
 import gozero
-from gozero.files import write_whole
+from gozero.runs.files import write_whole
 
 STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
 
 VECTOR_WIDTH = "--xla_cpu_prefer_vector_width=512"
-"""XLA's flag for what `gozero.fusion.cpu_compiler_options` asks for, and why, is said there."""
+"""What `gozero.compile.stages.cpu_compiler_options` asks for, as a flag of XLA."""
 
 CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
 """Environment variable: ``off`` turns the compile cache off, a path puts it there."""

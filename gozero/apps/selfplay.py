@@ -16,10 +16,10 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.apps.game_writer import GameWriter
-from gozero.apps.progress import Progress, rates
 from gozero.go.rules import Rules
-from gozero.players import devices, selfplay
-from gozero.players.evaluators import Evaluator, make_evaluator
+from gozero.play import devices, selfplay
+from gozero.play.evaluators import Evaluator, make_evaluator
+from gozero.runs.progress import Progress, rates
 
 PROG = "gozero selfplay"
 MOVES_PER_CALL = 4

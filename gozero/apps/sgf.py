@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Iterable
 
 from gozero import __version__
-from gozero.files import write_whole
 from gozero.go import coords
 from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.runs.files import write_whole
 
 with warnings.catch_warnings():
     # sgfmill 1.1.1's docstrings have stray backslashes, of which Python warns (3.12 aloud) when

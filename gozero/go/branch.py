@@ -8,14 +8,7 @@ from jax import lax
 
 from gozero.go import bitboard as bb
 from gozero.go import superko
-from gozero.go.rules import (
-    GameState,
-    Position,
-    Rules,
-    num_past,
-    own_and_opponent,
-    suicide_points,
-)
+from gozero.go.rules import GameState, Position, Rules, num_past, own_and_opponent, suicide_points
 
 
 def superko_points(

@@ -28,7 +28,7 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import floods, liberties
 from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
@@ -208,7 +208,7 @@ def _step(rules: Rules, root: Position, machine: _Machine, row: jax.Array):
 
 
 # Have two boards a point in common? One bool that all words depend on, and so behind a wall.
-_meet_anywhere = fusion.walled(lambda a, b: bb.any_of(bb.intersection(a, b)))
+_meet_anywhere = stages.walled(lambda a, b: bb.any_of(bb.intersection(a, b)))
 
 
 class _Met(NamedTuple):

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
 
@@ -55,7 +55,7 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
 
     def place(point: jax.Array, *boards: bb.Board) -> Placed:
         own, opponent, atari = (stacked.stack(board) for board in boards)
-        stone = fusion.once(functools.partial(stacked.at, lay), point)
+        stone = stages.once(functools.partial(stacked.at, lay), point)
         own = own | stone
         own_east, own_south = stacked.joints(lay, own)
         their_east, their_south = stacked.joints(lay, opponent)
@@ -76,7 +76,7 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
 
         opponent = opponent & ~captured
         # Every word of the new board depends on these: they are found once.
-        flags = fusion.once(flags_of, own, opponent, stone, chains)
+        flags = stages.once(flags_of, own, opponent, stone, chains)
         has = lambda flag: (flags & np.uint32(1 << flag)) != 0
         own_chain = chains[0] & own
         after = [atari & ~(captured | own_chain | (chains[1] & own))]

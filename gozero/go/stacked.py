@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import bitboard as bb
 
 
@@ -78,7 +78,7 @@ def _in_cache(stage: Callable, *args):
         def join(x):
             return jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)[..., :games]
 
-        one_kernel = functools.partial(fusion.one_kernel, stage)
+        one_kernel = functools.partial(stages.one_kernel, stage)
         return jax.tree.map(join, lax.map(lambda x: one_kernel(*x), jax.tree.map(split, args)))
 
     return lax.platform_dependent(*args, cpu=some_after_others, default=stage)
@@ -217,7 +217,7 @@ def in_at_least(count: int, planes: jax.Array) -> jax.Array:
 
     (Else it would be computed anew in all that needs it, for each of its neighbours.)
     """
-    return fusion.once(lambda planes: at_least(planes, count)[count - 1], planes)
+    return stages.once(lambda planes: at_least(planes, count)[count - 1], planes)
 
 
 def at_least(planes: jax.Array, most: int) -> list[jax.Array]:

@@ -37,7 +37,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import fingerprints, stacked
 from gozero.go.fingerprints import Hits, Sought, fingerprint, with_turn
@@ -202,7 +202,7 @@ def _recreated(lay: bb.Layout) -> Callable:
     """
 
     def recreated(now: jax.Array, past: jax.Array, suicides: jax.Array | None) -> jax.Array:
-        does = fusion.once(functools.partial(_does_recreate, lay), *now, *past)
+        does = stages.once(functools.partial(_does_recreate, lay), *now, *past)
         point = jnp.where(does[None], past[0] & ~now[0], np.uint32(0))
         return point if suicides is None else point | _recreating_suicide(lay, now, past, suicides)
 

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.files import write_whole
 from gozero.nets import network
 from gozero.nets.features import FEATURES, feature_set
 from gozero.nets.network import NetworkConfig
+from gozero.runs.files import write_whole
 
 FORMAT = "gozero-weights-1"
 _SINCE = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}

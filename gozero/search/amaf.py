@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.search import rows
 from gozero.search.backup import Path
 from gozero.search.tree import ROOT, Tree
@@ -119,4 +119,4 @@ def counted(tree: Tree, path: Path, first_play: jax.Array, config: Amaf) -> jax.
         return lax.fori_loop(0, jnp.max(length) + 1, one_up, (out, mine, other))
 
     args = (action, path.length, played[:, 0], played[:, 1])
-    return fusion.one_kernel(walk_up, *args, reduced=num_trees)[0]
+    return stages.one_kernel(walk_up, *args, reduced=num_trees)[0]

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.search import full_rows, rows
 from gozero.search.backup import Path
 from gozero.search.tree import NO_NODE, ROOT, Tree
@@ -127,7 +127,7 @@ def _choose(
     The live trees come first, without gaps, a chunk at a time. Trip bound: B / chunk, rounded up.
     """
     num_trees = tree.num_trees
-    chunk = max(2, min(num_trees, _AT_ONCE, fusion.MAX_REDUCED // tree.num_actions))
+    chunk = max(2, min(num_trees, _AT_ONCE, stages.MAX_REDUCED // tree.num_actions))
     order = jnp.argsort(~so_far.live, stable=True).astype(jnp.int32)
     num_live = jnp.sum(so_far.live, dtype=jnp.int32)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.search import rows
 from gozero.search.tree import VALUE_ONE, Tree
 
@@ -50,7 +50,7 @@ def back_up(tree: Tree, path: Path, value: jax.Array) -> Tree:
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, level <= path.length[None])
     # Found once: it is what an evaluation and an end of a game have come to.
-    value = fusion.once(lambda value: value, value)
+    value = stages.once(lambda value: value, value)
     gained = opponent(value[None], path.length[None] - level)
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, jnp.ones_like(gained)),

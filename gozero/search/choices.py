@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.search import proofs, rows, selection, worth
 from gozero.search import tree as trees
 from gozero.search.backup import Path
@@ -60,11 +60,11 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) ->
     """i32[D + 1, B]: right where a node has a few children at most."""
     num_slots = path.nodes.size
     width = min(_FEW, tree.num_actions)
-    chunk = min(tree.num_trees, fusion.MAX_REDUCED // (width + 1))
+    chunk = min(tree.num_trees, stages.MAX_REDUCED // (width + 1))
     in_chunks = functools.partial(_choose_in_chunks, select)
 
     def on_cpu(*args):
-        return fusion.one_kernel(functools.partial(in_chunks, chunk), *args, reduced=tree.num_trees)
+        return stages.one_kernel(functools.partial(in_chunks, chunk), *args, reduced=tree.num_trees)
 
     slots, chosen = lax.platform_dependent(
         trees.for_entries(tree, select),
@@ -108,7 +108,7 @@ def _choose_in_chunks(
 
 def _num_before(ends: jax.Array, number: jax.Array) -> jax.Array:
     """i32[M]: how many of the ends i32[B], in order, each number i32[M] has reached."""
-    if ends.size * number.size <= fusion.MAX_REDUCED:  # all by all, while a kernel may count them
+    if ends.size * number.size <= stages.MAX_REDUCED:  # all by all, while a kernel may count them
         return jnp.sum(number[:, None] >= ends[None], axis=1, dtype=jnp.int32)
     index = jnp.searchsorted(ends, number, side="right", method="scan_unrolled")
     return index.astype(jnp.int32)
@@ -140,7 +140,7 @@ def _choose_by_level(
                 return chosen, chosen + 1
 
             seen, reduced = trees.for_entries(tree, select), tree.num_trees * (width + 1)
-            return fusion.one_kernel(twice, seen, node, salts, reduced=reduced)[0]
+            return stages.one_kernel(twice, seen, node, salts, reduced=reduced)[0]
 
         branches = [functools.partial(choose, width) for width in widths]
         return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.search import ancestors, backup, grandfather, rows, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -56,7 +56,7 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
         return lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)
 
     args = [tree.next] if least is None else [tree.next, ancestors.few(tree, least)]
-    nodes = fusion.one_kernel(descend, *args, reduced=tree.num_trees)[-1]
+    nodes = stages.one_kernel(descend, *args, reduced=tree.num_trees)[-1]
     return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero import fusion
+from gozero.compile import stages
 from gozero.search import amaf, backup, proofs, rows, selection, worth
 from gozero.search import tree as trees
 from gozero.search.backup import Path
@@ -66,7 +66,7 @@ def choose_again(
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
     """
     num_trees = tree.num_trees
-    chunk = max(2, min(num_trees, fusion.MAX_REDUCED // (tree.num_actions + 1)))
+    chunk = max(2, min(num_trees, stages.MAX_REDUCED // (tree.num_actions + 1)))
     length, order = lax.sort_key_val(-path.length, jnp.arange(num_trees, dtype=jnp.int32))
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)
     alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)
@@ -155,7 +155,7 @@ def choose(
     args = (seen, index, node, salts, tries_no_more, *([] if heard is None else [heard]))
 
     def choose_here(width):
-        return fusion.one_kernel(functools.partial(_choose, select, width), *args)
+        return stages.one_kernel(functools.partial(_choose, select, width), *args)
 
     return lax.switch(which, [functools.partial(choose_here, width) for width in widths])
 

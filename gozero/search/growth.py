@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gozero.search import (
-    amaf,
-    backup,
-    choices,
-    full_rows,
-    root,
-    rows,
-    selection,
-    worth,
-)
+from gozero.search import amaf, backup, choices, full_rows, root, rows, selection, worth
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.descent import Leaf, find_leaf, played, read_trail

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from gozero import fusion
 from gozero.apps import runtime
+from gozero.compile import stages
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_program_goes_on_when_nobody_listens(unheard):
 
 
 def test_the_flag_and_the_compiler_options_say_the_same():
-    options = fusion.cpu_compiler_options()
+    options = stages.cpu_compiler_options()
     if jax.default_backend() != "cpu":
         assert options == {}
         return

@@ -21,7 +21,7 @@ from gozero.apps import game_writer as app_writer
 from gozero.apps import selfplay as app
 from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import coords
-from gozero.players import shards
+from gozero.play import shards
 from tests.reference.go import ReferenceGame
 
 SIZE, GAMES = 5, 6

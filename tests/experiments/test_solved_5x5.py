@@ -10,7 +10,7 @@ import pytest
 from experiments.solved_5x5 import run
 from experiments.solved_5x5.config import Solved5x5Config
 from gozero.go.rules import BLACK, Rules, stones
-from gozero.players.player import policy_player
+from gozero.play.player import policy_player
 
 RULES = Rules(5, "simple")
 

@@ -20,10 +20,10 @@ from experiments.sweeps.folder import Piece, SweepFolder
 from experiments.sweeps.points import Change, Contestant, Point, Sweep
 from gozero.go import scoring
 from gozero.go.rules import Rules
-from gozero.montecarlo.learnt import strengths
-from gozero.players import tally
-from gozero.players.player import random_player
-from gozero.players.player_config import PlayerConfig
+from gozero.play.player import random_player
+from gozero.play.player_config import PlayerConfig
+from gozero.playouts.softmax import strengths
+from gozero.runs import statistics
 from gozero.search.game import Evaluation
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -222,7 +222,7 @@ def test_anchors_are_within_the_picture(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))
     sweep = sweep_of("a", "b")
-    total, interval = tally.Tally(6, 0, 4), (0.3, 0.8)
+    total, interval = statistics.Tally(6, 0, 4), (0.3, 0.8)
     row = results.make_row(
         sweep, sweep.points[0], "ours", total, interval, plies=9, truncated=0, seconds=1
     )
@@ -242,8 +242,8 @@ def test_a_row_says_what_its_pieces_score(tmp_path):
     row = results.row_of(sweep, sweep.points[0], pieces)
     assert (row.games, row.won, row.drawn, row.lost) == (8, 5, 1, 2)
     assert row.score == 5.5 / 8
-    assert (row.low, row.high) == tally.pair_interval([0.75, 1.0, 0.5, 0.5])
-    assert row.elo == tally.elo(5.5 / 8)
+    assert (row.low, row.high) == statistics.pair_interval([0.75, 1.0, 0.5, 0.5])
+    assert row.elo == statistics.elo(5.5 / 8)
     assert (row.plies, row.truncated, row.seconds) == (20.0, 1, 3.5)
     level = dataclasses.replace(row, x=None, score=1.0, elo=math.inf, elo_high=math.inf)
     results.write([row, level], tmp_path / "results.csv")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gozero
-from gozero import fusion
+from gozero.compile import stages
 from gozero.go import coords
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
@@ -268,7 +268,7 @@ def test_a_step_as_one_kernel_is_the_step():
         state = go.play(rules, state, action)
         return state, go.legal_actions(rules, state)
 
-    plain, whole = jax.jit(step), jax.jit(functools.partial(fusion.one_kernel, step))
+    plain, whole = jax.jit(step), jax.jit(functools.partial(stages.one_kernel, step))
     state, action = go.init(rules), 12
     for _ in range(60):
         expected = plain(state, action)

@@ -14,7 +14,7 @@ import pytest
 from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.players.evaluators import network_evaluator
+from gozero.play.evaluators import network_evaluator
 from tests.reference import network as reference
 
 CONFIG = NetworkConfig(blocks=3, channels=9, pool_every=2, auxiliary=True)

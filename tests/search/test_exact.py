@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.players.go_game import go_game
 from gozero.search import judging
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation

@@ -12,11 +12,11 @@ import numpy as np
 
 from gozero.go.rules import Rules, legal_actions
 from gozero.hashing import mix
-from gozero.players import endless, selfplay
-from gozero.players.openings import Openings
-from gozero.players.playout_cap import PlayoutCap
-from gozero.players.resignation import ResignConfig
-from gozero.players.searches import gumbel_search, to_win
+from gozero.play import endless, selfplay
+from gozero.play.openings import Openings
+from gozero.play.playout_cap import PlayoutCap
+from gozero.play.resignation import ResignConfig
+from gozero.play.searches import gumbel_search, to_win
 from gozero.search.move_choice import Temperature
 from tests.search.judges import observe_position
 from train import buffer, games

@@ -10,7 +10,7 @@ from jax import lax
 
 from gozero.go import scoring
 from gozero.go.rules import Rules, init, legal_actions, play
-from gozero.players import shards
+from gozero.play import shards
 
 KOMI = 0.5
 

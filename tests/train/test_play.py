@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
 from gozero.go.rules import Rules
-from gozero.players import endless, selfplay
-from gozero.players.evaluators import Evaluator
-from gozero.players.go_game import go_game
+from gozero.play import endless, selfplay
+from gozero.play.evaluators import Evaluator
 from gozero.search.selection import Puct
 from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops
 from tests.search.judges import hash_evaluate, observe_position

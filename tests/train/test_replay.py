@@ -10,7 +10,7 @@ from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import symmetry
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.nets import features
-from gozero.players import shards
+from gozero.play import shards
 from tests.train import synthetic
 from train import replay
 

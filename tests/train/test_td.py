@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.montecarlo.rlgo import weights as shape_weights
+from gozero.td import weights as shape_weights
 from train.classical import td_training as command
 from train.classical.td import TdFlags
 

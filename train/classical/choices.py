@@ -21,9 +21,9 @@ from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import setup
-from gozero.montecarlo import policies
-from gozero.montecarlo.learnt import softmax, strengths, surroundings
-from gozero.montecarlo.learnt.strengths import Strengths
+from gozero.playouts import policies
+from gozero.playouts.softmax import softmax, strengths, surroundings
+from gozero.playouts.softmax.strengths import Strengths
 
 _GAMES_AT_ONCE = 256
 _MOVES_AT_ONCE = 32  # move numbers are rounded up to multiples of it, so that few programs are made

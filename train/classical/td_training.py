@@ -15,14 +15,14 @@ import numpy as np
 from jax import lax
 
 from gozero.apps import flags, runtime
-from gozero.files import write_whole
 from gozero.go import rules as go
 from gozero.go import scoring
-from gozero.montecarlo.rlgo import local_shape, td
-from gozero.montecarlo.rlgo import shapes as local
-from gozero.montecarlo.rlgo import weights as shape_weights
-from gozero.montecarlo.rlgo.shapes import Shapes
-from gozero.montecarlo.rlgo.td import TdConfig
+from gozero.runs.files import write_whole
+from gozero.td import local_shape, td
+from gozero.td import shapes as local
+from gozero.td import weights as shape_weights
+from gozero.td.shapes import Shapes
+from gozero.td.td import TdConfig
 from train.classical.td import PROG, TdFlags
 
 STEPS_PER_CALL = 100

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.files import sync_folder, write_whole
+from gozero.runs.files import sync_folder, write_whole
 from train.zero import hosts
 
 FORMAT = "gozero-run-2"

@@ -20,8 +20,8 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from gozero.apps import runtime
-from gozero.files import write_whole
 from gozero.go.rules import Rules
+from gozero.runs.files import write_whole
 from train.replay import Rows
 from train.zero import lock, shards
 from train.zero.shards import About, Place

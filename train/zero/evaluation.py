@@ -24,11 +24,11 @@ import numpy as np
 from gozero.go.rules import GameState, Position, Rules
 from gozero.nets import weights
 from gozero.nets.network import NetworkConfig
-from gozero.players import arena
-from gozero.players.arena import MatchResult
-from gozero.players.evaluators import Evaluator
-from gozero.players.player import Player, random_player, search_player
-from gozero.players.searches import gumbel_search, to_win
+from gozero.play import arena
+from gozero.play.arena import MatchResult
+from gozero.play.evaluators import Evaluator
+from gozero.play.player import Player, random_player, search_player
+from gozero.play.searches import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Trail
 from gozero.search.selection import Puct

@@ -24,8 +24,8 @@ import sys
 from collections.abc import Iterator
 
 from gozero.apps import runtime
-from gozero.files import write_whole
 from gozero.nets import weights
+from gozero.runs.files import write_whole
 from train.zero import lock
 from train.zero.config import MAY_CHANGE, ZeroConfig
 from train.zero.plan import Plan

@@ -18,12 +18,12 @@ import numpy as np
 
 from gozero.apps import flags
 from gozero.apps.flags import check_seed
-from gozero.apps.progress import Progress
 from gozero.go.rules import Rules
 from gozero.nets import weights
-from gozero.players import tally
-from gozero.players.player import Player
-from gozero.players.tally import Sprt
+from gozero.play.player import Player
+from gozero.runs import statistics
+from gozero.runs.progress import Progress
+from gozero.runs.statistics import Sprt
 from train.zero import evaluation, folder, program, ratings
 from train.zero.evaluation import OPENING_PLIES, RANDOM, Terms
 from train.zero.ratings import Rating, Result
@@ -267,12 +267,12 @@ def sprt(
             won = match.points.tolist()
             folder.add_line(path, asked | {"points": won})
         points, piece = np.concatenate([points, won]), piece + 1
-        pairs = tally.pair_scores(points)
+        pairs = statistics.pair_scores(points)
         ratio, verdict = test.log_likelihood_ratio(pairs), test.verdict(pairs)
-        line = f"{newest.name} against {older.name}: {tally.Tally.of(points)} of {points.size}"
+        line = f"{newest.name} against {older.name}: {statistics.Tally.of(points)} of {points.size}"
         line += f", log-likelihood ratio {ratio:+.2f} of {lower:+.2f} to {upper:+.2f}"
         print(line, file=sys.stderr)
-    low, high = tally.pair_interval(pairs)
+    low, high = statistics.pair_interval(pairs)
     score = points.mean()
     more = "; give more --games"
     if most < terms.games:

@@ -11,7 +11,7 @@ import jax
 
 from gozero.nets import network
 from gozero.nets.features import feature_set
-from gozero.players import endless
+from gozero.play import endless
 from train import games
 from train.zero.plan import Plan
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go.rules import GameState, Rules, init, legal_actions, play, stones
-from gozero.players.arena import KOMI
-from gozero.players.player import any_of
+from gozero.play.arena import KOMI
+from gozero.play.player import any_of
 
 _ROUND = 512
 """Openings that are drawn at once. When none of them is new, they have run out."""

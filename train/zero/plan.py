@@ -8,13 +8,13 @@ import functools
 from gozero.go import rules as go
 from gozero.nets.features import FEATURES, feature_set
 from gozero.nets.network import NetworkConfig
-from gozero.players.endless import EndlessConfig
-from gozero.players.evaluators import Evaluator, network_evaluator
-from gozero.players.openings import Openings
-from gozero.players.playout_cap import PlayoutCap
-from gozero.players.resignation import ResignConfig
-from gozero.players.searches import gumbel_search, to_win
-from gozero.players.selfplay import search_config
+from gozero.play.endless import EndlessConfig
+from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.openings import Openings
+from gozero.play.playout_cap import PlayoutCap
+from gozero.play.resignation import ResignConfig
+from gozero.play.searches import gumbel_search, to_win
+from gozero.play.selfplay import search_config
 from gozero.search.config import SearchConfig
 from gozero.search.move_choice import Temperature
 from train.buffer import BufferConfig, Window

@@ -9,8 +9,9 @@ import statistics
 import sys
 import zlib
 
-from gozero.apps import match, match_programs
-from gozero.apps.match_config import MatchConfig, Side
+from gozero.apps.match import programs as match_programs
+from gozero.apps.match import run as match
+from gozero.apps.match.config import MatchConfig, Side
 from train.zero.evaluation import Terms
 from train.zero.ratings import Result
 

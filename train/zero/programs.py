@@ -18,8 +18,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from gozero.go.rules import Rules
 from gozero.nets import network
-from gozero.players import resignation
-from gozero.players.resignation import Rates
+from gozero.play import resignation
+from gozero.play.resignation import Rates
 from train import buffer as buffers
 from train import games, learner
 from train.games import Events, Playing

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gozero.files import write_whole
 from gozero.go.rules import Rules
+from gozero.runs.files import write_whole
 from train import buffer as buffers
 from train.buffer import BufferConfig
 from train.replay import Rows

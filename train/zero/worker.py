@@ -25,7 +25,7 @@ import numpy as np
 from gozero.apps import flags, runtime
 from gozero.go.rules import Rules
 from gozero.nets import weights
-from gozero.players import resignation
+from gozero.play import resignation
 from train import buffer as buffers
 from train import games
 from train.games import Playing

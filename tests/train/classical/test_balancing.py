@@ -9,9 +9,9 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.go import setup
-from gozero.montecarlo.learnt import softmax, strengths, surroundings
-from gozero.montecarlo.playout import move_cap
-from tests.montecarlo.positions import game_of
+from gozero.playouts.playout import move_cap
+from gozero.playouts.softmax import softmax, strengths, surroundings
+from tests.playouts.positions import game_of
 from tests.reference import playouts as reference
 from tests.reference import softmax_policy
 from tests.reference.go import WHITE

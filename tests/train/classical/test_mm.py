@@ -11,8 +11,8 @@ from gozero.apps import sgf
 from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.montecarlo.learnt import strengths, surroundings
-from tests.montecarlo.positions import allowed
+from gozero.playouts.softmax import strengths, surroundings
+from tests.playouts.positions import allowed
 from tests.reference import mm as reference
 from tests.reference import softmax_policy
 from tests.reference.go import ReferenceGame

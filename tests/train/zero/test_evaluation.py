@@ -15,9 +15,9 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.nets import network
-from gozero.players import arena, setups
-from gozero.players.player import Turn, search_player
-from gozero.players.player_config import PlayerConfig
+from gozero.play import arena, setups
+from gozero.play.player import Turn, search_player
+from gozero.play.player_config import PlayerConfig
 from gozero.search.gumbel import GumbelRoot
 from tests.train.zero import tiny
 from train.zero import checkpoint, evaluation, folder, programs, run

@@ -8,7 +8,7 @@ import jax
 import pytest
 
 from gozero.nets import network
-from gozero.players import tally
+from gozero.runs import statistics
 from tests.train.zero import tiny
 from train.zero import evaluation, folder
 from train.zero.evaluation import RANDOM, UNIFORM
@@ -54,7 +54,7 @@ def test_what_began_with_weights_is_rated_above_them(tmp_path, monkeypatch):
         "000050",
     ]
     assert [line["before"] for line in found] == [[38, 0, 26]] * 2
-    step = tally.elo(38 / 64)
+    step = statistics.elo(38 / 64)
     assert [line["elo"] for line in found] == pytest.approx([step, 2 * step], abs=2)
     low, high = found[0]["elo_interval"]
     assert high - low < 200

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from gozero.players import tally
+from gozero.runs import statistics
 from train.zero.ratings import PRIOR_ELO, Result, rate
 
 DROP = 1.959964**2 / 2
@@ -18,7 +18,7 @@ def height(ratings, results, prior=PRIOR_ELO):
     """The log-likelihood of {player: Elo}, term by term."""
     total = -sum(elo**2 for elo in ratings.values()) / (2 * prior**2)
     for first, second, points, games in results:
-        wins = tally.expected_score(ratings[first] - ratings[second])
+        wins = statistics.expected_score(ratings[first] - ratings[second])
         total += points * math.log(wins) + (games - points) * math.log1p(-wins)
     return total
 
@@ -29,7 +29,7 @@ def height(ratings, results, prior=PRIOR_ELO):
 def test_two_players(points, elo):
     rating = rate([Result("a", "chance", points, 64)], "chance")["a"]
     assert rating.elo == pytest.approx(elo, abs=0.2)
-    assert rating.elo == pytest.approx(tally.elo(points / 64), abs=0.3)
+    assert rating.elo == pytest.approx(statistics.elo(points / 64), abs=0.3)
     assert (rating.points, rating.games) == (points, 64)
 
 
@@ -44,7 +44,7 @@ def test_a_chain_adds_up():
     """Three in a row, who have met their neighbours alone: each step is its own match."""
     results = [Result("b", "a", 15, 20), Result("c", "b", 10, 30), Result("d", "c", 36, 40)]
     rating = rate(results, "a")
-    steps = [tally.elo(score) for score in (15 / 20, 10 / 30, 36 / 40)]
+    steps = [statistics.elo(score) for score in (15 / 20, 10 / 30, 36 / 40)]
     for player, elo in zip("bcd", itertools.accumulate(steps), strict=True):
         assert rating[player].elo == pytest.approx(elo, abs=0.5)
     # Variances of a chain add up: 1 / (k^2 n p (1 - p)) each.
@@ -105,7 +105,7 @@ def test_players_apart_from_the_anchor_are_known_only_to_the_prior():
     results = [Result("a", "o", 1, 2), Result("c", "d", 3, 4)]
     rating = rate(results, "o", prior=300.0)
     assert rating["c"].elo == pytest.approx(-rating["d"].elo)
-    assert 0 < rating["c"].elo < tally.elo(3 / 4) / 2
+    assert 0 < rating["c"].elo < statistics.elo(3 / 4) / 2
     assert rating["c"].high > 300
 
 
@@ -114,7 +114,7 @@ def test_results_drawn_by_known_ratings_are_found_again():
     true = {name: 150.0 * i for i, name in enumerate("abcdefgh")}
     results = []
     for first, second in itertools.combinations(true, 2):
-        share = tally.expected_score(true[first] - true[second])
+        share = statistics.expected_score(true[first] - true[second])
         results.append(Result(first, second, rng.binomial(400, share), 400))
     rating = rate(results, "a")
     assert all(rating[name].low < elo < rating[name].high for name, elo in true.items() if elo)

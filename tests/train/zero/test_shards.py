@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gozero.go.rules import Rules
-from gozero.players import shards as others
+from gozero.play import shards as others
 from tests.train.zero import worker_runs
 from train import buffer as buffers
 from train.zero import shards

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.players import selfplay
+from gozero.play import selfplay
 from tests.train import scripted
 from tests.train.zero import worker_runs
 from train import buffer as buffers

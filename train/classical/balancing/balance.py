@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.montecarlo import playout
-from gozero.montecarlo.learnt import strengths
-from gozero.montecarlo.learnt.softmax import Softmax, softmax_policy
-from gozero.montecarlo.learnt.strengths import Strengths
-from gozero.players.evaluators import playout_evaluator
-from gozero.players.go_game import go_game
+from gozero.play.evaluators import playout_evaluator
+from gozero.playouts import playout
+from gozero.playouts.softmax import strengths
+from gozero.playouts.softmax.softmax import Softmax, softmax_policy
+from gozero.playouts.softmax.strengths import Strengths
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
 from gozero.search.search import search

@@ -26,9 +26,9 @@ from jax import lax
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import scoring
-from gozero.montecarlo import playout, policies
-from gozero.montecarlo.learnt import softmax
-from gozero.montecarlo.learnt.strengths import Strengths
+from gozero.playouts import playout, policies
+from gozero.playouts.softmax import softmax
+from gozero.playouts.softmax.strengths import Strengths
 from train.classical import choices as choice
 from train.classical.choices import Choices
 

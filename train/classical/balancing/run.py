@@ -18,9 +18,9 @@ from gozero.apps.flags import check_seed
 from gozero.go import bitboard as bb
 from gozero.go import setup
 from gozero.go.rules import Position, Rules
-from gozero.montecarlo.learnt import softmax, strengths
-from gozero.montecarlo.learnt.strengths import Strengths
-from gozero.players import shards
+from gozero.play import shards
+from gozero.playouts.softmax import softmax, strengths
+from gozero.playouts.softmax.strengths import Strengths
 from train.classical import choices as choice
 from train.classical import records
 from train.classical.balancing import balance

@@ -26,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
-from gozero.montecarlo.learnt import strengths as strength
-from gozero.montecarlo.learnt.strengths import Strengths
+from gozero.playouts.softmax import strengths as strength
+from gozero.playouts.softmax.strengths import Strengths
 from train.classical import choices as choice
 from train.classical.choices import Choices
 

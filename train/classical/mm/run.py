@@ -13,8 +13,8 @@ import numpy as np
 from gozero.apps import flags
 from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
-from gozero.montecarlo.learnt import strengths
-from gozero.montecarlo.learnt.strengths import Strengths
+from gozero.playouts.softmax import strengths
+from gozero.playouts.softmax.strengths import Strengths
 from train.classical import choices as choice
 from train.classical import records
 from train.classical.choices import Choices

@@ -1,0 +1,198 @@
+"""What plays behind GTP: a game and its search. Knows nothing of lines and ids.
+
+Passing. The engine plays the most visited action of its search, which knows a game's result
+exactly where two passes end it: it passes when the search likes that best. One rule goes
+before: if the opponent has just passed and the board as it stands is won by area, it passes,
+which wins. Dead stones count as they stand, so it takes them off first if it needs them. In a
+game that two passes have ended it passes; a play by either side goes on with that game.
+
+Time. A move takes the seconds of the flags, or what `gtp_clock` says if that is less, and no longer
+than it takes until nothing can change the choice; without either, all simulations. Compiling is
+not on the clock: where time_settings sets one, it is done before that, or a new size, is answered.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from gozero.apps import render
+from gozero.apps.gtp.clock import GameClock
+from gozero.apps.gtp.config import GtpConfig
+from gozero.go import coords, handicap
+from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+
+if TYPE_CHECKING:
+    from gozero.apps.gtp.search import Searcher
+    from gozero.apps.gtp.td import TdSearcher
+    from gozero.apps.host_game import HostGame
+
+
+class _Searched(NamedTuple):
+    """What the last search was of."""
+
+    start: tuple  # size, komi, handicap
+    moves: list[tuple[int, int]]
+    colour: int
+
+
+class Engine:
+    """A game and what thinks about it; the clock is in seconds, from any moment on."""
+
+    def __init__(self, config: GtpConfig, clock: Callable[[], float] = time.monotonic):
+        self.config = config
+        self.clock, self.game_clock = clock, GameClock()
+        self.size, self.komi = config.size, config.komi
+        self.handicap: tuple[int, ...] = ()
+        self._game: HostGame | None = None
+        self._searchers: dict[int, Searcher | TdSearcher] = {}
+        self._num_searches = 0
+        self._searched: _Searched | None = None
+
+    @property
+    def game(self) -> HostGame:
+        """The game, made when first needed: that imports JAX."""
+        if self._game is None:
+            from gozero.apps import host_game
+            from gozero.go.rules import Rules
+
+            limit = host_game.roomy_limit(self.size)
+            config = self.config
+            rules = Rules(self.size, config.ko, config.suicide, max_moves=limit)
+            self._game = host_game.HostGame(rules, self.komi, self.handicap)
+        return self._game
+
+    @property
+    def searcher(self) -> Searcher | TdSearcher:
+        """The search for this board size, made once.
+
+        Raises:
+          ValueError: files that are missing, damaged or for another size.
+        """
+        if self.size not in self._searchers:
+            from gozero.apps.gtp.search import Searcher
+            from gozero.apps.gtp.td import TdSearcher
+
+            made = TdSearcher if self.config.search == "td" else Searcher
+            self._searchers[self.size] = made(self.game.rules, self.config, self.clock)
+        return self._searchers[self.size]
+
+    def set_size(self, size: int) -> None:
+        """An empty board of this size; the komi stays.
+
+        Raises:
+          ValueError: a size that the rules or the flags do not allow.
+        """
+        if not MIN_SIZE <= size <= MAX_SIZE:
+            raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
+        given = self.config.size
+        for name in ("weights", "shapes"):
+            if getattr(self.config, name) is not None and size != given:
+                raise ValueError(f"the {name} are for {given}x{given}")
+        self.config.check_size(size)
+        self.size = size
+        self.clear()
+
+    def clear(self) -> None:
+        """The empty board, Black to play, with all of the time; the komi stays."""
+        self._game, self.handicap = None, ()
+        self.game_clock.reset()
+        self._warm_up()
+
+    def set_time(self, main: float, period: float, stones: int) -> None:
+        """The time of each game from now on; see `GameClock.set`."""
+        self.game_clock.set(main, period, stones)
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Where a clock will run, compile before it does: a controller charges for it."""
+        if self.game_clock.limited:
+            self.searcher.warm_up()
+
+    @property
+    def untouched(self) -> bool:
+        """Nothing has been played or placed since the board was cleared."""
+        return not self.handicap and (self._game is None or not self._game.moves)
+
+    def set_handicap(self, actions: list[int]) -> None:
+        """Black's handicap stones on an untouched board, White to play; the komi stays.
+
+        Raises:
+          ValueError: points that are no free handicap.
+        """
+        handicap.check_free(self.size, actions)
+        self.clear()
+        self.handicap = tuple(actions)
+
+    def set_komi(self, komi: float) -> None:
+        """Points for White from now on.
+
+        Raises:
+          ValueError: not a multiple of 0.5, or absurd.
+        """
+        if not is_komi(komi):
+            raise ValueError(f"komi {komi:g} is not {KOMI_EXPECTED}")
+        self.komi = komi
+        if self._game is not None:
+            self._game.set_komi(komi)
+
+    def genmove(self, colour: int) -> int | None:
+        """Choose an action for a colour, on turn or not, and play it; None: it resigns."""
+        start = self.clock()
+        action = self._choose(colour)
+        self.game_clock.spend(colour, self.clock() - start)
+        if action is not None:
+            self.game.play(colour, action)
+        return action
+
+    def _choose(self, colour: int) -> int | None:
+        game = self.game
+        if game.ended or game.wins_by_passing(colour):
+            return game.rules.pass_action
+        self._num_searches += 1
+        played = self._played_since_the_search(colour)
+        seconds = self._seconds(colour)
+        found = self.searcher.search(game.state, colour, self._num_searches, played, seconds)
+        self._searched = _Searched(self._start, list(game.moves), colour)
+        if not found.ok:
+            print("gozero gtp: the evaluator gave a number that is not finite", file=sys.stderr)
+        return None if found.resigns and found.ok else found.action
+
+    def _seconds(self, colour: int) -> float | None:
+        """For the next move; None: no limit."""
+        game = self.game
+        of_game = self.game_clock.for_move(colour, game.rules.num_points, len(game.moves))
+        limits = [limit for limit in (self.config.seconds, of_game) if limit is not None]
+        return min(limits, default=None)
+
+    @property
+    def _start(self) -> tuple:
+        """What a game begins with, and its values depend on."""
+        return self.size, self.komi, self.handicap
+
+    def _played_since_the_search(self, colour: int) -> list[int] | None:
+        """The actions that lead from the last search to this one; None if they do not.
+
+        Both colours have to have moved in turn, for so they do in the search's tree.
+        """
+        last, moves = self._searched, self.game.moves
+        if last is None or last.start != self._start or moves[: len(last.moves)] != last.moves:
+            return None
+        since = moves[len(last.moves) :]
+        colours = [mover for mover, _ in since] + [colour]
+        in_turn = [last.colour ^ (i % 2) for i in range(len(colours))]
+        return [action for _, action in since] if colours == in_turn else None
+
+    def board_text(self) -> str:
+        """The board and a line on the game."""
+        game = self.game
+        last = game.moves[-1][1] if game.moves else None
+        status = "the game is over" if game.ended else f"{('Black', 'White')[game.to_play]} to play"
+        about = f"Moves: {len(game.moves)}  Komi: {self.komi:g}  {status}"
+        return f"{render.ascii_board(game.stones(), last)}\n{about}"
+
+    def score_text(self) -> str:
+        """The area score of the board as it stands."""
+        return coords.result_text(self.game.score())

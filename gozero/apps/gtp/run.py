@@ -1,0 +1,193 @@
+"""`gozero gtp`: the engine for GUIs and referees, its flags and its commands.
+
+What a front end asks first (name, version, known commands, size, komi) is answered without
+JAX; the first play compiles the rules, the first genmove the search.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from gozero import __version__
+from gozero.apps import flags, runtime
+from gozero.apps.gtp import protocol as gtp_protocol
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
+from gozero.apps.gtp.protocol import Command, GtpFailure
+from gozero.go import coords, handicap
+from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
+from gozero.play.player_config import FILES
+
+_COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"-?\d{1,9}", re.ASCII)
+_VERTEX = re.compile(r"[A-HJ-Z]([1-9]|1\d|2[0-5])", re.ASCII | re.IGNORECASE)
+
+
+def commands(engine: Engine) -> dict[str, Command]:
+    """The engine's commands by name; more can be added to the dict before it is served."""
+    table = {
+        "name": Command(lambda: "gozero"),
+        "version": Command(lambda: __version__),
+        "boardsize": Command(functools.partial(_boardsize, engine), "SIZE [SIZE]"),
+        "clear_board": Command(lambda: engine.clear() or ""),
+        "komi": Command(functools.partial(_komi, engine), "KOMI"),
+        "play": Command(functools.partial(_play, engine), "COLOUR VERTEX"),
+        "genmove": Command(functools.partial(_genmove, engine), "COLOUR"),
+        "fixed_handicap": Command(functools.partial(_choose, engine, handicap.fixed), "NUMBER"),
+        "place_free_handicap": Command(functools.partial(_choose, engine, handicap.free), "NUMBER"),
+        "set_free_handicap": Command(
+            functools.partial(_set_free_handicap, engine), "VERTEX VERTEX [VERTEX...]"
+        ),
+        "time_settings": Command(
+            functools.partial(_time_settings, engine), "MAIN_TIME BYO_YOMI_TIME BYO_YOMI_STONES"
+        ),
+        "time_left": Command(functools.partial(_time_left, engine), "COLOUR TIME STONES"),
+        "undo": Command(functools.partial(_undo, engine)),
+        "showboard": Command(lambda: "\n" + engine.board_text()),
+        "final_score": Command(engine.score_text),
+    }
+    return table
+
+
+def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
+    """Serve GTP until quit or the end of input; the exit status is 0, 130 for Ctrl-C.
+
+    Raises:
+      SystemExit: status 2 and one line for files that cannot be used, before any answer.
+    """
+    stdin, stdout = stdin or sys.stdin, stdout or sys.stdout
+    engine = Engine(config)
+    if any(getattr(config, name) is not None for name in FILES):
+        try:
+            engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove
+        except ValueError as error:
+            flags.fail("gozero gtp", error)
+    try:
+        gtp_protocol.serve(commands(engine), stdin, stdout)
+    except KeyboardInterrupt:
+        return runtime.STOPPED
+    except BrokenPipeError:  # the front end is gone, which is as good as quit
+        if stdout is sys.stdout:  # or Python complains when it flushes at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+    return 0
+
+
+def _boardsize(engine: Engine, *numbers: str) -> str:
+    if not all(_WHOLE.fullmatch(x) for x in numbers):
+        raise GtpFailure(f"syntax error: expected a whole number from {MIN_SIZE} to {MAX_SIZE}")
+    if len({int(x) for x in numbers}) > 1:
+        raise GtpFailure("unacceptable size: only square boards can be played")
+    try:
+        engine.set_size(int(numbers[0]))
+    except ValueError as error:
+        raise GtpFailure(f"unacceptable size: {error}") from error
+    return ""
+
+
+def _komi(engine: Engine, text: str) -> str:
+    if not _NUMBER.fullmatch(text):
+        raise GtpFailure(f"syntax error: komi {text} is not {KOMI_EXPECTED}")
+    try:
+        engine.set_komi(float(text))
+    except ValueError as error:
+        raise GtpFailure(f"syntax error: {error}") from error
+    return ""
+
+
+def _colour(text: str) -> int:
+    if text.lower() not in _COLOURS:
+        raise GtpFailure(f"syntax error: {text} is not a colour; expected b, w, black or white")
+    return _COLOURS[text.lower()]
+
+
+def _play(engine: Engine, colour: str, vertex: str) -> str:
+    player = _colour(colour)
+    try:
+        action = coords.from_gtp(engine.size, vertex[:20])
+    except ValueError as error:
+        if _VERTEX.fullmatch(vertex):
+            size = engine.size
+            raise GtpFailure(f"illegal move: {vertex} is not on the {size}x{size} board") from error
+        raise GtpFailure(f"syntax error: {error}") from error
+    from gozero.apps.host_game import IllegalMove
+
+    try:
+        engine.game.play(player, action)
+    except IllegalMove as error:
+        raise GtpFailure(f"illegal move: {error}") from error
+    return ""
+
+
+def _genmove(engine: Engine, colour: str) -> str:
+    action = engine.genmove(_colour(colour))
+    return "resign" if action is None else coords.to_gtp(engine.size, action)
+
+
+def _time_settings(engine: Engine, main: str, period: str, stones: str) -> str:
+    return _set_time(engine.set_time, _seconds(main), _seconds(period), _stones(stones))
+
+
+def _time_left(engine: Engine, colour: str, seconds: str, stones: str) -> str:
+    player = _colour(colour)
+    return _set_time(engine.game_clock.set_left, player, _seconds(seconds), _stones(stones))
+
+
+def _set_time(tell: Callable[..., None], *numbers: float) -> str:
+    try:
+        tell(*numbers)
+    except ValueError as error:
+        raise GtpFailure(f"syntax error: {error}") from error
+    return ""
+
+
+def _seconds(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise GtpFailure(f"syntax error: {text} is not a number of seconds")
+    return float(text)
+
+
+def _stones(text: str) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise GtpFailure(f"syntax error: {text} is not a number of stones")
+    return int(text)
+
+
+def _choose(engine: Engine, placement: Callable[[int, int], list[int]], number: str) -> str:
+    """Place a number of handicap stones where `placement` says, and say where."""
+    if not _WHOLE.fullmatch(number):
+        raise GtpFailure(f"syntax error: {number} is not a number of stones")
+    _must_be_untouched(engine)
+    try:
+        actions = placement(engine.size, int(number))
+    except ValueError as error:
+        raise GtpFailure(f"invalid number of stones: {error}") from error
+    engine.set_handicap(actions)
+    return " ".join(coords.to_gtp(engine.size, action) for action in actions)
+
+
+def _set_free_handicap(engine: Engine, *vertices: str) -> str:
+    _must_be_untouched(engine)
+    try:
+        engine.set_handicap([coords.from_gtp(engine.size, vertex[:20]) for vertex in vertices])
+    except ValueError as error:
+        raise GtpFailure(f"bad vertex list: {error}") from error
+    return ""
+
+
+def _must_be_untouched(engine: Engine) -> None:
+    if not engine.untouched:
+        raise GtpFailure("board not empty")
+
+
+def _undo(engine: Engine) -> str:
+    try:
+        engine.game.undo()
+    except ValueError as error:
+        raise GtpFailure("cannot undo") from error
+    return ""

@@ -1,0 +1,122 @@
+"""``gozero match``: many games at once between two players, programs or ours, and their score."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from gozero.apps import flags, runtime
+from gozero.apps.match import score as match_score
+from gozero.apps.match.config import SIDES, MatchConfig
+from gozero.apps.match.folder import MatchFolder
+from gozero.apps.match.programs import make_room, player_names
+from gozero.runs.progress import Progress
+
+PROG = "gozero match"
+__all__ = ["MatchConfig", "run"]
+
+
+def run(config: MatchConfig) -> int:
+    """Play the games that are left; the exit status: 0, or 130 if it was stopped before the last.
+
+    Raises:
+      SystemExit: one line and status 2 for what cannot be: flags, a folder of another match, a
+        program that is missing or refuses, more games at once than there may be open files,
+        openings or weights that are bad. One line and status 1 if the device has not the memory, or
+        the folder cannot be written, or a program not be started any more.
+    """
+    with runtime.gone_if_empty(config.out):
+        try:
+            names = player_names(config)
+            make_room(config)
+            match = _Match(config, names)
+        except ValueError as error:
+            flags.fail(PROG, error)
+        with match.folder:
+            try:
+                return match.play()
+            except OSError as error:
+                flags.fail(PROG, error, status=1)
+            except RuntimeError as error:  # JAX's is one
+                if not runtime.is_out_of_memory(error):
+                    raise
+                flags.fail(PROG, "out of memory; lower --parallel or --simulations of ours", 1)
+
+
+class _Match:
+    """A match and its folder."""
+
+    def __init__(self, config: MatchConfig, names: tuple[str, str]):
+        runtime.cores_as_devices()
+        from gozero.apps.host_game import roomy_limit
+        from gozero.apps.match import (
+            openings as match_openings,  # JAX, not before the programs are known to play
+        )
+        from gozero.apps.match.ours import Ours
+        from gozero.go.rules import Rules
+
+        self.config, self.names = config, names
+        limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
+        self.rules = Rules(config.size, config.ko, max_moves=limit)
+        self.openings = match_openings.make_openings(config, self.rules)
+        self.ours = Ours(config, self.rules)
+        self.folder = MatchFolder(config, self.ours.about, self.openings.sha256, names)
+
+    def play(self) -> int:
+        from gozero.apps.match.play import play_games
+
+        config, folder = self.config, self.folder
+        todo = [number for number in range(config.games) if self._is_open(number)]
+        facts = {
+            **runtime.manifest(config.seed),
+            **dict(zip(SIDES, self.names, strict=True)),
+            "evaluators": self.ours.about,
+            "openings_sha256": self.openings.sha256,
+        }
+        if todo:
+            facts = runtime.with_sessions(facts, folder.before, len(folder.games))
+            folder.write_manifest({**facts, "state": "running"})
+            self._play(play_games, todo)
+        else:
+            facts |= folder.before
+        summary = match_score.summarise(folder.games.values(), self.config.paired)
+        left = sum(self._is_open(number) for number in range(config.games))
+        state = "stopped" if left else "complete"
+        folder.write_manifest({**facts, "state": state})
+        names = dict(zip(SIDES, self.names, strict=True))
+        runtime.write_json(config.out / "summary.json", {"state": state, **names, **summary})
+        said = [match_score.table(summary, self.names)]
+        if left:
+            said.append(f"stopped; {left} games are left, which the same command plays")
+        runtime.tell("\n".join([*said, f"games in {config.out / 'games'}"]))
+        return runtime.STOPPED if left else 0
+
+    def _is_open(self, number: int) -> bool:
+        """A game that is not played, or was void when there were fewer --retries."""
+        game = self.folder.games.get(number)
+        if game is None:
+            return True
+        return game.points is None and 1 + len(game.failures) <= self.config.retries
+
+    def _play(self, play_games, todo: list[int]) -> None:
+        config, folder, total = self.config, self.folder, self.config.games
+        if len(todo) < total:
+            print(f"{total - len(todo)} games are played; going on", file=sys.stderr)
+        config = dataclasses.replace(config, parallel=min(config.parallel, len(todo)))
+        void = [folder.games[number] for number in todo if number in folder.games]
+        failures = {game.game: [*game.failures, game.why] for game in void}
+        self.ours.prepare(config.parallel, folder.session)
+        with runtime.StopRequest() as stop, Progress("match", total, total - len(todo)) as progress:
+
+            def finished(game, record) -> None:
+                folder.add(game, record)
+                done.append(game.game)
+                summary = match_score.summarise(folder.games.values(), self.config.paired)
+                progress.show(total - len(todo) + len(done), match_score.line(summary))
+
+            match = config, self.rules, self.names, self.openings, self.ours
+            done: list[int] = []
+            try:
+                play_games(*match, todo, finished, stop, failures)
+            except KeyboardInterrupt:
+                stop.requested = True

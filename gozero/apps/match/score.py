@@ -1,0 +1,147 @@
+"""What a match comes to: the score, its interval, the difference in Elo, and a table."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gozero.runs import statistics
+
+
+class Game(NamedTuple):
+    """A line of ``results.jsonl``."""
+
+    game: int  # its number
+    black: str  # "player" or "opponent"
+    result: str  # as SGF has it; "Void" if it counts for nothing
+    points: float | None  # the player's: 1, 0.5 or 0; None for a void game
+    end: str  # "score", "limit", "resign", "forfeit", "void"
+    why: str  # what there is to say of it
+    moves: int
+    attempts: int  # times it was begun
+    seconds: tuple[float, float]  # spent on moves by the player and the opponent
+    turns: tuple[int, int]  # moves that they chose
+    failures: tuple[str, ...] = ()  # why each earlier attempt was void; older lines do not say
+
+
+def summarise(games: Iterable[Game], paired: bool = False) -> dict:
+    """The numbers of a match, for JSON; Elo that is infinite is None.
+
+    Where games 2 i and 2 i + 1 are pairs, the interval is of pairs; one of which a single game
+    counts is half a pair.
+    """
+    games = list(games)
+    counted = [game for game in games if game.points is not None]
+    pairs = _pairs(counted) if paired else []
+    of_end = Counter(game.end for game in games)
+    spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(counted))
+    return {
+        **_row(counted, pairs),
+        "as_black": _row([game for game in counted if game.black == "player"]),
+        "as_white": _row([game for game in counted if game.black == "opponent"]),
+        "void": of_end["void"],
+        "forfeits": _lost_by("forfeit", counted),
+        "resigned": _lost_by("resign", counted),
+        "move_limit": of_end["limit"],
+        "replayed": sum(game.attempts - 1 for game in games),
+        "mean_moves": _ratio(sum(game.moves for game in counted), len(counted)),
+        "seconds_a_move": {
+            name: _ratio(spent[i], turns[i]) for i, name in enumerate(("player", "opponent"))
+        },
+    }
+
+
+def _both(games: list[Game]):
+    return [[getattr(game, name) for game in games] for name in ("seconds", "turns")]
+
+
+def _ratio(x: float, y: float) -> float:
+    return round(x / y, 4) if y else 0.0
+
+
+def _lost_by(end: str, counted: list[Game]) -> dict[str, int]:
+    """How many games each side has lost that way."""
+    points = [game.points for game in counted if game.end == end]
+    return {"player": points.count(0.0), "opponent": points.count(1.0)}
+
+
+def _pairs(counted: list[Game]) -> list[list[float]]:
+    """The points of each pair's games that count, one or two."""
+    pairs = defaultdict(list)
+    for game in counted:
+        pairs[game.game // 2].append(game.points or 0.0)
+    return list(pairs.values())
+
+
+def _row(games: list[Game], pairs: list[list[float]] | None = None) -> dict:
+    """Games that count."""
+    points, n = sum(game.points or 0.0 for game in games), len(games)
+    of = Counter(game.points for game in games)
+    low, high = 0.0, 1.0
+    if n:
+        low, high = statistics.wilson(points / n, n)
+        if pairs:
+            means = [sum(pair) / len(pair) for pair in pairs]
+            low, high = statistics.pair_interval(means, games=[len(pair) for pair in pairs])
+    numbers = {
+        "games": n,
+        "wins": of[1.0],
+        "draws": of[0.5],
+        "losses": of[0.0],
+        "score": round(points / n, 6) if n else None,
+        "interval": [round(low, 6), round(high, 6)],
+    }
+    if n:
+        ratings = [statistics.elo(x) for x in (points / n, low, high)]
+        finite = [round(x, 1) if math.isfinite(x) else None for x in ratings]
+        numbers |= {"elo": finite[0], "elo_interval": finite[1:]}
+    return numbers
+
+
+def line(summary: dict) -> str:
+    """The score so far: ``12.5/20 62.5% [39, 81]``."""
+    if not summary["games"]:
+        return "no game yet"
+    points = summary["wins"] + summary["draws"] / 2
+    low, high = (100 * x for x in summary["interval"])
+    return f"{points:g}/{summary['games']} {100 * summary['score']:.1f}% [{low:.0f}, {high:.0f}]"
+
+
+def table(summary: dict, names: tuple[str, str]) -> str:
+    """The end of a match, in lines."""
+    rows = [("all", summary), ("as Black", summary["as_black"]), ("as White", summary["as_white"])]
+    lines = [
+        f"{names[0]} against {names[1]}",
+        f"{'':10}{'games':>6}{'won':>6}{'drawn':>6}{'lost':>6}{'score':>9}{'95%':>16}",
+    ]
+    for name, row in rows:
+        if not row["games"]:
+            lines.append(f"{name:10}{0:>6}")
+            continue
+        low, high = (100 * x for x in row["interval"])
+        numbers = f"{row['games']:>6}{row['wins']:>6}{row['draws']:>6}{row['losses']:>6}"
+        lines.append(f"{name:10}{numbers}{100 * row['score']:>8.1f}%{low:>8.1f} to {high:>4.1f}")
+    return "\n".join([*lines, *_remarks(summary)])
+
+
+def _remarks(summary: dict) -> list[str]:
+    forfeits, resigned = summary["forfeits"], summary["resigned"]
+    seconds = summary["seconds_a_move"]
+    remarks = [
+        f"forfeits: player {forfeits['player']}, opponent {forfeits['opponent']}; resigned: "
+        f"player {resigned['player']}, opponent {resigned['opponent']}; void {summary['void']}, "
+        f"replayed {summary['replayed']}; at the move limit {summary['move_limit']}",
+        f"{summary['mean_moves']:.1f} moves a game; seconds a move: player "
+        f"{seconds['player']:.3f}, opponent {seconds['opponent']:.3f}",
+    ]
+    if summary["games"]:
+        low, high = (_signed(x, s) for x, s in zip(summary["elo_interval"], "-+", strict=True))
+        middle = _signed(summary["elo"], "+" if summary["score"] > 0.5 else "-")
+        remarks.insert(0, f"Elo {middle} [{low}, {high}]")
+    return remarks
+
+
+def _signed(value: float | None, sign: str) -> str:
+    return f"{sign}inf" if value is None else f"{value:+.0f}"

@@ -1,0 +1,202 @@
+"""One game of a match: its programs, its referee, and what it waits for.
+
+What a program does takes its time, so a table's methods are for a thread; a table is in one thread
+at a time, but for `abandon`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+
+import jax
+
+from gozero.apps.gtp.client import EngineDied, EngineNotStarted, GtpClient
+from gozero.apps.match.config import SIDES, MatchConfig
+from gozero.apps.match.programs import located
+from gozero.apps.match.referee import Referee
+from gozero.apps.match.score import Game
+from gozero.apps.sgf import GameRecord
+from gozero.go.rules import GameState, Rules
+
+
+class Table:
+    """A game being played.
+
+    Attributes:
+      number: the game's.
+      waiting_since: when it came to wait for a search of ours; None: it does not.
+      begun: its programs are started.
+      not_begun: why one could not be.
+      abandoned: the match has ended; what its programs do is of no account.
+    """
+
+    def __init__(
+        self,
+        config: MatchConfig,
+        rules: Rules,
+        number: int,
+        opening: Sequence[int],
+        names: tuple[str, str],
+    ):
+        self.config, self.rules, self.number = config, rules, number
+        self.opening, self.names = opening, names
+        black = config.black(number)
+        self._side_of = (black, 1 - black)  # of the colours
+        self._clients: list[GtpClient | None] = [None, None]  # of the sides
+        self._searched_at: list[int | None] = [None, None]  # moves played then, of the sides
+        self._referee: Referee | None = None
+        self.waiting_since: float | None = None
+        self.begun = self.abandoned = False
+        self.not_begun: str | None = None
+
+    @property
+    def referee(self) -> Referee:
+        """The game itself, once it is begun."""
+        assert self._referee is not None
+        return self._referee
+
+    @property
+    def side_to_move(self) -> int:
+        """0 the player, 1 the opponent."""
+        return self._side_of[self.referee.game.to_play]
+
+    @property
+    def state(self) -> GameState:
+        """The position to search."""
+        return self.referee.game.state
+
+    def begin(self) -> None:
+        """Start the programs, and play until ours is to search or the game is over.
+
+        It is not begun where a program cannot be started: that is no fault of the game.
+        """
+        with self._voided_by_death(), _on_the_host():
+            self._referee = Referee(
+                self.rules, self.config.komi, (None, None), hanging_forfeits=True
+            )
+            for i, side in enumerate(self.config.sides):
+                if side.command is not None and not self.abandoned:
+                    words = located(side.words(self.number))
+                    timeout = self.config.timeout
+                    try:
+                        self._clients[i] = GtpClient(words, self.names[i], timeout)
+                    except EngineNotStarted as error:
+                        self.not_begun = str(error)
+                        return
+            self.begun = True
+            black, white = (self._clients[side] for side in self._side_of)
+            self.referee.players = black, white
+            self.referee.set_up(self.opening)
+            self._go_on()
+
+    def play(self, action: int | None, seconds: float) -> None:
+        """Play what ours has found in so many seconds, or resign, and go on as `begin`."""
+        with self._voided_by_death(), _on_the_host():
+            game = self.referee.game
+            self._searched_at[self.side_to_move] = len(game.moves)
+            self.referee.spend(game.to_play, seconds)
+            if action is None:
+                self.referee.resign()
+            else:
+                self.referee.play(action)
+            self._go_on()
+
+    def since(self, plies: int) -> list[int] | None:
+        """The actions since the last search of the side to move; None if they are not so many."""
+        at = self._searched_at[self.side_to_move]
+        moves = self.referee.game.moves
+        if at is None or len(moves) - at != plies:
+            return None
+        return [action for _, action in moves[at:]]
+
+    @property
+    def over(self) -> bool:
+        """It has ended, or is void."""
+        return self._referee is not None and self._referee.verdict is not None
+
+    @property
+    def left(self) -> bool:
+        """Nothing more is played: it is over, or abandoned, or was not begun."""
+        return self.over or self.abandoned or self.not_begun is not None
+
+    @property
+    def failure(self) -> str | None:
+        """Why it is void; None if it is not."""
+        verdict = self.referee.verdict
+        return verdict.comment if verdict is not None and verdict.end == "void" else None
+
+    def abandon(self) -> None:
+        """End the programs from another thread, for the match has ended."""
+        self.abandoned = True
+        for client in self._clients:
+            if client is not None:
+                client.kill()
+
+    def close(self) -> None:
+        """Let the programs quit, which they may take some seconds for."""
+        for client in self._clients:
+            if client is not None:
+                client.close()
+
+    def result(self, failures: Sequence[str] = ()) -> tuple[Game, GameRecord]:
+        """The game for the records, when it is over; `failures` are those of earlier attempts."""
+        black = self._side_of[0]
+        referee, verdict = self.referee, self.referee.verdict
+        assert verdict is not None
+        for_black = {"B": 1.0, "W": 0.0}.get(verdict.result[0], 0.5)
+        points = for_black if black == 0 else 1.0 - for_black
+        game = Game(
+            game=self.number,
+            black=SIDES[black],
+            result=verdict.result,
+            points=None if verdict.end == "void" else points,
+            end=verdict.end,
+            why=verdict.comment,
+            moves=len(referee.game.moves),
+            attempts=1 + len(failures),
+            seconds=self._by_side([round(x, 6) for x in referee.seconds]),
+            turns=self._by_side(referee.turns),
+            failures=tuple(failures),
+        )
+        black_name, white_name = (self.names[side] for side in self._side_of)
+        return game, referee.record(black_name, white_name, self._about())
+
+    def _about(self) -> str:
+        opening = f"; the first {len(self.opening)} moves were given" if self.opening else ""
+        return (
+            f"gozero match, game {self.number}; {self.rules.ko} ko, area scoring, no suicide"
+            f"{opening}"
+        )
+
+    def _by_side(self, of_colours: list) -> tuple:
+        return tuple(of_colours[colour] for colour in self._side_of)
+
+    def _go_on(self) -> None:
+        """Until a search of ours is due or the game is over."""
+        referee = self.referee
+        while referee.verdict is None and not self.abandoned:
+            if self._clients[self.side_to_move] is not None:
+                referee.ask()
+            elif referee.game.wins_by_passing(referee.game.to_play):
+                referee.play(self.rules.pass_action)
+            else:
+                self.waiting_since = time.monotonic()
+                return
+
+    @contextlib.contextmanager
+    def _voided_by_death(self) -> Iterator[None]:
+        """A program's death makes the game void."""
+        self.waiting_since = None
+        try:
+            yield
+        except EngineDied as error:
+            self.referee.void(str(error))
+
+
+def _on_the_host() -> contextlib.AbstractContextManager:
+    """Single games are played on the CPU, also where an accelerator searches."""
+    if jax.default_backend() == "cpu":
+        return contextlib.nullcontext()
+    return jax.default_device(jax.local_devices(backend="cpu")[0])

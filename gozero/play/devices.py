@@ -1,0 +1,79 @@
+"""Games divided among devices: each plays its share, in loops of its own.
+
+Devices that search different games have nothing to tell each other, so that none waits for
+another. On the CPU a device is a core, once `gozero.apps.runtime.cores_as_devices` has said so:
+two search about twice as fast as one device that has both cores for the parts of each operation.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, cast
+
+import jax
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as Spec
+
+from gozero.play.player import Choice, Choose, Player, Turn
+
+AXIS = "device"
+EVERYWHERE, DIVIDED = Spec(), Spec(AXIS)
+TURN: Any = Turn(*cast(Any, (DIVIDED, DIVIDED, Spec(None, AXIS))))
+"""How a turn is divided: by games."""
+
+FEWEST = 8
+"""Games that are worth a device: fewer hardly take less time."""
+
+
+def make_mesh(num_games: int, round_up: bool = False) -> Mesh:
+    """As many of this host's devices as have `FEWEST` games each, and the same number of them.
+
+    Args:
+      num_games: n, at least 1.
+      round_up: where n cannot be divided, more games will be played; otherwise fewer devices do.
+    """
+    devices = jax.local_devices()
+    count = max(1, min(len(devices), num_games // FEWEST))
+    if not round_up:
+        count = max(k for k in range(1, count + 1) if num_games % k == 0)
+    return Mesh(np.array(devices[:count]), (AXIS,))
+
+
+def over_mesh(player: Player, mesh: Mesh) -> Player:
+    """The player, with the games that he chooses in divided among the devices of a mesh.
+
+    What he draws depends on the number of devices. Players who share `choose` still do.
+
+    Args:
+      player: who plays; his memory, if any, is of arrays [n * k, ...] for n games.
+      mesh: of one axis, `AXIS`; its size divides the games.
+    """
+    if mesh.size == 1:
+        return player
+    begin = None if player.begin is None else _begin_over(player.begin, mesh)
+    return player._replace(choose=_choose_over(player.choose, mesh), begin=begin)
+
+
+@functools.lru_cache(maxsize=64)
+def _choose_over(choose: Choose, mesh: Mesh) -> Choose:
+    def of_one_device(params, key, turn: Turn, memory) -> Choice:
+        return choose(params, own_key(key), turn, memory)
+
+    return over_devices(of_one_device, mesh, (EVERYWHERE, EVERYWHERE, TURN, DIVIDED))
+
+
+@functools.lru_cache(maxsize=64)
+def _begin_over(begin: Any, mesh: Mesh) -> Any:
+    return jax.jit(begin, out_shardings=NamedSharding(mesh, DIVIDED))
+
+
+def over_devices(function: Any, mesh: Mesh, in_specs: Any) -> Any:
+    """A function of arrays of n games as one of each device's share; so is what it returns."""
+    return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=DIVIDED, check_vma=False)
+
+
+def own_key(key: jax.Array) -> jax.Array:
+    """A device's own key, on the device."""
+    return jax.random.fold_in(key, lax.axis_index(AXIS))

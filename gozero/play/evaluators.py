@@ -1,0 +1,191 @@
+"""Evaluators: what judges a position. One door for the network and for playouts."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gozero.go import bitboard as bb
+from gozero.go.branch import last_move
+from gozero.go.rules import WHITE, GameState, Position, Rules
+from gozero.nets import network, weights
+from gozero.nets.features import feature_set
+from gozero.nets.network import NetworkConfig
+from gozero.playouts.first_plays import Wanted
+from gozero.playouts.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
+from gozero.playouts.playout import Playouts, outcomes, uniform_playouts
+from gozero.playouts.softmax.softmax import Softmax, softmax_playouts
+from gozero.search.game import Evaluate, Evaluation, Trail
+from gozero.search.rave import Rave
+from gozero.search.selection import Edges, Puct
+
+NAMES = ("network", "playout")
+POLICIES = ("uniform", "mogo")
+
+PLAYOUT_RULE = Puct(c_puct=3.0, first_play="parent")
+"""With a uniform prior over 82 actions the paper's 1.5 hardly looks beyond the first good one,
+and a player ahead would never try a second if the untried counted as even."""
+
+
+class Evaluator(NamedTuple):
+    """How positions are judged, and the selection rule that suits it.
+
+    `observe` is for `go_game`, `evaluate` and `params` are for `search`, `select` is for its
+    `SearchConfig`.
+    """
+
+    observe: Callable[[GameState, Position, Trail], Any]
+    evaluate: Evaluate
+    params: Any
+    select: Callable[[Edges], jax.Array]
+    about: dict  # what it is, for the records of a run; plain data
+
+
+def network_evaluator(
+    rules: Rules, config: NetworkConfig | None = None, params: dict | None = None
+) -> Evaluator:
+    """The policy and value of a network; without parameters, random ones of seed 0.
+
+    Its auxiliary heads, if it has any, judge nothing: where nobody asks for what they say,
+    compiling leaves them out.
+
+    Raises:
+      ValueError: features that look at past boards, under simple ko, which keeps none.
+    """
+    config = config or NetworkConfig()
+    features = feature_set(config.features)
+    if features.history and rules.ko == "simple":
+        raise ValueError(
+            f"features: {config.features!r} looks at past boards, and simple ko keeps none; "
+            "use another ko rule or the compact features"
+        )
+    if params is None:
+        params = network.init(config, jax.random.key(0))
+
+    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+        return features.observe(rules, state, position, trail)
+
+    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
+        del key
+        output = network.apply(config, params, inputs)
+        return Evaluation(output.policy_logits, output.value)
+
+    about = {"evaluator": "network", **dataclasses.asdict(config)}
+    return Evaluator(observe, evaluate, params, Puct(), about)
+
+
+def playout_evaluator(
+    rules: Rules,
+    policy: str | MogoConfig | Softmax = "uniform",
+    max_moves: int | None = None,
+    value_at_cut: Callable | None = None,
+    first_plays: Wanted = False,
+    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
+) -> Evaluator:
+    """One non-eye-filling playout a leaf; the prior is uniform.
+
+    Args:
+      rules: the rules.
+      policy: how playouts are played: "uniform" (`playout.uniform_playouts`), or "mogo", by
+        MoGo's rules (`mogo.mogo_playouts`), beginning with the answer to the leaf's last move.
+        At the root of a search under simple ko, which keeps no past, that one is not known. Or
+        MoGo's rules with more of them, or a `softmax.softmax_policy`, which becomes the
+        evaluator's params: others of its kind compile nothing anew.
+      max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
+      value_at_cut: what a cut one is worth, see `playout.outcomes`; None for its area as it
+        stands.
+      first_plays: also say who was first to play where, for `SearchConfig(amaf=..., select=...)`
+        with a rule of `search.rave`, which then is the evaluator's own; "same", with
+        `Amaf(first="same")`: where each has played at all. A pass is no such play.
+      reward: what a score is worth; give `go_game` the same.
+
+    Raises:
+      ValueError: an unknown policy.
+    """
+    if isinstance(policy, str) and policy not in POLICIES:
+        raise ValueError(f"policy: {policy!r} is not one of {', '.join(POLICIES)}")
+
+    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+        seen = (position, state.komi)
+        return seen if policy == "uniform" else (*seen, last_move(rules, state, position, *trail))
+
+    def play(params: Any, key: jax.Array, positions: Position, *last: jax.Array) -> Playouts:
+        options: dict[str, Any] = {"max_moves": max_moves, "first_plays": first_plays}
+        options["ends"] = value_at_cut is not None
+        if policy == "uniform":
+            return uniform_playouts(rules, positions, key, **options)
+        if isinstance(policy, Softmax):
+            return softmax_playouts(rules, positions, key, params, last=last[0], **options)
+        config = policy if isinstance(policy, MogoConfig) else PLAIN
+        return mogo_playouts(rules, positions, last[0], key, config=config, **options)
+
+    def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        positions, komi, *last = observations
+        ended = play(params, key, positions, *last)
+        for_black = outcomes(ended, komi, value_at_cut, reward)
+        white = positions.to_play == WHITE
+        value = jnp.where(white, -for_black, for_black)
+        logits = jnp.zeros((komi.shape[0], rules.num_actions))
+        if ended.first_plays is None:
+            return Evaluation(logits, value)
+        black_first, white_first = (_actions(rules, board) for board in ended.first_plays)
+        by = jnp.stack([black_first, white_first], axis=1)
+        return Evaluation(logits, value, jnp.where(white[:, None, None], by[:, ::-1], by))
+
+    about: dict[str, Any] = {"evaluator": "playout"}
+    about["policy"] = "softmax" if isinstance(policy, Softmax) else policy
+    if isinstance(policy, MogoConfig):
+        about["policy"] = {"mogo": dataclasses.asdict(policy)}
+    about |= {} if max_moves is None else {"max_moves": max_moves}
+    params = policy if isinstance(policy, Softmax) else None
+    return Evaluator(observe, evaluate, params, Rave() if first_plays else PLAYOUT_RULE, about)
+
+
+def _actions(rules: Rules, boards: bb.Board) -> jax.Array:
+    """bool[B, A]: the points of boards [B]; never the pass."""
+    points = jax.vmap(lambda board: bb.unpack(rules.layout, board))(boards)
+    return jnp.pad(points, ((0, 0), (0, 1)))
+
+
+def make_evaluator(
+    rules: Rules,
+    name: str,
+    weights_file: pathlib.Path | None = None,
+    seed: int = 0,
+    features: str | None = None,
+) -> Evaluator:
+    """The evaluator a command asks for: by name, with weights from a file or random ones.
+
+    `features` are those of a network of random weights; weights from a file bring their own.
+
+    Raises:
+      ValueError: an unknown name, weights or features without a network, bad weights, or
+        features that are not those of the weights.
+    """
+    if name == "playout":
+        if weights_file is not None:
+            raise ValueError("weights: playouts take none; use --evaluator network")
+        if features is not None:
+            raise ValueError("features: playouts take none; use --evaluator network")
+        return playout_evaluator(rules)
+    if name != "network":
+        raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
+    if weights_file is None:
+        config = NetworkConfig(features=features or "compact")
+        params = network.init(config, jax.random.key(seed))
+        evaluator = network_evaluator(rules, config, params)
+        return evaluator._replace(about={**evaluator.about, "weights": f"random, seed {seed}"})
+    params, config, description = weights.load(weights_file, rules.size)
+    if features not in (None, config.features):
+        raise ValueError(
+            f"features: {features!r} asked, {weights_file} has {config.features!r}; "
+            "leave --features out"
+        )
+    evaluator = network_evaluator(rules, config, params)
+    about = {"weights": str(weights_file), "weights_sha256": description["sha256"]}
+    return evaluator._replace(about={**evaluator.about, **about})

@@ -1,0 +1,185 @@
+"""A player in many games at once: his choice compiled once, for a fixed number of lanes.
+
+The host keeps the games, and says which lanes have one to move in. Others are searched along with
+them, for a batch has one shape, and what comes of it there is thrown away; where most are idle, as
+at the end of a match, those that are asked for are moved into a batch of a half of the lanes, or a
+quarter, and so on. Several devices have equal shares of the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+
+from gozero.go.rules import GameState, Rules, init, legal_actions
+from gozero.play import devices
+from gozero.play.devices import DIVIDED, EVERYWHERE
+from gozero.play.player import NO_ACTION, Player, Turn
+
+PLIES = 2
+"""Between two turns in a game: his move and the answer."""
+
+
+class Moves(NamedTuple):
+    """What he does in the lanes that were asked for."""
+
+    action: np.ndarray  # i32[L]
+    ok: np.ndarray  # bool[L]: every evaluation was a finite number
+    resigns: np.ndarray  # bool[L]
+
+
+class LockstepPlayer:
+    """A player in up to L games under some rules.
+
+    Args:
+      rules: the rules.
+      player: who plays.
+      lanes: L.
+      key: PRNG key; no two choices draw the same.
+      mesh: of the devices that search, `devices.make_mesh`; None: one.
+
+    Raises:
+      ValueError: no lanes, or a number that the devices cannot divide.
+    """
+
+    def __init__(
+        self, rules: Rules, player: Player, lanes: int, key: jax.Array, mesh: Mesh | None = None
+    ):
+        self._mesh = mesh or devices.make_mesh(1)
+        if lanes < 1 or lanes % self._mesh.size:
+            raise ValueError(
+                f"lanes: {lanes} is not at least 1 and a multiple of {self._mesh.size}, the devices"
+            )
+        self.lanes, self._rules, self._player = lanes, rules, player
+        self._share = lanes // self._mesh.size  # a device's
+        self._divided = NamedSharding(self._mesh, DIVIDED)
+        self._key, self.num_choices = key, 0
+        start = jax.tree.map(np.asarray, init(rules))
+        self._idle = jax.tree.map(lambda x: np.broadcast_to(x, (lanes, *x.shape)).copy(), start)
+        choose = self._over_devices(self._in_lanes)
+        self._jitted = jax.jit(choose, donate_argnums=6)  # the memory
+        self._in_all_lanes: Callable = self._jitted
+
+    def new_memory(self) -> Any:
+        """What he knows of L games before the first turn, trees say; None: he keeps nothing."""
+        begin = self._player.begin
+        if begin is None:
+            return None
+        return jax.jit(begin, out_shardings=self._divided)(self._player.params, self._idle)
+
+    def _blank(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which lanes are asked for, and what was played in them: none, nothing."""
+        return np.zeros(self.lanes, bool), np.full((PLIES, self.lanes), NO_ACTION, np.int32)
+
+    def compile(self) -> None:
+        """Compile the choice in all lanes, before a clock runs."""
+        every = self._batch(np.ones(self.lanes, bool))
+        args = self._player.params, self._key, every, self._idle, *self._blank()
+        there = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._divided)
+        memory = jax.tree.map(there, jax.eval_shape(self.new_memory))
+        self._in_all_lanes = self._jitted.lower(*args, memory).compile()
+
+    def choose(
+        self,
+        states: Mapping[int, GameState],
+        memory: Any = None,
+        since: Mapping[int, Sequence[int]] | None = None,
+    ) -> tuple[Moves, Any]:
+        """Move in the games of some lanes, none of them over.
+
+        Args:
+          states: lane -> game.
+          memory: what the last choice in these lanes returned, or `new_memory`; used up.
+          since: lane -> the two actions of the game since the lane's last turn; what he knows of a
+            lane that is not here is forgotten. Of no meaning without memory.
+
+        Returns:
+          The moves, of meaning in the lanes of `states`, and the memory for the next call; that
+          of other lanes is as it was.
+        """
+        for lane, state in states.items():
+            jax.tree.map(lambda all_, one, i=lane: all_.__setitem__(i, one), self._idle, state)
+        active, played = self._blank()
+        active[list(states)] = True
+        for lane, actions in (since or {}).items():
+            played[:, lane] = actions
+        key = jax.random.fold_in(self._key, self.num_choices)
+        self.num_choices += 1
+        own = self._batch(active)
+        first = np.arange(self._mesh.size, dtype=np.int32)[:, None] * self._share
+        lanes = (first + own).reshape(-1)
+        # Copies: an asynchronous transfer may still read them when the lanes are filled anew.
+        games = jax.tree.map(lambda x: x[lanes], self._idle)
+        choose = self._in_all_lanes if lanes.size == self.lanes else self._jitted
+        args = self._player.params, key, own, games, active[lanes], played[:, lanes]
+        moves, memory = choose(*args, memory)
+        return Moves(*(self._spread(lanes, x) for x in jax.device_get(moves))), memory
+
+    def _batch(self, active: np.ndarray) -> np.ndarray:
+        """i32[D, W]: of each device's lanes those to search in, in order; those bool[L] and, to
+        fill W, idle ones."""
+        by_device = active.reshape(self._mesh.size, self._share)
+        width, asked = self._share, np.max(np.sum(by_device, axis=1))
+        while width >= 2 * devices.FEWEST and asked <= width // 2:
+            width //= 2
+        first = np.argsort(~by_device, axis=1, kind="stable")[:, :width]
+        return np.sort(first, axis=1).astype(np.int32)
+
+    def _spread(self, lanes: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """[L]: the values at the lanes i32[W], zeros elsewhere."""
+        spread = np.zeros(self.lanes, values.dtype)
+        spread[lanes] = values
+        return spread
+
+    def _over_devices(self, choose: Callable) -> Callable:
+        """`_in_lanes` of each device: (params, key, lanes i32[D, W], games [D * W], ...)."""
+        turn = devices.TURN
+        specs = EVERYWHERE, EVERYWHERE, DIVIDED, turn.states, DIVIDED, turn.recent, DIVIDED
+        return devices.over_devices(choose, self._mesh, specs)
+
+    def _in_lanes(self, params: Any, key, lanes, states: GameState, active, played, memory):
+        """(what `Moves` has of a device's lanes i32[1, W], the memory of the next call)."""
+        (lanes,) = lanes
+        legal = jax.vmap(lambda state: legal_actions(self._rules, state))(states)
+        turn, everyone = Turn(states, legal, played), lanes.shape[0] == self._share
+        known = memory if everyone else jax.tree.map(lambda x: self._taken(x, lanes), memory)
+        choice = self._player.choose(params, devices.own_key(key), turn, known)
+        if memory is not None:
+            known = _chosen(active, choice.memory, known)
+            put = lambda x, new: self._put(x, lanes, new)
+            memory = known if everyone else jax.tree.map(put, memory, known)
+        none = jnp.zeros(lanes.shape, bool)
+        resigns = none if choice.resigns is None else choice.resigns
+        return (choice.action, choice.ok, resigns & choice.ok), memory
+
+    def _taken(self, x: jax.Array, lanes: jax.Array) -> jax.Array:
+        """Of a device's rows, k a lane, those of the lanes i32[W]: [W * k, ...]."""
+        some = x.shape[0] // self._share
+        take = lambda lane: lax.dynamic_slice_in_dim(x, lane * some, some)
+        return lax.map(take, lanes).reshape(-1, *x.shape[1:])
+
+    def _put(self, x: jax.Array, lanes: jax.Array, new: jax.Array) -> jax.Array:
+        """A device's rows, k a lane, with [W * k, ...] at the lanes i32[W]. Trip bound: W."""
+        some = x.shape[0] // self._share
+
+        def put_one(i, x):
+            rows = lax.dynamic_slice_in_dim(new, i * some, some)
+            return lax.dynamic_update_slice_in_dim(x, rows, lanes[i] * some, axis=0)
+
+        return lax.fori_loop(0, lanes.shape[0], put_one, x)
+
+
+def _chosen(active: jax.Array, new: Any, old: Any) -> Any:
+    """The memory of `new` in the lanes bool[L], elsewhere that of `old`."""
+
+    def choose(x, y):
+        mask = jnp.repeat(active, x.shape[0] // active.shape[0], total_repeat_length=x.shape[0])
+        return jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y)
+
+    return jax.tree.map(choose, new, old)

@@ -1,0 +1,184 @@
+"""The one place where a player's flags become an evaluator and a search, or a player."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+
+from gozero.go.rules import Rules, init
+from gozero.play import heuristics
+from gozero.play.evaluators import Evaluator, make_evaluator, playout_evaluator
+from gozero.play.player import Player, search_player
+from gozero.play.player_config import LEARNT_POLICIES, PlayerConfig
+from gozero.play.searches import gumbel_search, to_win
+from gozero.play.td_player import td_player
+from gozero.playouts.mogo.answers import MogoConfig
+from gozero.playouts.softmax import strengths
+from gozero.playouts.softmax.softmax import Softmax, softmax_policy
+from gozero.search import footprint
+from gozero.search.amaf import Amaf
+from gozero.search.config import SearchConfig
+from gozero.search.ensemble import Ensemble
+from gozero.search.grandfather import Grandfather
+from gozero.search.rave import HandSelected, MinimumMse, Rave
+from gozero.search.selection import Puct, Ucb1
+from gozero.td import weights as shape_weights
+
+UCT_EXPLORATION = 0.25
+"""Of UCB1's bonus, for values as probabilities of winning."""
+
+EXCHANGE_EVERY = 50
+"""Simulations of each of several trees between two exchanges, or a few more."""
+
+
+class Setup(NamedTuple):
+    """How positions are judged, and the search that goes with it."""
+
+    evaluator: Evaluator
+    search: SearchConfig
+    guesses: bool = False
+    """Whether trees keep what a heuristic believes, counted in visits; for `reuse.empty`."""
+    resign: float | None = None
+    """He resigns when the position and its best move are worth less."""
+
+
+class Made(NamedTuple):
+    """A player, and what there is to say of him."""
+
+    player: Player
+    about: dict  # what judges, for the records of a run; plain data
+    room: Callable[[int], str]  # what so many games at once take, in words
+
+
+def make_player(rules: Rules, config: PlayerConfig, seed: int = 0, reuse: bool = False) -> Made:
+    """The player that the flags ask for.
+
+    Args:
+      rules: the rules.
+      config: the flags.
+      seed: of a network of random weights.
+      reuse: his searches go on from what the last one found, or learnt, in a game.
+
+    Raises:
+      ValueError: as `make_setup`; local shapes that are missing, damaged or of another size.
+    """
+    if config.search == "td":
+        config.check()
+        learnt, about = shape_weights.given(rules.size, config.shapes)
+        player = td_player(
+            rules, config.simulations, learnt, resign=config.resign, reuse_weights=reuse
+        )
+        room = lambda games: f"{games} games, one after the other"
+        return Made(player, {"evaluator": "local shapes", **about}, room)
+    setup = make_setup(rules, config, seed)
+    player = search_player(
+        rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
+    )
+    return Made(player, setup.evaluator.about, lambda games: _room(rules, setup, reuse, games))
+
+
+def _room(rules: Rules, setup: Setup, reuse: bool, games: int) -> str:
+    search = setup.search.roomy if reuse else setup.search
+    one = jax.eval_shape(lambda: init(rules)).position
+    positions = jax.tree.map(lambda x: jax.ShapeDtypeStruct((games, *x.shape), x.dtype), one)
+    memory = footprint.memory(positions, rules.num_actions, search, reuse, setup.guesses)
+    return f"{games} trees of {search.num_nodes} nodes: {memory}"
+
+
+def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
+    """The evaluator and the search that a player's flags ask for.
+
+    Args:
+      rules: the rules.
+      config: the flags.
+      seed: of a network of random weights.
+
+    Raises:
+      ValueError: flags that do not go together, or files that are missing, damaged or for another
+        size; temporal-difference search, which has neither, see `make_player`.
+    """
+    config.check()
+    if config.search == "td":
+        raise ValueError("search: td has no tree, and nothing beside it that judges")
+    evaluator = _evaluator(rules, config, seed)
+    visits, amaf_visits = config.confidences
+    grandfather = None
+    if config.heuristic == "grandfather":
+        grandfather = Grandfather(visits, amaf_visits)
+    elif config.heuristic is not None:
+        evaluator = heuristics.beside(
+            rules,
+            evaluator,
+            config.heuristic,
+            visits,
+            amaf_visits,
+            MogoConfig(nakade=config.nakade),
+            config.heuristic_good_visits,
+            config.shapes,
+        )
+    if config.search == "gumbel":
+        considered = {} if config.considered is None else {"max_considered": config.considered}
+        own = gumbel_search(config.num_simulations, **considered)
+        return Setup(evaluator, to_win(own), False, config.resign)
+    search = SearchConfig(
+        num_simulations=config.num_simulations // config.trees,
+        leaves=config.leaves,
+        select=_rule(config, evaluator),
+        amaf=Amaf() if config.search == "rave" else None,
+        grandfather=grandfather,
+        ensemble=_ensemble(config),
+    )
+    guesses = config.heuristic is not None and visits > 0
+    return Setup(evaluator, search, guesses, config.resign)
+
+
+def _ensemble(config: PlayerConfig) -> Ensemble | None:
+    """Several trees exchange what they find after whole steps."""
+    if config.trees == 1:
+        return None
+    steps = -(-EXCHANGE_EVERY // config.leaves)
+    return Ensemble(config.trees, every=steps * config.leaves)
+
+
+def _evaluator(rules: Rules, config: PlayerConfig, seed: int) -> Evaluator:
+    if config.evaluator != "playout":
+        return make_evaluator(rules, config.evaluator, config.weights, seed)
+    policy, about = _policy(rules, config)
+    evaluator = playout_evaluator(rules, policy, first_plays=config.search == "rave")
+    return evaluator._replace(about={**evaluator.about, **about})
+
+
+def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Softmax, dict]:
+    """(how playouts are played, what the records say of it besides)."""
+    if config.policy in LEARNT_POLICIES:
+        file = config.strengths or f"{config.policy}_9"
+        learnt, said = strengths.load(file)
+        about = {"strengths": str(file), "strengths_sha256": said["sha256"]}
+        return softmax_policy(learnt, rules.size), {"policy": config.policy, **about}
+    if config.nakade or config.diversity:
+        return MogoConfig(config.nakade, config.diversity), {}
+    return config.policy, {}
+
+
+def _rule(config: PlayerConfig, evaluator: Evaluator):
+    """The selection rule."""
+    c = config.exploration
+    if config.search == "uct":
+        first_play = math.inf if config.first_play is None else config.first_play
+        return Ucb1(UCT_EXPLORATION if c is None else c, first_play)
+    if config.search == "rave":
+        rule = Rave(_schedule(config), 0.0 if c is None else c)
+        first_play = rule.first_play if config.first_play is None else config.first_play
+        return dataclasses.replace(rule, first_play=first_play)
+    rule = evaluator.select
+    return dataclasses.replace(rule, c_puct=c) if isinstance(rule, Puct) and c is not None else rule
+
+
+def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
+    if config.rave_k is not None:
+        return HandSelected(config.rave_k)
+    return MinimumMse() if config.rave_bias is None else MinimumMse(config.rave_bias)

@@ -1,0 +1,149 @@
+"""What a move does: the chains that it captures, puts in atari, or takes out of it.
+
+With all chains in atari known beforehand, a move changes who is in atari only for the chain it
+joins, the enemy chains beside it, and the own chains that it frees by a capture. They are found
+by growing two planes, a fixed number of sweeps at a time:
+
+    plane 0   the chain that the stone joins, and the enemy chain east of it (else west)
+    plane 1   the own chains freed, and the enemy chain south of it (else north)
+
+(Two colours never meet in a plane.) Where an enemy chain remains, as seldom happens, a second
+round has the two planes grow the one west and the one north. A chain that shows two liberties
+needs to grow no further, unless some of it was in atari.
+
+Functions of one game; on words of B games, elementwise, as they are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go import floods
+from gozero.playouts import policies
+from gozero.playouts.mogo.answers import SAVE
+
+SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
+
+NEXT, ATARI_0, ATARI_1, OWN_ATARI = (np.uint32(1 << bit) for bit in range(5, 9))
+"""Flags of a try beside those of `policies`: a second round comes; the enemy chain of a plane has
+one liberty left; the chain that the stone joins has."""
+
+Planes = tuple[bb.Board, bb.Board]
+
+
+class Board(NamedTuple):
+    """The board before the move, from the mover's side."""
+
+    own: bb.Board
+    opponent: bb.Board
+    atari: bb.Board  # stones of either colour whose chain has exactly one liberty
+
+
+class Try(NamedTuple):
+    """A move that is being tried."""
+
+    spot: jax.Array  # u32[]
+    pending: jax.Array  # bool[]: is it one of before, whose planes go on growing?
+    second_round: jax.Array  # u32[]: 1 in its second round
+    changed: bb.Board  # enemy chains of its first round that it captures or puts in atari
+
+
+def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Try) -> Planes:
+    """What the planes of a move grow from."""
+    point = policies.spot_board(lay, tried.spot)
+    planes = (bb.keep(tried.pending, planes[0]), bb.keep(tried.pending, planes[1]))
+    capturable = bb.intersection(board.opponent, board.atari)
+    dying = bb.intersection(bb.union_all([*planes, tried.changed]), capturable)
+    freed = bb.intersection(bb.beside(lay, dying), bb.intersection(board.own, board.atari))
+    freed = bb.keep(tried.pending, freed)
+    first, second = (
+        bb.union_all([plane, own_part, _enemies(board, pair, tried.second_round)])
+        for plane, own_part, pair in zip(planes, (point, freed), _sides(lay, point), strict=True)
+    )
+    return first, second
+
+
+def _sides(lay: bb.Layout, point: bb.Board) -> list[tuple[bb.Board, bb.Board]]:
+    """[(east, west), (south, north)] of a point."""
+    one = np.uint32(1)
+    east, west = tuple(x << one for x in point), tuple(x >> one for x in point)
+    return [(east, west), (bb.south(lay, point), bb.north(lay, point))]
+
+
+def _enemies(board: Board, pair: tuple[bb.Board, bb.Board], second_round) -> bb.Board:
+    """The enemy stone on the first of two sides, else that on the second."""
+    first, second = (bb.intersection(side, board.opponent) for side in pair)
+    return bb.where((second_round != 0) | ~bb.any_of(first), second, first)
+
+
+def joined(lay: bb.Layout, board: Board, spot: jax.Array) -> tuple[bb.Board, bb.Board]:
+    """Stones joined to their (east, south) neighbour, once the spot's stone is on the board."""
+    own = bb.union(board.own, policies.spot_board(lay, spot))
+    return policies.joints_of_both(lay, own, board.opponent)
+
+
+def decide(
+    lay: bb.Layout,
+    board: Board,
+    endangered: bb.Board,
+    planes: Planes,
+    tried: Try,
+    rule: jax.Array,
+) -> jax.Array:
+    """u32[]: the flags of a try, of which one is PLAY, REJECT or PENDING."""
+    own, opponent, atari = board
+    point = policies.spot_board(lay, tried.spot)
+    own_after = bb.union(own, point)
+    vacant = bb.complement(lay, bb.union(own_after, opponent))
+    joints = policies.joints_of_both(lay, own_after, opponent)
+    frontiers = [floods.frontier(lay, plane, joints) for plane in planes]
+    beside = bb.beside(lay, point)
+
+    def settled(frontier, stones):
+        return ~bb.any_of(bb.intersection(frontier, stones))
+
+    # The enemy chains.
+    clear, left_one = True, []
+    for plane, frontier in zip(planes, frontiers, strict=True):
+        liberties = _liberties(lay, bb.intersection(plane, opponent), vacant)
+        clear = clear & (settled(frontier, opponent) | (liberties >= 2))
+        left_one.append(liberties == 1)
+    grown = bb.union(*planes)
+    untouched = bb.difference(bb.intersection(beside, opponent), grown)
+    another = (tried.second_round == 0) & bb.any_of(untouched)
+
+    # What becomes of the own ones.
+    capturable = bb.intersection(opponent, atari)
+    captured = bb.intersection(bb.union(grown, tried.changed), capturable)
+    beside_captured = bb.beside(lay, captured)
+    own_chain = bb.intersection(planes[0], own_after)
+    own_liberties = _liberties(lay, own_chain, bb.union(vacant, captured))
+    joins = bb.intersection(beside, own)
+    joins_atari = bb.any_of(bb.intersection(joins, atari))
+    own_clear = settled(frontiers[0], own_after) | ((own_liberties >= 2) & ~joins_atari)
+    freed = bb.intersection(beside_captured, bb.intersection(own, atari))
+    all_freed = ~bb.any_of(bb.difference(freed, planes[1])) & settled(frontiers[1], own)
+
+    rescued = bb.any_of(bb.intersection(point, bb.beside(lay, endangered))) & (own_liberties >= 2)
+    rescued = rescued | bb.any_of(bb.intersection(beside_captured, endangered))
+    sound = (rule != SAVE) | rescued
+    ko = (own_liberties == 1) & ~bb.any_of(joins) & (bb.count(captured) == 1)
+    decided = clear & ~another & own_clear & all_freed
+    return policies.flags(
+        (decided & sound, policies.PLAY),
+        (decided & ~sound, policies.REJECT),
+        (~decided, policies.PENDING),
+        (clear & another, NEXT),
+        (left_one[0], ATARI_0),
+        (left_one[1], ATARI_1),
+        (own_liberties == 1, OWN_ATARI),
+        (ko, policies.KO),
+    )
+
+
+def _liberties(lay: bb.Layout, chain: bb.Board, vacant: bb.Board) -> jax.Array:
+    return bb.count(bb.intersection(bb.beside(lay, chain), vacant))

@@ -1,0 +1,130 @@
+"""MoGo's handcrafted heuristic: what its playouts would do is good, what they never do is bad.
+
+Gelly & Silver (2011), section 5.1: "good" moves are worth 1, "bad" ones 0 and all others 1/2, so
+that to choose greedily, all alike among the best, is MoGo's playout policy (`playouts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.go import stacked
+from gozero.go.placement import place
+from gozero.playouts import policies
+from gozero.playouts.mogo import answers, replies
+from gozero.playouts.mogo.answers import PLAIN, MogoConfig
+from gozero.playouts.mogo.replies import Situation
+
+
+def heuristic(
+    rules: go.Rules,
+    config: MogoConfig = PLAIN,
+    of: Callable[[Any], tuple[go.Position, jax.Array]] = lambda observations: observations,
+) -> Callable[[Any, jax.Array, Any], jax.Array]:
+    """Q_mogo for `gozero.search.heuristics.with_heuristic`.
+
+    Args:
+      rules: the rules.
+      config: the playout policy's rules; of diversity's random plays nothing is known.
+      of: what of the observations are positions [M] and last moves i32[M], as `mogo_playouts`
+        takes them.
+
+    Returns:
+      ``(params, key, observations[M]) -> f32[M, A]``: 1 for the moves of the first rule that has
+      any, if it is a rule that answers something; -1 for what fills an own eye and for a pass
+      (which the policy plays only if nothing else is left); else 0.
+    """
+
+    def value(params: Any, key: jax.Array, observations: Any) -> jax.Array:
+        del params, key
+        positions, last = of(observations)
+        good, bad = (_points(rules, board) for board in judged(rules, positions, last, config))
+        worth = jnp.where(good, 1.0, jnp.where(bad, -1.0, 0.0))
+        return jnp.pad(worth, ((0, 0), (0, 1)), constant_values=-1.0)
+
+    return value
+
+
+def judged(
+    rules: go.Rules, positions: go.Position, last: jax.Array, config: MogoConfig = PLAIN
+) -> tuple[bb.Board, bb.Board]:
+    """(good, bad): the moves of MoGo's rules, none if any move will do, and the own eyes.
+
+    Args:
+      rules: the rules.
+      positions: [B], whose `atari` is exact.
+      last: i32[B]; the opponent's last move in each, or what is no point.
+      config: the rules of the playouts.
+    """
+    lay = rules.layout
+    now = replies.situation(rules, positions, last)
+    own, opponent, atari, ko, endangered, rejected = map(
+        stacked.unstack,
+        (now.own, now.opponent, now.atari, now.ko, now.endangered, _save_nothing(lay, now)),
+    )
+    near = answers.near(lay, own, opponent, now.last)
+    points, rule = answers.moves(
+        lay,
+        MogoConfig(nakade=config.nakade),
+        own,
+        opponent,
+        atari,
+        ko,
+        endangered,
+        rejected,
+        near,
+        now.last,
+        random=jnp.zeros_like(now.last),
+    )
+    good = bb.keep(rule != answers.ANY, points)
+    return good, bb.difference(policies.eyes(lay, own, opponent), good)
+
+
+def unheard(rules: go.Rules, positions: go.Position) -> jax.Array:
+    """bool[B, A]: what no playout plays while there is another move: own eyes, and the pass.
+
+    All-moves-as-first values never hear of them, so what a heuristic says of them would stay.
+    """
+    own, opponent = go.own_and_opponent(positions)
+    eyes = _points(rules, policies.eyes(rules.layout, own, opponent))
+    return jnp.pad(eyes, ((0, 0), (0, 1)), constant_values=True)
+
+
+def _points(rules: go.Rules, boards: bb.Board) -> jax.Array:
+    """bool[B, A - 1]"""
+    return jax.vmap(lambda board: bb.unpack(rules.layout, board))(boards)
+
+
+def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
+    """u32[W, B]: the moves that the rule "save" tries, and that save no endangered chain.
+
+    To capture a chain beside one saves it. What extends one is played, and looked at: it saves
+    if its chain is not in atari then. Trip bound: 4, for the chains that one move puts in atari
+    have a liberty each.
+    """
+    own, opponent, atari, ko = map(stacked.unstack, (now.own, now.opponent, now.atari, now.ko))
+    legal = stacked.stack(answers.legal_points(lay, own, opponent, atari, ko))
+    capturable = now.opponent & now.atari
+    captors = replies.chains_beside(lay, now.endangered, capturable)
+    captures = stacked.neighbours(lay, captors) & legal
+    extensions = stacked.neighbours(lay, now.endangered) & legal & ~captures
+
+    def try_one(carry):
+        left, fail = carry
+        point = stacked.lowest_point(left)
+        first = jnp.zeros(left.shape[1], jnp.uint32)
+        action = policies.spot_action(lay, policies.nth(lay, stacked.unstack(left), first))
+        action = jnp.where(stacked.any_of(point), action, bb.NO_POINT)
+        after = jax.vmap(lambda *args: place(lay, *args))(action, own, opponent, atari)
+        return left & ~point, fail | (point & stacked.stack(after.atari))
+
+    start = (extensions, jnp.zeros_like(extensions))
+    fail = lax.while_loop(lambda carry: stacked.any_at_all(carry[0]), try_one, start)[1]
+    return fail | (stacked.neighbours(lay, capturable) & ~captures & ~extensions)

@@ -1,0 +1,249 @@
+"""TD(0) by self-play on local shapes: games in lockstep, all of which teach the same weights.
+
+Silver, Sutton & Müller (2012), sections 3 and 4. Both players take the move whose afterstate is
+best for them, or with probability epsilon a random one; none fills an own eye, or passes while
+there is another move. After each move the value of the position `plies` moves before is drawn to
+the value now, or to the result if the game has ended:
+
+    delta = V(s') - V(s)            V = logistic(sum of the weights of the active features)
+    weights += alpha delta phi(s) / |phi(s)|
+
+where phi(s) are the active features and |phi(s)| is their number. (The derivative of V is not in
+it: this goes down the cross-entropy of V(s) and V(s').) `update` says how a batch is summed up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.go import scoring
+from gozero.hashing import mix
+from gozero.playouts import policies
+from gozero.td import local_shape
+from gozero.td import shapes as local
+from gozero.td.shapes import Shapes
+
+
+@dataclasses.dataclass(frozen=True)
+class TdConfig:
+    """How weights are learnt (static).
+
+    Attributes:
+      rules: the rules; simple ko whatever they say.
+      shapes: the features.
+      epsilon: the probability of a random move.
+      plies: from a position to the one that teaches it: 1, or 2, after the same player's next move.
+      max_moves: after so many a game is scored as it stands; None for 3 * size^2.
+
+    Raises:
+      ValueError: shapes of another size, an epsilon beyond 0 to 1, plies or max_moves below 1.
+    """
+
+    rules: go.Rules
+    shapes: Shapes
+    epsilon: float = 0.1
+    plies: int = 2
+    max_moves: int | None = None
+
+    def __post_init__(self):
+        if self.rules.size != self.shapes.size:
+            raise ValueError(f"shapes: of {self.shapes.size}x*, the rules of {self.rules.size}x*")
+        if not 0 <= self.epsilon <= 1:
+            raise ValueError(f"epsilon: {self.epsilon} is not from 0 to 1")
+        if self.plies < 1:
+            raise ValueError(f"plies: {self.plies} is not at least 1")
+        if self.max_moves is not None and self.max_moves < 1:
+            raise ValueError(f"max_moves: {self.max_moves} is not at least 1")
+
+
+class Task(NamedTuple):
+    """What all lanes have in common."""
+
+    weight: jax.Array  # i32[S, E]: whose weights an entry has, see `shapes.Sharing`
+    komi: jax.Array  # f32[]
+    root: go.Position  # of one game: where games begin
+
+
+class Lanes(NamedTuple):
+    """B games in lockstep."""
+
+    positions: go.Position  # [B]
+    moves: jax.Array  # i32[B]: since the root
+    active: jax.Array  # i32[T, B, P]: the entries of the last T = plies positions, latest first
+
+
+class Lesson(NamedTuple):
+    """What a move of all games has come to; sums, to be added up."""
+
+    squared_error: jax.Array  # f32[]: of delta
+    taught: jax.Array  # i32[]: positions that have learnt
+    ended: jax.Array  # i32[]: games
+    black_wins: jax.Array  # f32[]: of these; a draw is a half
+    moves: jax.Array  # i32[]: of these
+
+
+def start(config: TdConfig, root: go.Position, count: int) -> Lanes:
+    """`count` games that have not begun, from the position of one game."""
+    first = local_shape.entries(config.shapes, root.black, root.white)
+    return Lanes(
+        positions=jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), root),
+        moves=jnp.zeros(count, jnp.int32),
+        active=jnp.broadcast_to(first, (config.plies, count, first.size)),
+    )
+
+
+def step(
+    config: TdConfig,
+    task: Task,
+    lanes: Lanes,
+    weights: jax.Array,
+    rate: jax.Array,
+    key: jax.Array,
+) -> tuple[Lanes, jax.Array, Lesson]:
+    """One move of every game, and what is learnt of it. A game that ends begins anew.
+
+    Args:
+      config: how it is learnt.
+      task: what is common.
+      lanes: [B].
+      weights: f32[K + 1].
+      rate: f32[]; alpha.
+      key: consumed.
+
+    Returns:
+      (the lanes, the weights, the lesson).
+    """
+    rules = config.rules
+    table = local.expand(task.weight, weights)
+    logits = local_shape.action_logits(rules, config.shapes, table, lanes.positions)
+    allowed = candidates(rules, lanes.positions)
+    actions = choose(allowed, lanes.positions, logits, config.epsilon, key)
+    play = lambda position, action: go.play_position(rules, position, action)
+    positions = jax.vmap(play)(lanes.positions, actions)
+    moves = lanes.moves + 1
+    over = (positions.passes >= 2) | (moves >= (config.max_moves or 3 * rules.num_points))
+    result = _results(rules, positions, over, task.komi)
+    active = jax.vmap(functools.partial(local_shape.entries, config.shapes))(
+        positions.black, positions.white
+    )
+    value_of = lambda active: jax.nn.sigmoid(jax.vmap(local_shape.logit, (None, 0))(table, active))
+    now = jnp.where(over, result, value_of(active))
+    pupil = lanes.active[-1]
+    learns = moves >= config.plies  # the root is a position too
+    error = jnp.where(learns, now - value_of(pupil), 0.0)
+    weights = update(task.weight, weights, pupil, error, rate)
+    lesson = Lesson(
+        squared_error=jnp.sum(error**2),
+        taught=jnp.sum(learns, dtype=jnp.int32),
+        ended=jnp.sum(over, dtype=jnp.int32),
+        black_wins=jnp.sum(jnp.where(over, result, 0.0)),
+        moves=jnp.sum(jnp.where(over, moves, 0)),
+    )
+    lanes = Lanes(positions, moves, jnp.concatenate([active[None], lanes.active[:-1]]))
+    return _anew(config, task, lanes, over), weights, lesson
+
+
+def _anew(config: TdConfig, task: Task, lanes: Lanes, over: jax.Array) -> Lanes:
+    """The lanes, those that are over at the root."""
+    fresh = start(config, task.root, over.size)
+    active = jnp.where(over[None, :, None], fresh.active, lanes.active)
+    pick = lambda begin, x: jnp.where(over, begin, x)
+    return Lanes(
+        positions=jax.tree.map(pick, fresh.positions, lanes.positions),
+        moves=pick(fresh.moves, lanes.moves),
+        active=active,
+    )
+
+
+def _results(rules: go.Rules, positions: go.Position, over: jax.Array, komi) -> jax.Array:
+    """f32[B]: 1 where Black has won, 0 where White, 1/2 a draw; of games that are over."""
+    counted = positions.replace(
+        black=bb.keep(over, positions.black), white=bb.keep(over, positions.white)
+    )  # the others flood nothing
+    score = jax.vmap(functools.partial(scoring.area_difference, rules))(counted)
+    return (1.0 + jnp.sign(score.astype(jnp.float32) - komi)) / 2
+
+
+def update(
+    weight: jax.Array, weights: jax.Array, active: jax.Array, error: jax.Array, rate: jax.Array
+) -> jax.Array:
+    """The weights after B positions have learnt.
+
+    Each asks to move the weights of its features by alpha delta / |phi|. What c active features of
+    the batch ask of one weight, those of one position that share it among them, is added up and
+    divided by sqrt(c). So a feature that is met once learns as in TD(0), and a common one, for
+    which the sum would overshoot and the mean be slow, does in between: also in a batch of one
+    position, where four corners move their weight by twice what one asks, and not by four times.
+
+    Args:
+      weight: i32[S, E], of `shapes.Sharing`.
+      weights: f32[K + 1].
+      active: i32[B, P]; the active entries of each position.
+      error: f32[B]; delta; 0 where nothing is learnt.
+      rate: f32[]; alpha.
+
+    Returns:
+      f32[K + 1], the first 0.
+    """
+    which = weight.at[:, active].get(mode="promise_in_bounds")  # [S, B, P]
+    sign = jnp.sign(which).astype(jnp.float32)
+    learns = (error != 0).astype(jnp.float32)
+    number = jnp.maximum(jnp.sum(jnp.abs(sign), axis=(0, 2)), 1.0)
+    asked = sign * (rate * error / number)[None, :, None]
+    add = lambda x: jnp.zeros(weights.shape).at[jnp.abs(which)].add(x, mode="promise_in_bounds")
+    shared = add(jnp.broadcast_to(learns[None, :, None], which.shape))
+    moved = add(asked) / jnp.sqrt(jnp.maximum(shared, 1.0))
+    return (weights + moved).at[0].set(0.0)
+
+
+# --- the policy -----------------------------------------------------------------------
+
+
+def candidates(rules: go.Rules, positions: go.Position) -> jax.Array:
+    """bool[B, A]: legal under simple ko and no own eye; the pass only where there is no other."""
+    legal = jax.vmap(lambda p: bb.unpack(rules.layout, go.legal_points(rules, p)))(positions)
+    return no_own_eyes(rules, positions, legal)
+
+
+def no_own_eyes(rules: go.Rules, positions: go.Position, legal: jax.Array) -> jax.Array:
+    """bool[B, A]: of legal points bool[B, n * n] those that fill no own eye, or else the pass."""
+    own, opponent = go.own_and_opponent(positions)
+    lay = rules.layout
+    eyes = jax.vmap(lambda a, b: bb.unpack(lay, policies.eyes(lay, a, b)))(own, opponent)
+    points = legal & ~eyes
+    return jnp.concatenate([points, ~jnp.any(points, axis=1, keepdims=True)], axis=1)
+
+
+def choose(
+    allowed: jax.Array, positions: go.Position, logits: jax.Array, epsilon: float, key: jax.Array
+) -> jax.Array:
+    """i32[B]: the best allowed action for the player to move, any of equal ones.
+
+    Args:
+      allowed: bool[B, A].
+      positions: [B].
+      logits: f32[B, A], for Black.
+      epsilon: the probability of any allowed action in its place.
+      key: consumed.
+    """
+    count, num_actions = allowed.shape
+    which, dice = jax.random.bits(key, (2, count), jnp.uint32)
+    sign = jnp.where(positions.to_play == go.WHITE, -1.0, 1.0)[:, None]
+    worth = jnp.where(allowed, sign * logits, -jnp.inf)
+    explores = dice < np.uint32(min(round(epsilon * 2**32), 2**32 - 1))
+    least = jnp.where(explores[:, None], -jnp.inf, jnp.max(worth, axis=1, keepdims=True))
+    # A random order of the actions, by a hash; the last of those in question is taken.
+    number = jnp.arange(num_actions, dtype=jnp.uint32)[None]
+    order = mix(which[:, None] + number * np.uint32(0x9E3779B9)) >> np.uint32(1)
+    order = jnp.where(allowed & (worth >= least), order.astype(jnp.int32), -1)
+    last = order == jnp.max(order, axis=1, keepdims=True)
+    actions = jnp.arange(num_actions, dtype=jnp.int32)[None]
+    return jnp.min(jnp.where(last, actions, num_actions), axis=1)

@@ -1,0 +1,147 @@
+"""Temporal-difference search: TD(0) from where the game stands, and then the best move (RLGO 2.4).
+
+Silver, Sutton & Müller (2012), section 5. A player begins each move with the weights it has learnt,
+or with zeros; it plays simulated games from the position, of itself against itself, which go on
+teaching those weights, to the end; then it takes the move whose afterstate is worth most. There is
+no tree. What the simulations have taught may be kept until the game is over, as the transient
+memory of Dyna-2 is (Silver, Sutton & Müller 2008), or forgotten after the move.
+
+The simulations of a position run in lockstep on the same weights (see `td`), so the games of a
+batch are searched one after the other: each fills the device by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.go import rules as go
+from gozero.td import local_shape, td
+from gozero.td import shapes as local
+from gozero.td.shapes import Shapes
+
+
+class Params(NamedTuple):
+    """What the player has learnt."""
+
+    weight: jax.Array  # i32[S, E]: whose weights an entry has, see `shapes.Sharing`
+    weights: jax.Array  # f32[K + 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class TdSearchConfig:
+    """A player (static).
+
+    Attributes:
+      td: how the simulations play and teach; its rules are those of the game.
+      simulations: games to simulate before each move; 0: the best move by what was learnt.
+      lanes: of these in lockstep, or all where there are fewer.
+      rate: alpha.
+
+    Raises:
+      ValueError: simulations below 0, lanes below 1, a rate that is not above 0.
+    """
+
+    td: td.TdConfig
+    simulations: int = 1000
+    lanes: int = 32
+    rate: float = 1.0
+
+    def __post_init__(self):
+        if self.simulations < 0:
+            raise ValueError(f"simulations: {self.simulations} is not at least 0")
+        if self.lanes < 1:
+            raise ValueError(f"lanes: {self.lanes} is not at least 1")
+        if not self.rate > 0:
+            raise ValueError(f"rate: {self.rate} is not above 0")
+
+
+def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:
+    """A player's parameters: weights f32[K + 1], of `shape_weights.load` say; None for zeros."""
+    share = local.sharing(shapes)
+    if weights is None:
+        weights = np.zeros(share.num_weights + 1, np.float32)
+    return Params(jnp.asarray(share.weight), jnp.asarray(weights))
+
+
+class Best(NamedTuple):
+    """The move whose afterstate is worth most, and what that is."""
+
+    action: jax.Array  # i32; a pass where the game has ended
+    value: jax.Array  # f32 in [-1, 1], for the player to move
+
+
+def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
+    """``(params, key, states [B], weights) -> (Best [B], weights f32[B, K + 1])``.
+
+    Each game's simulations begin with its own of the weights f32[B, K + 1], or, without them, with
+    those of the params; what is returned is what they have become.
+    """
+
+    def play(params: Params, key: jax.Array, states: go.GameState, weights=None):
+        keys = jax.random.split(key, states.komi.shape[0])
+
+        def one(args):
+            key, state, own = args
+            return search(
+                config, params if own is None else params._replace(weights=own), key, state
+            )
+
+        return lax.map(one, (keys, states, weights))
+
+    return play
+
+
+def search(
+    config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState
+) -> tuple[Best, jax.Array]:
+    """The move in one game, after the simulations from it, and the weights f32[K + 1] by then."""
+    learn_key, choose_key = jax.random.split(key)
+    params = params._replace(weights=learn(config, params, learn_key, state))
+    return best(config, params, choose_key, state), params.weights
+
+
+def best(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> Best:
+    """The move in one game by the weights as they are; any of those that are worth as much."""
+    rules, shapes = config.td.rules, config.td.shapes
+    positions = jax.tree.map(lambda x: x[None], state.position)
+    table = local.expand(params.weight, params.weights)
+    logits = local_shape.action_logits(rules, shapes, table, positions)
+    legal = go.legal_actions(rules, state)[None, :-1]
+    allowed = td.no_own_eyes(rules, positions, legal)
+    action = td.choose(allowed, positions, logits, 0.0, key)[0]
+    logit = jnp.take(logits[0], action)
+    for_mover = jnp.where(state.position.to_play == go.WHITE, -logit, logit)
+    return Best(action, jnp.tanh(for_mover / 2))  # 2 logistic(x) - 1
+
+
+def learn(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> jax.Array:
+    """f32[K + 1]: the weights after the simulations from one game's position.
+
+    Trip bound: simulations times the moves of the longest.
+    """
+    if config.simulations == 0:
+        return params.weights
+    task = td.Task(params.weight, state.komi, state.position)
+    step = functools.partial(td.step, config.td, task)
+
+    def one_move(carry):
+        taken, ended, lanes, weights = carry
+        lanes, weights, lesson = step(
+            lanes, weights, jnp.float32(config.rate), jax.random.fold_in(key, taken)
+        )
+        return taken + 1, ended + lesson.ended, lanes, weights
+
+    def goes_on(carry):
+        return (carry[1] < config.simulations) & ~state.ended
+
+    lanes = td.start(config.td, state.position, min(config.lanes, config.simulations))
+    start = (jnp.int32(0), jnp.int32(0), lanes, params.weights)
+    return lax.while_loop(goes_on, one_move, start)[3]

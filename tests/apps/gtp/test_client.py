@@ -1,0 +1,184 @@
+"""The client and the referee, with engines of a few lines that do what no engine should."""
+
+import pathlib
+import sys
+import time
+
+import pytest
+
+from gozero.apps.gtp import client as gtp_client
+from gozero.apps.gtp.client import (
+    EngineConfused,
+    EngineDied,
+    EngineNotStarted,
+    EngineTimeout,
+    GtpClient,
+    GtpError,
+)
+from gozero.apps.match import referee
+from gozero.apps.sgf import GameRecord
+
+# Answers genmove with its arguments one by one, then passes; refuses what follows "refuse:".
+PLAYER = """
+import sys
+moves = sys.argv[1:]
+refused = [x[7:] for x in moves if x.startswith("refuse:")]
+moves = [x for x in moves if not x.startswith("refuse:")]
+for line in sys.stdin:
+    words = line.split()
+    if words[0] in refused:
+        print("? will not\\n", flush=True)
+        continue
+    answer = (moves.pop(0) if moves else "PASS") if words[0] == "genmove" else ""
+    print("=", "scripted" if words[0] == "name" else answer, end="\\n\\n", flush=True)
+    if words[0] == "quit":
+        break
+"""
+
+
+def program(code: str, *arguments: str, **settings) -> GtpClient:
+    return GtpClient([sys.executable, "-c", code, *arguments], **settings)
+
+
+def play(black: list[str], white: list[str], **settings) -> GameRecord:
+    with program(PLAYER, *black) as one, program(PLAYER, *white, name="two") as other:
+        return referee.play_game(one, other, size=3, komi=0.5, **settings)
+
+
+def says(text: str) -> str:
+    """A program that answers everything with one text."""
+    return f"import sys\nfor line in sys.stdin: print({text!r}, end='', flush=True)"
+
+
+def test_a_game_that_is_over_is_not_lost_by_what_is_said_of_it():
+    """Black passes, White passes: of that Black need not be told, who refuses all plays."""
+    assert play(["refuse:play"], []).result == "W+0.5"
+    limit = play(["A1", "refuse:play"], ["A2"], max_moves=2)
+    assert (limit.result, limit.comment) == ("W+0.5", "move limit")
+
+
+COMPLAINS = "import sys; sys.exit('e' * 9999)"
+DEAF = "import os, time; input(); os.close(1); time.sleep(60)"  # as if it had ended
+ORPHANING = """
+import os, subprocess
+input()
+subprocess.Popen(["sleep", "60"])  # which keeps the output open
+os._exit(3)
+"""
+DESERTING = """
+import os, time
+os.setpgid(0, os.getpgid(os.getppid()))  # out of the group that is killed
+input(); time.sleep(60)
+"""
+
+
+def test_send():
+    with program(says("\n\n= a  b\n c\n\n"), name="x") as client:
+        assert client.send("showboard") == "a  b\n c"
+        assert client.send("again") == "a  b\n c"
+        for bad in ("", "two\nlines"):
+            with pytest.raises(ValueError, match="not one line"):
+                client.send(bad)
+    with program(says("? no\n\n")) as client:
+        assert client.name == sys.executable
+        with pytest.raises(GtpError, match="'undo' answered: no"):
+            client.send("undo")
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "message"),
+    [
+        ("import sys; sys.exit('no licence')", EngineDied, "exit status 1.*stderr ends:\n  no lic"),
+        ("input(); print('partly', flush=True)", EngineDied, "ended at 'name'"),
+        ("import time; input(); time.sleep(60)", EngineTimeout, r"no answer to 'name' in 1 s"),
+        (says("= never ends\n"), EngineTimeout, "no answer"),
+        ("input()\nwhile True: print('= or so')", EngineConfused, "more than 1,048,576 characters"),
+        ("input()\nwhile True: print(end='=' * 9999)", EngineConfused, "more than 1,048,576 char"),
+        ("input()\nwhile True: print()", EngineConfused, "more than 1,048,576 characters"),
+        (says("Hello!\n\n"), EngineConfused, "'name' with 'Hello!', not = or \\?"),
+        (says("H" * 999 + "\n\n"), EngineConfused, "with 'H{300}... .999 characters.', not = or"),
+        (COMPLAINS, EngineDied, "stderr ends:\n  e{300}... .9,999 characters.$"),
+        (DEAF, EngineDied, r"ended at 'name' .it closed its output, and ran on.$"),
+        (ORPHANING, EngineDied, r"ended at 'name' .exit status 3.$"),
+        (DESERTING, EngineTimeout, "no answer to 'name' in 1 s"),
+    ],
+)
+def test_failures_say_what_and_end_the_process(code, error, message):
+    with pytest.raises(error, match=f"(?s){message}"):
+        program(code, timeout=1.0 if error is EngineTimeout else 30.0)
+
+
+def test_a_program_that_is_not_there():
+    with pytest.raises(
+        EngineNotStarted, match=r"no-such-engine: cannot be started: .*No such file"
+    ):
+        GtpClient(["no-such-engine"])
+
+
+def test_nothing_that_a_program_has_started_outlives_it(tmp_path):
+    started = tmp_path / "pid"
+    code = f"""
+import pathlib, subprocess
+child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+pathlib.Path({str(started)!r}).write_text(str(child.pid))
+{says("= x" + 2 * chr(10))}
+"""
+    with program(code):
+        child = int(started.read_text())
+        assert runs(child)
+    deadline = time.monotonic() + 10
+    while runs(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not runs(child)
+
+
+def runs(pid: int) -> bool:
+    """Nobody may have asked yet how a process has ended."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_closing_ends_a_program_that_ignores_quit(monkeypatch):
+    monkeypatch.setattr(gtp_client, "_GRACE", 0.1)
+    client = program("import time\nfor i in range(99): time.sleep(1)", name="deaf")
+    client.close()
+    client.close()
+    assert client._process.returncode != 0
+    with pytest.raises(EngineDied, match="deaf: ended before 'name'"):
+        client.send("name")
+
+
+def test_a_game_to_two_passes():
+    record = play(["B2", "pass"], ["a1"])
+    assert record.moves == ((0, 4), (1, 6), (0, 9), (1, 9))
+    assert (record.result, record.comment) == ("W+0.5", "")
+    assert (record.black, record.white) == ("scripted", "two")
+
+
+@pytest.mark.parametrize(
+    ("black", "white", "result", "comment"),
+    [
+        (["resign"], [], "W+R", "Black resigned"),
+        (["b2"], ["B2"], "B+F", "White made an illegal move: B2 is occupied"),
+        (["b2"], ["e9"], "B+F", "White made no move: invalid vertex 'e9'"),
+        (["refuse:genmove"], [], "W+F", "Black gave no move: scripted: 'genmove b' answered: wil"),
+        (["b2"], ["refuse:play"], "B+F", "White refused a legal move"),
+    ],
+)
+def test_how_games_end_early(black, white, result, comment):
+    record = play(black, white)
+    assert record.result == result
+    assert record.comment.startswith(comment)
+
+
+def test_the_move_limit_is_scored_as_it_stands():
+    record = play(["b2", "a1"], ["b1"], max_moves=3)
+    assert (record.result, record.comment, len(record.moves)) == ("B+0.5", "move limit", 3)
+
+
+def test_an_engine_that_refuses_the_size_is_an_error():
+    with pytest.raises(GtpError, match="boardsize 3"):
+        play(["refuse:boardsize"], [])

@@ -1,0 +1,80 @@
+"""The engine's search goes on from what the last one found, where the game did."""
+
+from __future__ import annotations
+
+import jax
+
+from gozero.apps import host_game
+from gozero.apps.gtp import config as gtp_config
+from gozero.apps.gtp import engine as gtp_engine
+from gozero.apps.gtp import search as gtp_search
+from gozero.go import rules as go
+from gozero.play import evaluators, setups
+from gozero.search import selection
+from gozero.search.config import SearchConfig
+from tests.search.judges import hash_evaluate, observe_position
+
+
+def test_a_search_goes_on_where_the_game_did():
+    engine, asked = gtp_engine.Engine(gtp_config.GtpConfig(size=5)), []
+
+    class Clerk:
+        def search(self, state, colour, number, played, seconds):
+            asked.append(played)
+            action = next(p for p in range(26) if p not in [a for _, a in engine.game.moves])
+            return gtp_search.Found(action, 0.0, True)
+
+    engine._searchers[5] = Clerk()
+    for line in (
+        ("genmove", 0),  # another game
+        ("genmove", 1),  # 0 was played
+        ("play", 0, 20),
+        ("genmove", 1),  # 1 and 20 were
+        ("genmove", 1),  # twice running
+        ("play", 0, 21),
+        ("play", 0, 22),
+        ("genmove", 1),  # Black did
+        ("undo",),
+        ("genmove", 1),  # the same position again: nothing was played
+        ("undo",),
+        ("undo",),
+        ("genmove", 1),  # not that game
+        ("komi", 3),
+        ("genmove", 0),
+        ("clear",),
+        ("genmove", 0),
+    ):
+        if line[0] == "play":
+            engine.game.play(*line[1:])
+        elif line[0] == "undo":
+            engine.game.undo()
+        elif line[0] == "komi":
+            engine.set_komi(3.0)
+        else:
+            getattr(engine, line[0])(*line[1:])
+    assert asked == [None, [0], [1, 20], None, None, [], None, None, None]
+
+
+def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
+    evaluate = hash_evaluate(10, 1.0, 0.2)
+    judge = setups.Setup(
+        evaluators.Evaluator(observe_position, evaluate, None, selection.Puct(), {}),
+        SearchConfig(num_simulations=40),
+    )
+    monkeypatch.setattr(gtp_search, "make_setup", lambda *_: judge)
+    rules = go.Rules(3, "simple", max_moves=400)  # quick to compile
+    searcher = gtp_search.Searcher(rules, gtp_config.GtpConfig(size=3, simulations=40))
+    game, played, sizes, visits = host_game.HostGame(rules), None, [], []
+    for number in range(8):
+        found = searcher.search(game.state, game.to_play, number, played)
+        assert found.ok
+        visits.append(int(searcher._tree.visits[0]))
+        sizes.append(sum(x.nbytes for x in jax.tree.leaves(searcher._tree)))
+        game.play(game.to_play, found.action)
+        played = [found.action]
+        if game.ended:
+            break
+    assert visits[0] == 41
+    assert min(visits[1:]) > 41
+    assert len(set(sizes)) == 1
+    assert searcher._search._cache_size() == 1

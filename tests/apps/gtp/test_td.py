@@ -1,0 +1,97 @@
+"""``gozero gtp --search td``: temporal-difference search behind genmove, and in a match."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gozero.apps import cli
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
+from gozero.go.rules import Rules, init
+from gozero.td import shapes
+from gozero.td import weights as shape_weights
+from tests.apps.match.match_runs import results
+
+
+class Clock:
+    """Each look takes a second."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory):
+    """Local shapes of 3x3 that are worth nothing yet."""
+    path, chosen = tmp_path_factory.mktemp("shapes") / "zeros.npz", shapes.Shapes(3, largest=1)
+    shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))
+    return path
+
+
+def config(shapes, **more):
+    fixed = {"size": 3, "ko": "simple", "reuse": False, "search": "td", "simulations": 256}
+    return GtpConfig(**fixed | {"shapes": shapes} | more)
+
+
+def test_it_learns_before_each_move(nothing):
+    """Black's centre wins at this komi; from weights of 0 nothing but the simulations says so."""
+    engine = Engine(config(nothing, komi=0.5))
+    assert engine.genmove(0) == 4
+    found = engine.searcher.search(engine.game.state, 1, 1)
+    assert found.ok
+    assert found.value < -0.2  # for White
+
+
+def test_it_resigns(nothing):
+    engine = Engine(config(nothing, komi=0.5, resign=-0.2))
+    engine.game.play(0, 4)
+    assert engine.genmove(1) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "simulations", "pieces"),
+    [(1.0, 256, 1), (6.5, 256, 3), (100.0, 256, 4), (100.0, 300, 4), (100.0, 20, 1)],
+)
+def test_simulations_stop_when_the_time_is_over(nothing, seconds, simulations, pieces):
+    """By hand: a piece takes a second, and so does looking at the clock before the next one. Of
+    64 simulations, and none of fewer comes after them."""
+    engine = Engine(config(nothing, seconds=seconds, simulations=simulations), Clock())
+    searcher, made = engine.searcher, []
+    learn = searcher._learn
+    searcher._learn = lambda *args: made.append(args[0].weights) or learn(*args)
+    found = searcher.search(engine.game.state, 0, 0, seconds=seconds)
+    assert found.ok
+    assert len(made) == pieces
+    assert all((a != b).any() for a, b in itertools.pairwise(made))  # it goes on
+
+
+@pytest.mark.parametrize(("reuse", "seconds"), [(True, None), (True, 1.0), (False, None)])
+def test_what_was_learnt_is_kept_while_the_game_goes_on(nothing, reuse, seconds):
+    searcher = Engine(config(nothing, reuse=reuse), Clock()).searcher
+    begun = []
+    for name in ("_search", "_learn"):
+        made = getattr(searcher, name)
+        seen = lambda *args, made=made: begun.append(args[0].weights) or made(*args)
+        setattr(searcher, name, seen)
+    state = init(Rules(3, ko="simple"))
+    for number, since in enumerate([None, [0, 1], None]):
+        searcher.search(state, 0, number, since, seconds)
+    first, second, another = begun
+    assert (second != first).any() == reuse
+    np.testing.assert_array_equal(another, first)
+
+
+def test_a_match(nothing, tmp_path):
+    flags = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--games", "4"]
+    flags += ["--parallel", "4", "--out", str(tmp_path / "run")]
+    for side in ("player", "opponent"):
+        flags += [f"--{side}.search", "td", f"--{side}.simulations", "64"]
+        flags += [f"--{side}.shapes", str(nothing)]
+    assert cli.main(flags) == 0
+    assert sorted(results(tmp_path / "run")) == [0, 1, 2, 3]

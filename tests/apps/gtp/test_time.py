@@ -1,0 +1,218 @@
+"""GTP's time and resignation, by clocks that do as they are told."""
+
+from __future__ import annotations
+
+import io
+
+import jax.numpy as jnp
+import pytest
+
+from gozero.apps import flags
+from gozero.apps.gtp import (
+    engine as gtp_engine,
+)
+from gozero.apps.gtp import (
+    protocol as gtp_protocol,
+)
+from gozero.apps.gtp import (
+    run as gtp,
+)
+from gozero.apps.gtp import (
+    search as gtp_search,
+)
+from gozero.apps.gtp.clock import GameClock
+from gozero.apps.gtp.config import GtpConfig
+from gozero.go import rules as go
+from gozero.play import evaluators, setups
+from gozero.search import selection
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation
+from tests.search.judges import hash_evaluate
+
+
+class Clock:
+    """Seconds; each look takes `tick`."""
+
+    def __init__(self, tick=0.0):
+        self.now, self.tick = 0.0, tick
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+
+class Thinker:
+    """A searcher that asks for nothing but the time."""
+
+    def __init__(self, engine, thinks=0.0):
+        self.engine, self.thinks, self.asked, self.resigns = engine, thinks, [], False
+        self.warmed = 0
+
+    def warm_up(self):
+        self.warmed += 1
+
+    def search(self, state, colour, number, played, seconds):
+        self.asked.append(seconds)
+        self.engine.clock.now += self.thinks
+        free = [p for p in range(81) if p not in [a for _, a in self.engine.game.moves]]
+        return gtp_search.Found(free[0], 0.0, True, self.resigns)
+
+
+def session(engine, *lines):
+    out = io.StringIO()
+    gtp_protocol.serve(gtp.commands(engine), io.BytesIO("\n".join(lines).encode()), out)
+    return out.getvalue().split("\n\n")[:-1]
+
+
+def thinking(thinks=0.0, **settings):
+    engine = gtp_engine.Engine(GtpConfig(**settings), Clock())
+    engine._searchers[9] = Thinker(engine, thinks)
+    return engine, engine._searchers[9]
+
+
+def test_time_left_over_the_moves_expected():
+    engine, thinker = thinking()
+    given = session(
+        engine,
+        "genmove b",  # no limit
+        "time_settings 300 0 0",
+        "clear_board",
+        "genmove b",
+        "genmove w",
+        "time_left b 30 0",
+        "genmove b",
+        "time_left b 30 3",
+        "genmove b",
+        "time_left w 0 0",
+        "genmove w",
+        "time_settings 0 30 0",  # GTP's way to say that there is none
+        "genmove b",
+    )
+    assert not [answer for answer in given if answer.startswith("?")]
+    expected = [300 / (60.75 / 2), 300 / (59.75 / 2), 30 / (58.75 / 2), 10.0, 0.0]
+    assert thinker.asked[0] is None
+    assert thinker.asked[1:-1] == pytest.approx([0.95 * x for x in expected])
+    assert thinker.asked[-1] is None
+
+
+def test_a_flag_is_the_most_of_a_move():
+    engine, thinker = thinking(seconds=5.0)
+    session(
+        engine, "genmove b", "time_settings 300 0 0", "genmove w", "time_left b 9 9", "genmove b"
+    )
+    assert thinker.asked == pytest.approx([5.0, 5.0, 0.95])
+
+
+def test_the_engine_keeps_time_where_the_controller_says_nothing():
+    clock = GameClock()
+    clock.set(20.0, 30.0, 2)
+    seconds = lambda: clock.for_move(0, 81, 60)
+    assert seconds() == pytest.approx(0.95 * 15)  # what a stone will have
+    clock.spend(0, 15.0)
+    clock.spend(0, 8.0)  # over the main time
+    assert seconds() == pytest.approx(0.95 * 15)
+    clock.spend(0, 20.0)
+    assert seconds() == pytest.approx(0.95 * 10)  # one stone more
+    clock.spend(0, 9.0)
+    assert seconds() == pytest.approx(0.95 * 15)  # the next period
+    clock.reset()
+    assert clock.for_move(0, 361, 0) == pytest.approx(0.95 * 15)
+    clock.set(1000.0, 0.0, 0)
+    clock.spend(1, 990.0)
+    assert clock.for_move(1, 81, 80) == pytest.approx(0.95)
+    assert clock.for_move(0, 81, 80) == pytest.approx(95)
+    clock.set_left(0, -0.2, 0)  # as controllers say it
+    assert clock.for_move(0, 81, 80) == 0
+    engine, thinker = thinking(thinks=100.0)
+    session(engine, "time_settings 200 0 0", *["genmove b", "genmove w"] * 3)
+    assert thinker.asked[-1] == thinker.asked[-2] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("time_settings 300 0", "expected time_settings MAIN_TIME BYO_YOMI_TIME BYO_YOMI_STONES"),
+        ("time_settings -1 0 0", "main time -1 is not from 0 to 999999999"),
+        ("time_settings 1 2e9 0", "byo-yomi time 2e+09 is not from 0 to 999999999"),
+        ("time_settings 1 2 1.5", "1.5 is not a number of stones"),
+        ("time_left b soon 0", "soon is not a number of seconds"),
+        ("time_left b nan 0", "nan is not a number of seconds"),
+        ("time_left red 1 0", "red is not a colour; expected b, w, black or white"),
+        ("time_left b 1 -1", "stones -1 is not from 0 to 999999999"),
+    ],
+)
+def test_nonsense_is_refused_and_changes_nothing(line, answer):
+    engine, thinker = thinking()
+    assert session(engine, line, "genmove b")[0] == f"? syntax error: {answer}"
+    assert thinker.asked == [None]
+
+
+def test_resigning_is_an_answer_and_no_move():
+    engine, thinker = thinking()
+    thinker.resigns = True
+    given = session(engine, "genmove b", "showboard")
+    assert given[0] == "= resign"
+    assert given[1].endswith("Moves: 0  Komi: 7  Black to play")
+
+
+def test_flags():
+    config = flags.parse(GtpConfig, ["--seconds", "2.5", "--resign", "-0.95"], prog="gozero gtp")
+    assert (config.seconds, config.resign) == (2.5, -0.95)
+
+
+def hopeless(params, key, observations):
+    """Lost for whoever is to move or has moved: that is, at even depths for the root's player."""
+    judged = hash_evaluate(10, 1.0, 0.0)(params, key, observations)
+    return Evaluation(judged.prior_logits, jnp.where(observations % 2 == 0, -0.99, 0.99))
+
+
+def observe_depth(context, position, trail):
+    return trail.length.astype(jnp.uint32)
+
+
+@pytest.fixture(scope="module")
+def lost():
+    """A searcher of a game that Black has lost, whatever he does; its time, and its config."""
+    judge = setups.Setup(
+        evaluators.Evaluator(observe_depth, hopeless, None, selection.Puct(), {}),
+        SearchConfig(num_simulations=60),
+    )
+    config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gtp_search, "make_setup", lambda *_: judge)
+        searcher = gtp_search.Searcher(go.Rules(3, "simple", max_moves=400), config, clock)
+    return searcher, clock
+
+
+@pytest.mark.slow  # to compile
+def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
+    searcher, clock = lost
+    rules = go.Rules(3, "simple", max_moves=400)
+    state = go.init(rules)
+    clock.tick = 0.0
+    found = searcher.search(state, 0, 1, None, 100.0)
+    assert found.resigns
+    assert found.ok
+    assert found.value < -0.9
+    in_all = int(searcher._tree.visits[0])
+    assert 17 < in_all <= 61
+    clock.tick = 1.0
+    found = searcher.search(state, 0, 2, None, 1.0)
+    assert int(searcher._tree.visits[0]) == 17  # one chunk
+    state = go.play(rules, state, found.action)
+    other = searcher.search(state, 1, 3, [found.action], 1.0)
+    assert int(searcher._tree.visits[0]) > 17  # what was found counts
+    assert not other.resigns
+    assert searcher._timed._advance._cache_size() == 1
+
+
+def test_compiling_is_done_before_the_clock_runs():
+    engine, thinker = thinking()
+    session(engine, "clear_board", "komi 7", "boardsize 9")
+    assert thinker.warmed == 0  # no clock: the first genmove is soon enough
+    session(engine, "time_settings 300 0 0")
+    assert thinker.warmed == 1
+    session(engine, "clear_board", "boardsize 9", "genmove b")
+    assert thinker.warmed == 3
+    session(engine, "time_settings 0 30 0", "clear_board")
+    assert thinker.warmed == 3

@@ -1,0 +1,223 @@
+"""A match on disk: what has played it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import resource
+import shutil
+
+import pytest
+
+from gozero.apps import sgf
+from gozero.apps.match.config import MatchConfig, Side
+from gozero.apps.match.folder import MatchFolder
+from gozero.apps.match.score import Game
+from gozero.play.player_config import FILES
+
+GAME = Game(0, "player", "B+R", 1.0, "resign", "", 9, 1, (1.0, 1.0), (5, 4))
+MOVES = sgf.GameRecord(size=9, komi=7.0, moves=())
+
+
+def evaluators(path: str, digest: str) -> dict:
+    return {"player": {"weights": path, "weights_sha256": digest}, "opponent": {"policy": "mogo"}}
+
+
+def test_weights_are_known_by_what_they_are(tmp_path):
+    player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
+    config = MatchConfig(player=player, games=4, out=tmp_path / "run")
+    first = evaluators("a.npz", "0" * 64)
+    with MatchFolder(config, first) as folder:
+        folder.write_manifest({"evaluators": first})
+    with MatchFolder(config, evaluators("a.npz", "1" * 64)) as folder:  # nothing was played
+        folder.write_manifest({"evaluators": first})
+        folder.add(GAME, MOVES)
+    with pytest.raises(ValueError, match=r"games of other weights: --player.weights a.npz had SHA"):
+        MatchFolder(config, evaluators("a.npz", "1" * 64))
+    moved = dataclasses.replace(player, weights=pathlib.Path("b.npz"))
+    with MatchFolder(dataclasses.replace(config, player=moved), evaluators("b.npz", "0" * 64)):
+        pass  # the same ones, elsewhere
+    with MatchFolder(dataclasses.replace(config, timeout=600.0), first):
+        pass  # a slower machine
+    without = dataclasses.replace(config, player=Side())
+    with pytest.raises(ValueError, match=r"--player.weights was a.npz and is None"):
+        MatchFolder(without, {})
+
+
+def test_openings_from_files_are_the_same_to_the_end(tmp_path):
+    config = MatchConfig(openings_from=pathlib.Path("lines"), games=4, out=tmp_path / "run")
+    with MatchFolder(config, {}, "0" * 64) as folder:
+        folder.write_manifest({"openings_sha256": "0" * 64})
+        folder.add(GAME, MOVES)
+    with pytest.raises(ValueError, match="other openings than --openings-from has now"):
+        MatchFolder(config, {}, "1" * 64)
+    with MatchFolder(config, {}, "0" * 64) as folder:
+        folder.write_manifest({})  # of before they were kept
+    with MatchFolder(config, {}, "1" * 64):
+        pass
+
+
+@pytest.mark.parametrize("before", [{"games": 4, "batch": 2}, {"games": "many"}, ["no", "flags"]])
+def test_a_folder_of_something_else_is_called_that(before, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(before))
+    with pytest.raises(ValueError, match="is not of a match; name a new folder"):
+        MatchFolder(MatchConfig(games=4, out=tmp_path))
+
+
+DAMAGED = [
+    {"game": 4},
+    {"game": "0"},
+    {"game": -1},
+    {"points": "x"},
+    {"points": 0.75},
+    {"points": None},
+    {"seconds": [1.0]},
+    {"turns": ["5", 4]},
+    {"moves": None},
+]
+
+
+@pytest.mark.parametrize("change", DAMAGED)
+def test_a_damaged_line_is_named(change, tmp_path):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    with MatchFolder(config) as folder:
+        folder.add(GAME._replace(game=1), MOVES)
+        line = json.dumps(GAME._asdict() | change) + "\n"
+        with (tmp_path / "run" / "results.jsonl").open("a") as file:
+            file.write(line)
+    with pytest.raises(ValueError, match=r"results.jsonl, line 2 is damaged: "):
+        MatchFolder(config)
+
+
+def test_a_folder_whose_name_is_too_long_is_one_line():
+    with pytest.raises(ValueError, match=r"out: x+ cannot be read \(File name too long\)"):
+        MatchFolder(MatchConfig(games=4, out=pathlib.Path("x" * 300)))
+
+
+FLAGS = {
+    "weights": {"evaluator": "network"},
+    "strengths": {"playouts": "mm"},
+    "shapes": {"search": "rave", "heuristic": "shape"},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_known_by_what_is_in_them(name, tmp_path):
+    player = lambda path: Side(**FLAGS[name], **{name: path and pathlib.Path(path)})
+    about = lambda path, digest: {"player": {name: path, f"{name}_sha256": digest}}
+    config = MatchConfig(player=player("a.npz"), games=4, out=tmp_path / "run")
+    with MatchFolder(config, about("a.npz", "0" * 64)) as folder:
+        folder.write_manifest({"evaluators": about("a.npz", "0" * 64)})
+        folder.add(GAME, MOVES)
+    with pytest.raises(ValueError, match=f"of other {name}: --player.{name} a.npz had SHA-256 000"):
+        MatchFolder(config, about("a.npz", "1" * 64))
+    moved = dataclasses.replace(config, player=player("b.npz"))
+    with MatchFolder(moved, about("b.npz", "0" * 64)):
+        pass
+    shipped = dataclasses.replace(config, player=player(None))
+    with pytest.raises(ValueError, match=rf"--player.{name} was b.npz and is None"):
+        MatchFolder(shipped, {})
+
+
+def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
+    player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
+    config = MatchConfig(player=player, games=4, out=tmp_path / "run")
+    more = dataclasses.replace(config, games=10)
+    first, other = evaluators("a.npz", "0" * 64), evaluators("a.npz", "1" * 64)
+    with MatchFolder(config, first) as folder:
+        folder.write_manifest({"evaluators": first})
+        folder.add(GAME, MOVES)
+        with pytest.raises(ValueError, match="run is being played by another process"):
+            MatchFolder(more, first)
+    with pytest.raises(ValueError, match="games of other weights"):
+        MatchFolder(more, other)
+    with MatchFolder(config, first) as folder:  # fewer than others have asked for in vain
+        assert folder.session == 1
+
+
+def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    lock = MatchFolder._lock
+
+    def beaten(self):
+        monkeypatch.setattr(MatchFolder, "_lock", lock)
+        with MatchFolder(dataclasses.replace(config, komi=5.0)):
+            pass
+        lock(self)
+
+    monkeypatch.setattr(MatchFolder, "_lock", beaten)
+    with pytest.raises(ValueError, match=r"--komi was 5.0 and is 7.0"):
+        MatchFolder(config)
+    assert json.loads((config.out / "config.json").read_text())["komi"] == 5.0
+
+
+def test_a_kill_as_the_folder_is_made_leaves_one_to_go_on_with(tmp_path):
+    config = MatchConfig(games=4, out=tmp_path / "run")
+    config.out.mkdir()
+    (config.out / "results.jsonl").touch()
+    with MatchFolder(config) as folder:
+        assert folder.games == {}
+    (config.out / "config.json").unlink()
+    (config.out / "results.jsonl").write_text("{}")
+    with pytest.raises(ValueError, match="run is not empty"):
+        MatchFolder(config)
+
+
+RECORD = pathlib.Path(__file__).parents[3] / "experiments/against_gnugo/results/heuristic"
+
+
+def test_a_folder_of_before_there_were_such_flags_is_gone_on_with(tmp_path):
+    out = tmp_path / "old"
+    shutil.copytree(RECORD, out)
+    asked = json.loads((out / "config.json").read_text())
+    manifest = json.loads((out / "manifest.json").read_text())
+    for name in ("strengths", "shapes"):
+        asked["player"].pop(name, None)
+        asked["opponent"].pop(name, None)
+        manifest["evaluators"]["player"].pop(f"{name}_sha256", None)
+    (out / "config.json").write_text(json.dumps(asked))
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    sides = {name: Side(**asked.pop(name)) for name in ("player", "opponent")}
+    config = MatchConfig(**asked | sides | {"out": out})
+    digest = {"player": {"shapes": "local_shape_9", "shapes_sha256": "0" * 64}}
+    with MatchFolder(config, digest) as folder:
+        assert len(folder.games) == len((out / "results.jsonl").read_text().splitlines()) > 0
+        assert {game.failures for game in folder.games.values()} == {()}
+    assert {"strengths", "shapes"} <= json.loads((out / "config.json").read_text())["player"].keys()
+
+
+def test_a_record_is_on_the_disk_before_its_line(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def noted(handle):
+        synced.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    out = tmp_path / "run"
+    with MatchFolder(MatchConfig(out=out)) as folder:
+        monkeypatch.setattr(os, "fsync", noted)
+        folder.add(GAME, MOVES)
+    expected = [out / "games" / "0000.sgf", out / "games", out / "results.jsonl"]
+    assert synced == [path.stat().st_ino for path in expected]
+
+
+def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_cut_off(tmp_path):
+    config = MatchConfig(out=tmp_path / "run")
+    results = config.out / "results.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with MatchFolder(config) as folder:
+        folder.add(GAME, MOVES)
+        whole = results.read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
+        try:
+            with pytest.raises(OSError, match=r"^out: .*run cannot be written \(File too large\)"):
+                folder.add(GAME._replace(game=1), MOVES)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert results.stat().st_size == len(whole) + 10
+        assert list(folder.games) == [0]
+    with MatchFolder(config) as folder:
+        assert list(folder.games) == [0]
+    assert results.read_bytes() == whole

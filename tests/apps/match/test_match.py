@@ -1,0 +1,312 @@
+"""``gozero match`` with programs that play, and programs that do what no engine should."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import pytest
+
+from gozero.apps import sgf
+from gozero.apps.host_game import HostGame
+from gozero.apps.match import openings as match_openings
+from gozero.apps.match import programs as match_programs
+from gozero.go.rules import Rules
+from tests.apps.match.match_runs import arguments, match, results, scripted
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory):
+    """A match in which most goes wrong; and what was printed."""
+    folder = tmp_path_factory.mktemp("match")
+    once = folder / "died"
+    player = scripted(
+        "0,4:b2", "1:HANG", "2:b2", "2:DIE", "3:NONSENSE", "4:b2", f"6:ONCE={once}", "8:Z99"
+    )
+    opponent = scripted("5:b2", "5:b2", "7:resign", "8:pass")
+    command = [sys.executable, "-m", "gozero.apps.cli"]
+    command += arguments(folder / "run", player, opponent, "--games", "9", "--timeout", "6")
+    command += ["--parallel", "3", "--retries", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return folder / "run", done.stdout
+
+
+TROUBLE = {  # game: result, the player's points, how it ended, and why; even games have him Black
+    0: ("B+9", 1.0, "score", ""),
+    1: ("B+F", 0.0, "forfeit", "White gave no move: .* no answer to 'genmove w' in 6 s"),
+    2: ("Void", None, "void", "ended at 'genmove b' .exit status 7"),
+    3: ("B+F", 0.0, "forfeit", "White gave no move: .*'what\\?', not = or \\?"),
+    4: ("W+F", 0.0, "forfeit", "Black made an illegal move: B2 is occupied"),
+    5: ("W+F", 1.0, "forfeit", "Black made an illegal move: B2 is occupied"),
+    6: ("0", 0.5, "score", ""),
+    7: ("W+R", 1.0, "resign", "Black resigned"),
+    8: ("W+F", 0.0, "forfeit", "Black made no move: "),
+}
+
+
+@pytest.mark.parametrize("number", TROUBLE)
+def test_what_goes_wrong_costs_a_game_and_no_more(troubled, number):
+    game = results(troubled[0])[number]
+    result, points, end, why = TROUBLE[number]
+    assert (game["result"], game["points"], game["end"]) == (result, points, end)
+    assert re.search(why, game["why"])
+    assert game["black"] == ("player", "opponent")[number % 2]
+    assert game["attempts"] == (2 if number in (2, 6) else 1)
+    record = sgf.read(troubled[0] / "games" / f"{number:04d}.sgf")
+    assert (record.result, len(record.moves)) == (result, game["moves"])
+    assert re.search(why, record.comment)
+    assert record.black == "Scripted 1"
+
+
+def test_a_void_game_keeps_what_was_played_and_why_each_attempt_failed(troubled):
+    games = results(troubled[0])
+    assert sgf.read(troubled[0] / "games" / "0002.sgf").moves == ((0, 4), (1, 9))
+    assert games[2]["turns"] == [2, 1]
+    assert min(games[2]["seconds"]) > 0
+    assert games[2]["failures"] == [games[2]["why"]]
+    (once,) = games[6]["failures"]
+    assert "ended at 'genmove b' (exit status 7)" in once
+    assert {number for number, game in games.items() if game["failures"]} == {2, 6}
+
+
+def test_the_summary_counts_everything(troubled):
+    out, printed = troubled
+    summary = json.loads((out / "summary.json").read_text())
+    counts = {name: summary[name] for name in ("games", "wins", "draws", "losses", "void")}
+    assert counts == {"games": 8, "wins": 3, "draws": 1, "losses": 4, "void": 1}
+    assert summary["score"] == pytest.approx(3.5 / 8)
+    assert summary["forfeits"] == {"player": 4, "opponent": 1}
+    assert summary["resigned"] == {"player": 0, "opponent": 1}
+    assert (summary["replayed"], summary["move_limit"]) == (2, 0)
+    assert [summary[x]["games"] for x in ("as_black", "as_white")] == [4, 4]
+    assert "all            8     3     1     4    43.8%" in printed
+    assert "resigned: player 0, opponent 1; void 1, replayed 2; at the move limit 0" in printed
+    assert json.loads((out / "manifest.json").read_text())["state"] == "complete"
+
+
+def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
+    out = tmp_path / "run"
+    player = scripted("2:REFUSE@play", "3:NONSENSE@boardsize", "4:DIE@komi", "5:REFUSE@komi")
+    opponent = scripted("6:HANG@komi", "7:HANG@play")
+    flags = ["--games", "8", "--openings", "2", "--timeout", "3", "--parallel", "2"]
+    assert match(out, player, opponent, *flags, "--retries", "1") == 0
+    for number, (result, points, why) in {
+        2: ("W+F", 0.0, "Black failed to set up the game: .*'play b .*answered: no"),
+        3: ("B+F", 0.0, "White failed to set up the game: .*'what.', not = or"),
+        4: ("Void", None, "ended at 'komi 0' .exit status 7"),
+        5: ("B+F", 0.0, "White failed to set up the game: .*'komi 0' answered: no"),
+        6: ("B+F", 1.0, "White failed to set up the game: .*no answer to 'komi 0' in 3 s"),
+        7: ("W+F", 1.0, "Black failed to set up the game: .*no answer to 'play b .*' in 3 s"),
+    }.items():
+        game = results(out)[number]
+        assert (game["result"], game["points"]) == (result, points)
+        assert re.search(why, game["why"])
+        assert game["attempts"] == (2 if number == 4 else 1)
+        record = sgf.read(out / "games" / f"{number:04d}.sgf")
+        assert (record.result, len(record.moves)) == (result, 2)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["forfeits"] == {"player": 3, "opponent": 2}
+    assert (summary["games"], summary["void"]) == (7, 1)
+
+
+@pytest.mark.parametrize("command", ["boardsize", "komi"])
+def test_a_program_that_refuses_the_match_ends_it_before_a_game(command, tmp_path, capsys):
+    player = scripted(f"all:REFUSE@{command}")
+    assert match(tmp_path / "run", player, scripted()) == 2
+    complaint = capsys.readouterr().err
+    assert re.match(f"gozero match: player.command: Scripted: '{command} .*: no\n$", complaint)
+    assert not (tmp_path / "run").exists()
+
+
+def test_killed_and_gone_on_with(tmp_path, capsys):
+    out = tmp_path / "run"
+    players = scripted("all:SLEEP=0.3"), scripted()
+    flags = arguments(out, *players, "--games", "8", "--parallel", "2")
+    command = [sys.executable, "-m", "gozero.apps.cli", *flags]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    results_file, deadline = out / "results.jsonl", time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if results_file.exists() and results_file.read_bytes().count(b"\n") >= 2:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = results_file.read_bytes()
+    played = before.count(b"\n")
+    assert 2 <= played < 8
+    results_file.write_bytes(before + b'{"game": 7, "bla')
+
+    assert match(out, *players, "--games", "8", "--parallel", "2", "--komi", "1") == 2
+    assert "other flags: --komi was 0.0 and is 1.0;" in capsys.readouterr().err
+    assert match(out, *players, "--games", "8", "--parallel", "3") == 0  # which may differ
+    assert f"{played} games are played; going on" in capsys.readouterr().err
+    assert results_file.read_bytes().startswith(before)
+    assert len(results_file.read_text().splitlines()) == 8
+    assert sorted(results(out)) == list(range(8))
+    assert match(out, *players, "--games", "10", "--parallel", "2") == 0  # which may be more
+    assert match(out, *players, "--games", "8", "--parallel", "2") == 2
+    assert "other flags: --games was 10 and is 8;" in capsys.readouterr().err
+    assert results_file.read_bytes().startswith(before)
+    assert sorted(results(out)) == list(range(10))
+    names = sorted(path.name for path in (out / "games").iterdir())
+    assert names == [f"{number:04d}.sgf" for number in range(10)]
+    for path in (out / "games").iterdir():
+        assert sgf.read(path).result == "0"
+
+    written, manifest = results_file.read_bytes(), (out / "manifest.json").read_bytes()
+    sessions = json.loads(manifest)["sessions"]
+    assert [session["done"] for session in sessions] == [0, played, 8]
+    assert all(session["jax"] == jax.__version__ for session in sessions)
+    assert match(out, *players, "--games", "10") == 0  # nothing is left to play
+    assert results_file.read_bytes() == written
+    assert json.loads((out / "manifest.json").read_bytes()) == json.loads(manifest)
+    with results_file.open("r+b") as file:
+        file.write(b"?")
+    assert match(out, *players, "--games", "10") == 2
+    assert "results.jsonl, line 1 is damaged" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
+    def full(path, record, *, durable):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    players = scripted(), scripted()
+    with monkeypatch.context() as patch:
+        patch.setattr(sgf, "write", full)
+        assert match(tmp_path / "run", *players, "--games", "2") == 1
+    says = f"gozero match: out: {tmp_path / 'run'} cannot be written (No space left on device)\n"
+    assert capsys.readouterr().err == says
+    assert match(tmp_path / "run", *players, "--games", "2") == 0
+
+
+def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert match(out, scripted(), scripted(), "--games", "2") == 0
+    with (out / "results.jsonl").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert match(out, scripted(), scripted(), "--games", "4") == 2
+    assert "is being played by another process" in capsys.readouterr().err
+    assert json.loads((out / "config.json").read_text())["games"] == 2
+    assert match(out, scripted(), scripted(), "--games", "2") == 0
+
+
+def test_openings_are_shared_by_a_pair(tmp_path):
+    rules = Rules(3, max_moves=30)
+    lines = [match_openings.random_opening(rules, 3, 5, pair) for pair in (0, 0, 1, 2)]
+    assert lines[0] == lines[1]
+    assert len(set(lines)) == 3
+    assert [len(line) for line in lines] == [3] * 4
+    out = tmp_path / "run"
+    assert match(out, scripted(), scripted(), "--games", "4", "--openings", "3", "--seed", "5") == 0
+    begun = [sgf.read(out / "games" / f"{i:04d}.sgf").moves[:3] for i in range(4)]
+    assert begun[0] == begun[1] == tuple(enumerate_turns(lines[0]))
+    assert begun[2] == begun[3] == tuple(enumerate_turns(lines[2]))
+    assert results(out)[0]["turns"] == [1, 1]  # the two passes
+    game = HostGame(rules)
+    for colour, action in begun[2]:
+        game.play(colour, action)
+    assert not game.ended
+
+
+def enumerate_turns(actions):
+    return [(i % 2, action) for i, action in enumerate(actions)]
+
+
+def test_openings_from_files(tmp_path):
+    folder, out = tmp_path / "openings", tmp_path / "run"
+    folder.mkdir()
+    for name, actions in (("a", (4, 0)), ("b", (0, 8))):
+        record = sgf.GameRecord(size=3, komi=0.0, moves=tuple(enumerate_turns(actions)))
+        sgf.write(folder / f"{name}.sgf", record)
+    flags = ["--games", "4", "--openings-from", str(folder)]
+    assert match(out, scripted(), scripted(), *flags) == 0
+    begun = [sgf.read(out / "games" / f"{i:04d}.sgf").moves[:2] for i in range(4)]
+    assert begun == [((0, 4), (1, 0))] * 2 + [((0, 0), (1, 8))] * 2
+
+
+BAD = {
+    "a missing program": (["--opponent.command", "no-such-engine"], "'no-such-engine' is no prog"),
+    "one that ends": (["--opponent.command", "false"], "opponent.command: .*exit status 1"),
+    "no command line": (["--player.command", "'unfinished"], "is not a program's command line"),
+    "a search of a program": (["--player.leaves", "8"], "player.leaves: with player.command"),
+    "odd games in pairs": (["--games", "3", "--openings", "2"], "games: 3 is odd.*use 4"),
+    "nothing after the openings": (
+        ["--games", "2", "--openings", "4", "--max-moves", "4"],
+        "openings: 4 plies leave none of the 4 of max_moves",
+    ),
+    "a flag that would be right": (
+        ["--player.command", "None", "--player.leaves", "2", "--player.search", "gumbel"],
+        "player.search: gumbel goes with one tree and one leaf a step; use --player.leaves 1",
+    ),
+    "no games": (["--games", "0"], "games: 0 is not from 1"),
+    "no time": (["--timeout", "0"], "timeout: 0.0 is not above 0"),
+    "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),
+    "a size without local shapes": (
+        [
+            *("--size", "13", "--player.command", "None"),
+            *("--player.search", "rave", "--player.heuristic", "shape"),
+        ],
+        "player.heuristic: shape has no local shapes of 13x13",
+    ),
+    "openings that are not there": (["--openings-from", "no.sgf", "--games", "2"], "no.sgf"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
+    more, says = BAD[case]
+    assert match(tmp_path / "run", scripted(), scripted(), *more) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("gozero match: ")
+    assert len(complaint.splitlines()) == 1
+    assert re.search(says, complaint)
+    assert not (tmp_path / "run").exists()
+
+
+def test_how_to_install_gnugo(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(match_programs, "_GAMES", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert match(tmp_path / "run", scripted(), "gnugo --mode gtp") == 2
+    assert "apt-get install gnugo" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # killing it does as much
+def test_ctrl_c_keeps_what_is_played(tmp_path):
+    out = tmp_path / "run"
+    flags = arguments(out, scripted("all:SLEEP=0.2"), scripted("1,3:HANG"), "--games", "500")
+    command = [sys.executable, "-m", "gozero.apps.cli", *flags, "--parallel", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not list(out.glob("games/*.sgf")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    printed, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130, complaint
+    assert "Traceback" not in complaint
+    assert "games are left, which the same command plays" in printed
+    assert json.loads((out / "manifest.json").read_text())["state"] == "stopped"
+    assert 1 <= len(results(out)) < 500
+
+
+GNUGO = shutil.which("gnugo", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/games"]))
+
+
+@pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: neither /usr/games/gnugo nor on PATH")
+def test_gnugo_plays_itself(tmp_path):
+    out = tmp_path / "run"
+    gnugo = "gnugo --mode gtp --level 0 --chinese-rules --positional-superko --never-resign"
+    gnugo += " --seed {game}"
+    assert match(out, gnugo, gnugo, "--size", "5", "--games", "2", "--max-moves", "100") == 0
+    games = results(out)
+    assert [games[i]["end"] for i in (0, 1)] == ["score", "score"]
+    assert sgf.read(out / "games" / "0001.sgf").black == "GNU Go 3.8"

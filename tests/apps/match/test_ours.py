@@ -1,0 +1,127 @@
+"""``gozero match`` where a side is ours: searched in batches, legal, and the same again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from gozero.apps import cli, sgf
+from gozero.apps.host_game import HostGame
+from gozero.go.rules import Rules
+from gozero.play import lockstep, setups
+from tests.apps.match.match_runs import results, scripted
+from tests.play.test_lockstep import judged_by_hashes
+
+GNUGO = shutil.which("gnugo", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/games"]))
+
+
+def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
+    """The game of a file, played through our rules: colours in turn, all legal."""
+    record, game = sgf.read(path), HostGame(rules, sgf.read(path).komi)
+    for colour, action in record.moves:
+        assert colour == game.to_play
+        game.play(colour, action)
+    return game, record
+
+
+def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
+    # Rules and lanes are those of test_lockstep, whose compiled search this is.
+    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
+    batches, going_on = [], []
+    choose = lockstep.LockstepPlayer.choose
+
+    def counted(self, states, tree, since):
+        batches.append((self.lanes, sorted(states), self.num_choices))
+        going_on.extend(since)
+        return choose(self, states, tree, since)
+
+    monkeypatch.setattr(lockstep.LockstepPlayer, "choose", counted)
+    out = tmp_path / "run"
+    command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
+    command += ["--games", "8", "--parallel", "6", "--player.reuse", "--openings", "2"]
+    assert cli.main([*command, "--opponent.command", scripted(*["all:ANY"] * 3)]) == 0
+    assert "3 trees of 81 nodes" in capsys.readouterr().err
+
+    rules, played = Rules(3, "simple", max_moves=400), results(out)
+    assert sorted(played) == list(range(8))
+    for number, result in played.items():
+        game, record = replay(out / "games" / f"{number:04d}.sgf", rules)
+        assert record.result == result["result"]
+        assert game.ended or "is suicide" in record.comment
+        ours = ("black", "white")[number % 2]
+        assert getattr(record, ours) == "gozero uniform playouts puct 400"
+        assert result["turns"][0] <= len(record.moves) // 2
+    # All of ours were searched in batches of three lanes, and many lanes at once.
+    searched = sum(len(states) for _, states, _ in batches)
+    assert {lanes for lanes, _, _ in batches} == {3}
+    assert searched == sum(result["turns"][0] for result in played.values())
+    assert searched > 8
+    assert max(len(states) for _, states, _ in batches) > 1
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["games"] == 8
+    assert summary["forfeits"]["player"] == 0
+    assert going_on  # from what was found
+
+
+def test_ours_against_ours_leave_no_lane_idle_while_games_keep_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
+    batches = []
+    choose = lockstep.LockstepPlayer.choose
+
+    def counted(self, states, tree, since):
+        batches.append((self.lanes, len(states)))
+        return choose(self, states, tree, since)
+
+    monkeypatch.setattr(lockstep.LockstepPlayer, "choose", counted)
+    out = tmp_path / "run"
+    command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
+    command += ["--games", "6", "--parallel", "6", "--openings", "2"]
+    assert cli.main([*command, "--player.reuse", "--opponent.reuse"]) == 0
+    played = results(out)
+    assert sorted(played) == list(range(6))
+    shortest = min(sum(result["turns"]) for result in played.values())
+    assert shortest > 1
+    assert batches[: 2 * shortest] == [(3, 3)] * (2 * shortest)
+
+
+@pytest.mark.slow  # to compile
+def test_ours_against_ours_again_and_gone_on_with(tmp_path):
+    flags = ["match", "--size", "5", "--games", "6", "--parallel", "4", "--openings", "2"]
+    flags += ["--player.search", "rave", "--player.simulations", "60", "--player.leaves", "4"]
+    flags += ["--opponent.search", "uct", "--opponent.simulations", "60", "--opponent.reuse"]
+    for name in ("first", "again"):
+        assert cli.main([*flags, "--out", str(tmp_path / name)]) == 0
+    rules = Rules(5, max_moves=400)
+    for number in range(6):
+        first, again = (tmp_path / x / "games" / f"{number:04d}.sgf" for x in ("first", "again"))
+        assert first.read_bytes() == again.read_bytes()
+        game, record = replay(first, rules)
+        assert record.comment.startswith(f"gozero match, game {number}; ")
+        assert game.ended
+    # A second session draws other numbers: games that are played anew are other games.
+    lines = (tmp_path / "again" / "results.jsonl").read_text().splitlines()
+    (tmp_path / "again" / "results.jsonl").write_text("")
+    assert cli.main([*flags, "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "results.jsonl").read_text().splitlines() != lines
+    moves = [
+        [sgf.read(tmp_path / x / "games" / f"{i:04d}.sgf").moves for i in range(6)]
+        for x in ("first", "again")
+    ]
+    assert moves[0] != moves[1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: neither /usr/games/gnugo nor on PATH")
+def test_ours_against_gnugo(tmp_path):
+    out = tmp_path / "run"
+    gnugo = "gnugo --mode gtp --level 1 --chinese-rules --positional-superko --never-resign"
+    gnugo += " --play-out-aftermath --capture-all-dead --seed {game}"
+    flags = ["match", "--size", "5", "--games", "8", "--parallel", "4", "--out", str(out)]
+    flags += ["--player.search", "rave", "--player.simulations", "128", "--player.leaves", "8"]
+    assert cli.main([*flags, "--opponent.command", gnugo]) == 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["games"], summary["void"]) == (8, 0)
+    assert summary["forfeits"] == {"player": 0, "opponent": 0}  # their rules and ours agree

@@ -1,0 +1,147 @@
+"""The programs of ``gozero match``: started, or not, and ended."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+
+import pytest
+
+from gozero.apps import runtime, sgf
+from gozero.apps.gtp.client import GtpClient
+from gozero.apps.match import play as match_play
+from gozero.apps.match import programs as match_programs
+from gozero.apps.match.config import MatchConfig, Side
+from gozero.apps.match.folder import MatchFolder
+from gozero.apps.match.table import Table
+from tests.apps.match.match_runs import ENGINE, match, results, scripted
+
+
+def test_more_retries_play_again_what_was_void(tmp_path, capsys):
+    out = tmp_path / "run"
+    players = scripted(f"1:ONCE={tmp_path / 'died'}"), scripted()
+    flags = ["--games", "3", "--parallel", "1"]
+    assert match(out, *players, *flags, "--retries", "0") == 0
+    assert results(out)[1]["points"] is None
+    assert match(out, *players, *flags, "--retries", "0") == 0
+    assert len((out / "results.jsonl").read_text().splitlines()) == 3
+    capsys.readouterr()
+    assert match(out, *players, *flags, "--retries", "1") == 0
+    assert "2 games are played; going on" in capsys.readouterr().err
+    again = results(out)[1]
+    assert (again["points"], again["attempts"]) == (0.5, 2)
+    assert "exit status 7" in again["failures"][0]
+    assert len((out / "results.jsonl").read_text().splitlines()) == 4
+    assert sgf.read(out / "games" / "0001.sgf").result == "0"
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["games"], summary["void"], summary["replayed"]) == (3, 0, 1)
+    assert match(out, *players, *flags) == 0
+    assert len((out / "results.jsonl").read_text().splitlines()) == 4
+
+
+@pytest.fixture
+def comes_and_goes(tmp_path):
+    """A program that can be taken away."""
+    program = tmp_path / "engine"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {ENGINE} "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_a_program_that_cannot_be_started_for_a_while_costs_no_game(
+    comes_and_goes, tmp_path, monkeypatch
+):
+    """It is gone after two games, and comes back at the third attempt to start it."""
+    out, elsewhere, missed = tmp_path / "run", tmp_path / "elsewhere", []
+    add, begin = MatchFolder.add, Table.begin
+
+    def gone_after_two(self, game, record):
+        add(self, game, record)
+        if len(self.games) == 2:
+            comes_and_goes.rename(elsewhere)
+
+    def counted(self):
+        begin(self)
+        if self.not_begun is not None:
+            missed.append(self.not_begun)
+            if len(missed) == 3:
+                elsewhere.rename(comes_and_goes)
+
+    monkeypatch.setattr(MatchFolder, "add", gone_after_two)
+    monkeypatch.setattr(Table, "begin", counted)
+    monkeypatch.setattr(match_play, "_PAUSES_S", (0.01,) * 9)
+    flags = ["--games", "6", "--parallel", "1", "--retries", "0"]
+    assert match(out, f"{comes_and_goes} {{game}}", scripted(), *flags) == 0
+    assert len(missed) == 3
+    assert missed[0].startswith("Scripted 1: cannot be started: [Errno 2]")
+    assert [game["attempts"] for game in results(out).values()] == [1] * 6
+    assert [game["points"] for game in results(out).values()] == [0.5] * 6
+
+
+@pytest.mark.parametrize("parallel", ["1", "4"])
+def test_a_program_that_is_gone_for_good_ends_the_match(
+    parallel, comes_and_goes, tmp_path, monkeypatch, capsys
+):
+    out, add = tmp_path / "run", MatchFolder.add
+
+    def gone_after_one(self, game, record):
+        add(self, game, record)
+        comes_and_goes.unlink(missing_ok=True)
+
+    monkeypatch.setattr(MatchFolder, "add", gone_after_one)
+    monkeypatch.setattr(match_play, "_PAUSES_S", (0.01, 0.02))
+    flags = ["--games", "12", "--parallel", parallel]
+    assert match(out, f"{comes_and_goes} {{game}}", scripted(), *flags) == 1
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert "cannot be started: [Errno 2]" in complaint
+    assert complaint.endswith("what was played is kept, and the same command goes on")
+    assert 1 <= len(results(out)) <= int(parallel)  # those that had begun
+    assert all(game["attempts"] == 1 for game in results(out).values())
+
+
+def test_another_version_of_a_program_is_another_player(tmp_path, capsys):
+    out = tmp_path / "run"
+    version = tmp_path / "version"
+    version.write_text("1.0")
+    engine = f"{sys.executable} -S {ENGINE} {{game}} all:FILE={version}@version"
+    assert match(out, engine, scripted(), "--games", "2") == 0
+    version.write_text("2.0")
+    assert match(out, engine, scripted(), "--games", "4") == 2
+    says = "holds games of Scripted 1.0, which --player.command no longer starts, but Scripted 2.0"
+    assert says in capsys.readouterr().err
+    version.write_text("1.0")
+    assert match(out, engine, scripted(), "--games", "4") == 0
+
+
+def test_games_that_are_over_are_kept_whatever_their_programs_still_do(tmp_path, monkeypatch):
+    """Both run on after quit: the match is stopped while it waits for them."""
+    out, stops, close = tmp_path / "run", [], GtpClient.close
+
+    class Stop(runtime.StopRequest):
+        def __init__(self):
+            super().__init__()
+            stops.append(self)
+
+    def stopped_meanwhile(self):
+        for stop in stops:  # none is there when programs are asked for their names
+            stop.requested = True
+        close(self)
+
+    monkeypatch.setattr(runtime, "StopRequest", Stop)
+    monkeypatch.setattr(GtpClient, "close", stopped_meanwhile)
+    players = scripted("0:ON@quit"), scripted("0:ON@quit")
+    assert match(out, *players, "--games", "8", "--parallel", "1") == runtime.STOPPED
+    assert sorted(results(out)) == [0]
+
+
+def test_as_many_files_as_programs_need(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 320))
+    flags = ["--games", "40", "--parallel", "30"]
+    assert match(tmp_path / "run", scripted(), scripted(), *flags) == 2
+    says = "parallel: 30 games at once want 436 open files, and the system allows 320 (ulimit -Hn)"
+    assert f"gozero match: {says}; use 10\n" == capsys.readouterr().err
+    limits = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, value: limits.append(value))
+    match_programs.make_room(MatchConfig(player=Side(command="a"), games=4, parallel=10))
+    assert limits == [(288, 320)]  # of four games, each with one program, and five more to start it

@@ -1,0 +1,385 @@
+"""Matches on the device, replayed on the plain reference."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.go import scoring
+from gozero.play import arena, player
+from gozero.play.evaluators import playout_evaluator
+from gozero.play.player import NO_ACTION, Choice, Player, policy_player, random_player
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation
+from gozero.search.gumbel import GumbelRoot
+from gozero.search.move_choice import Temperature
+from gozero.search.search import SearchResult
+from tests.reference.go import BLACK, WHITE, ReferenceGame
+from tests.search.judges import hash_evaluate, observe_position
+
+RULES = go.Rules(size=5, max_moves=44)
+SIMPLE = go.Rules(size=5, max_moves=44, ko="simple")  # a search that compiles in half the time
+GAMES, SIMULATIONS = 16, 64  # of all matches here: one shape
+KOMI = np.tile([0.5, 3.0, -2.0, 5.5], GAMES // 4)
+PASS = RULES.pass_action
+EVALUATOR = playout_evaluator(RULES)
+RANDOM = random_player(RULES)
+LOWEST = policy_player(lambda params, key, turn: jnp.argmax(turn.legal, axis=1))
+HIGHEST = policy_player(
+    lambda params, key, turn: PASS - 1 - jnp.argmax(turn.legal[:, -2::-1], axis=1)
+)
+"""The first and the last legal point; the last names a point even where there is none."""
+
+
+def play(first=RANDOM, second=RANDOM, seed=0, rules=RULES, **more):
+    more = {"num_games": GAMES, "komi": KOMI} | more
+    return arena.play_match(rules, first, second, jax.random.key(seed), **more)
+
+
+def by_area():
+    """An evaluator that compiles sooner than playouts: who is ahead on the board as it stands."""
+
+    def observe(state, position, trail):
+        ahead = scoring.area_difference(SIMPLE, position) - state.komi
+        return jnp.where(position.to_play == 0, ahead, -ahead)
+
+    def evaluate(params, key, ahead):
+        return Evaluation(jnp.zeros((ahead.shape[0], SIMPLE.num_actions)), jnp.tanh(ahead / 5))
+
+    return EVALUATOR._replace(observe=observe, evaluate=evaluate)
+
+
+@functools.cache
+def searched():
+    config = SearchConfig(SIMULATIONS, select=EVALUATOR.select)
+    temperature = Temperature(early=0.5, moves=6)
+    return play(player.search_player(SIMPLE, by_area(), config, temperature), seed=3, rules=SIMPLE)
+
+
+@functools.cache
+def random_games():
+    return play(seed=1)
+
+
+def replay(match, number, ko="positional"):
+    """The reference's game after the moves of a match's game, each of them legal."""
+    game = ReferenceGame(5, ko)
+    for colour, action in match.moves(number):
+        assert game.passes < 2
+        assert game.to_play == (BLACK, WHITE)[colour]
+        assert game.is_legal(action)
+        game.play(action)
+    return game
+
+
+@pytest.mark.parametrize(("match", "ko"), [(searched, "simple"), (random_games, "positional")])
+def test_games_are_what_the_reference_says(match, ko):
+    match = match()
+    ends = set()
+    for number in range(GAMES):
+        game = replay(match, number, ko)
+        assert match.plies[number] == game.moves == len(match.moves(number))
+        assert (game.moves == RULES.move_limit) | (game.passes == 2)
+        assert match.truncated[number] == (game.passes < 2)
+        assert match.score[number] == game.area() - KOMI[number]
+        for_first = match.score[number] * (1 if match.first_colour[number] == 0 else -1)
+        assert match.outcome[number] == np.sign(for_first)
+        ends.add(bool(match.truncated[number]))
+    assert match.ok.all()
+    assert match.actions.dtype == np.int16
+    assert len(match.actions) == match.plies.max()
+    assert match.start.komi.tolist() == KOMI.tolist()
+    assert match is searched() or ends == {False, True}
+
+
+def test_a_search_beats_chance():
+    summary = searched().summary()
+    assert summary.total.wins >= GAMES - 3
+    assert summary.as_black.games == summary.as_white.games == GAMES // 2
+    assert summary.interval[0] > 0.5
+
+
+@pytest.mark.slow
+def test_a_search_with_playouts_beats_chance():
+    config = SearchConfig(SIMULATIONS, select=EVALUATOR.select)
+    match = play(player.search_player(RULES, EVALUATOR, config), seed=3)
+    assert match.summary().total.wins >= GAMES - 1
+    assert match.ok.all()
+
+
+def test_draws_are_real():
+    passing = policy_player(lambda params, key, turn: jnp.full(GAMES // 2, PASS))
+    match = play(passing, passing, openings=0, komi=np.tile([0.0, 1.0, -1.0, 0.5], GAMES // 4))
+    assert match.outcome.tolist() == [0, 1, 1, 1] * (GAMES // 4)  # White has games 1, 3, 5 ...
+    assert match.points[:2].tolist() == [0.5, 1.0]
+    assert match.summary().total.draws == GAMES // 4
+    assert match.actions.tolist() == [[PASS] * GAMES] * 2
+
+
+def test_same_key_same_games_other_key_others():
+    again, other = play(seed=1), play(seed=2)
+    for name in ("actions", "score", "plies", "first_colour"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(random_games(), name))
+    assert (again.actions[:20] != other.actions[:20]).any(axis=0).all()
+
+
+def test_pairs_share_an_opening_and_swap_colours():
+    match = random_games()
+    assert match.opening_plies == 2
+    opening = match.actions[:2]
+    np.testing.assert_array_equal(opening[:, 0::2], opening[:, 1::2])
+    assert len(set(map(tuple, opening.T.tolist()))) > GAMES // 4
+    assert (match.actions[2:12, 0::2] != match.actions[2:12, 1::2]).any(axis=0).all()
+    assert match.first_colour.tolist() == [0, 1] * (GAMES // 2)
+    odd = play(seed=1, openings=3)  # then White is the one to move first
+    assert odd.first_colour.tolist() == [1, 0] * (GAMES // 2)
+    np.testing.assert_array_equal(odd.actions[:2], opening)
+    # The openings are the key's, whoever plays.
+    np.testing.assert_array_equal(play(LOWEST, HIGHEST, seed=1).actions[:2], opening)
+
+
+def test_the_colours_are_whose_they_are_said_to_be():
+    """Two players that can be told apart by every move."""
+    match = play(LOWEST, HIGHEST, seed=4)
+    for number in range(4):
+        game = ReferenceGame(5)
+        for ply, (colour, action) in enumerate(match.moves(number)):
+            points = np.flatnonzero(game.legal()[:-1])
+            if ply >= match.opening_plies and len(points):
+                of_first = colour == match.first_colour[number]
+                assert action == (points[0] if of_first else points[-1])
+            game.play(action)
+        assert ply > 20
+
+
+def test_players_without_chance_swapped_play_the_same_games():
+    one, other = play(LOWEST, HIGHEST, seed=4, komi=1.0), play(HIGHEST, LOWEST, seed=4, komi=1.0)
+    swap = np.arange(GAMES) ^ 1
+    np.testing.assert_array_equal(one.actions, other.actions[:, swap])
+    np.testing.assert_array_equal(one.score, other.score[swap])
+    np.testing.assert_array_equal(one.outcome, -other.outcome[swap])
+
+
+def test_openings_of_ones_own():
+    """Both colours to move, a game that is over, and another komi each."""
+    base = play(LOWEST, HIGHEST, seed=4)
+    replayed = [jax.tree.map(lambda x: x[0], base.start)] * (GAMES // 2)
+    step = jax.jit(lambda state, action: go.play(RULES, state, action))
+    plies = [0, 1, 2, 3, 5, 8, 44, 20]
+    for i, count in enumerate(plies):
+        for action in base.actions[:count, 0]:
+            replayed[i] = step(replayed[i], jnp.int32(action))
+    states = jax.tree.map(lambda *x: jnp.stack(x), *replayed)
+    states = states.replace(komi=jnp.arange(GAMES // 2) / 2)
+    over = np.repeat(np.asarray(jax.vmap(lambda s: s.ended)(states)), 2)
+    assert over.tolist() == [False] * 12 + [True] * 2 + [False] * 2
+    match = play(LOWEST, HIGHEST, num_games=None, komi=None, openings=states)
+    assert match.opening_plies == 0
+    assert match.first_colour[0::2].tolist() == [count % 2 for count in plies]
+    assert (match.first_colour[1::2] == 1 - match.first_colour[0::2]).all()
+    assert match.start.komi.tolist() == np.repeat(np.arange(8) / 2, 2).tolist()
+    assert (match.actions[:, over] == NO_ACTION).all()
+    assert match.ok.all()
+    for number, count in enumerate(np.repeat(plies, 2)):
+        game = ReferenceGame(5)
+        before = base.actions[:count, 0]
+        for action in [*before, *(action for _, action in match.moves(number))]:
+            assert game.is_legal(action)
+            game.play(action)
+        assert match.score[number] == game.area() - number // 2 / 2
+        assert match.plies[number] == game.moves
+
+
+def test_what_is_not_legal_is_played_as_a_pass():
+    wrong = jnp.array([-1, PASS + 1, 0, 2**30, PASS, PASS, PASS, PASS], jnp.int32)
+    fixed = policy_player(lambda params, key, turn: wrong)
+    match = play(fixed, LOWEST, openings=0, komi=0.5)
+    assert match.ok[0::2].tolist() == [False, False, False, False, True, True, True, True]
+    assert match.ok[1::2].tolist() == [False, False, False, False, True, True, True, True]
+    for number in range(GAMES):
+        game = replay(match, number)
+        assert game.area() - 0.5 == match.score[number]
+    # In game 4 its 0 was legal once; LOWEST has 1 then, and so on.
+    assert match.actions[:4, 4].tolist() == [0, 1, PASS, 2]
+    assert match.actions[:4, 5].tolist() == [0, PASS, 1, PASS]
+
+
+def test_a_choice_that_is_not_sound_is_told():
+    def choose(params, key, turn, memory):
+        bad = (turn.states.position.ply >= 9) & (jnp.arange(GAMES // 2) == 3)
+        return Choice(jnp.argmax(turn.legal, axis=1), ~bad, memory)
+
+    match = play(Player(choose), HIGHEST)
+    assert np.flatnonzero(~match.ok).tolist() == [6, 7]
+
+
+def test_who_resigns_has_lost_and_the_game_is_over():
+    """The first player gives up game 6 at ply 8 and game 7 at ply 9, whatever the score is."""
+
+    def choose(params, key, turn, memory):
+        late = (turn.states.position.ply >= 8) & (jnp.arange(GAMES // 2) == 3)
+        action = jnp.argmax(turn.legal, axis=1)
+        return Choice(action, jnp.ones(GAMES // 2, bool), memory, resigns=late)
+
+    match = play(Player(choose), HIGHEST)
+    usual = play(LOWEST, HIGHEST)
+    gone_on = np.ones(GAMES, bool)
+    gone_on[6:8] = False
+    for name in ("outcome", "score", "plies", "truncated", "resigned"):
+        found, expected = getattr(match, name), getattr(usual, name)
+        np.testing.assert_array_equal(found[gone_on], expected[gone_on])
+    assert (usual.resigned == arena.NO_ONE).all()
+    assert match.resigned[6:8].tolist() == match.first_colour[6:8].tolist() == [0, 1]
+    assert match.outcome[6:8].tolist() == [-1, -1]
+    assert match.plies[6:8].tolist() == [8, 9]
+    np.testing.assert_array_equal(match.actions[:8, 6], usual.actions[:8, 6])
+    assert (match.actions[8:, 6] == NO_ACTION).all()
+    assert match.ok.all()
+
+
+def test_memory_is_of_its_own_half_and_recent_moves_are_told():
+    """A player that counts: what it is told must be what it saw itself."""
+
+    def begin(params, states):
+        return jnp.zeros((3, GAMES // 2), jnp.int32).at[1:].set(NO_ACTION)
+
+    def choose(params, key, turn, memory):
+        turns, before, last = memory
+        told_right = (turns == 0) | (turn.recent[0] == last) | turn.states.ended
+        first = jnp.where(turns == 0, turn.recent[0] == NO_ACTION, True)
+        on_time = (turns == (turn.states.position.ply - 2) // 2) | turn.states.ended
+        action = jnp.where(turn.legal[:, 7], 7, jnp.argmax(turn.legal, axis=1)).astype(jnp.int32)
+        memory = jnp.stack([turns + 1, before, action])
+        return Choice(action, told_right & first & on_time, memory)
+
+    assert play(Player(choose, None, begin), RANDOM).ok.all()
+    assert play(RANDOM, Player(choose, None, begin)).ok.all()
+
+
+def test_players_that_differ_by_parameters_share_a_program():
+    def policy(params, key, turn):
+        after = jnp.argmax(jnp.roll(turn.legal, -params, axis=1), axis=1)
+        return (after + params) % RULES.num_actions
+
+    one = policy_player(policy, jnp.int32(3))
+    before = arena.think._cache_size()
+    match = play(one, one._replace(params=jnp.int32(11)), openings=0)
+    assert match.actions[0].tolist() == [3, 11] * (GAMES // 2)
+    assert match.actions[1].tolist() == [11, 3] * (GAMES // 2)
+    assert arena.think._cache_size() == before + 1
+
+
+def test_progress_is_told():
+    told = []
+    match = play(seed=1, progress=lambda ply, num_open: told.append((ply, num_open)))
+    plies, num_open = zip(*told, strict=True)
+    assert list(plies) == list(range(1, len(told) + 1))
+    lengths = match.plies - match.opening_plies
+    assert list(num_open) == [(lengths > ply).sum() for ply in plies]
+    assert num_open[-1] == 0
+
+
+def test_the_temperature_draws_by_the_visits_and_then_the_search_plays(monkeypatch):
+    visits = jnp.zeros((GAMES // 2, RULES.num_actions), jnp.int32).at[:, 3:6].set(20)
+
+    def search(game, evaluate, params, key, contexts, roots, config, tree):
+        """Finds three actions with as many visits, and that another is to be played."""
+        action, ok = jnp.full(GAMES // 2, 9), jnp.ones(GAMES // 2, bool)
+        return SearchResult(action, visits, visits, visits, visits, ok, tree)
+
+    monkeypatch.setattr(player.searching, "search", search)
+    drawing = player.search_player(RULES, EVALUATOR, SearchConfig(4), Temperature(moves=3))
+    match = play(drawing, HIGHEST, openings=0)
+    assert set(match.actions[0, 0::2].tolist()) == {3, 4, 5}
+    assert set(match.actions[4, 0::2].tolist()) == {9}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SearchConfig(4, early_stop=True),
+        SearchConfig(4, temperature=1.0),
+        SearchConfig(4, prove=True),
+        SearchConfig(4, root_select=GumbelRoot()),
+    ],
+)
+def test_a_temperature_wants_visits_to_draw_by(config):
+    player.search_player(RULES, EVALUATOR, config)
+    with pytest.raises(ValueError, match="temperature: not with"):
+        player.search_player(RULES, EVALUATOR, config, Temperature())
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"num_games": 5}, "num_games: 5"),
+        ({"num_games": 0}, "num_games: 0"),
+        ({"num_games": None}, "num_games: None"),
+        ({"openings": -1}, "openings: -1"),
+        ({"openings": 44}, "openings: 44"),
+        ({"openings": go.init(RULES)}, r"openings: states of shape \(\)"),
+        ({"komi": 0.3}, "komi: 0.3"),
+        ({"komi": [0.5, 1.0]}, r"komi: shape \(2,\)"),
+    ],
+)
+def test_bad_settings(more, named):
+    with pytest.raises(ValueError, match=named):
+        play(**more)
+
+
+def test_a_threshold_to_resign_at_is_below_even():
+    with pytest.raises(ValueError, match=r"resign: 0.5 is not a value from -1 to below 0"):
+        player.search_player(RULES, EVALUATOR, SearchConfig(), resign=0.5)
+
+
+def test_openings_are_for_pairs():
+    states = jax.tree.map(lambda x: jnp.stack([x] * 3), go.init(RULES))
+    with pytest.raises(ValueError, match="num_games: 16, and 3 openings are for 6"):
+        play(openings=states)
+
+
+@pytest.mark.slow
+def test_trees_are_reused():
+    """A root begins with the visits that it had two plies ago, as a child of a child."""
+    judge = EVALUATOR._replace(
+        observe=observe_position, evaluate=hash_evaluate(RULES.num_actions, 1.0, 0.2)
+    )
+    searching = player.search_player(RULES, judge, SearchConfig(SIMULATIONS), reuse_subtree=True)
+    seen = []
+
+    def choose(params, key, turn, memory):
+        choice = searching.choose(params, key, turn, memory)
+        tree = choice.memory
+        by_game = [x.reshape(tree.num_trees, -1) for x in (tree.parent, tree.action, tree.visits)]
+        told = (*by_game, tree.size, turn.recent, turn.states.ended)
+        jax.debug.callback(lambda *x: seen.append(list(map(np.asarray, x))), *told, ordered=True)
+        return choice
+
+    watched = Player(choose, searching.params, searching.begin)
+    match = play(watched, watched)
+    jax.effects_barrier()
+    assert match.ok.all()  # every tree was of the game's own position
+    gone_on = 0
+    for i, (_, _, visits, _, recent, ended) in enumerate(seen):
+        for lane in np.flatnonzero(~ended):
+            before = visits_below(seen[i - 4], lane, recent[:, lane]) if i >= 4 else 0
+            assert visits[lane, 0] == SIMULATIONS + max(before, 1)
+            gone_on += before > 1
+    assert gone_on > 100
+
+
+def visits_below(seen, lane, actions):
+    """The visits of the node that two actions lead to; 0 if there is none."""
+    parent, action, visits, size, *_ = (x[lane] if len(x) == GAMES // 2 else x for x in seen)
+    node = 0
+    for wanted in actions:
+        found = np.flatnonzero((parent[:size] == node) & (action[:size] == wanted))
+        if not len(found):
+            return 0
+        node = found[found > 0][0]
+    return visits[node]

@@ -1,0 +1,120 @@
+"""Evaluators: one door for the network and for playouts."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.nets import features, network, weights
+from gozero.nets.network import NetworkConfig
+from gozero.play.evaluators import make_evaluator, playout_evaluator
+from gozero.playouts.mogo.playouts import mogo_playouts
+from gozero.playouts.playout import outcomes
+from gozero.playouts.softmax import strengths
+from gozero.playouts.softmax.softmax import softmax_playouts, softmax_policy
+from gozero.search.game import Trail
+from tests.go.stepping import new_games
+
+RULES = go.Rules(size=3)
+PASS = jax.jit(jax.vmap(lambda state: go.play(RULES, state, RULES.pass_action)))
+
+
+def evaluate(evaluator, states, seed=0):
+    def run(states):
+        trail = Trail(None, jnp.zeros(states.komi.shape, jnp.int32))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        return evaluator.evaluate(evaluator.params, jax.random.key(seed), seen)
+
+    return jax.jit(run)(states)
+
+
+@pytest.mark.parametrize("name", ["network", "playout"])
+def test_shapes_and_ranges(name):
+    evaluation = evaluate(make_evaluator(RULES, name), new_games(RULES, 6))
+    assert evaluation.prior_logits.shape == (6, 10)
+    assert evaluation.value.shape == (6,)
+    assert bool((jnp.abs(evaluation.value) <= 1).all())
+
+
+@pytest.mark.parametrize(("komi", "black_wins"), [(-50.0, True), (50.0, False)])
+def test_playout_values_are_for_the_player_to_move(komi, black_wins):
+    black = new_games(RULES, 4, komi)
+    white = PASS(black)
+    evaluator = make_evaluator(RULES, "playout")
+    sign = 1.0 if black_wins else -1.0
+    assert evaluate(evaluator, black).value.tolist() == [sign] * 4
+    assert evaluate(evaluator, white).value.tolist() == [-sign] * 4
+
+
+def test_cut_playouts_are_worth_what_the_caller_says():
+    black = new_games(RULES, 4)
+    white = PASS(black)
+
+    def quarter(playouts, komi):
+        assert playouts.ends is not None
+        return jnp.full(komi.shape, 0.25)
+
+    evaluator = playout_evaluator(RULES, max_moves=1, value_at_cut=quarter)
+    assert evaluator.about["max_moves"] == 1
+    assert evaluate(evaluator, black).value.tolist() == [0.25] * 4
+    assert evaluate(evaluator, white).value.tolist() == [-0.25] * 4
+
+
+def test_mogo_playouts_answer_the_last_move():
+    evaluator = playout_evaluator(RULES, "mogo", first_plays=True)
+    assert evaluator.about["policy"] == "mogo"
+    states = jax.vmap(lambda s: go.play(RULES, s, 4))(new_games(RULES, 20))
+    last = jnp.full(20, 4)
+
+    @jax.jit
+    def both_ways(states, key):
+        trail = Trail(None, jnp.int32(0))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        played = mogo_playouts(RULES, states.position, last, key, first_plays=True)
+        return seen, evaluator.evaluate(None, key, seen), played
+
+    seen, evaluation, played = both_ways(states, jax.random.key(1))
+    np.testing.assert_array_equal(seen[2], last)
+    np.testing.assert_array_equal(evaluation.value, -jnp.sign(played.score))  # White is to move
+    first = np.asarray(evaluation.first_play)[np.arange(20), 0, played.first_action]
+    assert np.all(first | (played.first_action == RULES.pass_action))
+
+
+def test_network_weights_come_back_from_a_file(tmp_path):
+    config = NetworkConfig(blocks=1, channels=4)
+    params = jax.jit(network.init, static_argnums=0)(config, jax.random.key(3))
+    path = weights.save(tmp_path / "w.npz", params, config, size=3)
+    evaluator = make_evaluator(RULES, "network", path)
+    states = new_games(RULES, 2)
+    planes = jax.jit(jax.vmap(lambda s: features.planes(RULES, s, s.position)))(states)
+    expected = jax.jit(network.apply, static_argnums=0)(config, params, planes)
+    found = evaluate(evaluator, states)
+    np.testing.assert_allclose(found.prior_logits, expected.policy_logits, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-6)
+    assert evaluator.about["weights_sha256"]
+
+
+def test_bad_requests(tmp_path):
+    with pytest.raises(ValueError, match="not one of network, playout"):
+        make_evaluator(RULES, "oracle")
+    with pytest.raises(ValueError, match="policy: 'best' is not one of uniform, mogo"):
+        playout_evaluator(RULES, "best")
+    with pytest.raises(ValueError, match="playouts take none"):
+        make_evaluator(RULES, "playout", tmp_path / "w.npz")
+
+
+def test_playouts_go_by_the_policy_in_the_params():
+    contiguity = np.array([30, 30], np.float32)
+    policy = softmax_policy(strengths.uniform()._replace(contiguity=contiguity), 3)
+    evaluator = playout_evaluator(RULES, policy=policy)
+    assert evaluator.params is policy
+    states, key = new_games(RULES, 200, 3.5), jax.random.key(0)
+    values = evaluate(evaluator, states)
+    run = jax.jit(lambda x: softmax_playouts(RULES, states.position, key, x))
+    played = run(policy)
+    assert values.value.tolist() == outcomes(played, jnp.float32(3.5)).tolist()
+    other = run(softmax_policy(strengths.uniform(), 3))
+    assert other.moves.tolist() != played.moves.tolist()

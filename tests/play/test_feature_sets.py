@@ -1,0 +1,92 @@
+"""Every feature set through self-play's search, its shards, and the rows that training makes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.apps.game_writer import GameWriter
+from gozero.go import rules as go
+from gozero.nets import network
+from gozero.nets.features import FEATURES
+from gozero.nets.network import NetworkConfig
+from gozero.play import selfplay
+from gozero.play.evaluators import make_evaluator, network_evaluator
+from train import replay
+
+RULES = go.Rules(size=4, max_moves=12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FEATURES)
+def test_training_sees_what_self_play_saw(name, tmp_path):
+    shape = NetworkConfig(blocks=1, channels=4, features=name)
+    params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(1))
+    evaluator = network_evaluator(RULES, shape, params)
+    config = selfplay.SelfPlayConfig(
+        RULES, 4.5, 4, 2, selfplay.search_config(RULES, evaluator, num_simulations=4)
+    )
+    writer = GameWriter(tmp_path, config, evaluator)
+    lanes = selfplay.start(config, 0)
+    play_moves = selfplay.make_play_moves(config, evaluator, 4)
+    observe = jax.jit(jax.vmap(lambda s: FEATURES[name].observe(RULES, s, s.position)))
+    while writer.num_games < 4:
+        lanes, rows = play_moves(params, lanes)
+        writer.take(jax.device_get(rows))
+    writer.flush()
+
+    _, stored, _ = replay.load(tmp_path, 0.0, 0)
+    stored = replay.with_past(stored, FEATURES[name].history)
+    # As training takes them: out of their order, after the past was found.
+    order = np.random.default_rng(0).permutation(replay.num_rows(stored))
+    taken = replay.take(stored, jnp.asarray(order))
+    example = lambda row: replay.example(RULES, name, row, jnp.int32(0))
+    seen = jax.jit(jax.vmap(example))(taken)
+    wanted = observe(_states_of(stored))
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[order]), seen.inputs, wanted)
+
+
+def _states_of(stored: replay.Rows) -> go.GameState:
+    """The games played again from the rows' own boards: the state at each row, [n]."""
+    words = [np.stack(x) for x in (stored.position.black, stored.position.white)]
+    states, state = [], None
+    for i, (game, ply) in enumerate(zip(stored.game, stored.position.ply, strict=True)):
+        if ply == 0:
+            state = START
+        else:
+            assert game == stored.game[i - 1]
+            state = _by_the_action_to(state, [w[:, i] for w in words])
+        states.append(state)
+    return jax.tree.map(lambda *x: np.stack(x), *states)
+
+
+START = go.init(RULES, 4.5)
+
+
+@jax.jit
+def _after_each(state):
+    """(states after each action [A], which are legal bool[A])."""
+    after = jax.vmap(lambda action: go.play(RULES, state, action))(jnp.arange(RULES.num_actions))
+    return after, go.legal_actions(RULES, state)
+
+
+def _by_the_action_to(state, wanted):
+    """The state after the first legal action that makes these boards."""
+    after, legal = jax.tree.map(np.asarray, _after_each(state))
+    boards = zip((after.position.black, after.position.white), wanted, strict=True)
+    same = [(np.stack(x) == y[:, None]).all(axis=0) for x, y in boards]
+    found = np.flatnonzero(legal & same[0] & same[1])
+    assert found.size > 0, "no move leads there"
+    return jax.tree.map(lambda x: x[found[0]], after)
+
+
+def test_features_that_cannot_be(tmp_path):
+    simple = go.Rules(size=4, ko="simple")
+    with pytest.raises(ValueError, match="simple ko keeps none"):
+        make_evaluator(simple, "network", features="zero")
+    with pytest.raises(ValueError, match="playouts take none"):
+        make_evaluator(RULES, "playout", features="zero")
+    with pytest.raises(ValueError, match="not one of"):
+        make_evaluator(RULES, "network", features="all")

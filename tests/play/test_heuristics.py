@@ -1,0 +1,99 @@
+"""Heuristics beside an evaluator, by name."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.play import heuristics
+from gozero.play.evaluators import playout_evaluator
+from gozero.playouts.mogo import handcrafted
+from gozero.search.game import Evaluation, Trail
+from tests.go.stepping import new_games
+
+RULES = go.Rules(size=5)
+PLAYOUTS = playout_evaluator(RULES, first_plays=True)
+EVALUATOR = PLAYOUTS._replace(
+    evaluate=lambda params, key, seen: Evaluation(jnp.zeros((4, 26)), jnp.full(4, 0.25))
+)
+"""Which compiles sooner than playouts."""
+
+
+@functools.cache
+def games():
+    """Four games some moves old."""
+    move = jax.jit(jax.vmap(lambda s, a: go.play(RULES, s, a)))
+    states = new_games(RULES, 4)
+    for actions in ([6, 12, 7, 0], [7, 11, 6, 1], [25, 17, 8, 5]):
+        states = move(states, jnp.array(actions))
+    return states
+
+
+def believed(name: str, **confidences):
+    evaluator = heuristics.beside(RULES, EVALUATOR, name, **confidences)
+
+    def run(params, states):
+        trail = Trail(None, jnp.zeros(states.komi.shape, jnp.int32))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        return evaluator.evaluate(params, jax.random.key(0), seen), seen
+
+    return jax.jit(run)(evaluator.params, games())
+
+
+def test_an_even_game_but_for_what_no_playout_plays():
+    judged, _ = believed("even", amaf_visits=7)
+    expected = np.where(handcrafted.unheard(RULES, games().position), -1.0, 0.0)
+    np.testing.assert_array_equal(judged.heuristic.amaf_value, expected)
+    np.testing.assert_array_equal(judged.heuristic.amaf_visits, np.full((4, 26), 7))
+    assert judged.heuristic.value is judged.heuristic.visits is None
+    assert (judged.value == 0.25).all()
+
+
+def test_mogos_moves_answer_the_last_one():
+    judged, seen = believed("mogo", visits=3, amaf_visits=50)
+    value = handcrafted.heuristic(RULES)
+    expected = value(None, jax.random.key(0), (seen.position, seen.last))
+    np.testing.assert_array_equal(judged.heuristic.value, expected)
+    np.testing.assert_array_equal(judged.heuristic.amaf_value, expected)
+    assert (judged.heuristic.visits == 3).all()
+    assert seen.last.tolist() == [-1, 17, 8, 5]
+    assert {-1.0, 0.0, 1.0} == set(np.unique(expected))
+
+
+def test_good_moves_count_besides_as_won():
+    plain, seen = believed("even", amaf_visits=30)
+    judged, _ = believed("even", amaf_visits=30, good_visits=10)
+    good = handcrafted.heuristic(RULES)(None, jax.random.key(0), (seen.position, seen.last)) > 0
+    assert good.any()
+    np.testing.assert_array_equal(judged.heuristic.amaf_visits, np.where(good, 40, 30))
+    expected = np.where(good, 0.25, plain.heuristic.amaf_value)
+    np.testing.assert_allclose(judged.heuristic.amaf_value, expected)
+    assert judged.heuristic.visits is None
+
+
+def test_what_it_is_is_told():
+    about = heuristics.beside(RULES, EVALUATOR, "even", amaf_visits=7).about
+    assert about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 7}
+    assert about["evaluator"] == "playout"
+
+
+@pytest.mark.parametrize(
+    ("name", "confidences", "message"),
+    [
+        ("good", {"visits": 1}, "heuristic: 'good' is not one of even, mogo, shape"),
+        ("even", {}, "visits, amaf_visits: both 0"),
+        ("even", {"visits": -1}, "visits: -1 is not from 0 to 131070"),
+        ("even", {"amaf_visits": 150_000}, "amaf_visits: 150000 is not from 0 to 131070"),
+        ("even", {"visits": 1, "good_visits": 1}, "good_visits: 1 is negative, or without amaf"),
+        ("even", {"visits": 1, "shapes": "x.npz"}, "shapes: x.npz is of no use to .*'even'"),
+        ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, but for"),
+    ],
+)
+def test_what_cannot_be_names_the_argument(name, confidences, message):
+    with pytest.raises(ValueError, match=message):
+        heuristics.beside(RULES, EVALUATOR, name, **confidences)

@@ -1,0 +1,148 @@
+"""Games searched in one batch: each as if it were alone, compiled once, trees kept by lane."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.play import devices, setups
+from gozero.play.evaluators import Evaluator
+from gozero.play.lockstep import LockstepPlayer
+from gozero.play.player import any_play, policy_player, search_player
+from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import Setup
+from gozero.search.config import SearchConfig
+from gozero.search.selection import Puct
+from tests.search.judges import hash_evaluate, observe_position
+
+RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
+SIMULATIONS = 40
+
+
+def judged_by_hashes(*_) -> Setup:
+    """In the place of `make_setup`."""
+    evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
+    judge = Evaluator(observe_position, evaluate, None, Puct(), {})
+    return Setup(judge, SearchConfig(SIMULATIONS))
+
+
+def make(reuse_subtree: bool = True) -> LockstepPlayer:
+    setup = judged_by_hashes()
+    player = search_player(RULES, setup.evaluator, setup.search, reuse_subtree=reuse_subtree)
+    return LockstepPlayer(RULES, player, 3, jax.random.key(1))
+
+
+def after(*actions: int) -> go.GameState:
+    state = go.init(RULES)
+    for action in actions:
+        state = go.play(RULES, state, jnp.int32(action))
+    return state
+
+
+def lane_of(tree, lane: int):
+    """The rows of a lane's tree."""
+    rows = slice(lane * tree.capacity, (lane + 1) * tree.capacity)
+    pick = lambda x: x[lane] if x.shape[0] == tree.num_trees else x[rows]
+    return jax.tree.map(lambda x: np.asarray(pick(x)), tree)
+
+
+@pytest.fixture(scope="module")
+def player():
+    player = make()
+    player.compile()
+    return player
+
+
+def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
+    games = {0: after(4), 1: after(0), 2: after(4, 0, 8)}
+    player.num_choices = 0
+    all_, whole = player.choose(games, player.new_memory())
+    player.num_choices = 0
+    some, tree = player.choose({0: games[0], 2: games[2]}, player.new_memory())
+    for lane in (0, 2):
+        assert some.ok[lane]
+        assert some.action[lane] == all_.action[lane]
+        jax.tree.map(np.testing.assert_array_equal, lane_of(tree, lane), lane_of(whole, lane))
+    assert list(np.asarray(tree.size)) == [SIMULATIONS + 1, 0, SIMULATIONS + 1]
+
+    # Lane 2 alone goes on: by what it found, and an answer.
+    before = lane_of(tree, 0), lane_of(tree, 2)
+    first = int(some.action[2])
+    tried = before[1].parent == 0
+    grandchild = next(
+        (int(before[1].action[node]), int(before[1].visits[node]))
+        for node in np.flatnonzero(before[1].parent == _child(before[1], first))
+    )
+    state = go.play(RULES, go.play(RULES, games[2], jnp.int32(first)), jnp.int32(grandchild[0]))
+    moves, tree = player.choose({2: state}, tree, {2: [first, grandchild[0]]})
+    assert tried.any()
+    assert moves.ok[2]
+    jax.tree.map(np.testing.assert_array_equal, lane_of(tree, 0), before[0])
+    assert int(lane_of(tree, 2).visits[0]) == grandchild[1] + SIMULATIONS
+
+    # A game that is not told to go on begins anew.
+    _, tree = player.choose({2: state}, tree)
+    assert int(lane_of(tree, 2).visits[0]) == SIMULATIONS + 1
+
+
+def _child(tree, action: int) -> int:
+    """The root's child by an action."""
+    return int(np.flatnonzero((tree.parent == 0) & (tree.action == action))[0])
+
+
+def test_where_most_lanes_are_idle_only_some_are_searched(player, monkeypatch):
+    games = {0: after(4), 1: after(0), 2: after(4, 0, 8)}
+    searched = []
+    choose = player._player.choose
+
+    def counted(params, key, turn, memory):
+        searched.append(turn.recent.shape[1])
+        return choose(params, key, turn, memory)
+
+    monkeypatch.setattr(devices, "FEWEST", 1)
+    monkeypatch.setattr(player, "_player", player._player._replace(choose=counted))
+    for lane in (1, 2):
+        _, tree = player.choose(games, player.new_memory())
+        before = [lane_of(tree, i) for i in range(3)]
+        grandchild = int(np.flatnonzero(before[lane].parent > 0)[0])
+        nodes = before[lane].parent[grandchild], grandchild
+        path = [int(before[lane].action[node]) for node in nodes]
+        state = go.play(RULES, go.play(RULES, games[lane], path[0]), path[1])
+        moves, tree = player.choose({lane: state}, tree, {lane: path})
+        assert moves.ok.tolist() == [i == lane for i in range(3)]
+        assert go.legal_actions(RULES, state)[moves.action[lane]]
+        # It went on from its own tree, and those of the others are as they were.
+        visits = before[lane].visits[grandchild] + SIMULATIONS
+        assert int(lane_of(tree, lane).visits[0]) == visits
+        for other in {0, 1, 2} - {lane}:
+            jax.tree.map(np.testing.assert_array_equal, lane_of(tree, other), before[other])
+    assert searched == [1]  # traced once for the one lane; all three were compiled before
+
+
+def test_searches_draw_anew(player):
+    assert player.num_choices > 0
+    before = player.num_choices
+    player.choose({0: after()}, player.new_memory())
+    assert player.num_choices == before + 1
+
+
+def test_without_reuse_there_are_no_trees(monkeypatch):
+    assert make(reuse_subtree=False).new_memory() is None
+    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
+    for reuse, nodes in ((False, SIMULATIONS + 1), (True, 2 * SIMULATIONS + 1)):
+        made = setups.make_player(RULES, PlayerConfig(), reuse=reuse)
+        assert made.room(3).startswith(f"3 trees of {nodes} nodes: ")
+
+
+def test_a_player_without_memory_moves_where_he_is_asked():
+    player = LockstepPlayer(RULES, policy_player(any_play), 3, jax.random.key(1))
+    moves, memory = player.choose({1: after(4)})
+    assert memory is None
+    assert moves.ok[1]
+    assert not moves.resigns.any()
+    assert moves.action[1] in set(range(9)) - {4}
+    with pytest.raises(ValueError, match="lanes: 0"):
+        LockstepPlayer(RULES, policy_player(any_play), 0, jax.random.key(0))

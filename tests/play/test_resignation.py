@@ -1,0 +1,97 @@
+"""The threshold of resigning, from games that were played on."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.play import resignation
+from gozero.play.openings import Openings
+from gozero.play.playout_cap import PlayoutCap
+from gozero.play.resignation import NEVER, Records, ResignConfig
+from gozero.search.config import SearchConfig
+
+calibrate = jax.jit(resignation.calibrate)
+
+
+def records_of(winner, loser, size=64):
+    """Games by the lowest standings of winner and loser; the rest of the ring is not written."""
+    rest = np.full(size - len(winner), np.inf)
+    padded = [jnp.asarray(np.append(x, rest), jnp.float32) for x in (winner, loser)]
+    return Records(
+        *padded,
+        ply=jnp.full(size, resignation.NO_PLY, jnp.int16),
+        wrong=jnp.zeros(size, bool),
+        count=jnp.int32(len(winner)),
+    )
+
+
+def reference(winner, loser, most_wrong=0.05, ceiling=-0.5):
+    """The highest threshold of all that matter, by counting."""
+    best = NEVER
+    for tried in sorted({*winner, *loser, ceiling}):
+        wrong = sum(low < tried for low in winner)
+        resigned = sum(min(pair) < tried for pair in zip(winner, loser, strict=True))
+        if tried <= ceiling and (wrong + 1) / (resigned + 1) < most_wrong:
+            best = tried
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_calibration_counts(seed):
+    rng = np.random.RandomState(seed)
+    # Losers sink low, winners seldom; the last of them a draw, which has no winner.
+    loser = np.float32(-1 + 0.3 * rng.rand(60) ** 2)
+    low = rng.rand(60) < 0.03 * seed
+    winner = np.float32(np.where(low, -1 + 0.5 * rng.rand(60), -0.2 + rng.rand(60)))
+    winner[-1] = np.inf
+    found = calibrate(records_of(winner, loser))
+    assert found == reference(winner, loser)
+    assert found == -0.5 or seed > 0
+
+
+def test_calibration_by_hand():
+    """Forty lose from -0.9 on; one winner was at -0.8: no threshold above that is right."""
+    loser = [-0.9] * 40
+    assert float(calibrate(records_of([1.0] * 40, loser))) == -0.5
+    low = np.float32([-0.8, -0.8, *[1.0] * 38])
+    assert calibrate(records_of(low, loser)) == np.float32(-0.8)
+    assert float(calibrate(records_of([1.0] * 19, loser[:19]))) == NEVER  # too few to know
+    assert float(calibrate(records_of([], []))) == NEVER
+
+
+def test_devices_calibrate_together():
+    """Forty games that no device has enough of by itself."""
+    low = np.float32([-0.8, -0.8, *[1.0] * 38]).reshape(4, 10)
+    shards = [records_of(winner, [-0.9] * 10, size=16) for winner in low]
+    assert all(float(calibrate(shard)) == NEVER for shard in shards)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *shards)
+    together = jax.vmap(lambda x: resignation.calibrate_together(x, "device"), axis_name="device")
+    assert together(stacked).tolist() == [np.float32(-0.8)] * 4
+
+
+def test_no_one_resigns_unless_told_when():
+    """At first: not at a value of -1, nor without a search."""
+    state = resignation.start(ResignConfig(), jax.random.key(0), 3)
+    ply, to_play = jnp.arange(3, dtype=jnp.int16), jnp.array([0, 1, 0], jnp.int8)
+    seen, resigns = resignation.consider(state, jnp.array([-1.0, -0.9, jnp.inf]), to_play, ply)
+    assert not resigns.any()
+    assert (seen.ply == resignation.NO_PLY).all()
+    np.testing.assert_allclose(seen.lowest, [[-1, np.inf], [np.inf, -0.9], [np.inf, np.inf]])
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: ResignConfig(play_on_share=0.05), "play_on_share"),
+        (lambda: ResignConfig(num_records=0), "num_records"),
+        (lambda: PlayoutCap(SearchConfig(), 0.0), "full_share"),
+        (lambda: Openings(-1, 3), "least"),
+        (lambda: Openings(4, 3), "most"),
+    ],
+)
+def test_bad_settings(make, field):
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        make()

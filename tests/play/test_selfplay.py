@@ -1,0 +1,233 @@
+"""Self-play rows against games replayed on the plain reference."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import bitboard as bb
+from gozero.go.rules import Rules
+from gozero.play import selfplay
+from gozero.play.evaluators import make_evaluator
+from gozero.search import reuse
+from gozero.search.config import SearchConfig
+from gozero.search.ensemble import Ensemble
+from gozero.search.gumbel import GumbelRoot
+from gozero.search.move_choice import Temperature
+from gozero.search.search import SearchResult
+from gozero.search.selection import ForcedPlayouts
+from tests.go.boards import unpack
+from tests.reference.go import ReferenceGame
+from tests.search.judges import hash_evaluate, observe_position
+
+RULES = Rules(size=4, max_moves=20)
+KOMI = 1.5
+EVALUATOR = make_evaluator(RULES, "playout")
+CONFIG = selfplay.SelfPlayConfig(
+    rules=RULES,
+    komi=KOMI,
+    num_games=7,
+    batch=3,
+    search=selfplay.search_config(RULES, EVALUATOR, num_simulations=8),
+    temperature_moves=6,
+)
+
+
+@functools.cache
+def play_moves():
+    return selfplay.make_play_moves(CONFIG, EVALUATOR, num_moves=10)
+
+
+@functools.cache
+def games(seed=5):
+    """{game number: its rows}, all games played to their end; and how often lanes were idle."""
+    lanes, found, idle = selfplay.start(CONFIG, seed), {}, 0
+    for _ in range(20):
+        lanes, rows = play_moves()(None, lanes)
+        rows = jax.tree.map(np.asarray, rows)
+        for t in range(10):
+            for lane in range(CONFIG.batch):
+                row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
+                idle += int(row.game == selfplay.NO_GAME)
+                if row.game != selfplay.NO_GAME:
+                    found.setdefault(int(row.game), []).append(row)
+        if bool((lanes.game == selfplay.NO_GAME).all()):
+            return found, idle
+    raise AssertionError("the games did not end")
+
+
+def test_every_game_is_played_once_and_to_its_end():
+    found, idle = games()
+    assert sorted(found) == list(range(7))
+    for rows in found.values():
+        assert [bool(row.ended) for row in rows] == [False] * (len(rows) - 1) + [True]
+    assert idle > 0  # seven games in three lanes: lanes without a game go on, unseen
+
+
+def stones_of(position):
+    """+1 Black, -1 White."""
+    black, white = (unpack(RULES.layout, board) for board in (position.black, position.white))
+    return black.astype(int) - white
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_rows_are_what_the_reference_says(number):
+    rows = games()[0][number]
+    game = ReferenceGame(4)
+    for i, row in enumerate(rows):
+        position = row.position
+        np.testing.assert_array_equal(stones_of(position), game.board)
+        np.testing.assert_array_equal(row.legal, game.legal())
+        assert position.ply == i
+        assert position.to_play == (0 if game.to_play == 1 else 1)
+        assert row.policy_target.sum() == pytest.approx(1.0, abs=1e-6)
+        assert (row.policy_target[~row.legal] == 0).all()
+        assert row.legal[row.action]
+        assert bool(row.ok)
+        game.play(int(row.action))
+    last = rows[-1]
+    assert game.passes >= 2 or len(rows) == RULES.move_limit
+    assert bool(last.truncated) == (game.passes < 2)
+    assert last.score == game.area() - KOMI
+
+
+def test_a_new_game_starts_clean():
+    for rows in games()[0].values():
+        first = rows[0].position
+        assert first.ply == first.passes == first.to_play == 0
+        assert first.ko == bb.NO_POINT
+        assert not np.any(first.black) | np.any(first.white) | np.any(first.atari)
+        assert rows[0].legal.all()
+
+
+def test_after_the_opening_the_most_visited_move_is_played():
+    for rows in games()[0].values():
+        for row in rows[CONFIG.temperature_moves :]:
+            assert row.policy_target[row.action] == row.policy_target.max()
+
+
+def test_same_seed_same_games_other_seed_others():
+    def moves(seed):
+        _, rows = play_moves()(None, selfplay.start(CONFIG, seed))
+        return np.asarray(rows.action)
+
+    np.testing.assert_array_equal(moves(1), moves(1))
+    assert (moves(1) != moves(2)).any()
+
+
+def test_a_lane_keeps_its_past_after_a_reset():
+    """A reset moves the length only: the past boards of the old game stay in the array, unseen."""
+    lanes, _ = play_moves()(None, selfplay.start(CONFIG, 5))
+    while not (np.asarray(lanes.game) >= CONFIG.batch).any():
+        lanes, _ = play_moves()(None, lanes)
+    lane = int(np.argmax(np.asarray(lanes.game) >= CONFIG.batch))
+    ply = int(lanes.states.position.ply[lane])
+    beyond = np.asarray(lanes.states.past.boards[lane, ply + 1 :])
+    assert not np.asarray(lanes.states.past.boards[lane, 0]).any()
+    assert ply >= RULES.move_limit - 1 or beyond.any()
+
+
+@pytest.mark.slow
+def test_trees_are_reused_and_memory_stays_flat():
+    rules = dataclasses.replace(RULES, ko="simple")  # quicker to compile
+    judge = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
+    search = selfplay.search_config(rules, judge, num_simulations=8, reuse_subtree=True)
+    config = dataclasses.replace(CONFIG, rules=rules, search=search, reuse_subtree=True)
+    play = selfplay.make_play_moves(config, judge, num_moves=10)
+    lanes, finer, sizes = selfplay.start(config, 5), 0, []
+    ends = np.zeros(config.batch, int)
+    for _ in range(6):
+        lanes, rows = play(None, lanes)
+        rows = jax.tree.map(np.asarray, rows)
+        assert rows.ok.all()  # every tree was of its lane's position
+        assert np.take_along_axis(rows.legal, rows.action[..., None], -1).all()
+        finer += int((rows.policy_target * 8 % 1 > 1e-3).any(axis=-1).sum())
+        ends += rows.ended.sum(axis=0)
+        sizes.append(sum(x.nbytes for x in jax.live_arrays()))
+    assert finer > 50  # shares of more visits than a move's eight
+    assert (ends > 0).all()
+    assert len(set(sizes)) == 1
+    assert play._cache_size() == 1
+    memory = selfplay.memory(config)
+    assert memory.tree == sum(x.nbytes for x in jax.tree.leaves(lanes.tree))
+    assert memory.total == 3 * memory.tree
+
+
+def a_search_that_finds(best_by_visits, action):
+    """A `search` of nothing: all is legal, one action is visited most, another to be played."""
+
+    def search(game, evaluate, params, key, contexts, roots, config, tree):
+        ones = jnp.ones((CONFIG.batch, 17), jnp.int32)
+        blank = reuse.empty(roots, 17, config)
+        return SearchResult(
+            action=ones[:, 0] * action,
+            visits=ones.at[:, best_by_visits].set(50),
+            q=ones * 0.0,
+            policy_target=ones / 17,
+            value=ones[:, 0] * 0.0,
+            ok=ones[:, 0] > 0,
+            tree=blank.replace(prior=jnp.zeros_like(blank.prior)),
+        )
+
+    return search
+
+
+@pytest.mark.parametrize(
+    ("root_rule", "played"), [(GumbelRoot(), 5), (ForcedPlayouts(), 3), (None, 3)]
+)
+def test_a_root_rule_that_says_what_is_played_is_obeyed(monkeypatch, root_rule, played):
+    monkeypatch.setattr(selfplay, "search", a_search_that_finds(3, action=5))
+    search = SearchConfig(2, root_select=root_rule)
+    config = dataclasses.replace(
+        CONFIG, rules=dataclasses.replace(RULES, ko="simple"), search=search, temperature_moves=0
+    )
+    lanes, rows = selfplay.make_play_moves(config, EVALUATOR, 1)(None, selfplay.start(config, 1))
+    assert rows.action.tolist() == [[played] * 3]
+    assert not (lanes.states.position.to_play != 1).any()
+
+
+def test_the_temperatures_schedule():
+    config = dataclasses.replace(CONFIG, temperature_moves=6)
+    assert config.schedule == Temperature(1.0, 0.0, 6)
+    halves = Temperature(1.0, 0.1, halflife=4)
+    assert dataclasses.replace(CONFIG, temperature=halves).schedule == halves
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("num_games", 0), ("batch", 0), ("temperature_moves", -1), ("komi", 0.3), ("batch", 2**30)],
+)
+def test_bad_settings(field, value):
+    arguments = {"rules": RULES, "komi": 0.5, "num_games": 1, "batch": 1, "search": SearchConfig()}
+    with pytest.raises(ValueError, match=field):
+        selfplay.SelfPlayConfig(**{**arguments, field: value})
+
+
+def test_rows_want_whole_searches():
+    search = SearchConfig(early_stop=True)
+    with pytest.raises(ValueError, match="search: early_stop"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
+    with pytest.raises(ValueError, match="search: prove"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, SearchConfig(prove=True))
+    search = SearchConfig(root_select=GumbelRoot())
+    with pytest.raises(ValueError, match="reuse_subtree: GumbelRoot"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search, reuse_subtree=True)
+    search = SearchConfig(ensemble=Ensemble(2))
+    with pytest.raises(ValueError, match="search: an ensemble"):
+        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
+
+
+def test_lanes_number_games_in_order():
+    lanes = selfplay.start(CONFIG, 0)
+    assert lanes.game.tolist() == [0, 1, 2]
+    assert int(lanes.next_game) == 3
+    few = selfplay.start(
+        selfplay.SelfPlayConfig(RULES, KOMI, num_games=2, batch=3, search=SearchConfig()), 0
+    )
+    assert few.game.tolist() == [0, 1, selfplay.NO_GAME]
+    assert few.states.to_play.dtype == jnp.int32

@@ -1,0 +1,265 @@
+"""What a player's flags come to."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go.rules import Rules, init, play
+from gozero.play import heuristics
+from gozero.play.player_config import PlayerConfig
+from gozero.play.searches import gumbel_search, to_win
+from gozero.play.setups import make_player, make_setup
+from gozero.playouts.mogo.answers import MogoConfig
+from gozero.playouts.softmax import strengths
+from gozero.playouts.softmax.softmax import softmax_policy
+from gozero.search.amaf import Amaf
+from gozero.search.ensemble import Ensemble
+from gozero.search.game import Trail
+from gozero.search.grandfather import Grandfather
+from gozero.search.rave import HandSelected, MinimumMse, Rave
+from gozero.search.selection import Puct, Ucb1
+from gozero.td import local_shape, shapes
+from gozero.td import weights as shape_weights
+
+RULES = Rules(3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rule"),
+    [
+        ({}, Puct(3.0, first_play="parent")),
+        ({"exploration": 1.0}, Puct(1.0, first_play="parent")),
+        ({"search": "uct"}, Ucb1(0.25)),
+        ({"search": "uct", "exploration": 0.5}, Ucb1(0.5)),
+        ({"search": "rave"}, Rave(MinimumMse(0.01))),
+        ({"search": "rave", "rave_bias": 0.02}, Rave(MinimumMse(0.02))),
+        ({"search": "rave", "rave_k": 1000.0, "exploration": 0.1}, Rave(HandSelected(1000.0), 0.1)),
+    ],
+)
+def test_rules_of_search(flags, rule):
+    player = make_setup(RULES, PlayerConfig(**flags))
+    assert player.search.select == rule
+    assert player.search.amaf == (Amaf() if flags.get("search") == "rave" else None)
+    assert player.search.num_simulations == 400
+
+
+def test_gumbel_is_that_of_training_without_its_noise():
+    search = make_setup(RULES, PlayerConfig(search="gumbel", simulations=50)).search
+    assert search == to_win(gumbel_search(50))
+    assert search.root_select.scale == 0.0
+    assert search.root_select.max_considered == 16
+    assert search.dirichlet_fraction == 0.0
+
+
+def test_simulations_come_in_whole_steps():
+    config = PlayerConfig(search="rave", simulations=3000, leaves=64)
+    search = make_setup(RULES, config).search
+    assert (search.num_simulations, search.leaves) == (3008, 64)
+    assert config.text == "mogo playouts rave 3008 leaves 64"
+    assert PlayerConfig(simulations=3000).text == "uniform playouts puct 3000"
+
+
+def test_playouts_are_mogos_where_the_paper_has_them():
+    policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
+    assert [policy(), policy(search="rave"), policy(search="uct")] == ["uniform", "mogo", "uniform"]
+    assert policy(search="rave", playouts="uniform") == "uniform"
+    assert policy(search="uct", playouts="mogo") == "mogo"
+
+
+def test_a_heuristic_counts_for_what_the_flags_say():
+    even = make_setup(RULES, PlayerConfig(search="rave", heuristic="even"))
+    assert even.evaluator.about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 50}
+    assert not even.guesses
+    counted = PlayerConfig(search="uct", heuristic="mogo", heuristic_visits=4)
+    assert counted.confidences == (4, 0)
+    assert make_setup(RULES, counted).guesses
+    flags = {"heuristic": "grandfather", "heuristic_visits": 2, "heuristic_amaf_visits": 0}
+    setup = make_setup(RULES, PlayerConfig(search="rave", **flags))
+    assert setup.search.grandfather == Grandfather(visits=2)
+    assert "heuristic" not in setup.evaluator.about
+    assert PlayerConfig(**flags).text == "uniform playouts puct grandfather heuristic 400"
+
+
+def test_the_classical_player_hears_playouts_and_believes_in_good_moves():
+    """White's stone in the corner is in atari: good moves take it at 3, or are the hane at 4."""
+    flags = {"heuristic": "even", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
+    setup = make_setup(RULES, PlayerConfig(search="rave", nakade=True, **flags))
+    state = init(RULES)
+    for action in (1, 0):
+        state = play(RULES, state, action)
+
+    @jax.jit
+    def judged(states):
+        trail = Trail(None, jnp.zeros(1, jnp.int32))
+        see = lambda state, position: setup.evaluator.observe(state, position, trail)
+        seen = jax.vmap(see)(states, states.position)
+        return setup.evaluator.evaluate(setup.evaluator.params, jax.random.key(0), seen)
+
+    found = judged(jax.tree.map(lambda x: jnp.asarray(x)[None], state))
+    assert found.first_play.shape == (1, 2, 10)
+    assert found.first_play.any(axis=2).all()
+    expected = [62 if action in (3, 4) else 50 for action in range(10)]
+    assert found.heuristic.amaf_visits.tolist() == [expected]
+
+
+@pytest.mark.parametrize("nakade", [False, True])
+def test_heuristics_and_playouts_have_the_same_rules(nakade, monkeypatch):
+    asked, beside = [], heuristics.beside
+    monkeypatch.setattr(heuristics, "beside", lambda *args: asked.append(args) or beside(*args))
+    flags = PlayerConfig(search="rave", nakade=nakade, heuristic="mogo", heuristic_visits=3)
+    policy = make_setup(RULES, flags).evaluator.about["policy"]
+    assert policy == ({"mogo": {"nakade": True, "diversity": 0}} if nakade else "mogo")
+    assert asked[0][2:] == ("mogo", 3, 50, MogoConfig(nakade=nakade), 0, None)
+
+
+def test_trees_share_the_simulations():
+    config = PlayerConfig(search="rave", simulations=3000, leaves=8, trees=4)
+    search = make_setup(RULES, config).search
+    assert (search.num_simulations, search.leaves) == (752, 8)
+    assert search.ensemble == Ensemble(4, every=56)
+    assert config.text == "mogo playouts rave 3008 leaves 8 trees 4"
+    assert make_setup(RULES, PlayerConfig()).search.ensemble is None
+
+
+def test_playouts_of_every_kind():
+    policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
+    assert [policy(playouts="mm"), policy(playouts="balanced")] == ["mm", "balanced"]
+    assert policy(search="rave", nakade=True, diversity=2) == {
+        "mogo": {"nakade": True, "diversity": 2}
+    }
+
+
+def sha256(path: pathlib.Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_strengths_from_a_file(tmp_path):
+    path = tmp_path / "mine.npz"
+    strengths.save(path, strengths.uniform())
+    evaluator = make_setup(RULES, PlayerConfig(playouts="mm", strengths=path)).evaluator
+    said = {"policy": "mm", "strengths": str(path), "strengths_sha256": sha256(path)}
+    assert evaluator.about == {"evaluator": "playout", **said}
+    expected = softmax_policy(strengths.uniform(), 3)
+    jax.tree.map(np.testing.assert_array_equal, evaluator.params, expected)
+    shipped = make_setup(RULES, PlayerConfig(playouts="balanced")).evaluator.about
+    assert shipped["strengths"] == "balanced_9"
+    assert shipped["strengths_sha256"] == strengths.load("balanced_9")[1]["sha256"]
+
+
+def test_local_shapes_from_a_file(tmp_path):
+    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=2)
+    weights = np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32)
+    weights[1] = 1.5
+    shape_weights.save(path, chosen, weights)
+    flags = PlayerConfig(search="rave", heuristic="shape", shapes=path)
+    evaluator = make_setup(RULES, flags).evaluator
+    assert evaluator.about["shapes"] == str(path)
+    assert evaluator.about["shapes_sha256"] == sha256(path)
+    np.testing.assert_array_equal(evaluator.params.table, local_shape.table(chosen, weights))
+    with pytest.raises(ValueError, match=r"mine\.npz is of 3x3, the board 5x5"):
+        make_setup(Rules(5), flags)
+    with pytest.raises(ValueError, match=r"local shapes no\.npz: missing or damaged"):
+        make_setup(RULES, PlayerConfig(**vars(flags) | {"shapes": pathlib.Path("no.npz")}))
+    flags = PlayerConfig(search="rave", heuristic="shape")
+    shipped = make_setup(Rules(7), flags).evaluator.about
+    assert shipped["shapes"] == "local_shape_7"
+    assert shipped["shapes_sha256"] == shape_weights.load(7).about["sha256"]
+
+
+def test_trees_that_go_on_have_room_for_what_a_heuristic_believes():
+    states = jax.tree.map(lambda x: jnp.asarray(x)[None], init(RULES))
+    rooms = {}
+    for heuristic, more in ((None, {}), ("even", {"heuristic_visits": 5})):
+        made = make_player(RULES, PlayerConfig(heuristic=heuristic, **more), reuse=True)
+        trees = jax.eval_shape(made.player.begin, made.player.params, states)
+        assert (trees.guess is not None) == (heuristic is not None)
+        rooms[heuristic] = made.room(3)
+    assert rooms[None] != rooms["even"]
+
+
+def test_temporal_difference_search(tmp_path):
+    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=1)
+    shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))
+    flags = PlayerConfig(search="td", simulations=8, shapes=path)
+    made = make_player(RULES, flags)
+    said = {"shapes": str(path), "shapes_sha256": sha256(path)}
+    assert made.about == {"evaluator": "local shapes", **said}
+    assert made.player.begin is None
+    assert made.room(4) == "4 games, one after the other"
+    assert flags.text == "local shapes td 8"
+    with pytest.raises(ValueError, match="search: td has no tree"):
+        make_setup(RULES, flags)
+    with pytest.raises(ValueError, match=r"opponent\.search: td has no local shapes of 5x5"):
+        PlayerConfig(search="td").check_size(5, "opponent.")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            {"strengths": "x.npz", "search": "rave"},
+            "strengths: mogo playouts have none; use --playouts mm or balanced",
+        ),
+        ({"shapes": "x.npz"}, "shapes: nothing is of them; use --heuristic shape, or --search td"),
+        (
+            {"shapes": "x.npz", "search": "rave", "heuristic": "mogo"},
+            "shapes: nothing is of them",
+        ),
+        ({"nakade": True}, "nakade, diversity: only MoGo's playouts"),
+        ({"search": "td", "leaves": 8}, "leaves: not of --search td"),
+        ({"search": "td", "evaluator": "network"}, "evaluator: not of --search td"),
+        ({"playouts": "mogo", "diversity": 9}, "diversity: 9 is not from 0 to 8"),
+        ({"first_play": 0.5}, "first_play: of --search uct or rave"),
+        ({"search": "rave", "first_play": -1.0}, "first_play: -1.0 is not a number from 0"),
+        ({"heuristic": "good"}, "heuristic: 'good' is not one of even, grandfather, mogo, shape"),
+        ({"heuristic_visits": 1}, "heuristic_visits, heuristic_amaf_visits: without --heuristic"),
+        (
+            {"search": "uct", "heuristic": "even", "heuristic_good_visits": 5},
+            "heuristic_good_visits: beside --heuristic even, mogo or shape of --search rave",
+        ),
+        ({"heuristic": "even"}, "heuristic: counts for nothing; give --heuristic-visits"),
+        ({"heuristic": "even", "heuristic_visits": -1}, "heuristic_visits: -1 is not from 0 to"),
+        (
+            {"heuristic": "even", "heuristic_visits": 131_000, "simulations": 71},
+            "heuristic_visits: 131000 is not from 0 to 130999",
+        ),
+        (
+            {
+                "search": "rave",
+                "heuristic": "mogo",
+                "heuristic_amaf_visits": 65_000,
+                "heuristic_good_visits": 65_000,
+                "simulations": 2000,
+            },
+            "heuristic_amaf_visits: 65000 is not from 0 to 64070",
+        ),
+        (
+            {"heuristic": "even", "heuristic_visits": 1, "heuristic_amaf_visits": 5},
+            "heuristic_amaf_visits: only --search rave has such values",
+        ),
+        (
+            {"search": "rave", "heuristic": "grandfather", "leaves": 8},
+            "heuristic: grandfather goes with one tree and one leaf a step; use --leaves 1",
+        ),
+        ({"trees": 401}, "trees: 401 is not from 1 to the 400 simulations"),
+        ({"resign": 0.5}, "resign: 0.5 is not a value from -1"),
+    ],
+)
+def test_complaints(flags, message):
+    with pytest.raises(ValueError, match=message):
+        PlayerConfig(**flags).check()
+
+
+def test_what_does_not_go_together_names_the_flag():
+    with pytest.raises(ValueError, match=r"^opponent\.search: rave asks"):
+        PlayerConfig(evaluator="network", search="rave").check("opponent.")
+    with pytest.raises(ValueError, match="playouts: a network plays none"):
+        make_setup(RULES, PlayerConfig(evaluator="network", playouts="mogo"))
+    with pytest.raises(ValueError, match="leaves: 500 is not from 1 to the 400 simulations"):
+        make_setup(RULES, PlayerConfig(leaves=500))

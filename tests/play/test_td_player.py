@@ -1,0 +1,74 @@
+"""Temporal-difference search in matches."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go.rules import Rules, legal_actions
+from gozero.play.arena import play_match
+from gozero.play.player import Turn, random_player
+from gozero.play.td_player import td_player
+from gozero.td import shapes
+from gozero.td.shapes import Shapes
+from gozero.td.weights import Learnt
+from tests.go.stepping import new_games
+
+
+def nothing(chosen: Shapes) -> Learnt:
+    return Learnt(chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32), {})
+
+
+@pytest.mark.slow
+def test_it_beats_random_moves_from_nothing():
+    rules = Rules(5, max_moves=80)
+    player = td_player(rules, 32, nothing(Shapes(5, largest=2)), lanes=16)
+    match = play_match(rules, player, random_player(rules), jax.random.key(0), 8)
+    assert match.ok.all()
+    assert not match.truncated.any()
+    assert match.points.sum() >= 6
+
+
+def test_what_was_learnt_is_kept_until_the_game_is_over():
+    rules, learnt = Rules(3, ko="simple"), nothing(Shapes(3, largest=1))
+    player = td_player(rules, 4, learnt, lanes=4, reuse_weights=True)
+    states = new_games(rules, 2)
+    choose = jax.jit(player.choose)
+
+    def turn(memory, recent):
+        legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
+        asked = Turn(states, legal, jnp.array(recent))
+        return np.asarray(choose(player.params, jax.random.key(0), asked, memory).memory)
+
+    new, going_on = [[-1, -1], [-1, -1]], [[-1, 4], [-1, 5]]
+    first = turn(player.begin(player.params, states), new)
+    assert (first[0] != learnt.weights).any()
+    np.testing.assert_array_equal(turn(first, new), first)  # another game: from the start again
+    second = turn(first, going_on)
+    np.testing.assert_array_equal(second[0], first[0])
+    assert (second[1] != first[1]).any()
+    assert td_player(rules, 4, learnt).begin is None
+
+
+@pytest.mark.slow
+def test_with_what_comes_with_the_package():
+    rules = Rules(9)
+    player, without = td_player(rules, 4, lanes=4), td_player(rules, 0)
+    match = play_match(rules, player, without, jax.random.key(1), 4)
+    assert match.ok.all()
+    assert match.plies.min() > 40
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "size: no weights for 5x5 come with the package"),
+        ({"learnt": nothing(Shapes(3))}, r"shapes: of 3x\*, the rules of 5x\*"),
+        ({"learnt": nothing(Shapes(5, 1)), "lanes": 0}, "lanes: 0 is not at least 1"),
+    ],
+)
+def test_what_cannot_be_is_named(more, message):
+    with pytest.raises(ValueError, match=message):
+        td_player(Rules(5), **more)

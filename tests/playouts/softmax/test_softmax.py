@@ -1,0 +1,318 @@
+"""Softmax playouts beside the plain reference: weights, choices, whole games."""
+
+import functools
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.go import symmetry
+from gozero.playouts import clock as clocks
+from gozero.playouts import playout, policies
+from gozero.playouts.softmax import softmax, strengths, surroundings
+from tests.playouts.positions import SETTLED, allowed, game_of, positions_of, random_games
+from tests.reference import softmax_policy as reference
+from tests.reference.go import BLACK, WHITE, ReferenceGame
+
+LANES = 4096
+BESIDE, DIAGONAL = 64, 24  # where the strength 1 is 16
+CONTIGUITY = {0: 16, 1: BESIDE, 2: DIAGONAL}
+
+
+def weight_of(shape: reference.Shape) -> int:
+    """A weight from 1 to 8 that has nothing to do with how codes and classes are numbered."""
+    return 1 + zlib.crc32(" ".join(shape).encode()) % 8
+
+
+def policy_for(weigh) -> softmax.Softmax:
+    """The policy whose shapes weigh what a function of canonical shapes says."""
+    diagrams = [
+        tuple(surroundings.diagram(int(code)).split()) for code in surroundings.class_codes()
+    ]
+    by_class = np.array([weigh(reference.canonical(lines)) for lines in diagrams], np.uint32)
+    contiguity = np.array([16, BESIDE, DIAGONAL], np.uint32)
+    return softmax.Softmax(by_class[surroundings.classes()], contiguity)
+
+
+POLICY = policy_for(weight_of)
+
+
+@functools.cache
+def playing(size: int):
+    """Jitted (policy, positions, key) -> Playouts."""
+    return jax.jit(lambda policy, *args: softmax.softmax_playouts(go.Rules(size), *args, policy))
+
+
+# --- weights --------------------------------------------------------------------------
+
+
+@functools.cache
+def weighing(size: int):
+    def weigh(policy, positions, previous):
+        lay = bb.layout(size)
+        own, opponent = go.own_and_opponent(positions)
+        banned = jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko)
+        spot = policies.point_spot(lay, previous)
+        may = policies.candidates(lay, own, opponent, banned)
+        found = softmax.weights(policy, lay, own, opponent, may, spot)
+        return found.reshape(size * size, -1).T
+
+    return jax.jit(weigh)
+
+
+def previous_of(games, seed):
+    """A point for each game as that of the move before, for some none."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-1, games[0].size ** 2, len(games)).astype(np.int32)
+
+
+@pytest.mark.parametrize("size", [2, 5, 9, pytest.param(19, marks=pytest.mark.slow)])
+def test_weights_are_those_of_the_reference(size):
+    games = random_games(size, 12, seed=size)
+    previous = previous_of(games, size)
+    found = np.asarray(weighing(size)(POLICY, positions_of(games), previous))
+    for game, before, weights in zip(games, previous, found, strict=True):
+        if game.passes >= 2:
+            continue
+        before = None if before < 0 else int(before)
+        expected = reference.weights(game, before, weight_of, CONTIGUITY)
+        for p in range(size * size):
+            if p in expected:
+                assert weights[p] == expected[p]
+            elif weights[p]:  # a suicide that a try has to find out
+                assert game.board[p] == 0
+                assert game.board_after(p) is None
+
+
+@pytest.mark.parametrize("size", [5, pytest.param(9, marks=pytest.mark.slow)])
+def test_weights_turn_with_the_board_and_do_not_know_black_from_white(size):
+    games = random_games(size, 12, seed=size)
+    positions, previous = positions_of(games), previous_of(games, size)
+    weigh = functools.partial(weighing(size), POLICY)
+    # Of suicides, which a try finds out, more or fewer may be among the candidates.
+    legal = [[p in allowed(game) for p in range(size * size)] for game in games]
+    found = np.where(legal, weigh(positions, previous), 0)
+    assert np.all((found > 0) == legal)
+    swapped = weigh(positions_of([reference.swapped(game) for game in games]), previous)
+    np.testing.assert_array_equal(np.where(legal, swapped, 0), found)
+    for come_from in symmetry.permutations(size)[:, :-1]:
+        moved = []
+        for game in games:
+            turned = reference.swapped(reference.swapped(game))
+            turned.board = np.array(game.board)[come_from].tolist()
+            turned.history = [tuple(np.array(board)[come_from]) for board in game.history]
+            moved.append(turned)
+        points = np.where(previous < 0, previous, np.argsort(come_from)[previous])
+        there = weigh(positions_of(moved), points.astype(np.int32))
+        np.testing.assert_array_equal(
+            np.where(legal, np.asarray(there)[:, np.argsort(come_from)], 0), found
+        )
+
+
+def test_whole_numbers_keep_the_ratios_and_their_sum_fits():
+    rng = np.random.default_rng(0)
+    shape = np.exp(rng.normal(0, 1.5, 1107)).astype(np.float32)
+    given = strengths.Strengths(shape, np.array([7.0, 100.0], np.float32))  # 31.9 at most
+    for size in (2, 9, 19, 25):
+        policy = softmax.softmax_policy(given, size)
+        most = int(policy.shape.max()) * int(policy.contiguity.max())
+        assert size * size * most < 2**32
+        parts = np.asarray(policy.shape).astype(np.int64)
+        exact = (shape / shape.max() * parts.max())[surroundings.classes()]
+        assert np.abs(parts - exact)[exact >= 0.5].max() <= 0.5 + 1e-2
+        assert (parts[exact < 0.5] == 1).all()
+        assert policy.contiguity.tolist() == [16, 112, 511]
+
+
+def test_scaled_is_exact():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 2**32, (2, 5000), np.uint32)
+    a[:4], b[:4] = 2**32 - 1, [2**32 - 1, 0, 1, 2**16]
+    expected = [int(x) * int(y) >> 32 for x, y in zip(a, b, strict=True)]
+    assert softmax._scaled(a, b).tolist() == expected
+
+
+# --- choices --------------------------------------------------------------------------
+
+FIRST_MOVES = [
+    game_of("..... ..... ..... ..... ....."),
+    game_of(".O.X. OO.XX ..X.. .OX.X .O.X."),  # suicide in the corner, an eye, a capture
+    game_of(".XO.. X.XO. .XO.. ..... .....", to_play=WHITE, ko=(1, 1)),
+    game_of("..X.. .XOO. X.XO. .X... O...X", to_play=WHITE),
+]
+
+
+def chi_square(counts, weights) -> float:
+    """The p-value of counts of actions, by weights {action: weight}; 0 for one that has none."""
+    if counts.sum() != sum(counts[a] for a in weights):
+        return 0.0
+    expected = np.array([float(w) for w in weights.values()])
+    observed = np.array([counts[a] for a in weights])
+    return stats.chisquare(observed, expected / expected.sum() * observed.sum()).pvalue
+
+
+def first_actions(policy, games):
+    """i32[games, lanes]: first actions of playouts from each of the games."""
+    each = LANES // len(games)
+    positions = jax.tree.map(lambda x: jnp.repeat(x, each, axis=0), positions_of(games))
+    first = playing(5)(policy, positions, jax.random.key(3)).first_action
+    return np.asarray(first).reshape(len(games), each)
+
+
+@pytest.mark.parametrize("weigh", [weight_of, lambda shape: 5])
+def test_first_moves_are_as_frequent_as_the_reference_says(weigh):
+    actions = first_actions(policy_for(weigh), FIRST_MOVES)
+    for game, first in zip(FIRST_MOVES, actions, strict=True):
+        expected = reference.weights(game, None, weigh, CONTIGUITY)
+        assert len(expected) > 8
+        assert chi_square(np.bincount(first, minlength=26), expected) > 1e-3
+
+
+def test_other_strengths_compile_nothing_anew():
+    run = playing(5)
+    first_actions(POLICY, FIRST_MOVES)
+    before = run._cache_size()
+    first_actions(policy_for(lambda shape: 3), FIRST_MOVES)
+    assert run._cache_size() == before
+
+
+def test_a_pass_only_if_there_is_nothing_else():
+    games = [game_of(SETTLED, BLACK, 0), game_of(SETTLED, WHITE, 1)] * 2
+    assert np.all(first_actions(POLICY, games) == 25)
+
+
+# --- whole playouts -------------------------------------------------------------------
+
+
+REPLAYED = 40  # lanes; in the others the first two moves are looked at
+
+
+@functools.cache
+def recorded():
+    """(games, actions [T, B], played [T, B], positions [B]): what softmax lanes play.
+
+    Lanes beyond those of the games start from the empty board.
+    """
+    rules, blocks = go.Rules(5), 20
+    games = [ReferenceGame(5, ko="simple") for _ in range(REPLAYED // 2)]
+    games += random_games(5, REPLAYED - len(games), seed=5)
+    one_each = positions_of([*games, FIRST_MOVES[0]])
+    positions = jax.tree.map(
+        lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], LANES - len(x), axis=0)]), one_each
+    )
+
+    def run(policy, positions, key):
+        clock = clocks.start(positions, key, clocks.lane_ids(LANES))
+        last = jnp.full(LANES, bb.NO_POINT)
+        lanes = policy.start(rules, positions, clock, False, last)
+
+        def one(lanes, block):
+            return policy.advance(rules, playout.move_cap(rules), lanes, block < blocks)
+
+        played = jax.lax.scan(one, lanes, jnp.arange(blocks))[1]
+        spots = policies.spot_action(rules.layout, played.spot)
+        return spots.reshape(-1, LANES), played.played.reshape(-1, LANES)
+
+    actions, played = map(np.asarray, jax.jit(run)(POLICY, positions, jax.random.key(5)))
+    return games, actions, played, positions
+
+
+def test_every_move_is_allowed_and_comes_as_often_as_the_reference_says():
+    """Whole games on the reference: beside each move, how surprising the reference finds it.
+
+    The log-probabilities of the moves sum to what the entropies say, within four deviations.
+    The results of whole playouts, in squads, are those of the lanes that stood in one row.
+    """
+    games, actions, played, positions = recorded()
+    ended = playing(5)(POLICY, positions, jax.random.key(5))
+    surprise = expected = variance = 0.0
+    for lane, game in enumerate(games):
+        before, previous = game.moves, None
+        for action in actions[played[:, lane], lane]:
+            weights = reference.weights(game, previous, weight_of, CONTIGUITY)
+            assert action in weights
+            assert set(weights) == set(allowed(game))
+            p = np.array(list(weights.values())) / sum(weights.values())
+            surprise -= np.log(weights[action] / sum(weights.values()))
+            entropy = -np.sum(p * np.log(p))
+            expected += entropy
+            variance += np.sum(p * np.log(p) ** 2) - entropy**2
+            previous = None if action == 25 else int(action)
+            game.play(action)
+        assert game.passes >= 2
+        assert ended.moves[lane] == game.moves - before
+        assert ended.score[lane] == game.area()
+    assert abs(surprise - expected) < 4 * np.sqrt(variance)
+    assert np.sqrt(variance) < 0.05 * expected  # it can fail
+
+
+def test_a_second_move_knows_the_first():
+    _, actions, played, _ = recorded()
+    assert np.all(played[:2, REPLAYED:])  # no try is in doubt there
+    first, second = actions[:2, REPLAYED:]
+    game = ReferenceGame(5, ko="simple")
+    game.play(12)
+    counts = np.bincount(second[first == 12], minlength=26)
+    assert counts.sum() > 100
+    assert chi_square(counts, reference.weights(game, 12, weight_of, CONTIGUITY)) > 1e-3
+    assert chi_square(counts, reference.weights(game, None, weight_of, CONTIGUITY)) < 1e-6
+
+
+@pytest.mark.slow
+def test_a_policy_may_be_a_constant_of_the_program():
+    """XLA has stopped the process at that."""
+    positions = positions_of([ReferenceGame(3, ko="simple")] * 300)
+    shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
+    given = strengths.Strengths(shape, np.array([2, 3], np.float32))
+
+    def run(given, positions):
+        policy, key = softmax.softmax_policy(given, 3), jax.random.key(0)
+        return softmax.softmax_playouts(go.Rules(3), positions, key, policy, lanes=100)
+
+    constant = jax.jit(functools.partial(run, given))(positions)
+    jax.tree.map(np.testing.assert_array_equal, constant, jax.jit(run)(given, positions))
+
+
+def test_it_exports_for_all_platforms():
+    positions = jax.eval_shape(lambda: positions_of(FIRST_MOVES))
+    shape = jax.eval_shape(lambda: (jax.tree.map(jnp.asarray, POLICY), jax.random.key(1)))
+    exported = jax.export.export(playing(5), platforms=["cpu", "cuda", "tpu"])
+    assert exported(shape[0], positions, shape[1]).platforms == ("cpu", "cuda", "tpu")
+
+
+# --- files ----------------------------------------------------------------------------
+
+
+def test_strengths_come_back_from_a_file(tmp_path):
+    shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
+    given = strengths.Strengths(shape, np.array([2, 3], np.float32))
+    strengths.save(tmp_path / "a.npz", given, command="x", size=9)
+    found, about = strengths.load(tmp_path / "a.npz")
+    jax.tree.map(np.testing.assert_array_equal, found, given)
+    assert about["command"] == "x"
+    assert about["size"] == 9
+
+
+def test_those_shipped_say_how_they_were_made():
+    for name in strengths.SHIPPED:
+        found, about = strengths.load(name)
+        assert about["command"][0].startswith("python -m train.classical.")
+        assert found.shape.std() > 0.1
+
+
+def test_bad_strengths_are_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    with pytest.raises(ValueError, match="above 0"):
+        strengths.save(path, strengths.uniform()._replace(contiguity=np.array([1.0, 0.0])))
+    with pytest.raises(ValueError, match="expected"):
+        strengths.save(path, strengths.uniform()._replace(contiguity=np.ones(3)))
+    with pytest.raises(ValueError, match="damaged or not strengths"):
+        strengths.load(path)
+    path.write_bytes(b"PK\x03\x04 nonsense")
+    with pytest.raises(ValueError, match="damaged or not strengths"):
+        strengths.load(path)

@@ -1,0 +1,89 @@
+"""3x3 shapes: codes by hand, and classes beside those of the plain reference."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.playouts.softmax import surroundings
+from tests.playouts.positions import game_of, positions_of, random_games
+from tests.reference import softmax_policy as reference
+from tests.reference.go import WHITE
+
+slow = pytest.mark.slow
+
+
+def codes_of(games, size):
+    return np.moveaxis(np.asarray(coding(size)(positions_of(games))), -1, 0)
+
+
+@functools.cache
+def coding(size):
+    def codes(positions):
+        lay = bb.layout(size)
+        boards = go.own_and_opponent(positions)
+        return surroundings.codes(
+            lay, *(surroundings.framed(lay, surroundings.rows(lay, x)) for x in boards)
+        )
+
+    return jax.jit(codes)
+
+
+BOARD = """
+    X.O..
+    .XX..
+    ...O.
+    .....
+    ....X
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "around", "code"),
+    [
+        # own stones at bits 0 to 7 in reading order, the opponent's at 8 to 15
+        ((1, 2), ".O. X*. ..O", 0b00001000 | 0b10000010 << 8),
+        ((0, 1), "### X*O .XX", 0b11001111 | 0b00010111 << 8),
+        ((4, 0), "#.. #*. ###", 0b11101001 | 0b11101001 << 8),
+        ((4, 3), "... .*X ###", 0b11110000 | 0b11100000 << 8),
+    ],
+)
+def test_codes_by_hand(point, around, code):
+    assert codes_of([game_of(BOARD)], 5)[0][point] == code == surroundings.code_of(around)
+    assert surroundings.diagram(code).split() == around.split()
+
+
+def test_the_other_player_sees_the_colours_swapped():
+    seen = codes_of([game_of(BOARD, WHITE)], 5)[0]
+    assert seen[1, 2] == surroundings.code_of(".X. O*. ..X")
+    assert (
+        surroundings.code_of("XO# .*# .X#")
+        == surroundings.code_of("OX# .*# .O#") ^ 0b01000011 * 257
+    )
+
+
+@pytest.mark.parametrize("size", [2, 5, pytest.param(9, marks=slow), pytest.param(19, marks=slow)])
+def test_classes_are_those_of_the_reference(size):
+    games = random_games(size, 6, seed=size)
+    found = surroundings.classes()[codes_of(games, size)].reshape(len(games), -1)
+    for game, classes in zip(games, found, strict=True):
+        for p, number in enumerate(classes):
+            lines = surroundings.diagram(int(surroundings.class_codes()[number])).split()
+            assert reference.canonical(tuple(lines)) == reference.shape_at(game, p)
+
+
+def test_there_are_as_many_classes_as_burnside_says():
+    # Fixed by: the identity, two quarter turns, a half turn, four mirrors.
+    inside = (3**8 + 2 * 3**2 + 3**4 + 4 * 3**5) // 8
+    side, corner = (3**5 + 3**3) // 2, (3**3 + 3**2) // 2
+    assert len(surroundings.class_codes()) == inside + side + corner == 1107
+    assert np.array_equal(surroundings.classes()[surroundings.class_codes()], np.arange(1107))
+
+
+@pytest.mark.parametrize("wrong", ["...", "... ... ..", "... .*Z ..."])
+def test_what_is_no_shape_is_refused(wrong):
+    with pytest.raises(ValueError, match="three rows"):
+        surroundings.code_of(wrong)

@@ -1,0 +1,355 @@
+"""Uniform playouts beside the plain reference: eyes, choices, whole games, known averages."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.compile import stages
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.playouts import clock as clocks
+from gozero.playouts import playout, policies, whole_board, window
+from tests.playouts.positions import (
+    SETTLED,
+    allowed,
+    boards,
+    compiled,
+    empty_boards,
+    game_of,
+    positions_of,
+    random_games,
+)
+from tests.reference.go import BLACK, WHITE, ReferenceGame
+
+# --- whole playouts -------------------------------------------------------------------
+
+
+@functools.cache
+def recorder(rules: go.Rules, form, num_blocks: int):
+    """A jitted (positions, key) -> (Lanes after each block, [T, ...]; Played, [T, P, B])."""
+
+    def record(positions, key):
+        def one(lanes, block):
+            lanes, played = form.advance(rules, playout.move_cap(rules), lanes, block < num_blocks)
+            return lanes, (lanes, played)
+
+        clock = clocks.start(positions, key, clocks.lane_ids(positions.to_play.shape[0]))
+        lanes = form.start(rules, positions, clock, True)
+        return jax.lax.scan(one, lanes, jnp.arange(num_blocks))[1]
+
+    return jax.jit(record)
+
+
+def replay(game: ReferenceGame, actions) -> dict:
+    """Plays a lane's moves on the reference; returns who played where, in order."""
+    players = {}
+    for action in actions:
+        if action == game.size**2:
+            assert allowed(game) == [action]
+        else:
+            assert action in allowed(game)
+            players.setdefault(int(action), []).append(game.to_play)
+        game.play(action)
+    return players
+
+
+def check_against_reference(games: list[ReferenceGame], seed: int, form=None):
+    """Every move of every lane is one that the reference allows, and all results are its."""
+    rules = go.Rules(games[0].size)
+    form = form or playout.form(rules.layout)
+    lay, points = rules.layout, rules.num_points
+    positions, key = positions_of(games), jax.random.key(seed)
+    num_blocks = points // 2 + 8
+    lanes, played = recorder(rules, form, num_blocks)(positions, key)
+    black, white = (boards(lay, board) for board in jax.vmap(form.stones)(lanes))
+    result = compiled(rules, ends=True, first_plays=True)(positions, key)
+    actions = np.asarray(policies.spot_action(lay, played.spot))
+    own_plays = compiled(rules, first_plays="same")(positions, key).first_plays
+    ends, first_plays, own_plays = (
+        [boards(lay, board) for board in both]
+        for both in (result.ends, result.first_plays, own_plays)
+    )
+    owners = playout.ownership(rules, result)
+    for lane, game in enumerate(games):
+        before, players, opening = game.moves, {}, []
+        for block in range(num_blocks):
+            moves = actions[block, np.asarray(played.played[block, :, lane]), lane]
+            opening.extend(moves[: 1 - len(opening)])
+            for point, movers in replay(game, moves).items():
+                players.setdefault(point, []).extend(movers)
+            board = np.array(game.board)
+            np.testing.assert_array_equal(black[block, lane], board == BLACK)
+            np.testing.assert_array_equal(white[block, lane], board == WHITE)
+            if game.passes >= 2:
+                break
+        assert game.moves - before == result.moves[lane]
+        assert (game.passes >= 2) == result.finished[lane]
+        assert result.finished[lane] or result.moves[lane] == playout.move_cap(rules)
+        assert game.area() == result.score[lane] == owners[lane].sum()
+        assert result.first_action[lane] == (opening[0] if opening else bb.NO_POINT)
+        for colour, end, masks in zip((BLACK, WHITE), ends, first_plays, strict=True):
+            np.testing.assert_array_equal(end[lane], np.array(game.board) == colour)
+            expected = {point for point, movers in players.items() if movers[0] == colour}
+            assert set(np.flatnonzero(masks[lane])) == expected
+        for colour, masks in zip((BLACK, WHITE), own_plays, strict=True):
+            expected = {point for point, movers in players.items() if colour in movers}
+            assert set(np.flatnonzero(masks[lane])) == expected
+    return result
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [(2, 40), (5, 16), (9, 6), pytest.param(16, 3, marks=pytest.mark.slow)]
+)
+def test_every_move_of_a_playout_is_the_references(size, count):
+    empty = [ReferenceGame(size, ko="simple") for _ in range(count // 2)]
+    games = empty + random_games(size, count - len(empty), seed=size)
+    check_against_reference(games, seed=size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [*range(3, 26)])
+def test_every_move_of_a_playout_is_the_references_at_all_sizes(size):
+    check_against_reference(random_games(size, 3, seed=size), seed=size)
+
+
+def test_playouts_that_cycle_are_cut_at_the_cap():
+    rules = go.Rules(2)  # simple ko stops few of the cycles on 2x2
+    result = compiled(rules)(empty_boards(rules, 200), jax.random.key(0))
+    cut = ~np.asarray(result.finished)
+    assert 0 < cut.sum() < 200
+    assert np.all(result.moves[cut] == 12)
+    assert np.all(result.moves[~cut] <= 12)
+
+
+def test_an_ended_position_is_scored_as_it_stands():
+    seki = """
+        .XO..
+        XXOOO
+        OO.XX
+        OO.X.
+        .OXX.
+    """
+    games = [game_of(seki, to_play, passes=2) for to_play in (BLACK, WHITE)]
+    result = compiled(go.Rules(5))(positions_of(games), jax.random.key(0))
+    assert np.all(result.finished)
+    assert result.moves.tolist() == [0, 0]
+    assert result.first_action.tolist() == [bb.NO_POINT] * 2
+    assert result.score.tolist() == [games[0].area()] * 2
+
+
+def test_a_pass_before_the_playout_counts():
+    games = [game_of(SETTLED, BLACK, passes) for passes in (0, 1)]
+    result = compiled(go.Rules(5))(positions_of(games), jax.random.key(0))
+    assert result.first_action.tolist() == [25, 25]
+    assert result.moves.tolist() == [2, 1]
+    assert np.all(result.finished)
+    assert result.score.tolist() == [15 - 10] * 2
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_lane_does_not_depend_on_the_others(lanes):
+    rules, key = go.Rules(5), jax.random.key(7)
+    positions = positions_of(random_games(5, 16, seed=1))
+    others = positions_of(random_games(5, 16, seed=2))
+    whole = compiled(rules)(positions, key)
+    few = compiled(rules)(jax.tree.map(lambda x: x[:lanes], positions), key)
+    mixed = compiled(rules)(
+        jax.tree.map(lambda x, y: jnp.concatenate([x[:lanes], y[lanes:]]), positions, others), key
+    )
+    for result in (few, mixed):
+        assert_same(*(jax.tree.map(lambda x: x[:lanes], both) for both in (result, whole)))
+
+
+def assert_same(ours, theirs):
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+@pytest.mark.parametrize("lanes", [pytest.param(1, marks=pytest.mark.slow), 5, 16, 40])
+def test_results_do_not_depend_on_the_number_of_lanes(lanes):
+    rules, key = go.Rules(5), jax.random.key(7)
+    positions = positions_of(random_games(5, 16, seed=1) + [game_of(SETTLED, passes=2)] * 3)
+    at_once = compiled(rules, ends=True, first_plays=True)(positions, key)
+    assert_same(compiled(rules, ends=True, first_plays=True, lanes=lanes)(positions, key), at_once)
+
+
+def test_parts_of_a_batch_with_their_numbers_are_the_batch():
+    rules, key = go.Rules(5), jax.random.key(7)
+    positions = empty_boards(rules, 12)
+    whole = compiled(rules)(positions, key)
+    run = jax.jit(lambda positions, ids: playout.uniform_playouts(rules, positions, key, ids=ids))
+    for part in (slice(0, 4), slice(4, 12)):
+        ids = jnp.arange(12, dtype=jnp.uint32)[part]
+        assert_same(
+            run(jax.tree.map(lambda x, part=part: x[part], positions), ids),
+            jax.tree.map(lambda x, part=part: x[part], whole),
+        )
+
+
+def check_forms_agree(size: int, count: int, flood_sweeps: int = window.FLOOD_SWEEPS):
+    rules, key = go.Rules(size), jax.random.key(size)
+    games = random_games(size, count // 2, seed=size)
+    positions = positions_of(games + [ReferenceGame(size, ko="simple")] * (count - len(games)))
+    run = functools.partial(playout.uniform_playouts, rules, ends=True, first_plays=True)
+    results = []
+    for fits in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(window, "FLOOD_SWEEPS", flood_sweeps)
+            patch.setattr(window, "fits", lambda lay, fits=fits: fits)
+            results.append(jax.jit(lambda *args: run(*args))(positions, key))
+    assert_same(*results)
+
+
+@pytest.mark.slow
+def test_both_forms_play_the_same_games():
+    check_forms_agree(16, 60, flood_sweeps=1)  # so that many a flood has to go on and on
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [17, 19, 25])
+def test_both_forms_play_the_same_games_at_all_sizes(size):
+    check_forms_agree(size, 400)
+
+
+@pytest.mark.parametrize("size", [5, pytest.param(16, marks=pytest.mark.slow)])
+def test_a_truncated_playout_stops_at_its_cap_and_is_scored_as_it_stands(size):
+    rules, key = go.Rules(size), jax.random.key(1)
+    positions = positions_of([game_of(SETTLED)] * 2 if size == 5 else random_games(size, 4, 1))
+    cut = compiled(rules, max_moves=7, ends=True)(positions, key)
+    assert np.all(cut.moves <= 7)
+    np.testing.assert_array_equal(cut.finished, cut.moves < 7)
+    assert size == 5 or not np.any(cut.finished)
+    for lane, score in enumerate(cut.score):
+        game = ReferenceGame(size)
+        black, white = (boards(rules.layout, board)[lane] for board in cut.ends)
+        game.board = (black.astype(int) - white).tolist()
+        assert game.area() == score
+
+
+def test_outcomes_are_signs_and_the_cut_ones_are_valued():
+    playouts = playout.Playouts(
+        score=jnp.array([3, 7, 9, 25]),
+        moves=jnp.array([9, 9, 9, 9]),
+        finished=jnp.array([True, True, True, False]),
+        first_action=jnp.zeros(4, jnp.int32),
+    )
+    komi = jnp.full(4, 7.0)
+    assert playout.outcomes(playouts, komi).tolist() == [-1, 0, 1, 1]
+    valued = playout.outcomes(playouts, komi, lambda playouts, komi: jnp.full(4, 0.25))
+    assert valued.tolist() == [-1, 0, 1, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"lanes": 0}, "lanes: 0"),
+        ({"max_moves": -1}, "max_moves: -1"),
+        ({"first_plays": "own"}, "first_plays: 'own' is neither a bool nor one of either, same"),
+    ],
+)
+def test_bad_options_are_refused(options, said):
+    rules = go.Rules(5)
+    with pytest.raises(ValueError, match=said):
+        playout.uniform_playouts(rules, empty_boards(rules, 2), jax.random.key(0), **options)
+
+
+def test_one_position_without_a_batch_is_refused():
+    rules = go.Rules(5)
+    with pytest.raises(ValueError, match="batch"):
+        playout.uniform_playouts(rules, go.empty_position(rules), jax.random.key(0))
+
+
+def test_ownership_wants_the_ends():
+    rules = go.Rules(5)
+    playouts = compiled(rules)(empty_boards(rules, 2), jax.random.key(0))
+    with pytest.raises(ValueError, match="ends=True"):
+        playout.ownership(rules, playouts)
+
+
+def test_keys_and_lanes_differ():
+    rules = go.Rules(5)
+    positions = empty_boards(rules, 500)
+    one, other = (compiled(rules)(positions, jax.random.key(seed)) for seed in (0, 1))
+    correlation = np.corrcoef(one.moves, other.moves)[0, 1]
+    assert abs(correlation) < 0.15
+    neighbours = np.corrcoef(one.moves[:-1], one.moves[1:])[0, 1]
+    assert abs(neighbours) < 0.15
+
+
+# --- known averages -------------------------------------------------------------------
+
+
+def check_averages(size, games, playouts, moves, black_wins, key):
+    """Within three standard errors of libEGO's averages over `games` games at komi 6.5."""
+    rules = go.Rules(size)
+    result = compiled(rules, lanes=512)(empty_boards(rules, playouts), key)
+    two_samples = math.sqrt(1 / games + 1 / playouts)
+    assert np.all(result.finished)
+    assert abs(result.moves.mean() - moves) < 3 * result.moves.std() * two_samples
+    spread = math.sqrt(black_wins * (1 - black_wins))
+    assert abs((result.score > 6.5).mean() - black_wins) < 3 * spread * two_samples
+
+
+@pytest.mark.slow
+def test_averages_from_the_empty_9x9_board():
+    check_averages(9, 10_000, 20_000, 110.9, 0.444, jax.random.key(0))
+
+
+@pytest.mark.slow
+def test_averages_from_the_empty_19x19_board():
+    check_averages(19, 1_000, 2_000, 454.6, 0.476, jax.random.key(0))
+
+
+# --- the program ----------------------------------------------------------------------
+
+
+def exported(rules, platforms):
+    shape = jax.eval_shape(lambda: empty_boards(rules, 4))
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return jax.export.export(compiled(rules), platforms=platforms)(shape, key)
+
+
+def test_exports_for_each_platform_with_walls_on_the_cpu_only():
+    def counts(platform):
+        program = exported(go.Rules(9), [platform]).mlir_module()
+        return program.count("stablehlo.case"), program.count("xla_cpu_small_call")
+
+    walls, marks = counts("cpu")
+    assert counts("cuda") == counts("tpu")
+    assert walls > counts("tpu")[0]
+    assert marks > counts("tpu")[1] == 0
+
+
+@pytest.mark.parametrize("size", [5, 16])
+def test_exports_for_all_platforms_at_once(size):
+    assert exported(go.Rules(size), ["cpu", "cuda", "tpu"]).platforms == ("cpu", "cuda", "tpu")
+
+
+def test_walls_change_nothing(monkeypatch):
+    rules, key = go.Rules(5), jax.random.key(3)
+    positions = positions_of(random_games(5, 8, seed=3))
+    walled = compiled(rules)(positions, key)
+    monkeypatch.setattr(stages, "wall", lambda stage, always, *args: stage(*args))
+    monkeypatch.setattr(stages, "one_kernel", lambda function, *args: function(*args))
+    plain = jax.jit(lambda *args: playout.uniform_playouts(rules, *args))(positions, key)
+    assert_same(plain, walled)
+
+
+@pytest.mark.parametrize("size", [9, 16])
+def test_a_try_gathers_nothing(size):
+    rules = go.Rules(size)
+    form, cap, always = playout.form(rules.layout), playout.move_cap(rules), jnp.bool_(True)
+    try_once = window._try_in_window if form is window else whole_board.step
+
+    def start():
+        clock = clocks.start(empty_boards(rules, 4), jax.random.key(0), clocks.lane_ids(4))
+        return form.start(rules, empty_boards(rules, 4), clock, False)
+
+    step = jax.jit(lambda lanes: try_once(rules, cap, lanes, always))
+    program = step.lower(jax.eval_shape(start)).as_text()
+    assert "gather" not in program
+    assert "dynamic_slice" not in program
+    assert "while" not in program
