@@ -9,6 +9,7 @@ mctx: ``pip install -e '.[bench]'``; gcc for the C yardstick) the row has our fi
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from experiments.throughput import features, playouts, rules, search, selfplay
 from experiments.throughput.config import ThroughputConfig
@@ -24,8 +25,15 @@ MEASURES = {
 }
 
 
-def main() -> int:
-    config = flags.parse(ThroughputConfig, prog="python -m experiments.throughput.run")
+PROG = "python -m experiments.throughput.run"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not {*arguments} & {*MEASURES, "-h", "--help"}:
+        what = " ".join(arguments) or "no subject"
+        flags.fail(PROG, f"{what}: expected {PROG} {'|'.join(MEASURES)} [--json] [--quick]")
+    config = flags.parse(ThroughputConfig, arguments, prog=PROG)
     report = Report(config.json)
     MEASURES[config.subject](config, report)
     report.close()

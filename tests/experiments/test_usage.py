@@ -1,0 +1,35 @@
+"""A wrong command of the experiments answers with the right one."""
+
+import pathlib
+
+import pytest
+
+from experiments import usage
+from experiments.throughput import run as throughput
+
+FOLDERS = sorted(path.parent.name for path in usage.FOLDER.glob("*/__main__.py"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_names_its_command(folder, capsys):
+    assert usage.main(f"experiments.{folder}") == 2
+    assert f"python -m experiments.{folder}.run" in capsys.readouterr().err
+    assert (
+        "usage.main(__package__)" in pathlib.Path(usage.FOLDER, folder, "__main__.py").read_text()
+    )
+
+
+def test_every_experiment_with_a_command_has_such_an_answer():
+    named = {command.split(".")[1] for command in usage.commands()}
+    assert {name for name in named if not (usage.FOLDER / name / "__main__.py").exists()} == set()
+    assert {"ablation", "throughput", "scaling"} <= named
+
+
+@pytest.mark.parametrize("argv", [[], ["nothing"], ["serach", "--json"]])
+def test_throughput_says_what_can_be_measured(argv, capsys):
+    with pytest.raises(SystemExit) as stop:
+        throughput.main(argv)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "experiments.throughput.run rules|playouts|search|selfplay|features" in said
