@@ -64,7 +64,10 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) ->
     in_chunks = functools.partial(_choose_in_chunks, select)
 
     def on_cpu(*args):
-        return stages.one_kernel(functools.partial(in_chunks, chunk), *args, reduced=tree.num_trees)
+        whole = functools.partial(in_chunks, chunk)
+        found = stages.one_kernel(whole, *args, reduced=tree.num_trees)
+        # Whole chunks may have more slots than the paths have nodes; nothing stands in those.
+        return jax.tree.map(lambda x: x if x.size == num_slots else x[:num_slots], found)
 
     slots, chosen = lax.platform_dependent(
         trees.for_entries(tree, select),

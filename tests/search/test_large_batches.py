@@ -15,16 +15,34 @@ from tests.search import tictactoe
 TOO_MANY = 3277  # times (9 actions + 1) is beyond `fusion.MAX_REDUCED`: no kernel of its own
 
 
-def compiled(num_trees, **rules):
-    """A search compiled for so many boards; none is run."""
+def traceable(num_trees, **rules):
+    """A search of so many boards, jitted."""
 
     def run(key, roots):
         contexts = jnp.zeros(num_trees)
         config = SearchConfig(num_simulations=2, **rules)
         return search(tictactoe.GAME, tictactoe.even, None, key, contexts, roots, config).action
 
+    return jax.jit(run)
+
+
+def shapes(num_trees):
+    """The arguments of such a search."""
     cells = jax.ShapeDtypeStruct((num_trees, 9), bool)
-    return jax.jit(run).lower(jax.random.key(0), tictactoe.Board(cells, cells)).compile()
+    return jax.random.key(0), tictactoe.Board(cells, cells)
+
+
+def compiled(num_trees, **rules):
+    """A search compiled for so many boards; none is run."""
+    return traceable(num_trees, **rules).lower(*shapes(num_trees)).compile()
+
+
+@pytest.mark.parametrize("num_trees", [1, 3641, 4096, 8192])
+@pytest.mark.parametrize("rules", [{}, {"select": Rave(), "amaf": Amaf()}], ids=["cached", "dense"])
+def test_every_batch_traces(num_trees, rules):
+    """A chunk of nodes has 3,640 trees at most, and the batch need not be whole chunks of it."""
+    action = jax.eval_shape(traceable(num_trees, **rules), *shapes(num_trees))
+    assert action.shape == (num_trees,)
 
 
 def test_a_large_batch_compiles():
