@@ -6,6 +6,8 @@ Names are loaded when first used: importing gozero starts neither JAX's backend 
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,10 +15,11 @@ if TYPE_CHECKING:
     from gozero.go.rules import GameState, Position, Rules, init, legal_actions, play, stones
     from gozero.go.scoring import area_score, ownership
     from gozero.go.setup import from_stones, with_handicap
-    from gozero.play.evaluators import Evaluator, network_evaluator, playout_evaluator
+    from gozero.play.evaluators import network_evaluator, playout_evaluator
     from gozero.playouts.playout import uniform_playouts
     from gozero.search.config import SearchConfig
-    from gozero.search.game import Evaluation, Game
+    from gozero.search.footprint import search_memory
+    from gozero.search.game import Evaluation, Evaluator, Game, History
     from gozero.search.search import SearchResult, search
 
 __version__ = "0.1.0"
@@ -38,7 +41,9 @@ _HOME = {
     "Game": "gozero.search.game",
     "SearchConfig": "gozero.search.config",
     "SearchResult": "gozero.search.search",
-    "Evaluator": "gozero.play.evaluators",
+    "Evaluator": "gozero.search.game",
+    "History": "gozero.search.game",
+    "search_memory": "gozero.search.footprint",
     "network_evaluator": "gozero.play.evaluators",
     "playout_evaluator": "gozero.play.evaluators",
     "go_game": "gozero.games.go",
@@ -49,6 +54,7 @@ __all__ = [
     "Evaluator",
     "Game",
     "GameState",
+    "History",
     "Position",
     "Rules",
     "SearchConfig",
@@ -64,6 +70,7 @@ __all__ = [
     "play",
     "playout_evaluator",
     "search",
+    "search_memory",
     "stones",
     "uniform_playouts",
     "with_handicap",
@@ -71,8 +78,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "search":  # the package; calling it runs a search
-        return importlib.import_module("gozero.search")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module 'gozero' has no attribute {name!r}")
@@ -80,3 +85,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(types.ModuleType):
+    """`gozero.search` is the function; ``from gozero.search import tree`` is the package's."""
+
+    @property
+    def search(self):
+        return importlib.import_module("gozero.search.search").search
+
+    @search.setter
+    def search(self, package: types.ModuleType) -> None:
+        """The import system would put the package here."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -134,15 +134,13 @@ positions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *games)
 
 # %%
 evaluator = gozero.playout_evaluator(rules)
-game = gozero.go_game(rules, evaluator.observe)
+game = gozero.go_game(rules)
 config = gozero.SearchConfig(num_simulations=SIMULATIONS, select=evaluator.select)
 
 
 @jax.jit
 def search(key, states):
-    return gozero.search(
-        game, evaluator.evaluate, evaluator.params, key, states, states.position, config
-    )
+    return gozero.search(game, evaluator, key, states, config)
 
 
 run_search = search.lower(key, positions).compile()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import pathlib
 import subprocess
 import sys
@@ -71,11 +72,15 @@ def test_every_public_name_loads():
         gozero.nothing  # noqa: B018
 
 
-def test_the_search_package_is_also_the_function():
-    from gozero.search import selection
+def test_the_search_is_a_function_and_its_package_is_still_there():
+    from gozero.search import selection, tree
 
-    assert gozero.search.selection is selection
-    assert callable(gozero.search)
+    assert (selection.__name__, tree.__name__) == ("gozero.search.selection", "gozero.search.tree")
+    assert inspect.isfunction(gozero.search)
+    assert list(inspect.signature(gozero.search).parameters) == [
+        *("game", "evaluator", "key", "states", "config", "tree"),
+    ]
+    assert "Args:" in gozero.search.__doc__
 
 
 def test_importing_everything_starts_no_backend():

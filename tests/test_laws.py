@@ -23,6 +23,7 @@ from gozero.playouts.mogo.playouts import mogo_playouts
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from gozero.search.rave import Rave
 from gozero.search.search import search
@@ -50,7 +51,7 @@ def compiled_go_search(batch=BATCH):
     evaluate = hash_evaluate(rules.num_actions)
 
     def run(states, key):
-        return search(game, evaluate, None, key, states, states.position, config)
+        return search(game, Evaluator(evaluate), key, states, config)
 
     run = jax.jit(run, compiler_options=AS_USERS_HAVE_IT)
     compiled = run.lower(new_games(rules, batch), jax.random.key(0)).compile()

@@ -112,11 +112,11 @@ def measure_peer(config: ArrayTreeConfig) -> Row:
 
 def measure_ours(config: ArrayTreeConfig) -> Row:
     import jax
-    import jax.numpy as jnp
 
     from experiments.throughput import hash_game, trees
     from gozero.search.budget import Budget, Runner
     from gozero.search.config import SearchConfig
+    from gozero.search.game import Evaluator
     from gozero.search.search import search
 
     (leaves,) = config.leaves
@@ -127,7 +127,7 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
     roots, key = hash_game.roots(1, config.seed), jax.random.key(config.seed)
 
     def run(roots, key):
-        return search(game, evaluate, None, key, jnp.zeros(1), roots, settings)
+        return search(game, Evaluator(evaluate), key, roots, settings)
 
     compiled = jax.jit(run).lower(roots, key).compile()
     stats = compiled.memory_analysis()
@@ -137,8 +137,8 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
         result = jax.block_until_ready(compiled(roots, key))
         seconds.append(time.perf_counter() - started)
     most = dataclasses.replace(settings, num_simulations=_most(leaves))
-    runner = Runner(game, evaluate, most, chunk=1024)
-    arguments = (None, key, jnp.zeros(1), roots)
+    runner = Runner(game, Evaluator(evaluate), most, chunk=1024)
+    arguments = (key, roots)
     long = jax.block_until_ready(runner.search(*arguments, Budget(visits=leaves)))
     started = time.perf_counter()
     long = jax.block_until_ready(runner.search(*arguments, Budget(seconds=config.seconds)))

@@ -78,11 +78,11 @@ def measure(
 def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.Array):
     """A function of nothing: (actions i32[B], leaves that the evaluator was asked for i32[])."""
     evaluator, config, *_ = contestant.setup(rules)
-    game = go_game(rules, evaluator.observe)
+    game = go_game(rules)
 
     @jax.jit
     def run(params, states, key):
-        found = search(game, evaluator.evaluate, params, key, states, states.position, config)
+        found = search(game, evaluator._replace(params=params), key, states, config)
         simulations = states.komi.shape[0] * config.num_simulations
         shared = found.evaluations
         return found.action, simulations if shared is None else jnp.sum(shared)

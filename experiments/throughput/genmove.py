@@ -60,13 +60,12 @@ def _answer(config: ThroughputConfig, report: Report, leaves: int) -> None:
 def _batch(config: ThroughputConfig, report: Report) -> None:
     rules = go.Rules(size=9, ko="positional")
     setup = make_setup(rules, PlayerConfig(search="rave", simulations=_BATCH_SIMULATIONS))
-    game = go_game(rules, setup.evaluator.observe)
+    game = go_game(rules)
     states = jax.vmap(lambda komi: go.init(rules, komi))(jnp.full(_BATCH, 7.0))
 
     @jax.jit
     def run(key):
-        evaluate, params = setup.evaluator.evaluate, setup.evaluator.params
-        found = search(game, evaluate, params, key, states, states.position, setup.search)
+        found = search(game, setup.evaluator, key, states, setup.search)
         return found.visits
 
     key = jax.random.key(config.seed)

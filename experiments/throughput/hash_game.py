@@ -28,16 +28,14 @@ def hash_game(num_actions: int) -> Game:
     def play(position, action):
         return Position(mix(position.code * np.uint32(31) + action.astype(jnp.uint32)))
 
-    def key(position):
-        return jnp.stack([position.code, position.code])
-
     return Game(
         num_actions,
-        play,
-        key,
-        legal=lambda context, position, trail: jnp.ones(num_actions, bool),
-        result=lambda context, position: (jnp.bool_(False), jnp.float32(0)),
-        observe=lambda context, position, trail: position.code,
+        init=lambda key: Position(jax.random.bits(key)),
+        play=play,
+        legal=lambda position: jnp.ones(num_actions, bool),
+        outcome=lambda position: (jnp.bool_(False), jnp.float32(0)),
+        observe=lambda position: position.code,
+        max_moves=10**6,
     )
 
 

@@ -23,6 +23,7 @@ from experiments.throughput.worker import Worker, num_cores
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.search import search
 
 MAX_DEPTH = 64
@@ -95,7 +96,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 def _search_stub(rules, settings, states, key):
     game = go_game(rules, judges.observe)
     evaluate = functools.partial(judges.stub, rules.num_actions)
-    return search(game, evaluate, None, key, states, states.position, settings)
+    return search(game, Evaluator(evaluate), key, states, settings)
 
 
 def _compile(report: Report) -> None:

@@ -121,15 +121,14 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
 def _leaves(config, report, blocks, channels, leaves) -> None:
     """One tree: many leaves a step against one, beside what the network gains by such a batch."""
     evaluator = _evaluator(blocks, channels)
-    game = go_game(RULES, evaluator.observe)
+    game = go_game(RULES)
     states = games.start(RULES, 1)
 
     def timer(simulations, at_once):
         settings = SearchConfig(simulations, leaves=at_once)
 
         def run(params, states, key):
-            roots = states.position
-            found = search(game, evaluator.evaluate, params, key, states, roots, settings)
+            found = search(game, evaluator._replace(params=params), key, states, settings)
             return found.visits
 
         arguments = (evaluator.params, states, jax.random.key(config.seed))

@@ -18,6 +18,7 @@ from gozero.search import reuse
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import SearchResult, search
 from gozero.search.selection import Puct
@@ -61,7 +62,7 @@ def _runner(num_actions: int, num_trees: int, settings: SearchConfig, evaluate):
     game = hash_game.hash_game(num_actions)
 
     def run(roots, key):
-        return search(game, evaluate, None, key, jnp.zeros(num_trees), roots, settings)
+        return search(game, Evaluator(evaluate), key, roots, settings)
 
     return jax.jit(run)
 

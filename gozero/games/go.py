@@ -1,7 +1,7 @@
 """Go as a `Game` of the search.
 
-The context is the `GameState` at the root: its past is what superko bans, its komi and the
-rules' move limit decide results. A position of the tree is a `Position`, some tens of bytes.
+A state is a `GameState`. In a search it is the context: its past is what superko bans, its komi
+and the rules' move limit decide results. A node keeps a `Position`, some tens of bytes.
 """
 
 from __future__ import annotations
@@ -11,44 +11,65 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import checks, scoring
+from gozero.go import rules as go
 from gozero.go.branch import superko_points
 from gozero.go.rules import GameState, Position, Rules, action_mask, legal_points, play_position
-from gozero.hashing import mix
-from gozero.search.game import Game, Trail
+from gozero.search.game import Game, History, Trail
 
 
 def go_game(
     rules: Rules,
-    observe: Callable[[GameState, Position, Trail], Any],
+    observe: Callable[[GameState, Position, Trail], Any] | None = None,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Game:
-    """Go under `rules`; `observe` is what the evaluator wants to see of a position.
-
-    A finished game is worth `reward` of its score: won, lost or drawn; or by its margin, see
-    `scoring.by_margin`, and then the evaluator's values should be of that kind too.
-
-    Roots are ``state.position`` and contexts are the states themselves:
+    """Go under `rules`, with 7 points of komi in a new game.
 
         evaluator = gozero.playout_evaluator(rules)
-        game = gozero.go_game(rules, evaluator.observe)
-        result = gozero.search(
-            game, evaluator.evaluate, evaluator.params, key, states, states.position, config)
-    """
+        result = gozero.search(gozero.go_game(rules), evaluator, key, states, config)
 
-    def play(position: Position, action: jax.Array) -> Position:
-        return play_position(rules, position, action)
+    Args:
+      rules: the rules.
+      observe: what an evaluator sees of a position that has no `observe` of its own; None: the
+        position and the komi.
+      reward: what a finished game's score is worth: won, lost or drawn; or its margin, see
+        `scoring.by_margin`, and then the evaluator's values should be of that kind too.
+    """
+    observe = observe or _observe
 
     def legal(state: GameState, position: Position, trail: Trail) -> jax.Array:
         return _legal(rules, state, position, trail)
 
-    def result(state: GameState, position: Position) -> tuple[jax.Array, jax.Array]:
-        return _result(rules, state, position, reward)
+    def outcome(state: GameState, position: Position) -> tuple[jax.Array, jax.Array]:
+        return _outcome(rules, state, position, reward)
 
-    return Game(rules.num_actions, play, _key, legal, result, observe)
+    def observe_state(state: GameState) -> Any:
+        no_one = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
+        return observe(state, state.position, no_one)
+
+    return Game(
+        num_actions=rules.num_actions,
+        init=lambda key: go.init(rules),
+        play=lambda state, action: go.play(rules, state, action),
+        legal=lambda state: go.legal_actions(rules, state),
+        outcome=lambda state: outcome(state, state.position),
+        observe=observe_state,
+        max_moves=rules.move_limit,
+        history=History(
+            root=lambda state: (state, state.position),
+            play=lambda position, action: play_position(rules, position, action),
+            legal=legal,
+            outcome=outcome,
+            observe=observe,
+        ),
+    )
+
+
+def _observe(state: GameState, position: Position, trail: Trail) -> tuple[Position, jax.Array]:
+    del trail
+    return position, state.komi
 
 
 def is_over(rules: Rules, position: Position) -> jax.Array:
@@ -66,7 +87,7 @@ def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> 
     return action_mask(rules, bb.keep(~is_over(rules, position), points))
 
 
-def _result(
+def _outcome(
     rules: Rules, state: GameState, position: Position, reward: Callable
 ) -> tuple[jax.Array, jax.Array]:
     """(over bool[], value f32[]), for the player to move.
@@ -80,16 +101,3 @@ def _result(
     score = scoring.area_difference(rules, counted).astype(jnp.float32) - state.komi
     for_black = reward(score)
     return over, jnp.where(position.to_play == 0, for_black, -for_black)
-
-
-def _key(position: Position) -> jax.Array:
-    """u32[2]: two hashes of all that a move depends on; the ply is left out."""
-    small = (position.ko, position.passes, position.to_play)
-    words = [*position.black, *position.white, *(x.astype(jnp.uint32) for x in small)]
-    keys = []
-    for seed in (0x9E3779B9, 0x7F4A7C15):
-        key = jnp.uint32(seed)
-        for word in words:
-            key = mix(key * np.uint32(31) ^ word)
-        keys.append(key)
-    return jnp.stack(keys)

@@ -1,11 +1,11 @@
-"""Evaluators: what judges a position. One door for the network and for playouts."""
+"""Evaluators of Go positions: networks and playouts."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,9 @@ from gozero.playouts.first_plays import Wanted
 from gozero.playouts.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
 from gozero.playouts.playout import Playouts, outcomes, uniform_playouts
 from gozero.playouts.softmax.softmax import Softmax, softmax_playouts
-from gozero.search.game import Evaluate, Evaluation, Trail
+from gozero.search.game import Evaluation, Evaluator, Trail
 from gozero.search.rave import Rave
-from gozero.search.selection import Edges, Puct
+from gozero.search.selection import Puct
 
 NAMES = ("network", "playout")
 POLICIES = ("uniform", "mogo")
@@ -30,20 +30,6 @@ POLICIES = ("uniform", "mogo")
 PLAYOUT_RULE = Puct(c_puct=3.0, first_play="parent")
 """With a uniform prior over 82 actions the paper's 1.5 hardly looks beyond the first good one,
 and a player ahead would never try a second if the untried counted as even."""
-
-
-class Evaluator(NamedTuple):
-    """How positions are judged, and the selection rule that suits it.
-
-    `observe` is for `go_game`, `evaluate` and `params` are for `search`, `select` is for its
-    `SearchConfig`.
-    """
-
-    observe: Callable[[GameState, Position, Trail], Any]
-    evaluate: Evaluate
-    params: Any
-    select: Callable[[Edges], jax.Array]
-    about: dict  # what it is, for the records of a run; plain data
 
 
 def network_evaluator(
@@ -76,7 +62,7 @@ def network_evaluator(
         return Evaluation(output.policy_logits, output.value)
 
     about = {"evaluator": "network", **dataclasses.asdict(config)}
-    return Evaluator(observe, evaluate, params, Puct(), about)
+    return Evaluator(evaluate, params, observe, Puct(), about)
 
 
 def playout_evaluator(
@@ -143,7 +129,8 @@ def playout_evaluator(
         about["policy"] = {"mogo": dataclasses.asdict(policy)}
     about |= {} if max_moves is None else {"max_moves": max_moves}
     params = policy if isinstance(policy, Softmax) else None
-    return Evaluator(observe, evaluate, params, Rave() if first_plays else PLAYOUT_RULE, about)
+    select = Rave() if first_plays else PLAYOUT_RULE
+    return Evaluator(evaluate, params, observe, select, about)
 
 
 def _actions(rules: Rules, boards: bb.Board) -> jax.Array:

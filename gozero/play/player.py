@@ -137,7 +137,7 @@ def search_player(
     if reuse_subtree and hasattr(config.root_select, "score_root"):
         raise ValueError(f"reuse_subtree: {config.root_select} counts the visits of one search")
     check_resign(resign)
-    game = go_game(rules, evaluator.observe, reward)
+    game = go_game(rules, reward=reward)
     config = config.roomy if reuse_subtree else config
 
     def choose(params, key, turn, memory):
@@ -145,13 +145,11 @@ def search_player(
         if memory is not None:
             follow = lambda i, tree: reuse.reroot(tree, turn.recent[i])
             memory = lax.fori_loop(0, 2, follow, memory)
-        states, roots = turn.states, turn.states.position
-        found = searching.search(
-            game, evaluator.evaluate, params, search_key, states, roots, config, memory
-        )
+        own, states = evaluator._replace(params=params), turn.states
+        found = searching.search(game, own, search_key, states, config, memory)
         action = found.action
         if temperature is not None:
-            action = _drawn(draw_key, found, temperature(roots.ply))
+            action = _drawn(draw_key, found, temperature(states.position.ply))
         resigns = None
         if resign is not None:
             resigns = move_choice.resignations(found.value, found.visits, found.q, resign)
@@ -160,7 +158,7 @@ def search_player(
     def begin(params, states):
         """Empty trees, with room for what a heuristic believes if the evaluator has one."""
         plant = lambda params, states: searching.begin(
-            game, evaluator.evaluate, params, jax.random.key(0), states, states.position, config
+            game, evaluator._replace(params=params), jax.random.key(0), states, config
         )
         guesses = jax.eval_shape(plant, params, states).tree.guess is not None
         return reuse.empty(states.position, rules.num_actions, config, guesses)

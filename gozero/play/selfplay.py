@@ -240,7 +240,7 @@ def search_states(
     tree: Tree | None = None,
 ) -> tuple[Searched, Tree]:
     """Search [B] games from where they are; (what was found, the trees)."""
-    found = search(game, evaluate, params, key, states, states.position, config, tree)
+    found = search(game, Evaluator(evaluate, params), key, states, config, tree)
     prior = trees.all_edges(found.tree, trees.ROOT).prior
     kept = {name: getattr(found, name) for name in Searched._fields if name != "prior"}
     return Searched(**kept, prior=prior), found.tree

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluate, Game
+from gozero.search.game import Evaluator, Game
 from gozero.search.search import SearchResult
 from gozero.search.tree import Tree
 
@@ -56,7 +56,7 @@ class Runner:
     by a part of a chunk at most, unless the machine falters. One chunk is always done.
 
     Args:
-      game, evaluate, config: as `search` has them; `config.early_stop` ends a search too.
+      game, evaluator, config: as `search` has them; `config.early_stop` ends a search too.
       chunk: steps between two looks at the clock.
       clock: seconds, from any moment on.
 
@@ -67,7 +67,7 @@ class Runner:
     def __init__(
         self,
         game: Game,
-        evaluate: Evaluate,
+        evaluator: Evaluator,
         config: SearchConfig,
         chunk: int = 16,
         clock: Callable[[], float] = time.monotonic,
@@ -75,15 +75,16 @@ class Runner:
         if not isinstance(chunk, int) or chunk < 1:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
         self.config, self.chunk, self.clock = config, chunk, clock
+        self._params = evaluator.params
         self._rehearsed: set = set()
 
-        def begin(params, key, contexts, roots, tree):
-            return pieces.begin(game, evaluate, params, key, contexts, roots, config, tree)
+        def begin(params, key, states, tree):
+            own = evaluator._replace(params=params)
+            return pieces.begin(game, own, key, states, config, tree)
 
-        def advance(running, params, contexts, num_steps, last_step):
-            return pieces.advance(
-                game, evaluate, params, contexts, running, config, num_steps, last_step
-            )
+        def advance(running, params, states, num_steps, last_step):
+            own = evaluator._replace(params=params)
+            return pieces.advance(game, own, states, running, config, num_steps, last_step)
 
         def finish(tree, others):  # apart: what is not in the result cannot be handed on
             return pieces.finish(others._replace(tree=tree), config)
@@ -94,20 +95,22 @@ class Runner:
 
     def search(
         self,
-        params: Any,
         key: jax.Array,
-        contexts: Any,
-        roots: Any,
+        states: Any,
         budget: Budget = Budget(),
         tree: Tree | None = None,
+        params: Any = None,
     ) -> SearchResult:
         """One search; its arguments are `search`'s. Trees to go on from are used up.
+
+        Other parameters than the evaluator's own, if given, compile nothing anew.
 
         Returns:
           The result; `simulations` says how many were done.
         """
-        run = functools.partial(self._run, params, key, contexts, roots)
-        signature = _signature((params, contexts, roots, tree))
+        params = self._params if params is None else params
+        run = functools.partial(self._run, params, key, states)
+        signature = _signature((params, states, tree))
         if signature not in self._rehearsed:
             run(None if tree is None else jax.tree.map(jnp.zeros_like, tree), 0, 0.0)
             self._rehearsed.add(signature)
@@ -115,13 +118,13 @@ class Runner:
         visits = most if budget.visits is None else min(budget.visits, most)
         return run(tree, max(visits // self.config.leaves, 1), budget.seconds)
 
-    def _run(self, params, key, contexts, roots, tree, last: int, seconds) -> SearchResult:
+    def _run(self, params, key, states, tree, last: int, seconds) -> SearchResult:
         start = self.clock()
-        running = self._begin(params, key, contexts, roots, tree)
+        running = self._begin(params, key, states, tree)
         chunk, steps, is_open = last if seconds is None else self.chunk, 0, True
         while is_open:
             before = self.clock()
-            running = self._advance(running, params, contexts, jnp.int32(chunk), jnp.int32(last))
+            running = self._advance(running, params, states, jnp.int32(chunk), jnp.int32(last))
             done = int(running.steps)  # waits for it
             is_open = done == steps + chunk and done < last
             steps = done

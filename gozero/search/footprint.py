@@ -9,6 +9,7 @@ import jax
 from gozero.search import transpositions
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
+from gozero.search.game import Game, positions_of
 
 
 class Memory(NamedTuple):
@@ -50,3 +51,11 @@ def memory(
     slots = 4 * num_trees * transpositions.num_slots(config.num_nodes) if keeps.shared else 0
     total = tree + 2 * copy + slots
     return Memory(tree, copy, copy, -(-total // num_games), total)
+
+
+def search_memory(
+    game: Game, states: Any, config: SearchConfig, reuse: bool = False, guesses: bool = False
+) -> Memory:
+    """`memory` of a search of states [B], or of their shapes (``jax.eval_shape``)."""
+    roots = jax.eval_shape(lambda states: positions_of(game, states), states)
+    return memory(roots, game.num_actions, config, reuse, guesses)

@@ -1,7 +1,7 @@
-"""The doors through which a game and a judgement enter the search.
+"""What a search is given: a game, and an evaluator of its positions.
 
-Any strictly alternating two-player zero-sum game fits. The functions of a `Game` are for
-one game; the search vmaps them. Values lie in [-1, 1] and belong to the player to move.
+Any strictly alternating two-player zero-sum game fits. The functions of a `Game` are for one game;
+the search vmaps them. Values lie in [-1, 1] and belong to the player to move.
 """
 
 from __future__ import annotations
@@ -19,25 +19,69 @@ class Trail(NamedTuple):
     length: jax.Array  # i32[]: how many ancestors there are, 0 at the root
 
 
-class Game(NamedTuple):
-    """A game as pure functions of one game.
+class History(NamedTuple):
+    """How a search keeps compact positions in its nodes, for a game whose past matters.
+
+    The context is what is the same in the whole tree: the game up to the root.
 
     Attributes:
-      num_actions: A, the number of actions; action indices are i32 in [0, A).
+      root: (state) -> (context, position).
       play: (position, action) -> position. Assumes a legal action.
-      key: (position) -> u32[2]. Equal positions have equal keys.
-      legal: (context, position, trail) -> bool[A]. The context is the game up to the root.
-      result: (context, position) -> (over bool[], value f32[]). Exact when over, for the
-        player to move; a game cut by a move limit is scored, not lost.
+      legal: (context, position, trail) -> bool[A].
+      outcome: (context, position) -> (over bool[], value f32[]); as `Game.outcome`.
       observe: (context, position, trail) -> what the evaluator sees, any pytree.
     """
 
-    num_actions: int
+    root: Callable[[Any], tuple[Any, Any]]
     play: Callable[[Any, jax.Array], Any]
-    key: Callable[[Any], jax.Array]
     legal: Callable[[Any, Any, Trail], jax.Array]
-    result: Callable[[Any, Any], tuple[jax.Array, jax.Array]]
+    outcome: Callable[[Any, Any], tuple[jax.Array, jax.Array]]
     observe: Callable[[Any, Any, Trail], Any]
+
+
+class Game(NamedTuple):
+    """A game as pure functions of one game; its states are any pytree of arrays.
+
+    Attributes:
+      num_actions: A, the number of actions; action indices are i32 in [0, A).
+      init: (key) -> a new game. The key draws what is random; most games ignore it.
+      play: (state, action) -> state. Assumes a legal action; no change once the game is over.
+      legal: (state) -> bool[A].
+      outcome: (state) -> (over bool[], value f32[]). The value is exact when over, for the
+        player to move; a game cut by a move limit is scored, not lost.
+      observe: (state) -> what the evaluator sees, any pytree.
+      max_moves: a game is over after at most so many.
+      history: how a search keeps positions, for games whose past matters (Go); None: a node
+        keeps the whole state.
+      symmetries: (observation, f32[A]) -> the same with a leading axis [S], for learning; or None.
+    """
+
+    num_actions: int
+    init: Callable[[jax.Array], Any]
+    play: Callable[[Any, jax.Array], Any]
+    legal: Callable[[Any], jax.Array]
+    outcome: Callable[[Any], tuple[jax.Array, jax.Array]]
+    observe: Callable[[Any], Any]
+    max_moves: int
+    history: History | None = None
+    symmetries: Callable[[Any, jax.Array], tuple[Any, jax.Array]] | None = None
+
+
+def history_of(game: Game, observe: Callable[[Any, Any, Trail], Any] | None = None) -> History:
+    """What a search uses of a game; `observe` is the evaluator's, None for the game's own."""
+    history = game.history or History(
+        root=lambda state: ((), state),
+        play=game.play,
+        legal=lambda context, state, trail: game.legal(state),
+        outcome=lambda context, state: game.outcome(state),
+        observe=lambda context, state, trail: game.observe(state),
+    )
+    return history if observe is None else history._replace(observe=observe)
+
+
+def positions_of(game: Game, states: Any) -> Any:
+    """The positions [B] that a search of states [B] keeps in its nodes."""
+    return jax.vmap(history_of(game).root)(states)[1]
 
 
 class Heuristic(NamedTuple):
@@ -66,3 +110,24 @@ class Evaluation(NamedTuple):
 
 
 Evaluate = Callable[[Any, jax.Array, Any], Evaluation]
+
+
+class Evaluator(NamedTuple):
+    """How positions are evaluated, and the selection rule that suits it.
+
+    Under ``jax.jit`` hand the parameters in: ``evaluator._replace(params=params)``.
+
+    Attributes:
+      evaluate: ``(params, key, observations[M]) -> Evaluation`` of M positions.
+      params: handed to `evaluate`.
+      observe: (context, position, trail) -> what it sees, as `History.observe`; of a game without
+        a history the position is the state. None: what the game's own `observe` says.
+      select: the rule for `SearchConfig.select`, if one suits it.
+      about: what it is, for the records of a run; plain data.
+    """
+
+    evaluate: Evaluate
+    params: Any = None
+    observe: Callable[[Any, Any, Trail], Any] | None = None
+    select: Callable | None = None
+    about: dict[str, Any] = {}  # noqa: RUF012 (never written)

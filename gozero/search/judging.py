@@ -26,7 +26,7 @@ class Judged(NamedTuple):
 def judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> Judged:
     """Legality, result and evaluation of B positions."""
     legal = jax.vmap(game.legal)(contexts, positions, trail)
-    over, exact = jax.vmap(game.result)(contexts, positions)
+    over, exact = jax.vmap(game.outcome)(contexts, positions)
     evaluation = evaluate(params, key, jax.vmap(game.observe)(contexts, positions, trail))
     return judged_as(legal, over, exact, evaluation)
 

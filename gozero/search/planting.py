@@ -29,7 +29,7 @@ def judge_roots(
     if config.root_temperature != 1:
         prior = jax.vmap(noise.soften, in_axes=(0, None))(prior, config.root_temperature)
     if config.dirichlet_fraction > 0:
-        alpha = config.dirichlet_alpha or noise.board_alpha(game.num_actions)
+        alpha = config.dirichlet_alpha or noise.board_alpha(prior.shape[1])
         keys = jax.random.split(noise_key, num_trees)
         prior = jax.vmap(noise.add_dirichlet, in_axes=(0, 0, None, None))(
             keys, prior, alpha, config.dirichlet_fraction

@@ -38,7 +38,7 @@ from gozero.search import (
     stopping,
 )
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluate, Game
+from gozero.search.game import Evaluator, Game, history_of
 from gozero.search.tree import Tree
 
 
@@ -73,11 +73,9 @@ class Running(NamedTuple):
 
 def search(
     game: Game,
-    evaluate: Evaluate,
-    params: Any,
+    evaluator: Evaluator,
     key: jax.Array,
-    contexts: Any,
-    roots: Any,
+    states: Any,
     config: SearchConfig,
     tree: Tree | None = None,
 ) -> SearchResult:
@@ -85,13 +83,11 @@ def search(
 
     Args:
       game: the game; static.
-      evaluate: ``(params, key, observations[M]) -> Evaluation[M]``; static.
-      params: handed to `evaluate`.
+      evaluator: how positions are evaluated; its functions are static, its `params` arrays.
       key: PRNG key for noise, ties, the drawn action, and the evaluator.
-      contexts: the games up to the roots, a pytree with a leading axis [B].
-      roots: positions with a leading axis [B].
+      states: the games to search, with a leading axis [B].
       config: static settings.
-      tree: trees to go on from, of the same roots: those of the last move's result, after
+      tree: trees to go on from, of the same states: those of the last move's result, after
         `reuse.reroot`; None to start anew. Their visits count in `visits`, `q`, `value` and
         `policy_target`. Empty ones (size 0) are planted; of the others `config.num_kept` nodes
         are kept. The roots are evaluated again, for clean priors and new noise. `reuse.empty`
@@ -102,32 +98,30 @@ def search(
       than its root is planted anew, and `ok` says False.
 
     Raises:
-      ValueError: contexts and roots of different batch sizes; a tree of another batch, capacity
+      ValueError: states without a common leading axis; a tree of another batch, capacity
         or game, for an ensemble or with a `root.RootRule`; a heuristic with what it does not go
         with.
     """
-    running = begin(game, evaluate, params, key, contexts, roots, config, tree)
+    running = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:
         running, evaluations = sharing.simulate(
-            game, evaluate, params, contexts, config, running, is_new=tree is None
+            *_static(game, evaluator), _roots(game, states)[0], config, running, tree is None
         )
         return finish(running, config)._replace(evaluations=evaluations)
-    running = advance(game, evaluate, params, contexts, running, config)
+    running = advance(game, evaluator, states, running, config)
     return finish(running, config)
 
 
 def begin(
     game: Game,
-    evaluate: Evaluate,
-    params: Any,
+    evaluator: Evaluator,
     key: jax.Array,
-    contexts: Any,
-    roots: Any,
+    states: Any,
     config: SearchConfig,
     tree: Tree | None = None,
 ) -> Running:
     """The first piece of a `search`, which says what the arguments are: plant the roots."""
-    _check_batch(contexts, roots)
+    contexts, roots = _roots(game, states)
     if config.ensemble is not None:
         if tree is not None:
             raise ValueError("tree: an ensemble begins anew with each search; give none")
@@ -144,7 +138,7 @@ def begin(
 
     root_key = jax.random.fold_in(evaluation_key, 0)
     judged = planting.judge_roots(
-        game, evaluate, params, root_key, noise_key, contexts, roots, config
+        *_static(game, evaluator), root_key, noise_key, contexts, roots, config
     )
     guesses = judged.heuristic is not None and judged.heuristic.visits is not None
     _check_heuristic(config, judged.heuristic is not None, guesses)
@@ -168,9 +162,8 @@ def begin(
 
 def advance(
     game: Game,
-    evaluate: Evaluate,
-    params: Any,
-    contexts: Any,
+    evaluator: Evaluator,
+    states: Any,
     running: Running,
     config: SearchConfig,
     num_steps: int | jax.Array | None = None,
@@ -181,7 +174,7 @@ def advance(
     However a search is cut into pieces, it finds the same.
 
     Args:
-      game, evaluate, params, contexts, config: as given to `begin`.
+      game, evaluator, states, config: as given to `begin`.
       running: the search.
       num_steps: how many, i32[] or a number; None: all that are left.
       last_step: steps of the whole search, if fewer than the config's; what `config.early_stop`
@@ -200,13 +193,14 @@ def advance(
     if last_step is not None:
         last = jnp.minimum(last_step, last)
     end = last if num_steps is None else jnp.minimum(running.steps + num_steps, last)
-    group = config.ensemble
+    contexts, _ = _roots(game, states)
+    own, group = _static(game, evaluator), config.ensemble
     if group is not None:
         contexts = group.copies(contexts)
 
     def simulate(i, carry):
         step_key = jax.random.fold_in(running.evaluation_key, i + 1)
-        return grow(game, evaluate, params, step_key, contexts, config, running.draws, *carry)
+        return grow(*own, step_key, contexts, config, running.draws, *carry)
 
     grow = growth.grow if config.leaves == 1 else leaves.grow
     grown = running.tree, running.ok
@@ -253,13 +247,24 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
     )
 
 
-def _check_batch(contexts: Any, roots: Any) -> None:
-    sizes = {x.shape[:1] for x in jax.tree.leaves((contexts, roots))}
+def _static(game: Game, evaluator: Evaluator) -> tuple:
+    """(the game as the tree sees it, the function that evaluates, its parameters)."""
+    return history_of(game, evaluator.observe), evaluator.evaluate, evaluator.params
+
+
+def _roots(game: Game, states: Any) -> tuple[Any, Any]:
+    """(contexts, positions) of states, with a leading axis [B].
+
+    Raises:
+      ValueError: states without a common leading axis.
+    """
+    sizes = {jnp.shape(x)[:1] for x in jax.tree.leaves(states)}
     if len(sizes) != 1 or () in sizes:
         raise ValueError(
-            f"contexts and roots: leading axes {sorted(sizes)}; give every leaf the same [B], "
-            "[1] for a single game"
+            f"states: leading axes {sorted(sizes)}; give every leaf the same [B], [1] for a "
+            "single game"
         )
+    return jax.vmap(history_of(game).root)(states)
 
 
 def _check_heuristic(config: SearchConfig, believes: bool, guesses: bool) -> None:

@@ -127,7 +127,7 @@ def _find(game, contexts, config: SearchConfig, draws: Draws, state: State) -> _
     positions = descent.played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)
     observations = jax.vmap(game.observe)(contexts, positions, trail)
-    over, exact = jax.vmap(game.result)(contexts, positions)
+    over, exact = jax.vmap(game.outcome)(contexts, positions)
     key = transpositions.keys(sharing, contexts, positions, trail, observations)
     found = transpositions.look_up(tree, state.slots, key)
     is_known = over | (found.node != NO_NODE)

@@ -174,7 +174,7 @@ def heuristic(
         table = local_shape.table(learnt.shapes, learnt.weights)
         value = local_shape.heuristic(rules, learnt.shapes)
         evaluate = with_heuristic(evaluator.evaluate, value, amaf_visits=50)
-        gozero.search(game, evaluate, table, key, states, states.position, config)
+        gozero.search(game, gozero.Evaluator(evaluate, table), key, states, config)
 
     Args:
       rules: the rules.

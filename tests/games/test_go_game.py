@@ -35,7 +35,7 @@ def test_legality_over_game_and_trail_is_that_of_the_whole_game(size, split, ko,
     """
     rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=200)
     game = go_game(rules, lambda *_: 0)
-    legal = jax.jit(jax.vmap(game.legal))
+    legal = jax.jit(jax.vmap(game.history.legal))
     step, num_games = stepper(rules), 60
     turn = jax.jit(jax.vmap(go.with_to_play))
     rng = np.random.RandomState(size + split)
@@ -109,7 +109,7 @@ def test_results_are_for_the_player_to_move(actions, komi, expected):
     rules = go.Rules(size=3)
     game = go_game(rules, lambda *_: 0)
     state = play_all(rules, actions, komi)
-    over, value = game.result(state, state.position)
+    over, value = game.outcome(state)
     assert bool(over) == expected[0]
     if expected[0]:
         assert float(value) == expected[1]
@@ -119,17 +119,6 @@ def test_the_move_limit_is_scored():
     rules = go.Rules(size=3, max_moves=2)
     game = go_game(rules, lambda *_: 0)
     state = play_all(rules, [4, 9], 0.5)
-    over, value = game.result(state, state.position)
+    over, value = game.outcome(state)
     assert bool(over)
     assert float(value) == 1.0  # Black to move owns the board
-
-
-def test_keys():
-    rules = go.Rules(size=3)
-    key = go_game(rules, lambda *_: 0).key
-    one = play_all(rules, [0, 8, 1], 0.5).position
-    other_order = play_all(rules, [1, 8, 0], 0.5).position
-    passed = play_all(rules, [0, 8, 1, 9], 0.5).position
-    assert key(one).dtype == jnp.uint32
-    assert key(one).tolist() == key(other_order).tolist()
-    assert key(one).tolist() != key(passed).tolist()

@@ -105,7 +105,7 @@ def lanes_go_on_alike(fewest: int):
 
 def self_play_is_divided():
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
-    judge = Evaluator(observe_position, evaluate, None, Puct(), {})
+    judge = Evaluator(evaluate, None, observe_position, Puct())
     search = selfplay.search_config(RULES, judge, 4, reuse_subtree=True)
     config = selfplay.SelfPlayConfig(RULES, 0.5, 40, LANES, search, 20, reuse_subtree=True)
     mesh = devices.make_mesh(32)

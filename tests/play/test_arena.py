@@ -287,7 +287,7 @@ def test_progress_is_told():
 def test_the_temperature_draws_by_the_visits_and_then_the_search_plays(monkeypatch):
     visits = jnp.zeros((GAMES // 2, RULES.num_actions), jnp.int32).at[:, 3:6].set(20)
 
-    def search(game, evaluate, params, key, contexts, roots, config, tree):
+    def search(game, evaluator, key, states, config, tree):
         """Finds three actions with as many visits, and that another is to be played."""
         action, ok = jnp.full(GAMES // 2, 9), jnp.ones(GAMES // 2, bool)
         return SearchResult(action, visits, visits, visits, visits, ok, tree)

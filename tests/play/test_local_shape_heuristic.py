@@ -14,7 +14,7 @@ from gozero.go import rules as go
 from gozero.play.evaluators import playout_evaluator
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
-from gozero.search.game import Trail
+from gozero.search.game import Evaluator, Trail
 from gozero.search.heuristics import with_heuristic
 from gozero.search.search import search
 from gozero.td import local_shape, shapes
@@ -68,7 +68,7 @@ def test_a_search_begins_with_what_the_heuristic_believes():
     config = SearchConfig(num_simulations=1, amaf=Amaf(), select=EVALUATOR.select)
 
     def run(table, states):
-        return search(game, evaluate, table, jax.random.key(1), states, states.position, config)
+        return search(game, Evaluator(evaluate, table), jax.random.key(1), states, config)
 
     states = new_games(RULES, 2)
     result = jax.jit(run)(table(), states)

@@ -25,7 +25,7 @@ SIMULATIONS = 40
 def judged_by_hashes(*_) -> Setup:
     """In the place of `make_setup`."""
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
-    judge = Evaluator(observe_position, evaluate, None, Puct(), {})
+    judge = Evaluator(evaluate, None, observe_position, Puct())
     return Setup(judge, SearchConfig(SIMULATIONS))
 
 

@@ -161,9 +161,9 @@ def test_trees_are_reused_and_memory_stays_flat():
 def a_search_that_finds(best_by_visits, action):
     """A `search` of nothing: all is legal, one action is visited most, another to be played."""
 
-    def search(game, evaluate, params, key, contexts, roots, config, tree):
+    def search(game, evaluator, key, states, config, tree):
         ones = jnp.ones((CONFIG.batch, 17), jnp.int32)
-        blank = reuse.empty(roots, 17, config)
+        blank = reuse.empty(states.position, 17, config)
         return SearchResult(
             action=ones[:, 0] * action,
             visits=ones.at[:, best_by_visits].set(50),

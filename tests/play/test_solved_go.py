@@ -17,7 +17,7 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.play.evaluators import PLAYOUT_RULE, playout_evaluator
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from tests.reference import solved_go
 
@@ -68,7 +68,7 @@ def played(rules, states, num_simulations, evaluator=None):
     )
 
     def run(key, states):
-        result = search(game, evaluate, None, key, states, states.position, config)
+        result = search(game, Evaluator(evaluate), key, states, config)
         return result.action, result.value, result.ok
 
     actions, values, ok = jax.jit(run)(jax.random.key(0), states)

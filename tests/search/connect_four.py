@@ -37,19 +37,18 @@ def connect_four(width: int = 7, height: int = 6) -> Game:
     if not 1 <= height <= 8:
         raise ValueError(f"height: {height} is not from 1 to 8")
 
-    def result(context, board):
-        del context
+    def outcome(board):
         return _result(board, height)
 
-    def legal(context, board, trail):
-        del trail
-        return _open_columns(board, height) & ~result(context, board)[0]
-
-    def observe(context, board, trail):
-        del context, trail
-        return board
-
-    return Game(width, play, key, legal, result, observe)
+    return Game(
+        width,
+        init=lambda key: empty(width),
+        play=play,
+        legal=lambda board: _open_columns(board, height) & ~outcome(board)[0],
+        outcome=outcome,
+        observe=lambda board: board,
+        max_moves=width * height,
+    )
 
 
 def play(board: Board, action: jax.Array) -> Board:
@@ -58,15 +57,6 @@ def play(board: Board, action: jax.Array) -> Board:
     is_it = jnp.arange(taken.shape[0]) == action
     stone = jnp.where(is_it, taken + np.uint8(1), np.uint8(0))
     return Board(board.other, board.own | stone)
-
-
-def key(board: Board) -> jax.Array:
-    """u32[2]: two hashes of the stones and whose they are."""
-    keys = jnp.array([0x9E3779B9, 0x7F4A7C15], jnp.uint32)
-    for columns in board:
-        for column in columns:
-            keys = mix(keys * np.uint32(31) ^ column.astype(jnp.uint32))
-    return keys
 
 
 def has_line(columns: jax.Array) -> jax.Array:

@@ -45,7 +45,15 @@ def hex_game(size: int) -> Game:
     """
     if not 1 <= size <= 16:
         raise ValueError(f"size: {size} is not from 1 to 16")
-    return Game(size * size, play, key, legal, result, observe)
+    return Game(
+        size * size,
+        init=lambda key: empty(size),
+        play=play,
+        legal=legal,
+        outcome=outcome,
+        observe=lambda board: board,
+        max_moves=size * size,
+    )
 
 
 def play(board: Board, action: jax.Array) -> Board:
@@ -56,14 +64,12 @@ def play(board: Board, action: jax.Array) -> Board:
     return Board(board.stones | stone, np.uint8(SECOND) - board.to_play)
 
 
-def legal(context, board: Board, trail) -> jax.Array:
-    del trail
-    return empty_points(board) & ~result(context, board)[0]
+def legal(board: Board) -> jax.Array:
+    return empty_points(board) & ~outcome(board)[0]
 
 
-def result(context, board: Board):
+def outcome(board: Board):
     """The player to move has lost if the other is through; he has moved last."""
-    del context
     mover_is_first = board.to_play == FIRST
     over = jnp.where(mover_is_first, joins(board.stones[SECOND], SECOND), _first_joins(board))
     return over, jnp.where(over, -1.0, 0.0)

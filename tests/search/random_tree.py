@@ -14,7 +14,7 @@ import numpy as np
 
 from gozero.hashing import mix
 from gozero.search import judging
-from gozero.search.game import Game, Heuristic
+from gozero.search.game import Evaluator, Game, Heuristic
 from gozero.search.search import search
 from tests.reference import mcts
 
@@ -30,27 +30,24 @@ def play(position: Position, action: jax.Array) -> Position:
     return Position(mix(position.code * np.uint32(31) + action.astype(jnp.uint32)))
 
 
-def legal(context, position: Position, trail) -> jax.Array:
-    del context, trail
+def legal(position: Position) -> jax.Array:
     return (mix(position.code ^ (_ACTIONS + np.uint32(77))) % 3 != 0) | (_ACTIONS == 0)
 
 
-def result(context, position: Position):
-    del context
+def outcome(position: Position):
     over = (position.code >> np.uint32(5)) % 8 == 0
     return over, jnp.where((position.code & 1) == 0, 1.0, -1.0)
 
 
-def key(position: Position) -> jax.Array:
-    return jnp.stack([position.code, position.code])
+def init(key) -> Position:
+    return Position(jax.random.bits(key))
 
 
-def observe(context, position: Position, trail) -> jax.Array:
-    del context, trail
+def observe(position: Position) -> jax.Array:
     return position.code
 
 
-GAME = Game(NUM_ACTIONS, play, key, legal, result, observe)
+GAME = Game(NUM_ACTIONS, init, play, legal, outcome, observe, max_moves=1000)
 
 
 def with_more(evaluate, playouts: bool, heuristic: bool):
@@ -79,8 +76,7 @@ def compiled_search(evaluate, config, num_trees, game=GAME, options=None):
     """(codes u32[B] of the roots, key) -> SearchResult; `options` are the compiler's."""
 
     def run(codes, key):
-        contexts = jnp.zeros(num_trees)
-        return search(game, evaluate, None, key, contexts, Position(codes), config)
+        return search(game, Evaluator(evaluate), key, Position(codes), config)
 
     codes = jnp.zeros(num_trees, jnp.uint32)
     return jax.jit(run, compiler_options=options).lower(codes, jax.random.key(0)).compile()

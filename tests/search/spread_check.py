@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from gozero.search.spread import over_mesh
 from tests.search import random_tree
@@ -22,8 +22,8 @@ EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.0, 0.3)
 
 
 def run(evaluate, codes, key):
-    roots, contexts = random_tree.Position(codes), jnp.zeros(codes.shape)
-    return search(random_tree.GAME, evaluate, None, key, contexts, roots, CONFIG)
+    roots = random_tree.Position(codes)
+    return search(random_tree.GAME, Evaluator(evaluate), key, roots, CONFIG)
 
 
 def keyed(params, key, codes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +12,7 @@ from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.gumbel import GumbelInterior
 from gozero.search.heuristics import with_heuristic
 from gozero.search.proofs import ProveFirst
@@ -156,9 +154,8 @@ ROOTS = random_tree.Position(jnp.ones(1, jnp.uint32))
 
 def shape_of(evaluate, config, tree):
     """Of a search's result."""
-    run = functools.partial(search, random_tree.GAME, evaluate, None, config=config)
-    key, contexts = jax.random.key(0), jnp.zeros(1)
-    return jax.eval_shape(lambda tree: run(key, contexts, ROOTS, tree=tree), tree)
+    arguments = random_tree.GAME, Evaluator(evaluate), jax.random.key(0), ROOTS, config
+    return jax.eval_shape(lambda tree: search(*arguments, tree), tree)
 
 
 @pytest.mark.parametrize(

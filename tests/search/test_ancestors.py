@@ -14,7 +14,7 @@ from gozero.search import descent, reuse
 from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
-from gozero.search.game import Heuristic
+from gozero.search.game import Evaluator, Heuristic
 from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import ForcedPlayouts, Puct
@@ -122,8 +122,8 @@ def test_equal_to_the_plain_search_at_every_node(name):
     key = jax.random.key(len(name))
 
     def run(codes, key):
-        roots, contexts = random_tree.Position(codes), jnp.zeros(num_trees)
-        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+        roots = random_tree.Position(codes)
+        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
 
     compiled = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(codes, key).compile()
     assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # law 2
@@ -172,8 +172,8 @@ def test_equal_to_the_plain_search_when_it_goes_on_from_a_tree():
 
     @jax.jit
     def run(codes, key, tree):
-        roots, contexts = random_tree.Position(codes), jnp.zeros(num_trees)
-        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config, tree)
+        roots = random_tree.Position(codes)
+        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config, tree)
 
     tree = reuse.empty(random_tree.Position(codes), random_tree.NUM_ACTIONS, config, True)
     plain, nodes, kept = random_tree.Plain(evaluate), [None] * num_trees, 0

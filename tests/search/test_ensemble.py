@@ -18,6 +18,7 @@ from gozero.search.budget import Budget, Runner
 from gozero.search.config import SearchConfig
 from gozero.search.ensemble import Ensemble
 from gozero.search.footprint import memory
+from gozero.search.game import Evaluator
 from gozero.search.grandfather import Grandfather
 from gozero.search.gumbel import GumbelRoot
 from gozero.search.operators import max_backup
@@ -76,7 +77,7 @@ def searched(config, evaluate):
     @jax.jit
     def run(codes, key):
         roots = random_tree.Position(codes)
-        return search(random_tree.GAME, evaluate, None, key, jnp.zeros(NUM_GAMES), roots, config)
+        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
 
     return jax.tree.map(np.asarray, run(CODES, KEY))
 
@@ -260,8 +261,8 @@ def test_one_tree_is_a_search():
 @pytest.mark.slow
 def test_in_pieces_it_finds_the_same():
     whole = searched(CONFIG, PUCT_EVALUATE)
-    runner = Runner(random_tree.GAME, PUCT_EVALUATE, CONFIG, chunk=16)
-    arguments = (None, KEY, np.zeros(NUM_GAMES), random_tree.Position(CODES))
+    runner = Runner(random_tree.GAME, Evaluator(PUCT_EVALUATE), CONFIG, chunk=16)
+    arguments = (KEY, random_tree.Position(CODES))
     check_same(runner.search(*arguments), whole)
     check_same(runner.search(*arguments, Budget(seconds=1e6)), whole)
 
@@ -285,8 +286,7 @@ def test_what_the_trees_prove_is_so():
 
     @jax.jit
     def run(roots, key):
-        contexts = jnp.zeros(len(positions))
-        return search(tictactoe.GAME, tictactoe.even, None, key, contexts, roots, config)
+        return search(tictactoe.GAME, Evaluator(tictactoe.even), key, roots, config)
 
     result = run(roots, jax.random.key(0))
     proven, values = np.asarray(result.proven), [tictactoe_value(*p) for p in positions]
@@ -308,8 +308,7 @@ def test_it_keeps_the_laws_of_the_hot_path(amaf):
 
     def run(codes, bits):
         roots, key = random_tree.Position(codes), jax.random.wrap_key_data(bits)
-        contexts = jnp.zeros(NUM_GAMES)
-        result = search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+        result = search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
         return result.visits, result.tree.visits
 
     arguments = CODES, jax.random.key_data(KEY)
@@ -351,6 +350,6 @@ def test_no_tree_to_go_on_from():
     roots = random_tree.Position(CODES)
     tree = reuse.empty(roots, random_tree.NUM_ACTIONS, SearchConfig(4))
     config = SearchConfig(4, ensemble=Ensemble(2))
-    arguments = (random_tree.GAME, PUCT_EVALUATE, None, KEY, np.zeros(NUM_GAMES), roots)
+    arguments = (random_tree.GAME, Evaluator(PUCT_EVALUATE), KEY, roots)
     with pytest.raises(ValueError, match=r"^tree: an ensemble begins anew"):
         search(*arguments, config, tree)

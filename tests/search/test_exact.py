@@ -13,7 +13,7 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search import judging
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from gozero.search.selection import Puct
 from tests.go.stepping import new_games, stepper
@@ -106,9 +106,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
     config = SearchConfig(num_simulations=sims, max_depth=max_depth, select=rule)
     game = go_game(rules, observe_position)
     key = jax.random.key(seed)
-    result = jax.jit(lambda s, k: search(game, evaluate, None, k, s, s.position, config))(
-        states, key
-    )
+    result = jax.jit(lambda s, k: search(game, Evaluator(evaluate), k, s, config))(states, key)
     salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_games,), jnp.uint32))
 
     plain = PlainGo(rules, komi, evaluate)

@@ -19,7 +19,7 @@ from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation, Game
+from gozero.search.game import Evaluation, Evaluator, Game
 from gozero.search.rave import AmafOnly, MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import Edges, Ucb1
@@ -36,11 +36,12 @@ OUTCOMES = {0b1: 1, 0b10: 0, 0b11: 1, 0b110: 1, 0b111: 0}
 
 TWO_ACTIONS = Game(
     2,
+    init=lambda key: Line(jnp.uint32(1)),
     play=lambda line, action: Line(line.moves * 2 + action.astype(jnp.uint32)),
-    key=lambda line: jnp.stack([line.moves, line.moves]),
-    legal=lambda context, line, trail: jnp.ones(2, bool),
-    result=lambda context, line: (jnp.bool_(False), jnp.float32(0)),
-    observe=lambda context, line, trail: (line.moves, trail.length),
+    legal=lambda line: jnp.ones(2, bool),
+    outcome=lambda line: (jnp.bool_(False), jnp.float32(0)),
+    observe=lambda line: line.moves,
+    max_moves=31,
 )
 
 
@@ -53,6 +54,9 @@ def outcome(params, key, seen):
     return Evaluation(jnp.zeros((moves.shape[0], 2)), value)
 
 
+EVALUATOR = Evaluator(outcome, observe=lambda context, line, trail: (line.moves, trail.length))
+
+
 def test_figure_1_five_simulations():
     """Greedy: an untried action first, then the child that wins most for the player to move.
 
@@ -63,7 +67,7 @@ def test_figure_1_five_simulations():
     def run(key, simulations):
         config = SearchConfig(simulations, capacity=5, max_depth=2, select=Ucb1(0.0))
         root = Line(jnp.ones(1, jnp.uint32))
-        return search(TWO_ACTIONS, outcome, None, key, jnp.zeros(1), root, config).tree
+        return search(TWO_ACTIONS, EVALUATOR, key, root, config).tree
 
     def wins(tree):
         """(Black's wins, visits) of each state in the tree."""

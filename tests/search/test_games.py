@@ -11,13 +11,13 @@ import functools
 import random
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
 from gozero.search.ensemble import Ensemble
+from gozero.search.game import Evaluator
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import Puct, Ucb1
@@ -32,8 +32,7 @@ def actions_of(game, evaluate, config, roots, seed=0):
     """i32[B]: the moves that one batched search of all the roots plays."""
 
     def run(key, roots):
-        contexts = jnp.zeros(jax.tree.leaves(roots)[0].shape[0])
-        result = search(game, evaluate, None, key, contexts, roots, config)
+        result = search(game, Evaluator(evaluate), key, roots, config)
         return result.action, result.ok
 
     run = jax.jit(run, compiler_options=AS_USERS_HAVE_IT)  # it runs for long

@@ -13,6 +13,7 @@ from gozero.search import tree as trees
 from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.grandfather import Grandfather, known
 from gozero.search.operators import max_backup
 from gozero.search.rave import MinimumMse, Rave
@@ -88,8 +89,8 @@ def test_equal_to_the_plain_search_at_every_node(name):
     key = jax.random.key(len(name))
 
     def run(codes, key):
-        roots, contexts = random_tree.Position(codes), jnp.zeros(num_trees)
-        return search(random_tree.GAME, evaluate, None, key, contexts, roots, config)
+        roots = random_tree.Position(codes)
+        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
 
     compiled = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(codes, key).compile()
     assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # law 2

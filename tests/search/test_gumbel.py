@@ -10,7 +10,7 @@ import pytest
 from gozero.hashing import mix
 from gozero.search import gumbel, reuse, selection
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation, Game
+from gozero.search.game import Evaluation, Evaluator, Game
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.heuristics import with_heuristic
 from gozero.search.search import search
@@ -169,8 +169,8 @@ def test_virtual_losses_and_heuristics_are_no_visits_to_count():
     with pytest.raises(ValueError, match=r"^tree: GumbelRoot.* give none"):
         jax.eval_shape(
             lambda tree: search(
-                *(random_tree.GAME, gumbel_search.EVALUATE, None, jax.random.key(0)),
-                *(jnp.zeros(1), roots, config, tree),
+                *(random_tree.GAME, Evaluator(gumbel_search.EVALUATE), jax.random.key(0)),
+                *(roots, config, tree),
             ),
             tree,
         )
@@ -231,11 +231,12 @@ class Endless:
     def game(cls):
         return Game(
             num_actions=cls.num_actions,
+            init=lambda key: jax.random.bits(key),
             play=cls.play,
-            key=lambda code: jnp.stack([code, code]),
-            legal=lambda context, code, trail: jnp.ones(cls.num_actions, bool),
-            result=lambda context, code: (jnp.bool_(False), jnp.float32(0)),
-            observe=lambda context, code, trail: code,
+            legal=lambda code: jnp.ones(cls.num_actions, bool),
+            outcome=lambda code: (jnp.bool_(False), jnp.float32(0)),
+            observe=lambda code: code,
+            max_moves=10**6,
         )
 
 
@@ -286,8 +287,7 @@ def test_equal_to_mctx(monkeypatch):
 
     @jax.jit
     def run(codes, key):
-        contexts = jnp.zeros(len(codes))
-        return search(Endless.game(), Endless.evaluate, None, key, contexts, codes, config)
+        return search(Endless.game(), Evaluator(Endless.evaluate), key, codes, config)
 
     ours = run(codes, key)
     theirs = mctx_search(mctx, monkeypatch, Endless.considered)(codes, 0.5 * drawn)

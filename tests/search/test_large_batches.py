@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import pytest
 
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.rave import Rave
 from gozero.search.search import search
 from tests.search import tictactoe
@@ -19,9 +19,8 @@ def traceable(num_trees, **rules):
     """A search of so many boards, jitted."""
 
     def run(key, roots):
-        contexts = jnp.zeros(num_trees)
         config = SearchConfig(num_simulations=2, **rules)
-        return search(tictactoe.GAME, tictactoe.even, None, key, contexts, roots, config).action
+        return search(tictactoe.GAME, Evaluator(tictactoe.even), key, roots, config).action
 
     return jax.jit(run)
 

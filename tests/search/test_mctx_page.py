@@ -16,15 +16,14 @@ def test_the_example_runs():
     example = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL).group(1)
     names = {
         "env_play": tictactoe.play,
-        "env_key": tictactoe.key,
-        "env_legal": lambda board: tictactoe.legal(None, board, None),
-        "env_over": lambda board: tictactoe.result(None, board)[0],
-        "env_value": lambda board: tictactoe.result(None, board)[1],
+        "env_legal": tictactoe.legal,
+        "env_over": lambda board: tictactoe.outcome(board)[0],
+        "env_value": lambda board: tictactoe.outcome(board)[1],
         "network": lambda params, boards: (jnp.zeros(boards.own.shape), jnp.zeros(len(boards.own))),
         "params": None,
         "key": jax.random.key(0),
-        "roots": tictactoe.boards("XX. OO. ...", "... ... ..."),
-        "B": 2,
+        "states": tictactoe.boards("XX. OO. ...", "... ... ..."),
+        "env_new": tictactoe.init,
     }
     exec(example, names)
     result = names["result"]

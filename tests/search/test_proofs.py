@@ -13,7 +13,7 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search import proofs, reuse
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from gozero.search.selection import Puct
 from tests.reference import solved_go
@@ -32,10 +32,9 @@ LOSS, DRAW, WIN = proofs.LOSS, proofs.DRAW, proofs.WIN
 
 def compiled(game, evaluate, config, roots, goes_on=False):
     """(key, roots) -> SearchResult, or (key, roots, tree)."""
-    count = jax.tree.leaves(roots)[0].shape[0]
 
     def run(key, roots, *tree):
-        return search(game, evaluate, None, key, jnp.zeros(count), roots, config, *tree)
+        return search(game, Evaluator(evaluate), key, roots, config, *tree)
 
     more = (reuse.empty(roots, game.num_actions, config),) if goes_on else ()
     return jax.jit(run).lower(jax.random.key(0), roots, *more).compile()
@@ -153,7 +152,7 @@ def test_go_3x3():
         return Evaluation(jnp.zeros((len(plies), rules.num_actions)), jnp.zeros(len(plies)))
 
     config = SearchConfig(20_000, max_depth=4, select=Puct(20.0), prove=True)
-    run = jax.jit(lambda key, x: search(game, even, None, key, x, x.position, config))
+    run = jax.jit(lambda key, x: search(game, Evaluator(even), key, x, config))
     found = run(jax.random.key(0), states)
     proven = np.asarray(found.proven)
     known = proven != proofs.UNKNOWN

@@ -15,7 +15,7 @@ from gozero.hashing import mix
 from gozero.search import reuse, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from gozero.search.selection import Puct
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
@@ -54,8 +54,8 @@ class Searcher:
     def compiled(self):
         def run(tree, codes, key, luck):
             roots = random_tree.Position(codes)
-            contexts = jnp.zeros(len(codes))
-            return search(random_tree.GAME, evaluate, luck, key, contexts, roots, self.config, tree)
+            evaluator = Evaluator(evaluate, luck)
+            return search(random_tree.GAME, evaluator, key, roots, self.config, tree)
 
         arguments = (empty(self.config), CODES, jax.random.key(0), np.float32(0))
         return jax.jit(run, compiler_options=AS_USERS_FUSE).lower(*arguments).compile()
@@ -314,7 +314,7 @@ def test_visits_that_a_heuristic_counts_for_are_among_them():
 
 
 def test_trees_that_do_not_fit_are_refused():
-    arguments = (random_tree.GAME, evaluate, None, jax.random.key(0))
+    arguments = (random_tree.GAME, Evaluator(evaluate), jax.random.key(0))
     roots = random_tree.Position(CODES)
     make = lambda roots, num_actions, capacity: jax.eval_shape(
         lambda: trees.allocate(roots, num_actions, capacity)
@@ -329,7 +329,7 @@ def test_trees_that_do_not_fit_are_refused():
         "positions": make(wide, random_tree.NUM_ACTIONS, capacity),
     }.items():
         with pytest.raises(ValueError, match=f"tree: its {name} is"):
-            search(*arguments, jnp.zeros(NUM_TREES), roots, config, tree)
+            search(*arguments, roots, config, tree)
     with pytest.raises(ValueError, match="action: shape"):
         reuse.reroot(make(roots, 3, 4), jnp.zeros(2, jnp.int32))
 
@@ -344,13 +344,11 @@ def test_memory_is_known_beforehand():
     assert (config.num_nodes, config.num_kept) == (101, 51)
     assert config.roomy is config
     roots = random_tree.Position(jax.ShapeDtypeStruct((3,), jnp.uint32))
-    memory = gozero.search.memory(roots, random_tree.NUM_ACTIONS, config, reuse=True)
+    memory = gozero.search_memory(random_tree.GAME, roots, config, reuse=True)
     tree = trees.allocate(random_tree.Position(jnp.zeros(3, jnp.uint32)), 12, 101)
     assert memory.tree == sum(x.nbytes for x in jax.tree.leaves(tree))
     assert memory.tree == memory.reroot_copy == memory.prune_copy
     assert memory.total == 3 * memory.tree == 3 * memory.per_game
-    alone = gozero.search.memory(roots, random_tree.NUM_ACTIONS, config)
+    alone = gozero.search_memory(random_tree.GAME, roots, config)
     assert (alone.reroot_copy, alone.total) == (0, memory.tree)
     assert str(memory).endswith("a game, copies to re-root and prune included")
-    with pytest.raises(AttributeError, match="memories"):
-        gozero.search.memories  # noqa: B018

@@ -13,7 +13,7 @@ import pytest
 import gozero
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator, history_of
 from gozero.search.search import search
 from tests.search import tictactoe
 
@@ -32,8 +32,7 @@ def searcher(config, evaluate=tictactoe.even):
     """jitted (roots [B], key) -> SearchResult."""
 
     def run(roots, key):
-        contexts = jnp.zeros(roots.own.shape[0])
-        return search(tictactoe.GAME, evaluate, None, key, contexts, roots, config)
+        return search(tictactoe.GAME, Evaluator(evaluate), key, roots, config)
 
     return jax.jit(run)
 
@@ -146,7 +145,10 @@ class Kind(NamedTuple):
 @functools.cache
 def searcher_of_kinds():
     """jitted (kinds [3]) -> SearchResult."""
-    game = tictactoe.GAME._replace(observe=lambda kind, board, trail: (kind, board))
+    history = history_of(tictactoe.GAME)._replace(
+        root=lambda state: state, observe=lambda kind, board, trail: (kind, board)
+    )
+    game = tictactoe.GAME._replace(history=history)
 
     def evaluate(params, key, observations):
         kinds, boards = observations
@@ -157,7 +159,7 @@ def searcher_of_kinds():
     roots = tictactoe.boards("X.. .O. ...", "OO. X.. .X.", "... ... ...")
     config = SearchConfig(num_simulations=40)
     return jax.jit(
-        lambda kinds: search(game, evaluate, None, jax.random.key(1), kinds, roots, config)
+        lambda kinds: search(game, Evaluator(evaluate), jax.random.key(1), (kinds, roots), config)
     )
 
 
@@ -183,8 +185,7 @@ def test_every_evaluation_has_a_key_of_its_own():
 
 def test_the_package_runs_a_search():
     def run(roots, key):  # compiled already, under this name
-        contexts = jnp.zeros(roots.own.shape[0])
-        return gozero.search(tictactoe.GAME, tictactoe.even, None, key, contexts, roots, CONFIG)
+        return gozero.search(tictactoe.GAME, Evaluator(tictactoe.even), key, roots, CONFIG)
 
     found = jax.jit(run)(POSITIONS, jax.random.key(0))
     np.testing.assert_array_equal(found.visits, searched().visits)
@@ -208,8 +209,8 @@ def test_bad_settings(field, value):
 
 
 def test_bad_arguments():
-    arguments = (tictactoe.GAME, tictactoe.even, None, jax.random.key(0))
+    arguments = (tictactoe.GAME, Evaluator(tictactoe.even), jax.random.key(0))
     with pytest.raises(ValueError, match="leading axes"):
-        search(*arguments, jnp.zeros(3), POSITIONS, CONFIG)
+        search(*arguments, POSITIONS._replace(own=POSITIONS.own[:3]), CONFIG)
     with pytest.raises(ValueError, match="tree: its capacity is 301"):
-        search(*arguments, jnp.zeros(5), POSITIONS, SearchConfig(64), tree=searched().tree)
+        search(*arguments, POSITIONS, SearchConfig(64), tree=searched().tree)

@@ -13,6 +13,7 @@ import pytest
 
 from gozero.search import budget, reuse, stopping
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.selection import Puct
 from tests.hlo import moves_in_loops
 from tests.search import random_tree
@@ -26,10 +27,6 @@ SMALL = dataclasses.replace(EARLY, capacity=59)  # R is no other size of the sea
 CODES = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
 
 
-def arguments(codes):
-    return jnp.zeros(codes.shape), random_tree.Position(codes)
-
-
 @functools.cache
 def searcher(config, batch=BATCH):
     """(codes u32[B], key) -> SearchResult, compiled."""
@@ -39,7 +36,7 @@ def searcher(config, batch=BATCH):
 
 @functools.cache
 def compiled_runner(config):
-    return budget.Runner(random_tree.GAME, EVALUATE, config)
+    return budget.Runner(random_tree.GAME, Evaluator(EVALUATE), config)
 
 
 def runner(config, chunk=5, clock=time.monotonic):
@@ -61,13 +58,13 @@ def test_pieces_find_what_the_whole_does(chunk):
     run, key = runner(CONFIG, chunk), jax.random.key(3)
     whole = searcher(CONFIG)(CODES, key)
     within = budget.Budget(seconds=1e6)
-    assert_same(run.search(None, key, *arguments(CODES), within), whole)
+    assert_same(run.search(key, random_tree.Position(CODES), within), whole)
     assert whole.simulations.tolist() == [48] * BATCH
 
 
 def test_a_budget_of_visits():
     run, key = runner(CONFIG), jax.random.key(3)
-    search = lambda **limits: run.search(None, key, *arguments(CODES), budget.Budget(**limits))
+    search = lambda **limits: run.search(key, random_tree.Position(CODES), budget.Budget(**limits))
     few, in_chunks = search(visits=21), search(visits=21, seconds=1e6)
     assert_same(few, in_chunks)
     open_ = ~np.asarray(few.tree.over).reshape(BATCH, -1)[:, 0]
@@ -95,7 +92,7 @@ def test_an_early_stop_spares_simulations_and_plays_the_same():
             assert lead(early.visits)[0] > 48 - done
             # Not so a step before.
             limit = budget.Budget(visits=done - 2)
-            before = runner(CONFIG).search(None, key, *arguments(codes), limit)
+            before = runner(CONFIG).search(key, random_tree.Position(codes), limit)
             assert lead(before.visits)[0] <= 50 - done
     assert spared > 300
 
@@ -106,7 +103,7 @@ def test_several_trees_stop_when_all_of_them_are_decided():
     for seed in range(60):
         codes, key = mixed(seed), jax.random.key(seed)
         whole = searcher(CONFIG)(codes, key)
-        early = run.search(None, key, *arguments(codes), budget.Budget(seconds=1e6))
+        early = run.search(key, random_tree.Position(codes), budget.Budget(seconds=1e6))
         np.testing.assert_array_equal(early.action, whole.action)
         done = int(early.simulations[0])
         assert early.simulations.tolist() == [done] * BATCH
@@ -131,11 +128,11 @@ def test_a_tree_that_is_gone_on_from_may_be_decided_before_it_is_searched():
     """The root's best action grows further ahead with every search, of one position here."""
     codes = [mixed(seed)[:1] for seed in range(60)]
     ahead = [lead(searcher(EARLY, 1)(code, jax.random.key(0)).visits)[0] for code in codes]
-    roots = arguments(jnp.tile(codes[int(np.argmax(ahead))], BATCH))
+    roots = random_tree.Position(jnp.tile(codes[int(np.argmax(ahead))], BATCH))
     run, key, done = runner(SMALL), jax.random.key(1), []
-    tree = jax.jit(lambda: reuse.empty(roots[1], random_tree.NUM_ACTIONS, SMALL))()
+    tree = jax.jit(lambda: reuse.empty(roots, random_tree.NUM_ACTIONS, SMALL))()
     for _ in range(8):
-        found = run.search(None, key, *roots, tree=tree)
+        found = run.search(key, roots, tree=tree)
         tree = found.tree
         done.append(int(found.simulations[0]))
         assert bool(found.ok.all())
@@ -167,7 +164,8 @@ class Clock:
 def test_seconds_are_kept_and_one_chunk_is_done():
     clock = Clock(0.0)
     run, key = runner(CONFIG, 5, clock), jax.random.key(2)
-    search = lambda seconds: run.search(None, key, *arguments(CODES), budget.Budget(None, seconds))
+    roots = random_tree.Position(CODES)
+    search = lambda seconds: run.search(key, roots, budget.Budget(None, seconds))
     simulations = lambda seconds: int(search(seconds).simulations[0])
     assert simulations(0.0) == 48  # a clock that stands still
     clock.tick = 1.0
@@ -181,10 +179,10 @@ def test_seconds_are_kept_and_one_chunk_is_done():
 
 @pytest.mark.slow
 def test_law_2_holds_for_pieces():
-    run, key, roots = runner(SMALL), jax.random.key(0), arguments(CODES)
-    running = jax.eval_shape(run._begin, None, key, *roots, None)
+    run, key, roots = runner(SMALL), jax.random.key(0), random_tree.Position(CODES)
+    running = jax.eval_shape(run._begin, None, key, roots, None)
     count = jnp.int32(0)
-    text = run._advance.lower(running, None, roots[0], count, count).compile().as_text()
+    text = run._advance.lower(running, None, roots, count, count).compile().as_text()
     assert moves_in_loops(text, BATCH * SMALL.num_nodes) == []
 
 
@@ -199,7 +197,7 @@ def test_law_2_holds_for_pieces():
         (lambda: budget.Budget(seconds=-1.0), "seconds: -1.0"),
         (lambda: budget.Budget(seconds=float("nan")), "seconds: nan"),
         (lambda: budget.Budget(seconds=float("inf")), "seconds: inf"),
-        (lambda: budget.Runner(random_tree.GAME, EVALUATE, CONFIG, 0), "chunk: 0"),
+        (lambda: budget.Runner(random_tree.GAME, Evaluator(EVALUATE), CONFIG, 0), "chunk: 0"),
     ],
 )
 def test_bad_settings(make, message):

@@ -16,7 +16,7 @@ from gozero.search import reuse, transpositions
 from gozero.search.amaf import Amaf
 from gozero.search.config import SearchConfig
 from gozero.search.footprint import memory
-from gozero.search.game import Game, Heuristic
+from gozero.search.game import Evaluator, Game, Heuristic
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.judging import checked
 from gozero.search.search import search
@@ -44,25 +44,23 @@ def play(position: Set, action: jax.Array) -> Set:
     return Set(position.taken | (jnp.uint32(1) << action), action)
 
 
-def result(context, position: Set):
-    del context
+def outcome(position: Set):
     over = jax.lax.population_count(position.taken) >= TAKEN
     return over, jnp.where(mix(position.taken) % 2 == 0, 1.0, -1.0)
 
 
-def legal(context, position: Set, trail):
-    del trail
+def legal(position: Set):
     free = (position.taken >> _ACTIONS) & 1 == 0
     free &= (position.last + 1) % NUMBERS != _ACTIONS
-    return free & ~result(context, position)[0]
+    return free & ~outcome(position)[0]
 
 
-def observe(context, position: Set, trail):
-    del context, trail
-    return position.taken
+def init(key) -> Set:
+    del key
+    return Set(jnp.uint32(0), jnp.uint32(NUMBERS - 1))
 
 
-GAME = Game(NUMBERS, play, lambda p: jnp.stack([p.taken, p.last]), legal, result, observe)
+GAME = Game(NUMBERS, init, play, legal, outcome, observe=lambda p: p.taken, max_moves=TAKEN)
 HASH_EVALUATE = hash_evaluate(NUMBERS, 1.0, 0.6)
 ROOTS = Set(np.array([0, 1, 0, 0b1010, 0b111111], np.uint32), np.array([8, 0, 3, 3, 5], np.uint32))
 BATCH, SIMULATIONS, CAPACITY = 5, 150, 307
@@ -91,8 +89,7 @@ class Searcher:
         self.config = SearchConfig(SIMULATIONS, **{"capacity": CAPACITY, **settings})
 
         def run(roots, key, params, tree=None):
-            contexts = jnp.zeros(BATCH)
-            return search(GAME, evaluate, params, key, contexts, roots, self.config, tree)
+            return search(GAME, Evaluator(evaluate, params), key, roots, self.config, tree)
 
         self.blank = (reuse.empty(ROOTS, NUMBERS, self.config),) if goes_on else ()
         arguments = ROOTS, jax.random.key(0), _as_arrays(Params()), *self.blank
@@ -311,7 +308,7 @@ def test_law_2_for_one_tree():
 
     def run(roots, key):
         params = _as_arrays(Params())
-        return search(GAME, evaluate, params, key, jnp.zeros(1), roots, config)
+        return search(GAME, Evaluator(evaluate, params), key, roots, config)
 
     roots = Set(*jnp.zeros((2, 1), jnp.uint32))
     text = jax.jit(run).lower(roots, jax.random.key(0)).compile().as_text()
@@ -343,11 +340,11 @@ def test_what_else_is_refused():
         heuristic = Heuristic(none, none.astype(jnp.int32))
         return HASH_EVALUATE(params, key, observations)._replace(heuristic=heuristic)
 
-    arguments = (GAME, believes, None, jax.random.key(0), jnp.zeros(BATCH), ROOTS)
+    arguments = (GAME, Evaluator(believes), jax.random.key(0), ROOTS)
     with pytest.raises(ValueError, match=r"^transpositions: "):
         jax.eval_shape(lambda: search(*arguments, SearchConfig(transpositions=True)))
     blank = reuse.empty(ROOTS, NUMBERS, SearchConfig())
-    arguments = (GAME, HASH_EVALUATE, *arguments[2:])
+    arguments = (GAME, Evaluator(HASH_EVALUATE), *arguments[2:])
     with pytest.raises(ValueError, match="tree: its transpositions is False"):
         search(*arguments, SearchConfig(transpositions=True), blank)
 

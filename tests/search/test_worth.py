@@ -35,19 +35,18 @@ def ends(code):
     return (code >> 5) % 11 < 2, (code >> 9) % 8
 
 
-def result(context, position):
-    del context
+def outcome(position):
     over, which = ends(position.code)
     return over, jnp.array(ENDS)[which]
 
 
-def legal(context, position, trail):
+def legal(position):
     """Of most positions no more than two actions: else few are lost."""
     is_wide = position.code % 8 == 0
-    return random_tree.legal(context, position, trail) & (is_wide | (jnp.arange(12) < 2))
+    return random_tree.legal(position) & (is_wide | (jnp.arange(12) < 2))
 
 
-GAME = random_tree.GAME._replace(result=result, legal=legal)
+GAME = random_tree.GAME._replace(outcome=outcome, legal=legal)
 
 
 LEGAL = jax.jit(legal)
@@ -56,7 +55,7 @@ LEGAL = jax.jit(legal)
 class Plain(random_tree.Plain):
     def judge(self, code):
         position = random_tree.Position(np.uint32(code))
-        judged = self.judged(np.array([code], np.uint32), LEGAL(None, position, None)[None])
+        judged = self.judged(np.array([code], np.uint32), LEGAL(position)[None])
         prior, value, *more = jax.tree.map(lambda x: np.asarray(x)[0], judged)
         over, which = ends(code)
         return prior, ENDS[which] if over else float(value), over, *more

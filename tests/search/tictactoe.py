@@ -24,31 +24,23 @@ def play(board, action):
     return Board(board.other, board.own | (jnp.arange(9) == action))
 
 
-def result(context, board):
+def outcome(board):
     """The player to move has lost if the other has three in a row."""
-    del context
     lost = board.other[LINES].all(axis=1).any()
     over = lost | (board.own | board.other).all()
     return over, jnp.where(lost, -1.0, 0.0)
 
 
-def legal(context, board, trail):
-    del trail
-    return ~(board.own | board.other) & ~result(context, board)[0]
+def legal(board):
+    return ~(board.own | board.other) & ~outcome(board)[0]
 
 
-def key(board):
-    cells = jnp.arange(9, dtype=jnp.uint32)
-    code = lambda mask: jnp.sum(mask.astype(jnp.uint32) << cells)
-    return jnp.stack([code(board.own), code(board.other)])
+def init(key):
+    del key
+    return Board(jnp.zeros(9, bool), jnp.zeros(9, bool))
 
 
-def observe(context, board, trail):
-    del context, trail
-    return board
-
-
-GAME = Game(9, play, key, legal, result, observe)
+GAME = Game(9, init, play, legal, outcome, observe=lambda board: board, max_moves=9)
 
 
 def even(params, rng, observations):

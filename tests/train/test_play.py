@@ -22,7 +22,7 @@ from tests.train import scripted
 from train import games
 
 RULES = Rules(size=3, ko="simple", max_moves=14)
-JUDGE = Evaluator(observe_position, hash_evaluate(10, 1.0, 0.5), None, Puct(), {})
+JUDGE = Evaluator(hash_evaluate(10, 1.0, 0.5), None, observe_position, Puct())
 CONFIG = dataclasses.replace(scripted.CONFIG, rules=RULES, stagger=None)
 BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
 

@@ -214,7 +214,7 @@ def uniform_evaluator(rules: Rules) -> Evaluator:
         del params, key
         return Evaluation(jnp.zeros((*komi.shape, rules.num_actions)), jnp.zeros(komi.shape))
 
-    return Evaluator(observe, evaluate, None, Puct(), {"evaluator": UNIFORM})
+    return Evaluator(evaluate, None, observe, Puct(), {"evaluator": UNIFORM})
 
 
 def play(

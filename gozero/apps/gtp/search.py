@@ -58,7 +58,7 @@ class Searcher:
     ):
         setup = make_setup(rules, config, config.seed)
         evaluator, settings = setup.evaluator, setup.search
-        game = go_game(rules, evaluator.observe)
+        game = go_game(rules)
         if config.reuse:
             settings = settings.roomy
 
@@ -72,15 +72,13 @@ class Searcher:
 
         def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array, tree):
             states = to_search(state, colour)
-            result = search(
-                game, evaluator.evaluate, params, key, states, states.position, settings, tree
-            )
+            result = search(game, evaluator._replace(params=params), key, states, settings, tree)
             return told(result), result.tree if config.reuse else None
 
         self._search = jax.jit(one_tree, donate_argnames="tree")
         early = dataclasses.replace(settings, early_stop=settings.ensemble is None)
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
-        self._timed = Runner(game, evaluator.evaluate, early, chunk, clock)
+        self._timed = Runner(game, evaluator, early, chunk, clock)
         self._to_search, self._told = jax.jit(to_search), jax.jit(told)
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
         self._new_tree = _new_tree(rules, settings, setup.guesses) if config.reuse else None
@@ -139,7 +137,7 @@ class Searcher:
     def _within(self, seconds: float, key: jax.Array, state: GameState, colour: int, tree):
         states = self._to_search(state, jnp.int32(colour))
         limits = Budget(seconds=seconds)
-        result = self._timed.search(self._params, key, states, states.position, limits, tree)
+        result = self._timed.search(key, states, limits, tree)
         kept = result.tree if self._new_tree is not None else None
         return self._told(result._replace(tree=None)), kept
 

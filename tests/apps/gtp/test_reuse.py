@@ -58,7 +58,7 @@ def test_a_search_goes_on_where_the_game_did():
 def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
     evaluate = hash_evaluate(10, 1.0, 0.2)
     judge = setups.Setup(
-        evaluators.Evaluator(observe_position, evaluate, None, selection.Puct(), {}),
+        evaluators.Evaluator(evaluate, None, observe_position, selection.Puct()),
         SearchConfig(num_simulations=40),
     )
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: judge)

@@ -174,7 +174,7 @@ def observe_depth(context, position, trail):
 def lost():
     """A searcher of a game that Black has lost, whatever he does; its time, and its config."""
     judge = setups.Setup(
-        evaluators.Evaluator(observe_depth, hopeless, None, selection.Puct(), {}),
+        evaluators.Evaluator(hopeless, None, observe_depth, selection.Puct()),
         SearchConfig(num_simulations=60),
     )
     config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()

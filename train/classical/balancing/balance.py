@@ -131,12 +131,12 @@ def _search(rules: go.Rules, simulations: int, uniform: bool) -> Callable:
     any_policy = "uniform" if uniform else softmax_policy(strengths.uniform(), rules.size)
     evaluator = playout_evaluator(rules, any_policy, first_plays=True)
     config = SearchConfig(num_simulations=simulations, select=evaluator.select, amaf=Amaf())
-    game = go_game(rules, evaluator.observe)
+    game = go_game(rules)
 
     def run(params, positions, komi, key):
         ended = jnp.zeros(komi.shape, bool)
         states = go.GameState(positions, komi, ended, None, size=rules.size)
-        found = search(game, evaluator.evaluate, params, key, states, positions, config)
+        found = search(game, evaluator._replace(params=params), key, states, config)
         return jnp.where(positions.to_play == go.WHITE, -found.value, found.value)
 
     return jax.jit(run)
