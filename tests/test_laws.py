@@ -21,8 +21,7 @@ from gozero.play.evaluators import make_evaluator
 from gozero.play.player import Turn, search_player
 from gozero.playouts.mogo.playouts import mogo_playouts
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import MAX_VISITS, VALUE_ONE, Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from gozero.search.rave import Rave
@@ -195,9 +194,9 @@ def assert_begins_with(all_games, some, few):
 
 
 def test_law_5_the_visit_limit_is_stated_and_checked():
-    most = trees.MAX_VISITS
+    most = MAX_VISITS
     # The value of a node is its own evaluation and all its visits: one more than the visits.
-    assert (most + 1) * trees.VALUE_ONE < 2**31 <= (most + 2) * trees.VALUE_ONE
+    assert (most + 1) * VALUE_ONE < 2**31 <= (most + 2) * VALUE_ONE
 
     @jax.jit
     def edges_of_a_full_tree(total):
@@ -207,16 +206,16 @@ def test_law_5_the_visit_limit_is_stated_and_checked():
             num_children=tree.num_children.at[0].set(1),
             action=tree.action.at[1].set(1),
             visits=total,
-            value_sum=total * trees.VALUE_ONE * jnp.array([1, -1]),
+            value_sum=total * VALUE_ONE * jnp.array([1, -1]),
         )
         return trees.all_edges(full, 0)
 
     edges = edges_of_a_full_tree(np.array([most + 1, most], np.int32))
     assert edges.value.tolist() == [1.0]
     assert edges.q.tolist() == [[0.0, 1.0]]
-    SearchConfig(num_simulations=trees.MAX_VISITS)
+    SearchConfig(num_simulations=MAX_VISITS)
     with pytest.raises(ValueError, match="fixed-point"):
-        SearchConfig(num_simulations=trees.MAX_VISITS + 1)
+        SearchConfig(num_simulations=MAX_VISITS + 1)
 
 
 @pytest.mark.parametrize(("ko", "suicide"), [("positional", False), ("situational", True)])

@@ -16,8 +16,7 @@ from experiments.throughput.measure import Report, Result, against, in_turn, mak
 from gozero.go import rules as go
 from gozero.search import reuse
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, Keeps, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import SearchResult, search
@@ -155,7 +154,7 @@ def _bytes(report: Report) -> None:
     def bytes_of(size, nodes, amaf=False):
         rules = go.Rules(size=size)
         states = jax.eval_shape(jax.vmap(lambda komi: go.init(rules, komi)), jnp.zeros(1))
-        keeps = trees.Keeps(amaf=amaf)
+        keeps = Keeps(amaf=amaf)
         return trees.memory_bytes(states.position, rules.num_actions, nodes, keeps)
 
     bound = functools.partial(Result, unit="bytes", bounds="ours", better="less")

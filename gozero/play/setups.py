@@ -20,10 +20,7 @@ from gozero.playouts.mogo.answers import MogoConfig
 from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.softmax import Softmax, softmax_policy
 from gozero.search import footprint
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
-from gozero.search.ensemble import Ensemble
-from gozero.search.grandfather import Grandfather
+from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
 from gozero.td import weights as shape_weights

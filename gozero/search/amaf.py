@@ -9,9 +9,6 @@ Sets of actions are bit words, u32[ceil(A / 32)]: a set for each node of each pa
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Literal, get_args
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,39 +17,8 @@ from jax import lax
 from gozero.compile import stages
 from gozero.search import rows
 from gozero.search.backup import Path
+from gozero.search.config import Amaf
 from gozero.search.tree import ROOT, Tree
-
-Colours = Literal["either", "same"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Amaf:
-    """Which later plays of an action count.
-
-    Attributes:
-      first: "either": those where the first play of it, by either player, was his, as the
-        paper's text has it; "same": those where he has played it at all, as its Algorithm 2. Of the
-        path: what the evaluator's `first_play` says of the playout has to be of the same kind, as
-        that of `playout_evaluator(first_plays=...)`.
-      ancestor: visits that a node needs to go by its own statistics. One with fewer goes by those
-        of its nearest ancestor with the same player to move that has as many, if there is one in
-        the tree; what a heuristic believes of the node's actions is then not seen. None: by its
-        own always.
-
-    Raises:
-      ValueError: another `first`; an `ancestor` that is no whole number from 1 on.
-    """
-
-    first: Colours = "either"
-    ancestor: int | None = None
-
-    def __post_init__(self):
-        if self.ancestor is not None and not (
-            isinstance(self.ancestor, int) and self.ancestor >= 1
-        ):
-            raise ValueError(f"ancestor: {self.ancestor!r} is not a whole number from 1 on")
-        if self.first not in get_args(Colours):
-            raise ValueError(f"first: {self.first!r} is not one of {', '.join(get_args(Colours))}")
 
 
 def num_words(num_actions: int) -> int:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from gozero.compile import stages
 from gozero.search import rows
-from gozero.search.tree import VALUE_ONE, Tree
+from gozero.search.config import VALUE_ONE
+from gozero.search.tree import Tree
 
 
 class Path(NamedTuple):

@@ -4,18 +4,181 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import jax
+import jax.numpy as jnp
 
 from gozero.search import selection
-from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
-from gozero.search.ensemble import Ensemble
-from gozero.search.grandfather import Grandfather
+from gozero.search.game import Trail
 from gozero.search.operators import Operator
-from gozero.search.root import RootRule
-from gozero.search.transpositions import Transpositions
+from gozero.search.selection import Edges
+
+VALUE_ONE = 2**14
+"""Fixed point: a value of 1.0 in `Tree.value` and `Tree.value_sum`."""
+
+
+MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
+"""Visits that a value sum and the node's own value are sure to hold together: 131,070."""
+
+
+class Keeps(NamedTuple):
+    """What a tree has room for beside what every search needs; static."""
+
+    amaf: bool = False  # all-moves-as-first statistics
+    guesses: bool = False  # what a heuristic says of the actions
+    shared: bool = False  # what the evaluator says, to be shared by transpositions
+    backed: bool = False  # values that are no means
+    proven: bool = False  # results that are proven
+    common: bool = False  # what trees of one game have told each other
+
+
+class RootRule(Protocol):
+    """A rule for the root alone; hashable.
+
+    It may have two methods more: ``final_action(edges, gumbel) -> i32[]``, the action that is
+    played, and ``policy_target(edges) -> f32[A]``. Without them the visits decide.
+    """
+
+    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
+        """f32[A]: what to visit next has the highest score; -inf where illegal.
+
+        Args:
+          edges: all actions of the root.
+          gumbel: f32[A], samples of Gumbel(0, 1), the same in every simulation.
+          num_simulations: of the search.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Transpositions:
+    """How evaluations are shared.
+
+    Attributes:
+      key: ``(context, position, trail) -> u32[2]``; equal keys share an evaluation. None: a hash
+        of the observation, which is all that the evaluator sees.
+      rounds: the most simulations that a tree makes between two calls of the evaluator, while
+        another tree waits for the second. With 1 the evaluator is called for every simulation,
+        and shared evaluations make fewer lanes of the call needed, not fewer calls.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    key: Callable[[Any, Any, Trail], jax.Array] | None = None
+    rounds: int = 8
+
+    def __post_init__(self):
+        if self.key is not None and not callable(self.key):
+            raise ValueError(f"key: {self.key!r} is not a function of a position")
+        if not isinstance(self.rounds, int) or self.rounds < 1:
+            raise ValueError(f"rounds: {self.rounds!r} is not a whole number of at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Grandfather:
+    """What the value of an action at the grandfather counts for at a new node.
+
+    The value is the mean of the simulations through the action there, when the node is made; of an
+    action that had none, its all-moves-as-first value there, which may itself have begun with a
+    heuristic's. Of an action without either nothing is believed. What the evaluator believes of
+    the actions counts beside it.
+
+    Attributes:
+      visits: C, beside the simulations through the action; 0 for none.
+      amaf_visits: M, beside those that played it later; 0 for none.
+
+    Raises:
+      ValueError: a number that is negative or not whole; both 0.
+    """
+
+    visits: int = 0
+    amaf_visits: int = 0
+
+    def __post_init__(self):
+        for name in ("visits", "amaf_visits"):
+            count = getattr(self, name)
+            if not (isinstance(count, int) and 0 <= count <= MAX_VISITS):
+                raise ValueError(f"{name}: {count!r} is not a whole number from 0 to {MAX_VISITS}")
+        if self.visits == self.amaf_visits == 0:
+            raise ValueError("visits, amaf_visits: both 0; then the grandfather counts for nothing")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    """How many trees a game has, and when they exchange what.
+
+    Attributes:
+      trees: K.
+      every: simulations of each tree between two exchanges; None: roots are merged in the end, and
+        nothing is exchanged before.
+      depth: nodes that are exchanged lie so many actions below the root at most.
+      share: ... and have this share of the visits that all roots have together, above 0. (By MoGo:
+        depth 3, share 0.05.)
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    trees: int = 8
+    every: int | None = 50
+    depth: int = 3
+    share: float = 0.05
+
+    def __post_init__(self):
+        for name, least in (("trees", 1), ("every", 1), ("depth", 0)):
+            value = getattr(self, name)
+            is_none = name == "every" and value is None
+            if not is_none and (not isinstance(value, int) or value < least):
+                raise ValueError(f"{name}: {value!r} is not a whole number of at least {least}")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share: {self.share!r} is not above 0 and at most 1")
+
+    def copies(self, x: Any) -> Any:
+        """A pytree with a leading axis [B] -> [B K]: each as often as it has trees."""
+        return jax.tree.map(lambda x: jnp.repeat(x, self.trees, axis=0), x)
+
+    def num_places(self, capacity: int) -> int:
+        """S: the most places of a game that are exchanged at a time.
+
+        The visits of the nodes of one level are no more than those of the roots.
+        """
+        return 1 + min(self.depth * int(1 / self.share), self.trees * (capacity - 1))
+
+
+Colours = Literal["either", "same"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Amaf:
+    """Which later plays of an action count.
+
+    Attributes:
+      first: "either": those where the first play of it, by either player, was his, as the
+        paper's text has it; "same": those where he has played it at all, as its Algorithm 2. Of the
+        path: what the evaluator's `first_play` says of the playout has to be of the same kind, as
+        that of `playout_evaluator(first_plays=...)`.
+      ancestor: visits that a node needs to go by its own statistics. One with fewer goes by those
+        of its nearest ancestor with the same player to move that has as many, if there is one in
+        the tree; what a heuristic believes of the node's actions is then not seen. None: by its
+        own always.
+
+    Raises:
+      ValueError: another `first`; an `ancestor` that is no whole number from 1 on.
+    """
+
+    first: Colours = "either"
+    ancestor: int | None = None
+
+    def __post_init__(self):
+        if self.ancestor is not None and not (
+            isinstance(self.ancestor, int) and self.ancestor >= 1
+        ):
+            raise ValueError(f"ancestor: {self.ancestor!r} is not a whole number from 1 on")
+        if self.first not in get_args(Colours):
+            raise ValueError(f"first: {self.first!r} is not one of {', '.join(get_args(Colours))}")
+
 
 FinalMove = Literal["visits", "value", "bound"]
 
@@ -94,9 +257,9 @@ class SearchConfig:
         for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name}: {getattr(self, name)!r} is not a whole number")
-        if not 1 <= self.num_simulations <= trees.MAX_VISITS:
+        if not 1 <= self.num_simulations <= MAX_VISITS:
             raise ValueError(
-                f"num_simulations: {self.num_simulations} is not from 1 to {trees.MAX_VISITS} "
+                f"num_simulations: {self.num_simulations} is not from 1 to {MAX_VISITS} "
                 "(the most that a fixed-point value sum holds)"
             )
         if self.capacity is not None and self.capacity < 2:
@@ -135,10 +298,10 @@ class SearchConfig:
                 f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
                 f"use {-(-self.num_simulations // self.leaves) * self.leaves} simulations"
             )
-        if self.num_simulations + self.most_lost > trees.MAX_VISITS:
+        if self.num_simulations + self.most_lost > MAX_VISITS:
             raise ValueError(
                 f"virtual_loss: {self.virtual_loss} on {self.leaves} leaves and "
-                f"{self.num_simulations} simulations are more than the {trees.MAX_VISITS} that a "
+                f"{self.num_simulations} simulations are more than the {MAX_VISITS} that a "
                 "fixed-point value sum holds"
             )
         if getattr(self.select, "needs_amaf", False) and self.amaf is None:
@@ -182,7 +345,7 @@ class SearchConfig:
     def _check_ensemble(self, ensemble: Ensemble):
         if not isinstance(ensemble, Ensemble):
             raise ValueError(f"ensemble: {ensemble!r} is neither None nor Ensemble(...)")
-        most = (trees.MAX_VISITS + 1) // ensemble.trees - 1
+        most = (MAX_VISITS + 1) // ensemble.trees - 1
         if self.num_simulations > most:
             raise ValueError(
                 f"ensemble: {ensemble.trees} trees of {self.num_simulations} simulations have more "
@@ -215,11 +378,11 @@ class SearchConfig:
             raise ValueError(f"grandfather: {grandfather!r} is not a Grandfather(...)")
         if grandfather.amaf_visits > 0 and self.amaf is None:
             raise ValueError(f"amaf: {grandfather} begins such statistics; give amaf=Amaf()")
-        most = trees.MAX_VISITS - max(grandfather.visits, grandfather.amaf_visits)
+        most = MAX_VISITS - max(grandfather.visits, grandfather.amaf_visits)
         if self.num_simulations > most:
             raise ValueError(
                 f"grandfather: {grandfather} and {self.num_simulations} simulations are more "
-                f"together than the {trees.MAX_VISITS} that a fixed-point value sum holds"
+                f"together than the {MAX_VISITS} that a fixed-point value sum holds"
             )
         if self.leaves > 1:
             raise ValueError(
@@ -247,11 +410,11 @@ class SearchConfig:
         """N, the nodes a tree has room for."""
         return self.num_simulations + 1 if self.capacity is None else self.capacity
 
-    def keeps(self, guesses: bool = False) -> trees.Keeps:
+    def keeps(self, guesses: bool = False) -> Keeps:
         """What the trees have room for; `guesses`: for a heuristic's values too."""
         if self.grandfather is not None:
             guesses |= self.grandfather.visits > 0
-        return trees.Keeps(
+        return Keeps(
             amaf=self.amaf is not None,
             guesses=guesses,
             shared=self.sharing is not None,

@@ -18,7 +18,6 @@ The trees of game b are trees b K to b K + K - 1.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,50 +27,9 @@ from jax import lax
 
 from gozero.search import proofs, root, rows
 from gozero.search import tree as trees
+from gozero.search.config import Ensemble
 from gozero.search.selection import Edges
 from gozero.search.tree import NO_NODE, ROOT, Tree
-
-
-@dataclasses.dataclass(frozen=True)
-class Ensemble:
-    """How many trees a game has, and when they exchange what.
-
-    Attributes:
-      trees: K.
-      every: simulations of each tree between two exchanges; None: roots are merged in the end, and
-        nothing is exchanged before.
-      depth: nodes that are exchanged lie so many actions below the root at most.
-      share: ... and have this share of the visits that all roots have together, above 0. (By MoGo:
-        depth 3, share 0.05.)
-
-    Raises:
-      ValueError: naming the field, what it was and what is allowed.
-    """
-
-    trees: int = 8
-    every: int | None = 50
-    depth: int = 3
-    share: float = 0.05
-
-    def __post_init__(self):
-        for name, least in (("trees", 1), ("every", 1), ("depth", 0)):
-            value = getattr(self, name)
-            is_none = name == "every" and value is None
-            if not is_none and (not isinstance(value, int) or value < least):
-                raise ValueError(f"{name}: {value!r} is not a whole number of at least {least}")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share: {self.share!r} is not above 0 and at most 1")
-
-    def copies(self, x: Any) -> Any:
-        """A pytree with a leading axis [B] -> [B K]: each as often as it has trees."""
-        return jax.tree.map(lambda x: jnp.repeat(x, self.trees, axis=0), x)
-
-    def num_places(self, capacity: int) -> int:
-        """S: the most places of a game that are exchanged at a time.
-
-        The visits of the nodes of one level are no more than those of the roots.
-        """
-        return 1 + min(self.depth * int(1 / self.share), self.trees * (capacity - 1))
 
 
 class _Place(NamedTuple):

@@ -5,7 +5,6 @@ Gelly & Silver (2011), section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -13,39 +12,9 @@ import jax.numpy as jnp
 
 from gozero.search import tree as trees
 from gozero.search.backup import Path
+from gozero.search.config import Grandfather
 from gozero.search.game import Heuristic
 from gozero.search.tree import ROOT, Tree
-
-
-@dataclasses.dataclass(frozen=True)
-class Grandfather:
-    """What the value of an action at the grandfather counts for at a new node.
-
-    The value is the mean of the simulations through the action there, when the node is made; of an
-    action that had none, its all-moves-as-first value there, which may itself have begun with a
-    heuristic's. Of an action without either nothing is believed. What the evaluator believes of
-    the actions counts beside it.
-
-    Attributes:
-      visits: C, beside the simulations through the action; 0 for none.
-      amaf_visits: M, beside those that played it later; 0 for none.
-
-    Raises:
-      ValueError: a number that is negative or not whole; both 0.
-    """
-
-    visits: int = 0
-    amaf_visits: int = 0
-
-    def __post_init__(self):
-        for name in ("visits", "amaf_visits"):
-            count = getattr(self, name)
-            if not (isinstance(count, int) and 0 <= count <= trees.MAX_VISITS):
-                raise ValueError(
-                    f"{name}: {count!r} is not a whole number from 0 to {trees.MAX_VISITS}"
-                )
-        if self.visits == self.amaf_visits == 0:
-            raise ValueError("visits, amaf_visits: both 0; then the grandfather counts for nothing")
 
 
 class Known(NamedTuple):

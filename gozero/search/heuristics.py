@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gozero.search import tree as trees
+from gozero.search.config import MAX_VISITS
 from gozero.search.game import Evaluate, Evaluation, Heuristic
 
 Confidence = int | Callable[[Any, jax.Array, Any], jax.Array]
@@ -39,9 +39,9 @@ def with_heuristic(
       ValueError: a confidence that is negative, or more than a value sum holds, or none at all.
     """
     for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
-        if isinstance(confidence, int) and not 0 <= confidence <= trees.MAX_VISITS:
+        if isinstance(confidence, int) and not 0 <= confidence <= MAX_VISITS:
             raise ValueError(
-                f"{name}: {confidence} is not from 0 to {trees.MAX_VISITS} "
+                f"{name}: {confidence} is not from 0 to {MAX_VISITS} "
                 "(the most that a fixed-point value sum holds, the simulations included)"
             )
     if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:

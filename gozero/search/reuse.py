@@ -20,7 +20,7 @@ from jax import lax
 
 from gozero.search import planting, rows, worth
 from gozero.search import tree as trees
-from gozero.search.config import SearchConfig
+from gozero.search.config import MAX_VISITS, SearchConfig
 from gozero.search.judging import Judged
 from gozero.search.noise import Draws
 from gozero.search.tree import NO_NODE, ROOT, Tree
@@ -317,7 +317,7 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
         same &= jnp.all(have == want, axis=1)
     same |= tree.size == 0
     spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the one to spare
-    room = trees.MAX_VISITS - config.num_simulations - config.most_lost
+    room = MAX_VISITS - config.num_simulations - config.most_lost
     goes_on = same & (_most_counted(tree, spent) <= room)
     most = jnp.where(goes_on, config.num_kept, 0)
     too_large = jnp.any(tree.size > most)

@@ -7,14 +7,14 @@ action that has no child yet, and not only the one with the highest prior.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import move_choice, proofs, rows, selection, targets, worth
+from gozero.search import move_choice, proofs, rows, selection, worth
 from gozero.search import tree as trees
 from gozero.search.noise import Draws
 from gozero.search.selection import Edges
@@ -22,24 +22,6 @@ from gozero.search.tree import NO_NODE, ROOT, Entries, Tree
 
 if TYPE_CHECKING:
     from gozero.search.config import SearchConfig
-
-
-class RootRule(Protocol):
-    """A rule for the root alone; hashable.
-
-    It may have two methods more: ``final_action(edges, gumbel) -> i32[]``, the action that is
-    played, and ``policy_target(edges) -> f32[A]``. Without them the visits decide.
-    """
-
-    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
-        """f32[A]: what to visit next has the highest score; -inf where illegal.
-
-        Args:
-          edges: all actions of the root.
-          gumbel: f32[A], samples of Gumbel(0, 1), the same in every simulation.
-          num_simulations: of the search.
-        """
-        ...
 
 
 def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tree:
@@ -136,4 +118,4 @@ def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
     rule: Any = config.root_select
     if hasattr(rule, "policy_target"):
         return rule.policy_target(edges)
-    return targets.visit_policy(edges.visits, edges.prior)
+    return selection.visit_policy(edges.visits, edges.prior)

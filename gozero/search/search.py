@@ -99,7 +99,7 @@ def search(
 
     Raises:
       ValueError: states without a common leading axis; a tree of another batch, capacity
-        or game, for an ensemble or with a `root.RootRule`; a heuristic with what it does not go
+        or game, for an ensemble or with a `RootRule`; a heuristic with what it does not go
         with.
     """
     running = begin(game, evaluator, key, states, config, tree)

@@ -225,7 +225,7 @@ def num_forced(edges: Edges, k: float) -> jax.Array:
 class ForcedPlayouts:
     """A root's rule: actions that have been visited are visited `num_forced` times, then `rule`.
 
-    Noise then shows what an action is worth, and `targets.pruned_visits` takes the forced visits
+    Noise then shows what an action is worth, and `pruned_visits` takes the forced visits
     out of the policy target again, which is the rule's `policy_target`. Wu (2019), section 3.2.
 
     Raises:
@@ -249,9 +249,8 @@ class ForcedPlayouts:
 
     def policy_target(self, edges: Edges) -> jax.Array:
         """f32[A]: the shares of the visits that were not only forced; see `root.RootRule`."""
-        from gozero.search import targets  # which knows this rule
 
-        return targets.visit_policy(targets.pruned_visits(edges, self), edges.prior)
+        return visit_policy(pruned_visits(edges, self), edges.prior)
 
 
 def rank_untried(rule: Callable, prior: jax.Array) -> jax.Array:
@@ -288,3 +287,50 @@ def tie_break(salt: jax.Array, node: jax.Array, choices: jax.Array) -> jax.Array
     """
     seed = mix(salt + node.astype(jnp.uint32) * np.uint32(0x9E3779B9))
     return mix(seed ^ (choices.astype(jnp.uint32) * np.uint32(0x85EBCA6B)))
+
+
+def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
+    """A root's visits without those that were only forced.
+
+    Wu (2019), section 3.2: of each action but the most visited one, up to `num_forced` visits go
+    as long as the rule would still not prefer it to that one; a single visit left goes too.
+
+    Args:
+      edges: the root's actions, with the statistics of the finished search; its values of the
+        actions without visits do not matter.
+      rule: the root's rule.
+
+    Returns:
+      i32[A].
+    """
+    visits, puct = edges.visits, rule.rule
+    best = jnp.argmax(visits)
+    bar = puct(edges)[best]
+    weight = exploration(edges, puct.c_puct, puct.c_base) * jnp.maximum(edges.prior, 0.0)
+    # Q + weight / (1 + n) < bar from the first n above this on; never, if Q alone reaches it.
+    margin = bar - edges.q
+    needed = jnp.floor(weight / jnp.where(margin > 0, margin, 1.0) - 1.0) + 1.0
+    needed = jnp.where(margin > 0, jnp.maximum(needed, 0.0), jnp.inf)
+    unforced = visits.astype(jnp.float32) - jnp.floor(num_forced(edges, rule.k))
+    left = jnp.minimum(visits.astype(jnp.float32), jnp.maximum(unforced, needed))
+    left = jnp.where(left <= 1, 0.0, left).astype(jnp.int32)
+    return jnp.where(jnp.arange(visits.shape[0]) == best, visits, left)
+
+
+def visit_policy(visits: jax.Array, prior: jax.Array) -> jax.Array:
+    """The share of each action in the root's visits: pi = N / sum N.
+
+    Silver et al. (2017). Without visits (a finished game) it is the prior over the legal
+    actions.
+
+    Args:
+      visits: N, i32[A].
+      prior: f32[A], -inf where illegal.
+
+    Returns:
+      f32[A], summing to 1.
+    """
+    chex.assert_equal_shape([visits, prior])
+    total = jnp.sum(visits)
+    share = visits.astype(jnp.float32) / jnp.maximum(total, 1).astype(jnp.float32)
+    return jnp.where(total > 0, share, jnp.maximum(prior, 0.0))

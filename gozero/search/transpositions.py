@@ -10,8 +10,6 @@ that is full forgets one of its nodes, whose next transposition is then evaluate
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +20,7 @@ from jax import lax
 from gozero.hashing import mix
 from gozero.search import rows
 from gozero.search import tree as trees
+from gozero.search.config import Transpositions
 from gozero.search.game import Trail
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
@@ -29,31 +28,6 @@ WAYS = 4
 """Nodes in a bucket."""
 
 _SEEDS = (0x9E3779B9, 0x7F4A7C15)
-
-
-@dataclasses.dataclass(frozen=True)
-class Transpositions:
-    """How evaluations are shared.
-
-    Attributes:
-      key: ``(context, position, trail) -> u32[2]``; equal keys share an evaluation. None: a hash
-        of the observation, which is all that the evaluator sees.
-      rounds: the most simulations that a tree makes between two calls of the evaluator, while
-        another tree waits for the second. With 1 the evaluator is called for every simulation,
-        and shared evaluations make fewer lanes of the call needed, not fewer calls.
-
-    Raises:
-      ValueError: naming the field, what it was and what is allowed.
-    """
-
-    key: Callable[[Any, Any, Trail], jax.Array] | None = None
-    rounds: int = 8
-
-    def __post_init__(self):
-        if self.key is not None and not callable(self.key):
-            raise ValueError(f"key: {self.key!r} is not a function of a position")
-        if not isinstance(self.rounds, int) or self.rounds < 1:
-            raise ValueError(f"rounds: {self.rounds!r} is not a whole number of at least 1")
 
 
 def keys(sharing: Transpositions, contexts, positions, trail: Trail, observations) -> jax.Array:

@@ -22,18 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.search import proofs, rows
+from gozero.search.config import VALUE_ONE, Keeps
 from gozero.search.selection import Edges, Rule
 
 NO_NODE = -1
 ROOT = 0
-VALUE_ONE = 2**14
-"""Fixed point: a value of 1.0 in `Tree.value` and `Tree.value_sum`."""
 
 MAX_ROWS = 2**30
 """B * N; rows outside, where dropped writes go, have numbers beyond it that still fit i32."""
-
-MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
-"""Visits that a value sum and the node's own value are sure to hold together: 131,070."""
 
 
 class Counts(NamedTuple):
@@ -105,17 +101,6 @@ class Tree(flax.struct.PyTreeNode):
     def row(self, node: jax.Array | int) -> jax.Array:
         """i32[B]: the row of one node (i32[B] or a number) in each tree."""
         return jnp.arange(self.num_trees, dtype=jnp.int32) * self.capacity + node
-
-
-class Keeps(NamedTuple):
-    """What a tree has room for beside what every search needs; static."""
-
-    amaf: bool = False  # all-moves-as-first statistics
-    guesses: bool = False  # what a heuristic says of the actions
-    shared: bool = False  # what the evaluator says, to be shared by transpositions
-    backed: bool = False  # values that are no means
-    proven: bool = False  # results that are proven
-    common: bool = False  # what trees of one game have told each other
 
 
 NOTHING_MORE = Keeps()

@@ -16,7 +16,8 @@ from jax import lax
 from gozero.search import proofs, rows
 from gozero.search import tree as trees
 from gozero.search.backup import Path
-from gozero.search.tree import NO_NODE, ROOT, VALUE_ONE, Tree
+from gozero.search.config import VALUE_ONE
+from gozero.search.tree import NO_NODE, ROOT, Tree
 
 if TYPE_CHECKING:
     from gozero.search.config import SearchConfig

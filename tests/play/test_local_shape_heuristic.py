@@ -12,8 +12,7 @@ import pytest
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.play.evaluators import playout_evaluator
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator, Trail
 from gozero.search.heuristics import with_heuristic
 from gozero.search.search import search

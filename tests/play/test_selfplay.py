@@ -15,8 +15,7 @@ from gozero.go.rules import Rules
 from gozero.play import selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.search import reuse
-from gozero.search.config import SearchConfig
-from gozero.search.ensemble import Ensemble
+from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.gumbel import GumbelRoot
 from gozero.search.move_choice import Temperature
 from gozero.search.search import SearchResult

@@ -18,10 +18,8 @@ from gozero.play.setups import make_player, make_setup
 from gozero.playouts.mogo.answers import MogoConfig
 from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.softmax import softmax_policy
-from gozero.search.amaf import Amaf
-from gozero.search.ensemble import Ensemble
+from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
-from gozero.search.grandfather import Grandfather
 from gozero.search.rave import HandSelected, MinimumMse, Rave
 from gozero.search.selection import Puct, Ucb1
 from gozero.td import local_shape, shapes

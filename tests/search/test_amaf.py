@@ -9,9 +9,8 @@ import pytest
 
 from gozero.search import amaf, rave, reuse
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, Keeps, SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.gumbel import GumbelInterior
 from gozero.search.heuristics import with_heuristic
@@ -36,9 +35,7 @@ def test_sets_of_actions_are_words():
 def path_tree(actions):
     """One tree that is a single path, and the path through it."""
     length, num_actions = len(actions), 6
-    tree = trees.allocate(
-        jnp.zeros((1, 1), jnp.int32), num_actions, length + 1, trees.Keeps(amaf=True)
-    )
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), num_actions, length + 1, Keeps(amaf=True))
     tree = tree.replace(action=tree.action.at[1:].set(jnp.array(actions, jnp.int16)))
     nodes = jnp.arange(length + 1, dtype=jnp.int32)[:, None]
     return tree, Path(nodes, jnp.array([length]))

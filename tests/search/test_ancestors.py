@@ -12,8 +12,7 @@ import pytest
 
 from gozero.search import descent, reuse
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
 from gozero.search.game import Evaluator, Heuristic
 from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
@@ -43,7 +42,7 @@ def test_whose_statistics_count_by_hand():
     played at node 3 is action 3, of its own action 1.
     """
     config = SearchConfig(7, select=Rave(AmafOnly()), amaf=Amaf(ancestor=5))
-    blank = trees.allocate(jnp.zeros((4, 1), jnp.int32), 4, 8, trees.Keeps(amaf=True))
+    blank = trees.allocate(jnp.zeros((4, 1), jnp.int32), 4, 8, Keeps(amaf=True))
     legal = np.array([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 1, 1], [0, 1, 0, 1]], bool)
     tried = np.array([0, 1, 2, -1])  # ... each leads to the next node
     values = np.array([[2, 1, 9, 3], [9, 0, 9, 3], [9, 8, 1, 0], [9, 3, 9, 2]])
@@ -67,7 +66,7 @@ def test_whose_statistics_count_by_hand():
         size=jnp.full(4, 4),
         amaf=trees.Counts(
             put(blank.amaf.visits, np.ones((4, 4))),
-            put(blank.amaf.sums, values * (trees.VALUE_ONE // 10)),
+            put(blank.amaf.sums, values * (VALUE_ONE // 10)),
         ),
     )
     leaf = jax.jit(functools.partial(descent.find_leaf, config=config))(

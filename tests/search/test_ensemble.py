@@ -13,13 +13,10 @@ import pytest
 
 from gozero.search import ensemble, growth, noise, proofs, reuse
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
 from gozero.search.budget import Budget, Runner
-from gozero.search.config import SearchConfig
-from gozero.search.ensemble import Ensemble
+from gozero.search.config import VALUE_ONE, Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.footprint import memory
 from gozero.search.game import Evaluator
-from gozero.search.grandfather import Grandfather
 from gozero.search.gumbel import GumbelRoot
 from gozero.search.operators import max_backup
 from gozero.search.rave import MinimumMse, Rave
@@ -145,7 +142,7 @@ def test_with_actions_that_all_trees_know_of():
 
 # --- by hand --------------------------------------------------------------------------
 
-ONE = trees.VALUE_ONE
+ONE = VALUE_ONE
 BY_HAND = SearchConfig(
     40, capacity=5, select=Puct(0.1), ensemble=Ensemble(trees=3, every=10, depth=2, share=0.25)
 )

@@ -16,9 +16,8 @@ import numpy as np
 
 from gozero.search import amaf, backup, full_rows
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
-from gozero.search.config import SearchConfig
+from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
 from gozero.search.game import Evaluation, Evaluator, Game
 from gozero.search.rave import AmafOnly, MinimumMse, Rave
 from gozero.search.search import search
@@ -74,7 +73,7 @@ def test_figure_1_five_simulations():
         found = {}
         for node in range(int(tree.size[0])):
             moves = int(tree.positions[0][node, 0])
-            n, total = int(tree.visits[node]), int(tree.value_sum[node]) / trees.VALUE_ONE
+            n, total = int(tree.visits[node]), int(tree.value_sum[node]) / VALUE_ONE
             for_black = total if len(f"{moves:b}") % 2 else -total
             found[f"{moves:b}"[1:]] = ((for_black + n) / 2, n)
         return found
@@ -118,7 +117,7 @@ def test_figure_4_all_moves_as_first():
         ([ROOT, S, after[B]], [], False),
         ([ROOT, S, after[C]], [A], True),
     ]
-    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 6, trees.Keeps(amaf=True))
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 6, Keeps(amaf=True))
     tree = tree.replace(
         children=tree.children.at[ROOT, :2]
         .set(jnp.array([S, ELSEWHERE], jnp.int16))
@@ -144,7 +143,7 @@ def test_figure_4_all_moves_as_first():
         for nodes, later, won in simulations:
             padded = np.array([*nodes, *[trees.NO_NODE] * (3 - len(nodes))], np.int32)
             # The opponent of him who moved last is to move at the end.
-            value = np.int32(-trees.VALUE_ONE if won else trees.VALUE_ONE)
+            value = np.int32(-VALUE_ONE if won else VALUE_ONE)
             mask = np.isin(np.arange(3), later)
             found = simulate(found, padded, np.int32(len(nodes) - 1), mask, value, rule)
         return found

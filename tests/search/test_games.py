@@ -14,9 +14,7 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
-from gozero.search.ensemble import Ensemble
+from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search

@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
 from gozero.search.backup import Path
-from gozero.search.config import SearchConfig
+from gozero.search.config import VALUE_ONE, Amaf, Grandfather, Keeps, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.grandfather import Grandfather, known
+from gozero.search.grandfather import known
 from gozero.search.operators import max_backup
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.selection import Ucb1
-from gozero.search.tree import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
@@ -37,7 +35,7 @@ def test_what_it_knows_by_hand():
     The root's action 0 was tried: its child lost 3 of 4, so the root's player won 3 of 4. Action 1
     was only heard of: 2 of 4. Of actions 2 and 3 nothing is known; 3 is not legal at the new node.
     """
-    blank = trees.allocate(jnp.zeros((2, 1), jnp.int32), 5, 3, trees.Keeps(amaf=True))
+    blank = trees.allocate(jnp.zeros((2, 1), jnp.int32), 5, 3, Keeps(amaf=True))
     tree = blank.replace(
         children=blank.children.at[0, 0].set(1),
         num_children=blank.num_children.at[0].set(1),

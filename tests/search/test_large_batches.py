@@ -5,8 +5,7 @@ from __future__ import annotations
 import jax
 import pytest
 
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rave import Rave
 from gozero.search.search import search

@@ -14,7 +14,7 @@ import gozero
 from gozero.hashing import mix
 from gozero.search import reuse, rows
 from gozero.search import tree as trees
-from gozero.search.config import SearchConfig
+from gozero.search.config import MAX_VISITS, Keeps, SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from gozero.search.selection import Puct
@@ -277,12 +277,12 @@ def test_a_tree_of_another_position_is_told_and_spoils_no_other():
 def test_visits_that_sums_would_not_hold_are_not_taken_over():
     tree = host(RUN_NOISY(empty(NOISY), CODES, jax.random.key(0)).tree)
     roots = np.arange(NUM_TREES) * tree.capacity
-    most = trees.MAX_VISITS - SIMULATIONS + 1
+    most = MAX_VISITS - SIMULATIONS + 1
     visits = tree.visits.copy()
     visits[roots] = [*[most] * 2, *[most + 1] * 3]
     result = RUN_NOISY(tree.replace(visits=visits), CODES, jax.random.key(1))
     after = np.asarray(result.tree.visits)[roots]
-    expected = trees.MAX_VISITS + 1
+    expected = MAX_VISITS + 1
     assert after.tolist() == [expected, expected, *[SIMULATIONS + 1] * 3]
     assert result.ok.all()
 
@@ -290,13 +290,13 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
 def test_visits_that_a_heuristic_counts_for_are_among_them():
     """By hand: 31 simulations more, what is believed of an action, and what played it later."""
     roots = random_tree.Position(CODES)
-    keeps = trees.Keeps(amaf=True, guesses=True)
+    keeps = Keeps(amaf=True, guesses=True)
     config = SearchConfig(31, capacity=4)
     tree = host(trees.allocate(roots, random_tree.NUM_ACTIONS, 4, keeps))
     at_root = np.arange(NUM_TREES) * 4
     stored = zip(tree.positions, rows.encode(tree.codec, roots), strict=True)
     positions = tuple(rows.write(jnp.asarray(x), at_root, own) for x, own in stored)
-    left = trees.MAX_VISITS - 31
+    left = MAX_VISITS - 31
     guess, amaf, visits = tree.guess.visits.copy(), tree.amaf.visits.copy(), tree.visits.copy()
     visits[at_root] = left - 100 + 1
     guess.reshape(NUM_TREES, 4, -1)[:, 1, 2] = [100, 101, 100, 100, 101]

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.selection import Flat, ForcedPlayouts, Puct, Ucb1
 from tests.reference import mcts

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import backup, choices, move_choice, noise, root, rows, selection, targets
+from gozero.search import backup, choices, move_choice, noise, root, rows, selection
 from gozero.search import tree as trees
-from gozero.search.config import SearchConfig
+from gozero.search.config import VALUE_ONE, SearchConfig
 from tests.reference import mcts
 
 INF = float("inf")
@@ -83,7 +83,7 @@ def test_forced_playouts_by_hand():
     #   action 1: .1 + 2.5709 / (1 + n), n > 7.16: 8 of 10 (6 of them forced)
     #   action 2: -.9 + .32136 / (1 + n), none: 6 - 2 forced = 4
     #   action 3: .29 + .67843 / (1 + n), n > 4.4: all 4.
-    pruned = jax.jit(targets.pruned_visits, static_argnums=1)
+    pruned = jax.jit(selection.pruned_visits, static_argnums=1)
     assert pruned(edges, rule).tolist() == [30, 8, 4, 4, 0]
     # They are what is learnt: of 46 visits.
     target = jax.jit(root.policy_target, static_argnums=0)
@@ -208,7 +208,7 @@ def test_entries_by_hand():
             action=tree.action.at[:3].set(jnp.array([0, 2, 0], jnp.int16)),
             edge_prior=tree.edge_prior.at[1:3].set(jnp.array([0.5, 0.3])),
             visits=tree.visits.at[:3].set(jnp.array([7, 4, 2])),
-            value_sum=tree.value_sum.at[:3].set(trees.VALUE_ONE * jnp.array([1, -2, 1])),
+            value_sum=tree.value_sum.at[:3].set(VALUE_ONE * jnp.array([1, -2, 1])),
         )
         entries = trees.entries(tree, jnp.array([0]), jnp.array([0]), 3)
         return entries, trees.all_edges(tree, 0)
@@ -284,8 +284,8 @@ def test_without_visits_the_prior_decides():
 
 def test_visit_policy():
     prior = jnp.array([0.5, -INF, 0.5])
-    np.testing.assert_allclose(targets.visit_policy(jnp.array([1, 0, 3]), prior), [0.25, 0, 0.75])
-    np.testing.assert_allclose(targets.visit_policy(jnp.zeros(3, int), prior), [0.5, 0, 0.5])
+    np.testing.assert_allclose(selection.visit_policy(jnp.array([1, 0, 3]), prior), [0.25, 0, 0.75])
+    np.testing.assert_allclose(selection.visit_policy(jnp.zeros(3, int), prior), [0.5, 0, 0.5])
 
 
 def test_rows_outside_are_dropped():

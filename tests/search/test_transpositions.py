@@ -13,15 +13,13 @@ import pytest
 
 from gozero.hashing import mix
 from gozero.search import reuse, transpositions
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, SearchConfig, Transpositions
 from gozero.search.footprint import memory
 from gozero.search.game import Evaluator, Game, Heuristic
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.judging import checked
 from gozero.search.search import search
 from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
-from gozero.search.transpositions import Transpositions
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search.comparing import compare_trees

@@ -11,8 +11,7 @@ import pytest
 
 from gozero.search import backup, proofs, root, worth
 from gozero.search import tree as trees
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
 from gozero.search.gumbel import GumbelRoot
 from gozero.search.operators import MixBackup, max_backup
 from gozero.search.rave import MinimumMse, Rave
@@ -166,8 +165,8 @@ def small_tree(**arrays):
 
     Q is 1/2 of 3 visits, and 3/4 of one; the root's own evaluation is 0. Action 2 is illegal.
     """
-    tree = trees.allocate(jnp.zeros((1, 1)), num_actions=3, capacity=3, keeps=trees.Keeps(**arrays))
-    one = trees.VALUE_ONE
+    tree = trees.allocate(jnp.zeros((1, 1)), num_actions=3, capacity=3, keeps=Keeps(**arrays))
+    one = VALUE_ONE
     tree = tree.replace(
         children=tree.children.at[0, :2].set(jnp.array([1, 2], jnp.int16)),
         num_children=tree.num_children.at[0].set(2),
@@ -189,7 +188,7 @@ def test_operators_by_hand():
     }
     tree, path = small_tree(backed=True)
     # The second child's is kept in the tree; the first one's comes up with the path.
-    tree = tree.replace(backed=tree.backed.at[2].set(-3 * trees.VALUE_ONE // 4))
+    tree = tree.replace(backed=tree.backed.at[2].set(-3 * VALUE_ONE // 4))
     unknown = jnp.zeros(1, jnp.int8)
 
     @jax.jit
@@ -198,7 +197,7 @@ def test_operators_by_hand():
         return found, [trees.all_edges(tree, 0) for tree in found]
 
     for value, found, edges in zip(known.values(), *back_up(tree, path), strict=True):
-        expected = np.round(np.array([value, -0.5, -0.75]) * trees.VALUE_ONE)
+        expected = np.round(np.array([value, -0.5, -0.75]) * VALUE_ONE)
         np.testing.assert_array_equal(found.backed, expected)
         np.testing.assert_array_equal(edges.q, [[0.5, 0.75, 0.0]])
         assert float(edges.value[0]) == pytest.approx(value, abs=1e-4)
@@ -315,7 +314,7 @@ def test_what_does_not_go_together_is_refused(field, settings):
 
 def test_no_room_is_taken_unless_asked_for():
     codes = random_tree.Position(jnp.zeros(3, jnp.uint32))
-    size = lambda **more: trees.memory_bytes(codes, 12, 101, trees.Keeps(**more))
+    size = lambda **more: trees.memory_bytes(codes, 12, 101, Keeps(**more))
     assert size(backed=True) - size() == 3 * 101 * 4
     assert size(proven=True) - size() == 3 * 101
     assert trees.allocate(codes, 12, 101).backed is None

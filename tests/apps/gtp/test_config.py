@@ -8,7 +8,7 @@ from gozero.apps import host_game
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords
 from gozero.play import player_config
-from gozero.search import tree
+from gozero.search.config import MAX_VISITS
 from gozero.td import weights as shape_weights
 
 
@@ -53,7 +53,7 @@ def test_bad_flags(flags, message):
 
 
 def test_limits_are_those_of_the_rooms_below():
-    assert player_config.MAX_SIMULATIONS == tree.MAX_VISITS
+    assert player_config.MAX_SIMULATIONS == MAX_VISITS
     shipped = {path.stem.rpartition("_")[2] for path in shape_weights._DATA.glob("*.npz")}
     assert set(map(str, player_config.SHAPE_SIZES)) == shipped
     assert all(

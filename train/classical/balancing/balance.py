@@ -17,8 +17,7 @@ from gozero.playouts import playout
 from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.softmax import Softmax, softmax_policy
 from gozero.playouts.softmax.strengths import Strengths
-from gozero.search.amaf import Amaf
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.search import search
 from train.classical.balancing import gradient
 from train.classical.balancing.gradient import Sets
