@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import proofs, rows, selection, worth
+from gozero.search import backup, proofs, rows, selection
 from gozero.search import tree as trees
 from gozero.search.backup import Path
 from gozero.search.selection import Rule
@@ -52,7 +52,7 @@ def choose_again(
         most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
         levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
         chosen = _choose_by_level(tree, path, first_level, levels, most, select, salts, chosen)
-    chosen = worth.unless_proven(tree, tree.row(0)[None] + jnp.maximum(path.nodes, ROOT), chosen)
+    chosen = backup.unless_proven(tree, tree.row(0)[None] + jnp.maximum(path.nodes, ROOT), chosen)
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 

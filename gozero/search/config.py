@@ -1,4 +1,4 @@
-"""The settings of a search."""
+"""The settings of a search, and what each of its options is."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class SearchConfig:
         leaf is evaluated again. A search that goes on from an earlier tree keeps `num_kept` of
         its nodes, so reuse wants more: `roomy` says how many.
       leaves: leaves of a tree that are judged together at a step; divides the simulations. One
-        with a `root.RootRule`.
+        with a `RootRule`.
       virtual_loss: simulations that count as lost on the path to each until then.
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``selection.Edges -> f32[K]``.
@@ -204,29 +204,29 @@ class SearchConfig:
       expand_after: visits that a node needs before it gets its first child, the root apart; until
         then it is judged again. Virtual losses count among them.
       root_select: the root's, if it is another: of all actions, ``selection.Edges -> f32[A]``, or a
-        `root.RootRule`, which may also say what is played and learnt (see `gumbel.GumbelRoot`).
+        `RootRule`, which may also say what is played and learnt (see `gumbel.GumbelRoot`).
       root_temperature: softens the root's priors, before the noise; see `noise.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration; None: scaled to the number of actions, see
         `noise.board_alpha`.
       transpositions: positions of a tree that the evaluator sees alike share one evaluation: True,
-        or `transpositions.Transpositions`, which says what counts as alike. Not with several
+        or `Transpositions`, which says what counts as alike. Not with several
         leaves, `amaf` or a heuristic.
       temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
         says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
         "bound", the lower confidence bound of its value, see `move_choice.by_value`.
       early_stop: end the search when in no tree the most visited action can be overtaken any
-        more; see `stopping`. For playing: the most visited action stays the same, visits, values
-        and policy targets do not, nor what "value" and "bound" choose.
+        more; see `root.decided`. For playing: the most visited action stays the same; visits,
+        values and policy targets do not, nor what "value" and "bound" choose.
       backup: what a node is worth by its children, the Q that its parent sees: one of `operators`,
         ``selection.Edges -> f32[]``; None for the mean. Not with several leaves or `amaf`.
       prove: results are proven, and a proven node is visited no further, see `proofs`; what is
-        proven to win is played, and what is proven to lose is not. Not with a `root.RootRule`.
+        proven to win is played, and what is proven to lose is not. Not with a `RootRule`.
       ensemble: several trees for each game, which exchange what they find, see `ensemble`; all that
         is said above of a tree is said of each of them. The result is one for the game, and its
         trees are all of them. Not with a tree to go on from, transpositions, backup, early_stop, a
-        grandfather, ancestors' statistics or a `root.RootRule`.
+        grandfather, ancestors' statistics or a `RootRule`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.

@@ -1,19 +1,35 @@
-"""Where simulations go: from the roots, by what was chosen, to the leaves."""
+"""Selection of leaves: B paths from the roots, by what was chosen, to where nodes are added.
+
+Two things are read of ancestors on the way. All-moves-as-first statistics, for nodes that have too
+few of their own: Gelly & Silver (2011), section 4.2, name the values of ancestors' subtrees;
+Cazenave (2015), Generalized RAVE, takes those of the nearest ancestor that has simulations enough.
+Such a node's choice changes with simulations that do not pass it, so what `Tree.next` holds, the
+choice by its own statistics, is not followed there. Visits fall along a path: once below the number
+wanted, always below. So a descent follows the tree as far as the nodes have visits enough, and
+from there on chooses anew, a level at a time. No ancestor is nearer than two plies, so the root and
+its children have none. And the grandfather heuristic: a new node begins with what its player knew
+two plies before, Gelly & Silver (2011), section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import ancestors, backup, grandfather, rows, worth
+from gozero.search import backup, full_rows, rows
 from gozero.search import tree as trees
-from gozero.search.config import SearchConfig
-from gozero.search.game import Trail
+from gozero.search.backup import Path
+from gozero.search.config import Grandfather, SearchConfig
+from gozero.search.game import Heuristic, Trail
 from gozero.search.tree import NO_NODE, ROOT, Tree
+
+if TYPE_CHECKING:
+    from gozero.search.config import SearchConfig
+
 
 _LEVELS_AT_ONCE = 4
 
@@ -26,10 +42,10 @@ def num_levels(config: SearchConfig) -> int:
 def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
     """Follow each tree's choices from its root to a node that tries an action, or has none.
 
-    Or no further than to a node that is to be chosen at anew, see `ancestors`. Carries indices and
+    Or no further than to a node that is to be chosen at anew, see `go_on`. Carries indices and
     the path only; the tree is read. Trip bound: path_limit + 1 levels.
     """
-    levels, least = num_levels(config), ancestors.least(config)
+    levels, least = num_levels(config), least_visits(config)
 
     def descend(following, few=None):
         def levels_down(carry):
@@ -55,7 +71,7 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
         )
         return lax.while_loop(lambda carry: jnp.any(carry[0]), levels_down, start)
 
-    args = [tree.next] if least is None else [tree.next, ancestors.few(tree, least)]
+    args = [tree.next] if least is None else [tree.next, few_visits(tree, least)]
     nodes = stages.one_kernel(descend, *args, reduced=tree.num_trees)[-1]
     return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
@@ -70,7 +86,7 @@ class Leaf(NamedTuple):
     left: jax.Array  # f32[B, A]: the priors of the other actions without a child
     grows: jax.Array  # bool[B]: a node is added
     gives_up: jax.Array  # bool[B]: for want of room none is, nor will be; see `_gives_up`
-    grandfather: grandfather.Known | None = None  # of the node that is added, if it was asked for
+    grandfather: Known | None = None  # of the node that is added, if it was asked for
 
     def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
         """i32[B] twice: the rows of the leaf and of the node that is added below it.
@@ -97,11 +113,11 @@ def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
     The salts u32[B], one a tree, are for ties where a choice is not kept.
     """
     path = _descend(tree, config)
-    if ancestors.least(config) is None:
+    if least_visits(config) is None:
         row = tree.row(path.end)
         action = rows.read(tree.untried, row).astype(jnp.int32)
     else:
-        path, action = ancestors.go_on(tree, path, config, salts)
+        path, action = go_on(tree, path, config, salts)
         row = tree.row(path.end)
     prior = rows.read(tree.prior, row)
     may_grow = _may_grow(tree, path, row, config)
@@ -112,7 +128,7 @@ def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
     gives_up = _gives_up(tree, path, row, config)
     grows, known = edge_prior >= 0, None
     if config.grandfather is not None:
-        known = grandfather.known(tree, path)
+        known = known_above(tree, path)
         grows &= known.is_sound  # so that what is written depends on what was read here, too
     return Leaf(path, row, action, edge_prior, left, grows, gives_up, known)
 
@@ -120,7 +136,7 @@ def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
 def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: below a path's end, in rows i32[B], a node may be added for an action."""
     may = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    may &= worth.is_open(tree, row)
+    may &= backup.is_open(tree, row)
     if config.fills:
         may &= tree.size < tree.capacity
     if config.expand_after > 1:
@@ -139,7 +155,7 @@ def _gives_up(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfi
     if not config.fills:
         return jnp.zeros(tree.num_trees, bool)
     could = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    return could & worth.is_open(tree, row) & (tree.size >= tree.capacity)
+    return could & backup.is_open(tree, row) & (tree.size >= tree.capacity)
 
 
 def played(game, parents: Any, leaf: Leaf) -> Any:
@@ -168,3 +184,166 @@ def read_trail(
     ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
     ancestors = jax.tree.map(lambda x: x[:, : config.path_limit], positions)
     return Trail(ancestors, path.length), ends
+
+
+class Known(NamedTuple):
+    """What the grandfathers of new nodes know of the actions, for the player to move at both."""
+
+    value: jax.Array  # f32[B, A]
+    is_known: jax.Array  # bool[B, A]
+
+    @property
+    def is_sound(self) -> jax.Array:
+        """bool[B]: the values are no larger than 2; always so, but the compiler does not know."""
+        return jnp.all(jnp.abs(self.value) <= 2, axis=1)
+
+    def believed(self, grandfather: Grandfather, legal: jax.Array) -> Heuristic:
+        """What the nodes begin with, where bool[B, A] is legal."""
+        count = lambda most: jnp.where(self.is_known & legal, most, 0)
+        visits, amaf_visits = count(grandfather.visits), count(grandfather.amaf_visits)
+        return Heuristic(self.value, visits, self.value, amaf_visits)
+
+
+def known_above(tree: Tree, path: Path) -> Known:
+    """What is known two plies above nodes that would be added where paths end; at a root nothing.
+
+    Args:
+      tree: the trees, without the nodes.
+      path: the paths, to the parents of the nodes.
+    """
+    level = jnp.maximum(path.length - 1, 0)
+    node = jnp.take_along_axis(path.nodes, level[None], axis=0)[0]
+    edges = trees.all_edges(tree, jnp.maximum(node, ROOT))
+    value, is_known = edges.q, edges.visits > 0
+    if edges.amaf_visits is not None and edges.amaf_q is not None:
+        value = jnp.where(is_known, value, edges.amaf_q)
+        is_known |= edges.amaf_visits > 0
+    return Known(value, is_known & (path.length >= 1)[:, None])
+
+
+_AT_ONCE = 64
+"""Nodes that are chosen at together."""
+
+
+def least_visits(config: SearchConfig) -> int | None:
+    """Visits that a node needs to go by its own statistics; None: it always does."""
+    return None if config.amaf is None else config.amaf.ancestor
+
+
+class Few(NamedTuple):
+    """Which nodes of a descent are to be chosen at anew."""
+
+    visits: jax.Array  # i32[R]: `Tree.visits`
+    heard: jax.Array  # bool[B]: the root or the child it leads to has visits enough
+
+    def at(self, row: jax.Array, level: jax.Array, least: int) -> jax.Array:
+        """bool[B]: so are the nodes in rows i32[B], on their level, i32[] or i32[B]."""
+        return (rows.read(self.visits, row) < least) & (level >= 2) & self.heard
+
+
+def few_visits(tree: Tree, least: int) -> Few:
+    """Where none of the first two nodes has visits enough, no other node has such an ancestor."""
+    row = tree.row(ROOT)
+    child = jnp.maximum(rows.read(tree.next, row).astype(jnp.int32), ROOT)
+    # (Of its own: a virtual loss counts for a child and not for the root.)
+    top = jnp.maximum(rows.read(tree.visits, row), rows.read(tree.visits, tree.row(child)))
+    return Few(tree.visits, top >= least)
+
+
+class _Descent(NamedTuple):
+    """Trees that have gone on from where the choices ended that were kept."""
+
+    live: jax.Array  # bool[B]: the tree goes on
+    count: jax.Array  # i32[]: levels so far
+    node: jax.Array  # i32[B]
+    untried: jax.Array  # i32[B]: the best action without a child
+    nodes: jax.Array  # i32[D + 1, B]: entered so far; NO_NODE from where a tree has stopped
+
+
+def go_on(tree: Tree, path: Path, config: SearchConfig, salts: jax.Array) -> tuple[Path, jax.Array]:
+    """Lead paths on that ended at nodes with too few visits, choosing there by ancestors.
+
+    Reads the trees only. Trip bound: path_limit levels.
+
+    Args:
+      tree: the trees.
+      path: the paths, no further than to the first of those nodes.
+      config: the settings.
+      salts: u32[B], one a tree, for ties.
+
+    Returns:
+      (the paths, the action i32[B] that each would try where it ends).
+    """
+    wanted, start = least_visits(config), tree.row(path.end)
+    assert wanted is not None
+    # The ancestors of the first node and of the second count for every other one below.
+    above = path.length[None] - jnp.array([[2], [1]])
+    above = jnp.take_along_axis(path.nodes, jnp.maximum(above, 0), axis=0)
+    above = tree.row(0)[None] + jnp.maximum(above, ROOT)
+    has_enough = rows.read(tree.visits, above) >= wanted
+
+    def one_down(so_far: _Descent) -> _Descent:
+        own, which = tree.row(so_far.node), so_far.count % 2
+        heard = jnp.where(has_enough[which], above[which], own)
+        child, untried = _choose(tree, config, salts, so_far, heard)
+        live = so_far.live & (child != NO_NODE) & (path.length + so_far.count < config.path_limit)
+        entered = jnp.where(live, child, NO_NODE)
+        return _Descent(
+            live=live,
+            count=so_far.count + 1,
+            node=jnp.where(live, child, so_far.node),
+            untried=jnp.where(so_far.live, untried, so_far.untried),
+            nodes=lax.dynamic_update_slice(so_far.nodes, entered[None], (so_far.count, 0)),
+        )
+
+    end = lax.while_loop(
+        lambda so_far: jnp.any(so_far.live),
+        one_down,
+        _Descent(
+            live=few_visits(tree, wanted).at(start, path.length, wanted),
+            count=jnp.int32(0),
+            node=path.end,
+            untried=rows.read(tree.untried, start).astype(jnp.int32),
+            nodes=jnp.full(path.nodes.shape, NO_NODE, jnp.int32),
+        ),
+    )
+    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
+    below = level - path.length[None] - 1
+    entered = jnp.take_along_axis(end.nodes, jnp.maximum(below, 0), axis=0)
+    nodes = jnp.where(below >= 0, entered, path.nodes)
+    return Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1), end.untried
+
+
+def _choose(
+    tree: Tree, config: SearchConfig, salts: jax.Array, so_far: _Descent, heard: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(child, untried), i32[B] each, of the live trees' nodes by the statistics in rows i32[B].
+
+    The live trees come first, without gaps, a chunk at a time. Trip bound: B / chunk, rounded up.
+    """
+    num_trees = tree.num_trees
+    chunk = max(2, min(num_trees, _AT_ONCE, stages.MAX_REDUCED // tree.num_actions))
+    order = jnp.argsort(~so_far.live, stable=True).astype(jnp.int32)
+    num_live = jnp.sum(so_far.live, dtype=jnp.int32)
+
+    def some(i, found):
+        number = i * chunk + jnp.arange(chunk, dtype=jnp.int32)
+        counts = number < num_live
+        index = order[jnp.where(counts, number, 0)]
+        node = so_far.node[index]
+        row = index * tree.capacity + node
+        most = jnp.max(jnp.where(counts, rows.read(tree.num_children, row), 0))
+        tries_no_more = jnp.zeros(chunk, bool)
+        if config.fills:
+            tries_no_more = jnp.isneginf(rows.read(tree.untried_prior, row))
+        chosen = full_rows.choose(
+            tree, config.select, index, node, most, salts, tries_no_more, heard[index]
+        )
+        target = jnp.where(counts, index, num_trees + jnp.arange(chunk, dtype=jnp.int32))
+        return tuple(
+            rows.write(x, target, new)
+            for x, new in zip(found, (chosen.next, chosen.untried), strict=True)
+        )
+
+    none = jnp.full(num_trees, NO_NODE, jnp.int32)
+    return lax.fori_loop(0, (num_live + chunk - 1) // chunk, some, (none, none))

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import amaf, backup, proofs, rows, selection, worth
+from gozero.search import backup, proofs, rows, selection
 from gozero.search import tree as trees
 from gozero.search.backup import Path
 from gozero.search.selection import Edges, Rule
@@ -29,7 +29,9 @@ _FEW, _SOME = 8, 32
 class Credit(NamedTuple):
     """What a simulation brings to the actions along its path."""
 
-    counted: jax.Array  # u32[D + 1, B, W]: the actions that count, as `amaf.counted` has them
+    counted: (
+        jax.Array
+    )  # u32[D + 1, B, W]: the actions that count, as `backup.amaf_counted` has them
     value: jax.Array  # i32[B], fixed point, for the player to move where the path ends
 
 
@@ -99,7 +101,7 @@ def _choose_at(
     target = jnp.where(slots.counts, row, tree.num_rows + place)
     changed = {}
     if credit is not None and tree.amaf is not None:
-        here = amaf.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
+        here = backup.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
         plies = path.length[slots.index] - slots.level
         gained = backup.opponent(credit.value[slots.index], plies)
         visits = rows.read(tree.amaf.visits, row) + here
@@ -192,7 +194,7 @@ def _choose(
     entry = jax.vmap(selection.choose)(scores, priority)
     chosen = jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0]
     return Chosen(
-        next=worth.unless_proven(tree, index * tree.capacity + node, chosen),
+        next=backup.unless_proven(tree, index * tree.capacity + node, chosen),
         untried=untried,
         untried_prior=jnp.where(
             tries_no_more, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)

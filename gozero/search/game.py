@@ -104,7 +104,7 @@ class Evaluation(NamedTuple):
     value: jax.Array  # f32[M] in [-1, 1], for the player to move
     first_play: jax.Array | None = None
     """bool[M, 2, A]: [:, 0] the actions that the player to move was the first of the two to play
-    in the playout, [:, 1] those of the opponent; what `amaf.Amaf` credits. (For "same" colour: what
+    in the playout, [:, 1] those of the opponent; what `Amaf` credits. (For "same" colour: what
     each has played.) None: there was no playout, or no one asked."""
     heuristic: Heuristic | None = None
 

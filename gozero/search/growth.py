@@ -1,4 +1,4 @@
-"""How B trees grow in lockstep: a node more with each simulation."""
+"""Expansion of B trees in lockstep: the roots first, then a node with each simulation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gozero.search import amaf, backup, choices, full_rows, root, rows, selection, worth
+from gozero.search import backup, choices, full_rows, noise, root, rows, selection
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.descent import Leaf, find_leaf, played, read_trail
-from gozero.search.game import Heuristic
+from gozero.search.game import Heuristic, Trail
 from gozero.search.judging import Judged, judge
 from gozero.search.noise import Draws
-from gozero.search.tree import Tree
+from gozero.search.tree import ROOT, Tree
 
 
 def beliefs(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic) -> dict[str, Any]:
@@ -133,13 +133,13 @@ def add_leaf(
             untried_prior=rows.write(tree.untried_prior, both_rows, untried.prior),
         )
     # (What was proven is read before anything is written.)
-    value = worth.of_end(tree, leaf.row, judged.value)
-    end_proven = worth.proven_by_game(tree, leaf.row, judged.proven, leaf.grows)
+    value = backup.of_end(tree, leaf.row, judged.value)
+    end_proven = backup.proven_by_game(tree, leaf.row, judged.proven, leaf.grows)
     counted = path
     if counts is not None:
         counted = path._replace(length=jnp.where(counts, path.length, -1))
     grown = backup.back_up(grown, counted, value)
-    grown = worth.back_up(grown, path, end_proven, config)
+    grown = backup.back_up_worth(grown, path, end_proven, config)
     return choose_again(grown, path, judged, config, draws, leaf.gives_up)
 
 
@@ -179,7 +179,7 @@ def choose_again(
         return choices.choose_again(tree, path, config.select, draws.salts, int(own_root))
     credit = None
     if config.amaf is not None and judged is not None:
-        counted = amaf.counted(tree, path, first_play(judged), config.amaf)
+        counted = backup.amaf_counted(tree, path, first_play(judged), config.amaf)
         credit = full_rows.Credit(counted, judged.value)
     given_up = gives_up if config.fills else None
     tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit, given_up)
@@ -209,3 +209,71 @@ def first_play(judged: Judged) -> jax.Array:
         return judged.first_play & ~judged.over[:, None, None]
     num_trees, num_actions = judged.prior.shape
     return jnp.zeros((num_trees, 2, num_actions), bool)
+
+
+def judge_roots(
+    game, evaluate, params, key, noise_key, contexts, roots, config: SearchConfig
+) -> Judged:
+    """Judge the roots; the priors are softened and noisy."""
+    num_trees = jax.tree.leaves(roots)[0].shape[0]
+    stacked = jax.tree.map(
+        lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit, *x.shape[1:])),
+        roots,
+    )
+    trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
+    judged = judge(game, evaluate, params, key, contexts, roots, trail)
+    prior = judged.prior
+    if config.root_temperature != 1:
+        prior = jax.vmap(noise.soften, in_axes=(0, None))(prior, config.root_temperature)
+    if config.dirichlet_fraction > 0:
+        alpha = config.dirichlet_alpha or noise.board_alpha(prior.shape[1])
+        keys = jax.random.split(noise_key, num_trees)
+        prior = jax.vmap(noise.add_dirichlet, in_axes=(0, 0, None, None))(
+            keys, prior, alpha, config.dirichlet_fraction
+        )
+    return judged._replace(prior=prior)
+
+
+def plant(tree: Tree, judged: Judged, roots, config: SearchConfig, draws: Draws) -> Tree:
+    """Write the roots as node 0 of each tree, which is empty."""
+    row = tree.row(ROOT)
+    tree = tree.replace(
+        prior=rows.write(tree.prior, row, judged.prior),
+        visits=rows.write(tree.visits, row, jnp.ones_like(row)),
+        value_sum=rows.write(tree.value_sum, row, judged.value),
+        value=rows.write(tree.value, row, judged.value),
+        over=rows.write(tree.over, row, judged.over),
+        positions=trees.write_positions(tree, row, roots),
+        size=tree.size + 1,
+        **beliefs(tree, row, judged),
+    )
+    tree = backup.back_up_worth(tree, alone(tree), judged.proven, config)
+    if tree.in_full_rows:
+        tree = tree.replace(untried_prior=open_to_try(tree, row))
+        credit = None
+        if config.amaf is not None:
+            mine = first_play(judged)[:, 0]
+            credit = full_rows.Credit(backup.pack(mine)[None], judged.value)
+        tree = full_rows.choose_again(tree, alone(tree), config.select, draws.salts, credit)
+    else:
+        nodes = jnp.full(tree.num_trees, ROOT)
+        untried = best_untried(config, judged.prior, draws.salts, nodes)
+        tree = tree.replace(
+            untried=rows.write(tree.untried, row, untried.action),
+            untried_prior=rows.write(tree.untried_prior, row, untried.prior),
+        )
+    if config.root_select is not None:
+        tree = root.choose(tree, trees.by_action(tree, ROOT, 0), config, draws)
+    return tree
+
+
+def choose_at_roots(tree: Tree, config: SearchConfig, draws: Draws) -> Tree:
+    """Choose at roots that have children already, and credit nothing."""
+    path = alone(tree)
+    return choose_at(tree, path.nodes, path.length + 1, config, draws)
+
+
+def alone(tree: Tree) -> backup.Path:
+    """Paths that begin and end at the roots."""
+    nodes = jnp.full((1, tree.num_trees), ROOT, jnp.int32)
+    return backup.Path(nodes, jnp.zeros(tree.num_trees, jnp.int32))

@@ -1,16 +1,28 @@
-"""Legality, result and evaluation of the positions that a search comes to."""
+"""Evaluation of the positions that a search comes to: legality, outcome, prior and value.
+
+Around an evaluator: `with_heuristic`, what is believed of actions before any is tried (Gelly &
+Silver 2011, section 5: Q(s, a) and Q~(s, a) of a new node begin with the heuristic's value, counted
+as so many simulations, Eq. 48-52, Algorithm 2); and `over_mesh`, which divides the positions among
+devices. For one tree on many devices, `SearchConfig(leaves=...)` makes the batch: K leaves of each
+of B trees are evaluated in one call, and of these K B positions a device gets as many as any other.
+The trees themselves stay whole on every device.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 
 from gozero.search import proofs
 from gozero.search import tree as trees
-from gozero.search.game import Evaluation, Heuristic, Trail
+from gozero.search.config import MAX_VISITS
+from gozero.search.game import Evaluate, Evaluation, Heuristic, Trail
 
 
 class Judged(NamedTuple):
@@ -53,3 +65,104 @@ def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Ar
     logits = jnp.where(ok, logits, 0.0).astype(jnp.float32)
     prior = jax.nn.softmax(jnp.where(legal, logits, -jnp.inf))
     return jnp.where(legal, prior, -jnp.inf), jnp.where(ok, value, 0.0), ok
+
+
+Confidence = int | Callable[[Any, jax.Array, Any], jax.Array]
+"""A number of simulations, or a function ``(params, key, observations[M]) -> i32[M, A]``."""
+
+
+def with_heuristic(
+    evaluate: Evaluate,
+    value: Callable[[Any, jax.Array, Any], jax.Array],
+    visits: Confidence = 0,
+    amaf_visits: Confidence = 0,
+) -> Evaluate:
+    """An evaluator that says what `evaluate` does, and what a heuristic believes.
+
+    Args:
+      evaluate: the evaluator.
+      value: ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: each action's value for
+        the player to move, who would take it. It has the evaluator's params and a key of its own.
+      visits: C, what it counts for beside the simulations through an action; at 0 the search
+        keeps no such counts.
+      amaf_visits: M, what it counts for beside those that played the action later; at 0 none.
+
+    Raises:
+      ValueError: a confidence that is negative, or more than a value sum holds, or none at all.
+    """
+    for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
+        if isinstance(confidence, int) and not 0 <= confidence <= MAX_VISITS:
+            raise ValueError(
+                f"{name}: {confidence} is not from 0 to {MAX_VISITS} "
+                "(the most that a fixed-point value sum holds, the simulations included)"
+            )
+    if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
+        raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
+
+    def evaluate_both(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        own_key, key = jax.random.split(key)
+        believed = value(params, own_key, observations)
+
+        def pair(confidence):
+            if isinstance(confidence, int):
+                count = jnp.full(believed.shape, confidence, jnp.int32)
+                return (believed, count) if confidence > 0 else (None, None)
+            return believed, confidence(params, own_key, observations)
+
+        judged = evaluate(params, key, observations)
+        return judged._replace(heuristic=Heuristic(*pair(visits), *pair(amaf_visits)))
+
+    return evaluate_both
+
+
+def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
+    """The evaluator, with its positions divided among the devices of a mesh.
+
+    Every device has the parameters, and all of the judgements afterwards. One whose judgements
+    do not depend on the key, nor on what else is in the batch, judges as before; of the others
+    each device has a key of its own. Positions that cannot be divided evenly (the root of one
+    tree, for one) are filled up with copies of the first, and their judgements dropped: let the
+    devices divide leaves * trees.
+
+    Args:
+      evaluate: ``(params, key, observations[M]) -> Evaluation[M]``, on a device's share.
+      mesh: of one axis.
+
+    Raises:
+      ValueError: a mesh of several axes; when it is called, observations of different numbers.
+    """
+    if len(mesh.axis_names) != 1:
+        raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; leaves are spread over one")
+    (axis,) = mesh.axis_names
+    mesh = Mesh(mesh.devices, mesh.axis_names)  # of no explicit shardings: the search has none
+
+    def of_one_device(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        number = lax.axis_index(axis)
+        share = jax.tree.leaves(observations)[0].shape[0] // mesh.size
+        mine = jax.tree.map(
+            lambda x: lax.dynamic_slice_in_dim(x, number * share, share), observations
+        )
+        judged = evaluate(params, jax.random.fold_in(key, number), mine)
+        return jax.tree.map(lambda x: lax.all_gather(x, axis, tiled=True), judged)
+
+    everywhere = PartitionSpec()
+    on_all = jax.shard_map(
+        of_one_device, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False
+    )
+
+    def spread(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        counts = {x.shape[0] for x in jax.tree.leaves(observations)}
+        if len(counts) != 1:
+            raise ValueError(f"observations: leading axes {sorted(counts)}; give one number of all")
+        (count,) = counts
+        padded = jax.tree.map(lambda x: _filled_up(x, -count % mesh.size), observations)
+        return jax.tree.map(lambda x: x[:count], on_all(params, key, padded))
+
+    return spread
+
+
+def _filled_up(x: jax.Array, extra: int) -> jax.Array:
+    """[M + extra, ...], with copies of the first."""
+    if extra == 0:
+        return x
+    return jnp.concatenate([x, jnp.broadcast_to(x[:1], (extra, *x.shape[1:]))])

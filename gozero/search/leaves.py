@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, descent, growth, rows, worth
+from gozero.search import backup, descent, growth, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.judging import Judged, judge
@@ -62,9 +62,9 @@ def grow(
         path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
         tree = backup.lose(tree, path, -config.virtual_loss)
         row = tree.row(path.end)
-        tree = backup.back_up(tree, path, worth.of_end(tree, row, one.value))
-        end_proven = worth.proven_by_game(tree, row, one.proven, found.grows[k])
-        tree = worth.back_up(tree, path, end_proven, config)
+        tree = backup.back_up(tree, path, backup.of_end(tree, row, one.value))
+        end_proven = backup.proven_by_game(tree, row, one.proven, found.grows[k])
+        tree = backup.back_up_worth(tree, path, end_proven, config)
         return growth.choose_again(tree, path, one, config, draws, found.gives_up[k])
 
     return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)

@@ -5,7 +5,7 @@ order, so parents still precede their children. What lies below a node is found 
 doubling over parents, and lists of children are made anew from the parents of what is kept, so
 that of arrays with an action axis only those that say more are moved.
 
-Visits that are taken over count towards `tree.MAX_VISITS`: a tree in which this search could
+Visits that are taken over count towards `config.MAX_VISITS`: a tree in which this search could
 pass it is planted anew.
 """
 
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import planting, rows, worth
+from gozero.search import backup, growth, rows
 from gozero.search import tree as trees
 from gozero.search.config import MAX_VISITS, SearchConfig
 from gozero.search.judging import Judged
@@ -360,7 +360,7 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
     old_visits, old_sum = rows.read(tree.visits, row), rows.read(tree.value_sum, row)
     old_value, old_size = rows.read(tree.value, row), tree.size
     old_counts = jax.tree.map(lambda x: rows.read(x, row), (tree.amaf, tree.guess))
-    tree = planting.plant(tree, judged._replace(prior=left), roots, config, draws)
+    tree = growth.plant(tree, judged._replace(prior=left), roots, config, draws)
     as_before = lambda old, new: jnp.where(
         is_new.reshape(-1, *[1] * (new.ndim - 1)), rows.read(new, row), old
     )
@@ -379,5 +379,5 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
         guess=counts[1],
     )
     # What was proven by a child that is gone has to be found again: it is to be played.
-    tree = worth.back_up(tree, planting.alone(tree), judged.proven, config, look=True)
-    return planting.choose_at_roots(tree, config, draws)
+    tree = backup.back_up_worth(tree, growth.alone(tree), judged.proven, config, look=True)
+    return growth.choose_at_roots(tree, config, draws)

@@ -1,7 +1,11 @@
-"""A root that has a rule of its own.
+"""The roots: rules of their own, results, and when a search may end.
 
-Such a rule sees every action of the root, and noise that is drawn once a search. It may take any
+A root's rule sees every action of the root, and noise that is drawn once a search. It may take any
 action that has no child yet, and not only the one with the highest prior.
+
+A search may end when no simulation that is left can change what is played. A simulation gives one
+visit to one action of the root, so the most visited one stays it when it is more visits ahead of
+the second than simulations are left.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import move_choice, proofs, rows, selection, worth
+from gozero.search import backup, move_choice, proofs, rows, selection
 from gozero.search import tree as trees
 from gozero.search.noise import Draws
 from gozero.search.selection import Edges
@@ -22,6 +26,7 @@ from gozero.search.tree import NO_NODE, ROOT, Entries, Tree
 
 if TYPE_CHECKING:
     from gozero.search.config import SearchConfig
+from collections.abc import Callable
 
 
 def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tree:
@@ -49,7 +54,7 @@ def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tr
     # Where a child is chosen, what has no child and comes first stays known.
     untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
     return tree.replace(
-        next=rows.write(tree.next, row, worth.unless_proven(tree, row, child)),
+        next=rows.write(tree.next, row, backup.unless_proven(tree, row, child)),
         untried=rows.write(tree.untried, untried_row, action),
         untried_prior=rows.write(tree.untried_prior, untried_row, take(found.edges.prior)),
     )
@@ -119,3 +124,59 @@ def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
     if hasattr(rule, "policy_target"):
         return rule.policy_target(edges)
     return selection.visit_policy(edges.visits, edges.prior)
+
+
+def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
+    """bool[B]: the most visited action of the root cannot be overtaken, nor reached.
+
+    Args:
+      tree: the trees.
+      left: i32[], simulations that each of them may still do.
+
+    Returns:
+      True also where the game is over.
+    """
+    counted = tree.replace(guess=None)
+    lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
+
+    def lead(width):
+        visits = trees.children(counted, lanes, jnp.zeros_like(lanes), width).edges.visits
+        is_best = jnp.arange(width)[None] == jnp.argmax(visits, axis=1)[:, None]
+        return jnp.max(visits, axis=1) - jnp.max(jnp.where(is_best, 0, visits), axis=1)
+
+    widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
+    most = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
+    branches = [functools.partial(lead, int(width)) for width in widths]
+    ahead = lax.switch(jnp.sum(most > widths), branches)
+    return (ahead > left) | rows.read(tree.over, tree.row(ROOT))
+
+
+def while_open(
+    start: jax.Array,
+    end: jax.Array | int,
+    simulate: Callable[[jax.Array, Any], Any],
+    grown: Any,
+    is_open: Callable[[Tree, jax.Array], jax.Array],
+) -> tuple[jax.Array, Any]:
+    """``fori_loop(start, end, simulate, grown)`` that ends where nothing is open.
+
+    Args:
+      start, end: i32[].
+      simulate: (i, grown) -> grown; the trees are the first of `grown`.
+      grown: what the loop carries.
+      is_open: (tree, i) -> bool[]: whether step i is to be done. One for all trees: a loop must
+        not carry a tree under a batched predicate.
+
+    Returns:
+      (the step that was not done, grown). Trip bound: end - start.
+    """
+
+    def step(carry):
+        i, _, grown = carry
+        grown = simulate(i, grown)
+        return i + 1, is_open(grown[0], i + 1), grown
+
+    start = jnp.asarray(start, jnp.int32)
+    carry = start, is_open(grown[0], start), grown
+    i, _, grown = lax.while_loop(lambda carry: (carry[0] < end) & carry[1], step, carry)
+    return i, grown

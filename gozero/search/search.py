@@ -25,18 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import (
-    ensemble,
-    growth,
-    leaves,
-    noise,
-    planting,
-    reuse,
-    root,
-    rows,
-    sharing,
-    stopping,
-)
+from gozero.search import ensemble, growth, leaves, noise, reuse, root, rows, transpositions
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game, history_of
 from gozero.search.tree import Tree
@@ -104,7 +93,7 @@ def search(
     """
     running = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:
-        running, evaluations = sharing.simulate(
+        running, evaluations = transpositions.simulate(
             *_static(game, evaluator), _roots(game, states)[0], config, running, tree is None
         )
         return finish(running, config)._replace(evaluations=evaluations)
@@ -137,7 +126,7 @@ def begin(
     )
 
     root_key = jax.random.fold_in(evaluation_key, 0)
-    judged = planting.judge_roots(
+    judged = growth.judge_roots(
         *_static(game, evaluator), root_key, noise_key, contexts, roots, config
     )
     guesses = judged.heuristic is not None and judged.heuristic.visits is not None
@@ -145,7 +134,7 @@ def begin(
     if tree is None:
         blank = reuse.empty(roots, game.num_actions, config, guesses)
         _check_siblings(config, blank)
-        planted, ok = planting.plant(blank, judged, roots, config, draws), judged.ok
+        planted, ok = growth.plant(blank, judged, roots, config, draws), judged.ok
     else:
         _check_siblings(config, tree)
         if guesses and tree.guess is None:
@@ -206,8 +195,8 @@ def advance(
     grown = running.tree, running.ok
     steps = end if num_steps is None and last_step is None else jnp.maximum(running.steps, end)
     if config.early_stop:
-        open_ = lambda tree, i: ~jnp.all(stopping.decided(tree, (last - i) * config.leaves))
-        steps, grown = stopping.while_open(running.steps, end, simulate, grown, open_)
+        open_ = lambda tree, i: ~jnp.all(root.decided(tree, (last - i) * config.leaves))
+        steps, grown = root.while_open(running.steps, end, simulate, grown, open_)
     elif group is not None and group.every is not None:
         every, meet = group.every // config.leaves, functools.partial(_meet, config, running.draws)
         grown = ensemble.by_turns(running.steps, end, every, simulate, meet, grown)

@@ -1,4 +1,4 @@
-"""Scores of one node's actions, and the choice among them.
+"""Selection rules: scores of one node's actions, the choice among them, and policy targets.
 
 A selection rule is a hashable callable ``Edges -> f32[K]``; a higher score is better. Rules
 are passed in the search's configuration, and a frozen dataclass makes one with parameters.
@@ -248,7 +248,7 @@ class ForcedPlayouts:
         return self.rule.needs_siblings
 
     def policy_target(self, edges: Edges) -> jax.Array:
-        """f32[A]: the shares of the visits that were not only forced; see `root.RootRule`."""
+        """f32[A]: the shares of the visits that were not only forced; see `config.RootRule`."""
 
         return visit_policy(pruned_visits(edges, self), edges.prior)
 

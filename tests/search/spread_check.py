@@ -12,8 +12,8 @@ import pytest
 
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
+from gozero.search.judging import over_mesh
 from gozero.search.search import search
-from gozero.search.spread import over_mesh
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search import amaf, backup, full_rows
+from gozero.search import backup, full_rows
 from gozero.search import tree as trees
 from gozero.search.backup import Path
 from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
@@ -135,7 +135,7 @@ def test_figure_4_all_moves_as_first():
         # Whoever is to move where the path ends plays nothing for the first time.
         played = jnp.stack([jnp.zeros(3, bool), later])[None]
         tree = backup.back_up(tree, path, value[None])
-        credit = full_rows.Credit(amaf.counted(tree, path, played, Amaf()), value[None])
+        credit = full_rows.Credit(backup.amaf_counted(tree, path, played, Amaf()), value[None])
         return full_rows.choose_again(tree, path, rule, jnp.zeros(1, jnp.uint32), credit)
 
     def after_all(rule, simulations):

@@ -12,8 +12,8 @@ import pytest
 from gozero.search import tree as trees
 from gozero.search.backup import Path
 from gozero.search.config import VALUE_ONE, Amaf, Grandfather, Keeps, SearchConfig
+from gozero.search.descent import known_above as known
 from gozero.search.game import Evaluator
-from gozero.search.grandfather import known
 from gozero.search.operators import max_backup
 from gozero.search.rave import MinimumMse, Rave
 from gozero.search.search import search

@@ -12,7 +12,7 @@ from gozero.search import gumbel, reuse, selection
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator, Game
 from gozero.search.gumbel import GumbelInterior, GumbelRoot
-from gozero.search.heuristics import with_heuristic
+from gozero.search.judging import with_heuristic
 from gozero.search.search import search
 from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts

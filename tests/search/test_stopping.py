@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import budget, reuse, stopping
+from gozero.search import budget, reuse, root
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.selection import Puct
@@ -144,7 +144,7 @@ def test_decided_by_hand():
     tree = searcher(CONFIG)(CODES, jax.random.key(3)).tree
     ahead = lead(searcher(CONFIG)(CODES, jax.random.key(3)).visits)
     over = np.asarray(tree.over).reshape(BATCH, -1)[:, 0]
-    decided = jax.jit(stopping.decided)
+    decided = jax.jit(root.decided)
     for left in (0, 5, int(ahead.max()) - 1, int(ahead.max())):
         np.testing.assert_array_equal(decided(tree, left), (ahead > left) | over)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import backup, proofs, root, worth
+from gozero.search import backup, proofs, root
 from gozero.search import tree as trees
 from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
 from gozero.search.gumbel import GumbelRoot
@@ -103,8 +103,8 @@ def compiled_search(config, num_trees):
 @pytest.mark.slow
 def test_equal_to_the_plain_search_with_other_settings(name, monkeypatch):
     if name.endswith("by widths"):
-        monkeypatch.setattr(worth, "_FEW", 2)
-        monkeypatch.setattr(worth, "_SOME", 4)
+        monkeypatch.setattr(backup, "_FEW", 2)
+        monkeypatch.setattr(backup, "_SOME", 4)
     check_equal_to_the_plain_search(name, *MORE[name])
 
 
@@ -193,7 +193,7 @@ def test_operators_by_hand():
 
     @jax.jit
     def back_up(tree, path):  # by every operator
-        found = [worth.back_up(tree, path, unknown, SearchConfig(backup=x)) for x in known]
+        found = [backup.back_up_worth(tree, path, unknown, SearchConfig(backup=x)) for x in known]
         return found, [trees.all_edges(tree, 0) for tree in found]
 
     for value, found, edges in zip(known.values(), *back_up(tree, path), strict=True):
@@ -248,8 +248,8 @@ def test_proofs_by_hand():
 @jax.jit
 def prove(tree, path, first):
     """The tree after the proof of a leaf, the root's edges, and where it goes if not node 1."""
-    found = worth.back_up(tree, path, first, SearchConfig(prove=True))
-    next_ = worth.unless_proven(found, jnp.array([0]), jnp.array([1]))
+    found = backup.back_up_worth(tree, path, first, SearchConfig(prove=True))
+    next_ = backup.unless_proven(found, jnp.array([0]), jnp.array([1]))
     return found, trees.all_edges(found, 0), next_
 
 
