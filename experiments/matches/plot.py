@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from experiments.matches.run import Row
+from experiments.matches.results import Row
 
 
 def check() -> None:

@@ -36,3 +36,27 @@ class Solved3x3Config:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}: {value} is not at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """What a network says of the empty board, after an iteration."""
+
+    control: str
+    seed: int
+    iteration: int
+    seconds: float
+    """Of self-play and learning so far, compiling left out."""
+    games: int
+    steps: int
+    centre: float
+    """The prior of the centre, at komi 8.5."""
+    value_won: float
+    """The value at komi 8.5."""
+    value_lost: float
+    """... at komi 9.5."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it knows what is known."""
+        return self.centre > 0.9 and self.value_won > 0.95 and self.value_lost < -0.9

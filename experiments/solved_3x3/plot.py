@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from experiments.array_tree.plot import check
-
-if TYPE_CHECKING:
-    from experiments.solved_3x3.run import Point
+from experiments.solved_3x3.config import Point
 
 __all__ = ["check", "draw"]
 

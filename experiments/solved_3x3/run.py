@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from experiments.solved_3x3 import plot
-from experiments.solved_3x3.config import Control, Solved3x3Config
+from experiments.solved_3x3.config import Control, Point, Solved3x3Config
 from gozero.apps import flags, runtime
 from gozero.go.rules import init
 from gozero.nets import network
@@ -33,30 +33,6 @@ PROG = "python -m experiments.solved_3x3.run"
 CENTRE = 4
 WON, LOST = 8.5, 9.5
 """Komi at which Black wins, and loses."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """What a network says of the empty board, after an iteration."""
-
-    control: str
-    seed: int
-    iteration: int
-    seconds: float
-    """Of self-play and learning so far, compiling left out."""
-    games: int
-    steps: int
-    centre: float
-    """The prior of the centre, at komi 8.5."""
-    value_won: float
-    """The value at komi 8.5."""
-    value_lost: float
-    """... at komi 9.5."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether it knows what is known."""
-        return self.centre > 0.9 and self.value_won > 0.95 and self.value_lost < -0.9
 
 
 def main() -> int:

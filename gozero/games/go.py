@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
-from gozero.go import checks, scoring
 from gozero.go import rules as go
+from gozero.go import scoring
 from gozero.go.branch import superko_points
 from gozero.go.rules import GameState, Position, Rules, action_mask, legal_points, play_position
 from gozero.search.game import Game, History, Trail
@@ -79,7 +79,7 @@ def is_over(rules: Rules, position: Position) -> jax.Array:
 
 def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> jax.Array:
     """bool[A]: legal under the ko rule, over the game up to the root and the trail after it."""
-    checks.check_state(rules, state)
+    go.check_state(rules, state)
     points = legal_points(rules, position)
     if state.past is not None:
         banned = superko_points(rules, state, position, trail.positions, trail.length)

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
-from gozero.go import checks, floods
-from gozero.go.rules import GameState, Position, Rules
+from gozero.go import floods
+from gozero.go.rules import GameState, Position, Rules, check_state
 
 
 def territory(rules: Rules, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
@@ -32,7 +32,7 @@ def area_difference(rules: Rules, position: Position) -> jax.Array:
 
 def area_score(rules: Rules, state: GameState) -> jax.Array:
     """f32[]: Black's area - White's area - komi. Dead stones count as they stand."""
-    checks.check_state(rules, state)
+    check_state(rules, state)
     return area_difference(rules, state.position).astype(jnp.float32) - state.komi
 
 
@@ -46,7 +46,7 @@ def owners(rules: Rules, black: bb.Board, white: bb.Board) -> jax.Array:
 def ownership(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: +1 Black's area, -1 White's, 0 neither; row 0 at the top; the board as it
     stands."""
-    checks.check_state(rules, state)
+    check_state(rules, state)
     return owners(rules, state.position.black, state.position.white)
 
 

@@ -9,7 +9,7 @@ import shlex
 import pytest
 
 from experiments.against_gnugo.config import MATCHES, AgainstGnugoConfig
-from experiments.matches import run
+from experiments.matches import results, run
 
 ASKED = {  # match: simulations, games, what it must show, and what it should
     "uct": (3000, 200, (0.12, 0.40), None),
@@ -107,13 +107,13 @@ def test_the_table_says_what_holds(tmp_path):
 def test_a_match_that_nothing_was_set_for_is_measured_alone(tmp_path):
     pytest.importorskip("matplotlib")
     spec = dataclasses.replace(MATCHES["rave"], must=None, aim=None)
-    row = run.row_of("rave", spec, 200, summary(80, 120))
+    row = results.row_of("rave", spec, 200, summary(80, 120))
     assert (row.must_low, row.must_high, row.holds) == (None, None, None)
     assert run.table([row]).endswith("| 40.0% [35.0%, 45.0%] |  |  |")
     run.write([row], tmp_path)
     assert (tmp_path / "results.csv").read_text().splitlines()[1].endswith(",50-60%,,,,")
     drawn = (tmp_path / "results.svg").read_text()
-    run.write([run.row_of("rave", MATCHES["rave"], 200, summary(80, 120))], tmp_path)
+    run.write([results.row_of("rave", MATCHES["rave"], 200, summary(80, 120))], tmp_path)
     shade = "#e6ede8"
     assert shade not in drawn
     assert shade in (tmp_path / "results.svg").read_text()
@@ -122,7 +122,7 @@ def test_a_match_that_nothing_was_set_for_is_measured_alone(tmp_path):
 def test_older_summaries_have_one_number_of_games_resigned():
     now = summary(150, 50)
     older = now | {"resigned": 5}
-    rows = [run.row_of("rave", MATCHES["rave"], 200, one) for one in (now, older)]
+    rows = [results.row_of("rave", MATCHES["rave"], 200, one) for one in (now, older)]
     assert rows[0] == rows[1]
     assert rows[0].resigned == 5
 
@@ -151,6 +151,6 @@ def test_fewer_games_than_the_match_has_hold_nothing_yet(tmp_path, state, games)
     ],
 )
 def test_void_games_are_said_and_many_of_them_show_nothing(void, holds, text):
-    row = run.row_of("rave", MATCHES["rave"], 200, summary(200 - void, 0, void))
+    row = results.row_of("rave", MATCHES["rave"], 200, summary(200 - void, 0, void))
     assert row.holds is holds
     assert text in run.table([row])

@@ -1,0 +1,139 @@
+"""What matches have come to: rows, and their table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from experiments.matches.config import Match
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What a match has come to so far, from the side of the player."""
+
+    match: str
+    player: str
+    opponent: str
+    games: int
+    """That count, of those `asked` for: by the match, or by flags, if they are more."""
+    asked: int
+    won: int
+    drawn: int
+    lost: int
+    void: int
+    forfeits: int
+    """Of either side."""
+    resigned: int
+    """Of either side."""
+    score: float
+    """Points a game."""
+    low: float
+    """Of the score, with `high` 95%."""
+    high: float
+    seconds: float
+    """Of the player's move, on average; many games at once."""
+    opponent_seconds: float
+    moves: float
+    """Of a game, on average."""
+    paper: str
+    must_low: float | None
+    """None, with `must_high`: nothing was set."""
+    must_high: float | None
+    aim: float | None
+    holds: bool | None
+    """Whether the score is from `must_low` to `must_high`; None before all games are played: those
+    that are resigned end first, and fewer games say less than was asked. None also if more than 2%
+    of those that were asked for are void, and where nothing was set."""
+
+    @property
+    def games_text(self) -> str:
+        """The games that count, and of how many if some are left or void."""
+        return str(self.games) if self.games >= self.asked else f"{self.games} of {self.asked}"
+
+    @property
+    def remarks(self) -> str:
+        """What else there is to say of the games: `` (2 void, 1 by forfeit)``."""
+        void = [f"{self.void} void"] if self.void else []
+        forfeits = [f"{self.forfeits} by forfeit"] if self.forfeits else []
+        return f" ({', '.join(void + forfeits)})" if void or forfeits else ""
+
+
+def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
+    """Of the matches of which there are games."""
+    found = []
+    for name, spec in matches.items():
+        path = out / name / "summary.json"
+        if path.exists():
+            summary = json.loads(path.read_text(encoding="utf-8"))
+            by_flags = json.loads((out / name / "config.json").read_text(encoding="utf-8"))
+            if summary["games"]:
+                found.append(row_of(name, spec, by_flags["games"], summary))
+    return found
+
+
+def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
+    """A match by its summary, as `gozero match` writes it, and the games that flags asked for."""
+    seconds = summary["seconds_a_move"]
+    low, high = spec.must or (None, None)
+    asked = max(by_flags, spec.games)
+    is_whole = summary["state"] == "complete" and summary["games"] >= asked - asked // 50
+    return Row(
+        match=name,
+        player=summary["player"],
+        opponent=summary["opponent"],
+        games=summary["games"],
+        asked=asked,
+        won=summary["wins"],
+        drawn=summary["draws"],
+        lost=summary["losses"],
+        void=summary["void"],
+        forfeits=sum(summary["forfeits"].values()),
+        resigned=_resigned(summary["resigned"]),
+        score=summary["score"],
+        low=summary["interval"][0],
+        high=summary["interval"][1],
+        seconds=seconds["player"],
+        opponent_seconds=seconds["opponent"],
+        moves=summary["mean_moves"],
+        paper=spec.paper,
+        must_low=low,
+        must_high=high,
+        aim=spec.aim,
+        holds=spec.must[0] <= summary["score"] <= spec.must[1] if is_whole and spec.must else None,
+    )
+
+
+def _resigned(games: dict[str, int] | int) -> int:
+    """By both sides together: older summaries have no more than that."""
+    return games if isinstance(games, int) else sum(games.values())
+
+
+def table(found: Sequence[Row]) -> str:
+    """In Markdown."""
+    lines = [
+        "| | paper | games | won, drawn, lost | score [95%] | must | aim |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        cells = [
+            f"{row.match}: {row.player}",
+            row.paper,
+            row.games_text + row.remarks,
+            f"{row.won}, {row.drawn}, {row.lost}",
+            f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
+            _must_text(row),
+            "" if row.aim is None else f"{row.aim:.0%}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _must_text(row: Row) -> str:
+    """What the score had to be: `12% to 40%`."""
+    if row.must_low is None or row.must_high is None:
+        return ""
+    upper = f" to {row.must_high:.0%}" if row.must_high < 1 else ""
+    return f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}"
