@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -45,26 +44,73 @@ def judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> Jud
 
 def judged_as(legal, over, exact, evaluation: Evaluation) -> Judged:
     """What an evaluation of B positions comes to: legal bool[B, A], over bool[B], exact f32[B]."""
-    chex.assert_shape(evaluation.prior_logits, legal.shape)
-    chex.assert_shape(evaluation.value, over.shape)
+    check_evaluation(evaluation, legal.shape)
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
+    heuristic = evaluation.heuristic
+    if heuristic is not None:
+        heuristic, is_sound = _checked_heuristic(heuristic, legal)
+        ok &= is_sound
     value = trees.to_fixed(jnp.where(over, exact, value))
     ok = over | (ok & legal.any(axis=1))
     proven = proofs.of_result(over, exact)
-    return Judged(prior, value, over, ok, evaluation.first_play, evaluation.heuristic, proven)
+    return Judged(prior, value, over, ok, evaluation.first_play, heuristic, proven)
+
+
+_MOST_VALUE = 1 + 2**-10
+"""A value's size; what rounding may put it beyond 1 is no error."""
+
+
+def check_evaluation(evaluation: Any, shape: tuple[int, int]) -> None:
+    """Refuse what is no evaluation of M positions of A actions, `shape` = (M, A).
+
+    Raises:
+      TypeError: another type than `Evaluation`.
+      ValueError: an array of another shape.
+    """
+    if not isinstance(evaluation, Evaluation):
+        raise TypeError(
+            f"evaluate: it returned a {type(evaluation).__name__}; return "
+            "gozero.Evaluation(prior_logits, value)"
+        )
+    count, num_actions = shape
+    wanted = {"prior_logits": (count, num_actions), "value": (count,)}
+    if evaluation.first_play is not None:
+        wanted["first_play"] = (count, 2, num_actions)
+    for name, right in wanted.items():
+        if jnp.shape(getattr(evaluation, name)) != right:
+            raise ValueError(
+                f"evaluate: {name} has shape {jnp.shape(getattr(evaluation, name))}; "
+                f"{count} positions of a game with {num_actions} actions want {right}"
+            )
+
+
+def _checked_heuristic(heuristic: Heuristic, legal: jax.Array) -> tuple[Heuristic, jax.Array]:
+    """(the heuristic, with 0 for what is not finite; bool[B]: what counts is within [-1, 1])."""
+    ok = jnp.ones(legal.shape[0], bool)
+    pairs = ("value", "visits"), ("amaf_value", "amaf_visits")
+    for name, count_name in pairs:
+        value, count = getattr(heuristic, name), getattr(heuristic, count_name)
+        if value is None or count is None:
+            continue
+        is_sound = jnp.abs(value) <= _MOST_VALUE  # not so of a nan
+        ok &= jnp.all(is_sound | ~legal | (count == 0), axis=1)
+        heuristic = heuristic._replace(**{name: jnp.where(jnp.isfinite(value), value, 0.0)})
+    return heuristic, ok
 
 
 def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(prior f32[A], value f32[], ok bool[]) of one position.
 
     The prior is the softmax over the legal actions. An evaluation that is not finite counts
-    as uniform and even, so that one bad game does not spoil its neighbours.
+    as uniform and even, so that one bad game does not spoil its neighbours. A value beyond
+    [-1, 1] is clipped, and not ok either.
     """
     logits, value = evaluation.prior_logits, evaluation.value
-    ok = jnp.isfinite(value) & jnp.all(jnp.isfinite(logits) | ~legal)
-    logits = jnp.where(ok, logits, 0.0).astype(jnp.float32)
+    finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(logits) | ~legal)
+    logits = jnp.where(finite, logits, 0.0).astype(jnp.float32)
     prior = jax.nn.softmax(jnp.where(legal, logits, -jnp.inf))
-    return jnp.where(legal, prior, -jnp.inf), jnp.where(ok, value, 0.0), ok
+    ok = finite & (jnp.abs(value) <= _MOST_VALUE)
+    return jnp.where(legal, prior, -jnp.inf), jnp.where(finite, value, 0.0), ok
 
 
 Confidence = int | Callable[[Any, jax.Array, Any], jax.Array]

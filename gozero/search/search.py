@@ -40,7 +40,8 @@ class SearchResult(NamedTuple):
     policy_target: jax.Array  # f32[B, A]
     value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations; by an operator
     # (`SearchConfig.backup`) or exact by proof, if these are used
-    ok: jax.Array  # bool[B]: every evaluation was finite, every open position had a legal action,
+    ok: jax.Array  # bool[B]: every evaluation was finite, with values within [-1, 1] (those of a
+    # heuristic that count among them), every open position had a legal action,
     # and a tree to go on from was of the game's own root
     tree: Tree  # B K of them if `SearchConfig.ensemble` says so, those of a game side by side
     simulations: jax.Array | None = None  # i32[B]: done by this search; see `early_stop`
@@ -87,9 +88,10 @@ def search(
       than its root is planted anew, and `ok` says False.
 
     Raises:
-      ValueError: states without a common leading axis; a tree of another batch, capacity
-        or game, for an ensemble or with a `RootRule`; a heuristic with what it does not go
-        with.
+      TypeError: an evaluator that returns no `Evaluation`.
+      ValueError: states without a common leading axis; an evaluation of another shape; a tree of
+        another batch, capacity or game, for an ensemble or with a `RootRule`; a heuristic
+        with what it does not go with.
     """
     running = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:

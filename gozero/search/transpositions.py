@@ -30,7 +30,7 @@ from gozero.search import backup, descent, growth, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig, Transpositions
 from gozero.search.game import Evaluation, Trail
-from gozero.search.judging import judged_as
+from gozero.search.judging import check_evaluation, judged_as
 from gozero.search.noise import Draws
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
@@ -212,6 +212,7 @@ def simulate(
     def call(carry):
         i, state, leaf = carry
         said = evaluate(params, jax.random.fold_in(key, i + 1), leaf.observations)
+        check_evaluation(said, leaf.legal.shape)
         said = _joined(said)
         evaluation = jnp.where(leaf.needs[:, None], said, leaf.evaluation)
         state = state._replace(evaluations=state.evaluations + leaf.needs)

@@ -12,8 +12,9 @@ import pytest
 
 import gozero
 from gozero.search import tree as trees
-from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation, Evaluator, history_of
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.game import Evaluation, Evaluator, Heuristic, history_of
+from gozero.search.rave import Rave
 from gozero.search.search import search
 from tests.search import tictactoe
 
@@ -214,3 +215,58 @@ def test_bad_arguments():
         search(*arguments, POSITIONS._replace(own=POSITIONS.own[:3]), CONFIG)
     with pytest.raises(ValueError, match="tree: its capacity is 301"):
         search(*arguments, POSITIONS, SearchConfig(64), tree=searched().tree)
+
+
+def evaluate_as(change):
+    """The root's `ok` of one search whose evaluator says something wrong."""
+    evaluate = lambda params, key, boards: change(tictactoe.even(params, key, boards))
+    config = SearchConfig(4, amaf=Amaf(), select=Rave())
+    run = lambda: search(
+        tictactoe.GAME, Evaluator(evaluate), jax.random.key(0), tictactoe.boards("..." * 3), config
+    )
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "change"),
+    [
+        (TypeError, r"^evaluate: it returned a tuple; return gozero.Evaluation", tuple),
+        (
+            ValueError,
+            r"^evaluate: prior_logits has shape \(1, 8\); .* want \(1, 9\)",
+            lambda said: said._replace(prior_logits=said.prior_logits[:, 1:]),
+        ),
+        (
+            ValueError,
+            r"^evaluate: value has shape \(1, 1\); .* want \(1,\)",
+            lambda said: said._replace(value=said.value[:, None]),
+        ),
+    ],
+)
+def test_what_is_no_evaluation_is_refused(error, match, change):
+    with pytest.raises(error, match=match):
+        jax.eval_shape(evaluate_as(change))
+
+
+def with_belief(value, count):
+    """What a heuristic believes of every action."""
+    value, count = jnp.full((1, 9), value), jnp.full((1, 9), count, jnp.int32)
+    return lambda said: said._replace(heuristic=Heuristic(None, None, value, count))
+
+
+@pytest.mark.parametrize(
+    ("change", "ok"),
+    [
+        (lambda said: said._replace(value=said.value + 1.0), True),
+        (lambda said: said._replace(value=said.value - 1.1), False),
+        (lambda said: said._replace(prior_logits=said.prior_logits + jnp.inf), False),
+        (with_belief(1.0, 3), True),
+        (with_belief(-1.5, 3), False),
+        (with_belief(jnp.nan, 3), False),
+        (with_belief(jnp.nan, 0), True),
+    ],
+)
+def test_a_number_out_of_range_is_not_ok(change, ok):
+    found = jax.jit(evaluate_as(change))()
+    assert found.ok.tolist() == [ok]
+    assert np.isfinite(np.asarray(found.value)).all()
