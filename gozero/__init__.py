@@ -87,16 +87,21 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+def _function_beside_its_package(name: str, module: str) -> property:
+    """`gozero.NAME` is the function; ``from gozero.NAME import ...`` still finds the package.
+
+    The import system puts a package that it has loaded into its parent, under its name; the
+    setter lets that pass.
+    """
+    return property(
+        lambda package: getattr(importlib.import_module(module), name),
+        lambda package, loaded: None,
+    )
+
+
 class _Package(types.ModuleType):
-    """`gozero.search` is the function; ``from gozero.search import tree`` is the package's."""
-
-    @property
-    def search(self):
-        return importlib.import_module("gozero.search.search").search
-
-    @search.setter
-    def search(self, package: types.ModuleType) -> None:
-        """The import system would put the package here."""
+    search = _function_beside_its_package("search", "gozero.search.search")
+    play = _function_beside_its_package("play", "gozero.go.rules")
 
 
 sys.modules[__name__].__class__ = _Package

@@ -83,6 +83,14 @@ def test_the_search_is_a_function_and_its_package_is_still_there():
     assert "Args:" in gozero.search.__doc__
 
 
+def test_play_is_a_function_and_its_package_is_still_there():
+    from gozero.go import rules
+    from gozero.play import arena
+
+    assert arena.__name__ == "gozero.play.arena"
+    assert gozero.play is rules.play
+
+
 def test_importing_everything_starts_no_backend():
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
