@@ -100,7 +100,7 @@ def _initial(config: TrainConfig, size: int) -> tuple[NetworkConfig, dict]:
             config.features or default.features,
         )
         return shape, network.init(shape, jax.random.key(config.seed))
-    params, shape, _ = weights.load(config.weights, size)
+    shape, params, _ = weights.load(config.weights, size)
     for name in ("blocks", "channels", "features"):
         asked, found = getattr(config, name), getattr(shape, name)
         if asked not in (None, found):

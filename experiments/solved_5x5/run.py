@@ -63,7 +63,7 @@ class Row:
 def main() -> int:
     config = flags.parse(Solved5x5Config, prog=PROG)
     try:
-        params, shape, _ = weights.load(config.weights, SIZE)
+        shape, params, _ = weights.load(config.weights, SIZE)
     except ValueError as error:
         flags.fail(PROG, error)
     rules = Rules(SIZE, "positional", max_moves=roomy_limit(SIZE))

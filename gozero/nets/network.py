@@ -48,6 +48,8 @@ class NetworkConfig:
         0: none does.
       auxiliary: whether it has heads for ownership and score.
       dtype: what the trunk computes in, "float32" or "bfloat16". Not the parameters.
+      board_size: points on a side of the board that its weights were trained for, which evaluators
+        check; None: any board. No part of the shape: networks that differ in it are equal.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -59,6 +61,7 @@ class NetworkConfig:
     pool_every: int = 0
     auxiliary: bool = False
     dtype: str = "float32"
+    board_size: int | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self):
         for name, least in (("blocks", 1), ("channels", 1), ("pool_every", 0)):

@@ -24,6 +24,7 @@ FORMAT = "gozero-weights-1"
 _SINCE = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}
 """What files of earlier versions do not say, and what they are."""
 
+_SHAPE = [field.name for field in dataclasses.fields(NetworkConfig) if field.compare]
 _TYPES = dict.fromkeys(("size", "blocks", "channels", "planes", "pool_every"), int)
 _TYPES |= {"auxiliary": bool, "dtype": str, "sha256": str}
 _UNREADABLE = (OSError, ValueError, EOFError, TypeError, AttributeError)
@@ -56,7 +57,7 @@ def save(
     description = {
         "format": FORMAT,
         "size": size,
-        **dataclasses.asdict(config),
+        **{name: getattr(config, name) for name in _SHAPE},
         "planes": feature_set(config.features).num_planes,
         "sha256": hashlib.sha256(buffer.getvalue()).hexdigest(),
         **about,
@@ -67,15 +68,19 @@ def save(
     return path
 
 
-def load(path: pathlib.Path | str, size: int | None = None) -> tuple[dict, NetworkConfig, dict]:
-    """Read weights.
+def load(path: pathlib.Path | str, size: int | None = None) -> tuple[NetworkConfig, dict, dict]:
+    """Read weights, in the order that `gozero.network_evaluator` takes them.
+
+        config, params, about = load("net.npz")
+        evaluator = gozero.network_evaluator(rules, config, params)
 
     Args:
       path: the .npz file.
-      size: the board size that they must have been made for; None: any, which they fit in shape.
+      size: the board size that they must have been made for; None: any.
 
     Returns:
-      (params, the network's shape, the whole description).
+      (config, params, about): the network's shape, with the `board_size` of the weights, which
+      evaluators of another board refuse; the parameters; the whole description.
 
     Raises:
       ValueError: a file that is missing, damaged, of another format, another board size or
@@ -98,11 +103,10 @@ def load(path: pathlib.Path | str, size: int | None = None) -> tuple[dict, Netwo
     except _UNREADABLE as error:
         raise ValueError(f"weights {path}: damaged or unreadable ({error})") from error
     try:
-        fields = [field.name for field in dataclasses.fields(NetworkConfig)]
-        config = NetworkConfig(**{name: description[name] for name in fields})
+        config = NetworkConfig(**{name: description[name] for name in _SHAPE}, board_size=made)
     except ValueError as error:
         raise ValueError(f"weights {path}: {error}") from error
-    return _unflatten(path, flat, config), config, description
+    return config, _unflatten(path, flat, config), description
 
 
 def _checked_name(path: pathlib.Path | str) -> pathlib.Path:

@@ -41,9 +41,17 @@ def network_evaluator(
     compiling leaves them out.
 
     Raises:
-      ValueError: features that look at past boards, under simple ko, which keeps none.
+      ValueError: weights that were trained for another board size; features that look at past
+        boards, under simple ko, which keeps none.
     """
     config = config or NetworkConfig()
+    if config.board_size not in (None, rules.size):
+        made = config.board_size
+        raise ValueError(
+            f"config: the weights were made for {made}x{made}, the board is "
+            f"{rules.size}x{rules.size}; use weights for it, or, to take these as they are, "
+            "dataclasses.replace(config, board_size=None)"
+        )
     features = feature_set(config.features)
     if features.history and rules.ko == "simple":
         raise ValueError(
@@ -62,6 +70,7 @@ def network_evaluator(
         return Evaluation(output.policy_logits, output.value)
 
     about = {"evaluator": "network", **dataclasses.asdict(config)}
+    del about["board_size"]  # the records of a run say it in its rules
     return Evaluator(evaluate, params, observe, Puct(), about)
 
 
@@ -167,7 +176,7 @@ def make_evaluator(
         params = network.init(config, jax.random.key(seed))
         evaluator = network_evaluator(rules, config, params)
         return evaluator._replace(about={**evaluator.about, "weights": f"random, seed {seed}"})
-    params, config, description = weights.load(weights_file, rules.size)
+    config, params, description = weights.load(weights_file, rules.size)
     if features not in (None, config.features):
         raise ValueError(
             f"features: {features!r} asked, {weights_file} has {config.features!r}; "

@@ -117,7 +117,7 @@ def test_bad_shapes(change, complaint):
 def test_weights_remember_the_whole_shape(tmp_path):
     config = NetworkConfig(2, 4, pool_every=2, auxiliary=True, dtype="bfloat16")
     path = weights.save(tmp_path / "w.npz", waves(config), config, size=5)
-    loaded, found, _ = weights.load(path, 5)
+    found, loaded, _ = weights.load(path, 5)
     assert found == config
     jax.tree.map(np.testing.assert_array_equal, loaded, waves(config))
     about = json.loads(path.with_suffix(".json").read_text())
@@ -151,7 +151,7 @@ def test_weights_of_earlier_versions_load_and_say_the_same(tmp_path):
     about["sha256"] = hashlib.sha256(buffer.getvalue()).hexdigest()
     (tmp_path / "old.json").write_text(json.dumps(about))
 
-    params, found, _ = weights.load(tmp_path / "old.npz", 3)
+    found, params, _ = weights.load(tmp_path / "old.npz", 3)
     assert found == config
     assert sorted(params) == [
         "block_0", "pass_move", "points", "stem", "value", "value_hidden",

@@ -73,7 +73,7 @@ def saved(tmp_path):
 
 def test_weights_round_trip(saved):
     path, params = saved
-    loaded, config, about = weights.load(path, 5)
+    config, loaded, about = weights.load(path, 5)
     assert config == CONFIG
     assert about["steps"] == 7
     jax.tree.map(np.testing.assert_array_equal, loaded, params)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import make_evaluator, playout_evaluator
+from gozero.play.evaluators import make_evaluator, network_evaluator, playout_evaluator
 from gozero.playouts.mogo.playouts import mogo_playouts
 from gozero.playouts.playout import outcomes
 from gozero.playouts.softmax import strengths
@@ -95,6 +97,20 @@ def test_network_weights_come_back_from_a_file(tmp_path):
     np.testing.assert_allclose(found.prior_logits, expected.policy_logits, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-6)
     assert evaluator.about["weights_sha256"]
+
+
+def test_weights_are_given_as_the_network_takes_them_and_refused_on_another_board(tmp_path):
+    shape = NetworkConfig(blocks=1, channels=4)
+    params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(3))
+    path = weights.save(tmp_path / "w.npz", params, shape, size=3)
+    config, loaded, about = weights.load(path)
+    assert (config, config.board_size, about["size"]) == (shape, 3, 3)
+    assert "board_size" not in about  # what is written has not changed
+    evaluator = network_evaluator(go.Rules(size=3), config, loaded)
+    assert "board_size" not in evaluator.about  # nor what a match compares with its folder
+    with pytest.raises(ValueError, match="made for 3x3, the board is 5x5"):
+        network_evaluator(go.Rules(size=5), config, loaded)
+    network_evaluator(go.Rules(size=5), dataclasses.replace(config, board_size=None), loaded)
 
 
 def test_bad_requests(tmp_path):

@@ -60,7 +60,7 @@ def test_a_run_of_the_program(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 steps: ")
     assert "2/2 steps" in done.stderr
-    assert weights.load(tmp_path / "w.npz", 5)[1] == network.NetworkConfig(1, 8)
+    assert weights.load(tmp_path / "w.npz", 5)[0] == network.NetworkConfig(1, 8)
 
 
 def test_losses_fall_and_are_written_down(trained):
@@ -86,11 +86,11 @@ def test_losses_fall_and_are_written_down(trained):
 
 def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
     *_, out = trained
-    params, shape, _ = weights.load(out, 5)
+    shape, params, _ = weights.load(out, 5)
     assert shape == network.NetworkConfig(1, 8)
     again = weights.save(tmp_path / "again.npz", params, shape, 5)
     planes = jax.random.normal(jax.random.key(0), (3, 5, 5, 9))
-    outputs = [network.apply(shape, weights.load(path, 5)[0], planes) for path in (out, again)]
+    outputs = [network.apply(shape, weights.load(path, 5)[1], planes) for path in (out, again)]
     jax.tree.map(np.testing.assert_array_equal, *outputs)
     assert np.isfinite(outputs[0].value).all()
 
@@ -113,7 +113,7 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
         command.main([*argv, "--out", str(out)])
     assert stop.value.code == 1
     assert "nan or infinite loss after step" in capsys.readouterr().err.splitlines()[-1]
-    params, _, about = weights.load(out, 5)  # refuses what is not finite
+    _, params, about = weights.load(out, 5)  # refuses what is not finite
     assert about["steps"] < 50
     assert np.isfinite(about["losses"]["policy"])
     assert len(jax.tree.leaves(params)) > 0

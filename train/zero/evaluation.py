@@ -157,7 +157,7 @@ def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, P
     name = stem(max((line["iteration"] for line in lines), default=0))
     path = weights_file(run.config.folder, name)
     try:
-        params, network, _ = weights.load(path, run.rules.size)
+        network, params, _ = weights.load(path, run.rules.size)
     except ValueError as error:
         print(f"evaluation: not against {name}: {error}", file=sys.stderr)
         return

@@ -179,7 +179,8 @@ def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
 def _contender(
     terms: Terms, path: pathlib.Path, number: int, name: str = "", any_size: bool = False
 ) -> Contender:
-    params, network, about = weights.load(path, None if any_size else terms.rules.size)
+    network, params, about = weights.load(path, None if any_size else terms.rules.size)
+    network = dataclasses.replace(network, board_size=terms.rules.size)
     player = evaluation.network_player(terms, network, params)
     return Contender(name or str(path), about["sha256"][:16], player, number)
 

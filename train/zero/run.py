@@ -102,7 +102,7 @@ def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
     path = plan.config.weights
     if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
         return None, None
-    params, shape, about = weights.load(path)
+    shape, params, about = weights.load(path)
     if shape.features != plan.config.features:
         raise ValueError(
             f"--weights {path}: of a network with the features {shape.features}; expected "

@@ -169,7 +169,7 @@ class Source:
         return self.iteration >= 0
 
     def _load(self) -> None:
-        params, network, about = weights.load(self.path, self.plan.rules.size)
+        network, params, about = weights.load(self.path, self.plan.rules.size)
         if network != self.plan.learner.network:
             raise ValueError(f"weights {self.path}: not of this run's network")
         if type(about.get("iteration")) is not int:

@@ -108,7 +108,7 @@ def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, mo
     for params, ema, _ in played:
         assert_same(params, ema)
     learner = begun(config).state.learner
-    written = weights.load(config.folder / "weights.npz", 3)[0]
+    written = weights.load(config.folder / "weights.npz", 3)[1]
     assert_same(written, arrays(learner.ema))
     for ema, params in (played[-1][1:], (arrays(written), arrays(learner.params))):
         assert any((one != other).any() for one, other in zip(ema, params, strict=True))
