@@ -32,6 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("gozero: stopped", file=sys.stderr)
         return runtime.STOPPED
+    except (RuntimeError, AssertionError) as error:
+        message = runtime.missing_device(error)
+        if message is None:
+            raise
+        print(f"gozero: {message}", file=sys.stderr)
+        return 1
 
 
 def _run(arguments: list[str]) -> int:

@@ -99,6 +99,24 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return "RESOURCE_EXHAUSTED" in str(error)
 
 
+def missing_device(error: BaseException) -> str | None:
+    """One line, if an error came of JAX having no device of the platforms it was told to use.
+
+    JAX says so by a RuntimeError, or by a bare AssertionError where its plugin for the platform
+    finds no device (seen with jax 0.10.1); each is confirmed by asking for the devices again.
+    """
+    if not isinstance(error, (RuntimeError, AssertionError)) or "jax" not in sys.modules:
+        return None
+    import jax
+
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError):
+        asked = os.environ.get("JAX_PLATFORMS", "")
+        return f"JAX_PLATFORMS={asked}: JAX finds no such device here; unset it, or use cpu"
+    return None
+
+
 def cores_as_devices() -> None:
     """Make each core a device of JAX's CPU, for programs that divide games among devices.
 
@@ -128,6 +146,12 @@ def run_main(prog: str, module: str) -> NoReturn:
     except KeyboardInterrupt:
         print(f"{prog}: stopped", file=sys.stderr)
         status = STOPPED
+    except (RuntimeError, AssertionError) as error:
+        message = missing_device(error)
+        if message is None:
+            raise
+        print(f"{prog}: {message}", file=sys.stderr)
+        status = 1
     sys.exit(status)
 
 

@@ -56,7 +56,7 @@ class PlayerConfig:
     search: RuleName = "puct"
     """The rule of the search: puct, uct (UCB1), rave (MC-RAVE, for playouts), gumbel (sequential
     halving at the root, without its noise; the stronger for a network of `python -m train`; it
-    goes on from no search before, so not with reuse), or td (temporal-difference search: no tree,
+    goes on from no search before: reuse is off), or td (temporal-difference search: no tree,
     but local shapes that learn before each move)."""
 
     simulations: int = 400

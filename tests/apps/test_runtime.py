@@ -54,6 +54,20 @@ def test_each_core_is_a_device_unless_the_user_says_otherwise(given, then):
     assert done.stdout.split() == [then, then], done.stderr
 
 
+def test_a_platform_without_a_device_is_one_line(tmp_path):
+    command = ["match", "--games", "2", "--player.leaves", "2", "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-m", "gozero.apps.cli", *command],
+        env=os.environ | {"JAX_PLATFORMS": "tpu"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "gozero: JAX_PLATFORMS=tpu: JAX finds no such device here; unset it, or use cpu"
+    ]
+
+
 PROGRAM = """
 import os, signal, sys
 from gozero.apps import runtime

@@ -35,12 +35,14 @@ class GtpConfig(PlayerConfig):
 
     reuse: bool = True
     """Whether a search goes on from what the last one found, if the game went on from there;
-    td, whether it keeps what it has learnt in the game."""
+    td, whether it keeps what it has learnt in the game. Off with --search gumbel."""
 
     seed: int = 0
     """Of all that is random: the same seed and the same session give the same moves."""
 
     def __post_init__(self):
+        if self.search == "gumbel":  # each of its searches begins anew
+            object.__setattr__(self, "reuse", False)
         if not MIN_SIZE <= self.size <= MAX_SIZE:
             raise ValueError(f"size: {self.size} is not a board size from {MIN_SIZE} to {MAX_SIZE}")
         if not is_komi(self.komi):

@@ -7,7 +7,7 @@ import sys
 
 from gozero.apps import flags, runtime
 from gozero.apps.match import score as match_score
-from gozero.apps.match.config import SIDES, MatchConfig
+from gozero.apps.match.config import SIDES, MatchConfig, Side
 from gozero.apps.match.folder import MatchFolder
 from gozero.apps.match.programs import make_room, player_names
 from gozero.runs.progress import Progress
@@ -20,11 +20,17 @@ def run(config: MatchConfig) -> int:
     """Play the games that are left; the exit status: 0, or 130 if it was stopped before the last.
 
     Raises:
-      SystemExit: one line and status 2 for what cannot be: flags, a folder of another match, a
-        program that is missing or refuses, more games at once than there may be open files,
-        openings or weights that are bad. One line and status 1 if the device has not the memory, or
-        the folder cannot be written, or a program not be started any more.
+      SystemExit: one line and status 2 for what cannot be: no side given, flags, a folder of
+        another match, a program that is missing or refuses, more games at once than there may be
+        open files, openings or weights that are bad. One line and status 1 if the device has not
+        the memory, or the folder cannot be written, or a program not be started any more.
     """
+    if config.player == config.opponent == Side() and not (config.out / "config.json").exists():
+        flags.fail(
+            PROG,
+            "give the two sides: --player.FLAG and --opponent.FLAG, such as --player.simulations "
+            '800 --opponent.command "gnugo --mode gtp"',
+        )
     with runtime.gone_if_empty(config.out):
         try:
             names = player_names(config)
@@ -100,6 +106,8 @@ class _Match:
 
     def _play(self, play_games, todo: list[int]) -> None:
         config, folder, total = self.config, self.folder, self.config.games
+        if config.player == config.opponent:
+            print("the two sides are equal: expect a score of about one half", file=sys.stderr)
         if len(todo) < total:
             print(f"{total - len(todo)} games are played; going on", file=sys.stderr)
         config = dataclasses.replace(config, parallel=min(config.parallel, len(todo)))

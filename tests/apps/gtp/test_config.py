@@ -27,7 +27,6 @@ from gozero.td import weights as shape_weights
         ({"simulations": 131_070, "leaves": 64}, "simulations: 131072 is above 131070"),
         ({"search": "alpha-beta"}, "search: 'alpha-beta' is not one of puct, uct, rave"),
         ({"search": "gumbel", "leaves": 2}, "gumbel goes with one tree and one leaf"),
-        ({"search": "gumbel"}, "gumbel goes on from no search before; use --no-reuse"),
         ({"search": "gumbel", "reuse": False, "exploration": 1.0}, "not of --search gumbel"),
         ({"search": "rave", "evaluator": "network"}, "search: rave asks .* only playouts say"),
         ({"exploration": -1.0}, "exploration: -1.0"),
@@ -50,6 +49,11 @@ from gozero.td import weights as shape_weights
 def test_bad_flags(flags, message):
     with pytest.raises(ValueError, match=message):
         GtpConfig(**flags)
+
+
+def test_gumbel_turns_reuse_off():
+    assert GtpConfig().reuse
+    assert not GtpConfig(search="gumbel").reuse
 
 
 def test_limits_are_those_of_the_rooms_below():

@@ -16,7 +16,7 @@ import time
 import jax
 import pytest
 
-from gozero.apps import sgf
+from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
 from gozero.apps.match import openings as match_openings
 from gozero.apps.match import programs as match_programs
@@ -260,6 +260,24 @@ BAD = {
     ),
     "openings that are not there": (["--openings-from", "no.sgf", "--games", "2"], "no.sgf"),
 }
+
+
+def test_a_match_without_sides_asks_for_them(tmp_path, capsys):
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["match", "--out", str(out)])
+    assert stop.value.code == 2
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("gozero match: give the two sides: --player.FLAG")
+    assert len(complaint.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_equal_sides_are_said_to_be_equal(tmp_path, capsys):
+    assert match(tmp_path / "same", scripted(), scripted(), "--games", "2") == 0
+    assert "the two sides are equal" in capsys.readouterr().err
+    assert match(tmp_path / "two", scripted(), scripted() + " ", "--games", "2") == 0
+    assert "equal" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("case", BAD)
