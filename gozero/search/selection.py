@@ -50,8 +50,8 @@ Rule = Callable[[Edges], jax.Array]
 def scores(rule: Rule, edges: Edges) -> jax.Array:
     """f32[M, K]: what a rule says of M nodes, of Edges [M, ...].
 
-    What the rule does not look at is made to look needed: if XLA:CPU found an array of a kernel of
-    the search to be of no use, it would stop the process (jaxlib 0.10.1; `fusion.one_kernel`).
+    What the rule does not look at is made to look needed: XLA:CPU stops the process where it finds
+    an array of a kernel of the search to be useless (jaxlib 0.10.1; `compile.stages.one_kernel`).
     """
     found = jax.vmap(rule)(edges)
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), edges)

@@ -1,4 +1,4 @@
-"""Learning the weights of local shapes by self-play, from a checkout; see `rlgo.td` of the library.
+"""Learning the weights of local shapes by self-play, from a checkout; see `gozero.td.td`.
 
 python -m train.classical.td --size 9 --steps 20000 --out runs/shapes/local_shape_9.npz
 """
