@@ -35,7 +35,7 @@ class Row:
     simulations_per_s: float
     gain: float
     """Over the same search of as many boards with the first of the numbers of leaves."""
-    judged: float
+    evaluated: float
     """Leaves that the evaluator was asked for, by simulations."""
     bytes_a_node: float
     mb: float
@@ -80,7 +80,7 @@ def measure(config: SpeedConfig) -> Iterator[Row]:
                 config.simulations,
                 rate,
                 rate / first.setdefault(base, rate),
-                its.judged,
+                its.evaluated,
                 its.bytes_a_node,
                 its.mb,
             )
@@ -106,12 +106,12 @@ def play(config: SpeedConfig) -> int:
 def table(rows: list[Row]) -> str:
     """In Markdown."""
     lines = [
-        "| search | boards | leaves a step | simulations/s | gain | judged | bytes a node | MB |",
+        "| search | boards | leaves | simulations/s | gain | evaluated | bytes a node | MB |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         cells = [row.search, f"{row.trees}", f"{row.leaves}", f"{row.simulations_per_s:,.0f}"]
-        cells += [f"{row.gain:.2f}", f"{row.judged:.1%}", f"{row.bytes_a_node:,.0f}"]
+        cells += [f"{row.gain:.2f}", f"{row.evaluated:.1%}", f"{row.bytes_a_node:,.0f}"]
         lines.append(f"| {' | '.join([*cells, f'{row.mb:,.1f}'])} |")
     return "\n".join(lines)
 

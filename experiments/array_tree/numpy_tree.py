@@ -12,7 +12,7 @@ VIRTUAL_LOSS = 3
 class NumpyTree:
     """One tree; nodes in the order they were added, a row of A edges each.
 
-    The judgement is a stub: row n of a table of priors for the n-th that is judged, and a value.
+    The evaluation is a stub: row n of a table of priors for the n-th evaluated, and a value.
     """
 
     def __init__(self, num_actions: int, capacity: int, priors, values, c_puct: float = 1.5):
@@ -20,19 +20,19 @@ class NumpyTree:
         self.visits = np.zeros((capacity, num_actions), np.int32)
         self.value_sum = np.zeros((capacity, num_actions), np.float32)
         self.child = np.full((capacity, num_actions), -1, np.int32)
-        self.total = np.zeros(capacity, np.int32)  # judgements, and visits of its edges
-        self.judged = np.zeros(capacity, bool)
+        self.total = np.zeros(capacity, np.int32)  # evaluations, and visits of its edges
+        self.evaluated = np.zeros(capacity, bool)
         self.priors, self.values, self.c_puct = priors, values, c_puct
-        self.size, self.edges, self.judgements = 1, 0, 0
-        self._judge(0)
+        self.size, self.edges, self.evaluations = 1, 0, 0
+        self._evaluate(0)
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.prior, self.visits, self.value_sum, self.child, self.total, self.judged)
+        arrays = (self.prior, self.visits, self.value_sum, self.child, self.total, self.evaluated)
         return sum(x.nbytes for x in arrays)
 
     def step(self, leaves: int = 1) -> None:
-        """Finds so many leaves, kept apart by virtual losses, and then judges them."""
+        """Finds so many leaves, kept apart by virtual losses, and then evaluates them."""
         if leaves == 1:
             return self._back_up(*self._find())
         found = []
@@ -47,9 +47,9 @@ class NumpyTree:
             self._back_up(leaf, path)
 
     def _find(self) -> tuple[int, list[tuple[int, int]]]:
-        """A node to judge, and the edges that lead there."""
+        """A node to evaluate, and the edges that lead there."""
         node, path = 0, []
-        while self.judged[node]:
+        while self.evaluated[node]:
             visits = self.visits[node]
             bonus = self.c_puct * math.sqrt(self.total[node])
             score = self.value_sum[node] / np.maximum(visits, 1)
@@ -62,16 +62,16 @@ class NumpyTree:
                 self.size += 1
         return node, path
 
-    def _judge(self, node: int) -> float:
-        row = self.judgements % len(self.priors)
-        self.judgements += 1
+    def _evaluate(self, node: int) -> float:
+        row = self.evaluations % len(self.priors)
+        self.evaluations += 1
         self.total[node] += 1
-        if not self.judged[node]:
-            self.prior[node], self.judged[node] = self.priors[row], True
+        if not self.evaluated[node]:
+            self.prior[node], self.evaluated[node] = self.priors[row], True
         return self.values[row]
 
     def _back_up(self, leaf: int, path: list[tuple[int, int]]) -> None:
-        value = self._judge(leaf)
+        value = self._evaluate(leaf)
         for edge in reversed(path):
             value = -value
             self._add(edge, 1, value)

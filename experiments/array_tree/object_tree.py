@@ -8,7 +8,7 @@ VIRTUAL_LOSS = 3
 
 
 class Node:
-    """An action that leads to a position; its children are there once it has been judged."""
+    """An action that leads to a position; its children are there once it has been evaluated."""
 
     def __init__(self, prior: float, parent: Node | None):
         self.prior, self.parent = prior, parent
@@ -17,29 +17,29 @@ class Node:
 
 
 class ObjectTree:
-    """PUCT on nodes. The judgement is a stub: row n of a table of priors, and a value."""
+    """PUCT on nodes. The evaluation is a stub: row n of a table of priors, and a value."""
 
     def __init__(self, num_actions: int, capacity: int, priors, values, c_puct: float = 1.5):
         del capacity
         self.num_actions, self.c_puct = num_actions, c_puct
         self.priors, self.values = [row.tolist() for row in priors], values.tolist()
-        self.judged, self.edges = 0, 0
+        self.evaluated, self.edges = 0, 0
         self.root = Node(1.0, None)
         self.root.visits = 1
-        self._judge(self.root)
+        self._evaluate(self.root)
 
-    def _judge(self, node: Node) -> float:
-        row = self.judged % len(self.priors)
-        self.judged += 1
+    def _evaluate(self, node: Node) -> float:
+        row = self.evaluated % len(self.priors)
+        self.evaluated += 1
         if not node.children:
             node.children = {a: Node(p, node) for a, p in enumerate(self.priors[row])}
         return self.values[row]
 
     def step(self, leaves: int = 1) -> None:
-        """Finds so many leaves, kept apart by virtual losses, and then judges them."""
+        """Finds so many leaves, kept apart by virtual losses, and then evaluates them."""
         found = [self._find(leaves > 1) for _ in range(leaves)]
         for leaf in found:
-            value = self._judge(leaf)
+            value = self._evaluate(leaf)
             node = leaf
             while node is not None:
                 if leaves > 1:
@@ -62,7 +62,7 @@ class ObjectTree:
         return leaf
 
     def _best(self, node: Node) -> Node:
-        # Its visits: its judgements, and those of its children with their virtual losses.
+        # Its visits: its evaluations, and those of its children with their virtual losses.
         bonus = self.c_puct * math.sqrt(node.visits)
 
         def score(child: Node) -> float:

@@ -122,7 +122,7 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
     (leaves,) = config.leaves
     simulations = -(-config.simulations // leaves) * leaves
     game = hash_game.hash_game(config.actions)
-    evaluate = hash_game.judge(config.actions, SPREAD, 1.0)
+    evaluate = hash_game.evaluator(config.actions, SPREAD, 1.0)
     settings = SearchConfig(simulations, leaves=leaves, max_depth=64)
     roots, key = hash_game.roots(1, config.seed), jax.random.key(config.seed)
 

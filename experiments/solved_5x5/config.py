@@ -30,7 +30,7 @@ class Solved5x5Config:
     """Of each of Black's moves."""
 
     opponent_simulations: int = 1600
-    """Of each of White's, who has 8 leaves judged together."""
+    """Of each of White's, whose search evaluates 8 leaves together."""
 
     parallel: int = 100
     """Games at once."""

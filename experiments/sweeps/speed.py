@@ -24,7 +24,7 @@ class Speed:
 
     simulations_per_s: float
     """Of all trees together; the median."""
-    judged: float
+    evaluated: float
     """Leaves that the evaluator was asked for, by simulations."""
     bytes_a_node: float
     """Of the trees, the position included."""
@@ -67,7 +67,7 @@ def measure(
         found.append(
             Speed(
                 simulations_per_s=simulations / statistics.median(times),
-                judged=int(run()[1]) / simulations,
+                evaluated=int(run()[1]) / simulations,
                 bytes_a_node=memory.tree / num_trees / kept.num_nodes,
                 mb=memory.total / 1e6,
             )

@@ -50,7 +50,7 @@ def _against_network(size, batch, name, states, config, report) -> None:
     params = network.init(shape, jax.random.key(config.seed))
     inputs = jax.jit(observe)(states)
     compiled = functools.partial(jax.jit, compiler_options=stages.cpu_compiler_options())
-    planes, judged, both = best_of_each(
+    planes, forward_s, both = best_of_each(
         [
             (compiled(observe), (states,)),
             (compiled(forward), (params, inputs)),
@@ -63,11 +63,11 @@ def _against_network(size, batch, name, states, config, report) -> None:
             row=f"planes {size}x{size} B={batch}, {name}",
             ours=batch / planes,
             unit="positions/s",
-            peer=batch / judged,
+            peer=batch / forward_s,
             peer_name="4x32 network",
             must=MUST if name == "full-no-ladders" else None,
-            note=f"{100 * planes / judged:.1f}% of the network, {1e6 * planes / batch:.1f} us; "
-            f"in one program with it {100 * (both / judged - 1):+.1f}%",
+            note=f"{100 * planes / forward_s:.1f}% of the network, {1e6 * planes / batch:.1f} us; "
+            f"in one program with it {100 * (both / forward_s - 1):+.1f}%",
         )
     )
 

@@ -1,4 +1,4 @@
-"""A game made of hashes, for trees alone: next to nothing is spent on rules and judgement."""
+"""A game made of hashes, for trees alone: next to nothing is spent on rules and evaluation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def hash_game(num_actions: int) -> Game:
     )
 
 
-def judge(num_actions: int, spread: float, value_scale: float, playouts: bool = False):
+def evaluator(num_actions: int, spread: float, value_scale: float, playouts: bool = False):
     """An evaluator: logits uniform over `spread`, values uniform within `value_scale`.
 
     With playouts it says who was first to play each action: either, or no one, by thirds.

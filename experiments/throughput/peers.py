@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.throughput.judges import hash_judgement, mix
+from experiments.throughput.stub_evaluator import hashed_evaluation, mix
 
 
 def installed(name: str) -> bool:
@@ -44,18 +44,23 @@ def pgx_replay(size: int):
     return jax.jit(run)
 
 
-def mctx_search(size: int, num_simulations: int, max_depth: int):
-    """jitted (pgx states, key) -> visits [B, N, A]: mctx's MuZero policy, stub evaluator."""
+def mctx_search(size: int, num_simulations: int, max_depth: int, spread: float):
+    """jitted (pgx states, key) -> visits [B, N, A]: mctx's MuZero policy, stub evaluator.
+
+    Args:
+      size, num_simulations, max_depth: of the board and of the search.
+      spread: standard deviation of the logits, see `stub_evaluator`.
+    """
     import mctx
 
     env = pgx_go(size)
     step = jax.vmap(env.step)
     code = jnp.asarray(np.random.RandomState(0).randint(1, 2**31, size * size), jnp.uint32)
 
-    def judge(states):
+    def evaluate(states):
         board = (jnp.sign(states._x.board).astype(jnp.int32) + 1).astype(jnp.uint32)
         seen = mix((board * code[None, :]).sum(axis=1, dtype=jnp.uint32))
-        logits, value = hash_judgement(seen, size * size + 1)
+        logits, value = hashed_evaluation(seen, size * size + 1, spread)
         lowest = jnp.finfo(logits.dtype).min
         return jnp.where(states.legal_action_mask, logits, lowest), value
 
@@ -63,7 +68,7 @@ def mctx_search(size: int, num_simulations: int, max_depth: int):
         del params, key
         mover = states.current_player
         states = step(states, action)
-        logits, value = judge(states)
+        logits, value = evaluate(states)
         over = states.terminated
         reward = states.rewards[jnp.arange(mover.shape[0]), mover]
         output = mctx.RecurrentFnOutput(
@@ -75,7 +80,7 @@ def mctx_search(size: int, num_simulations: int, max_depth: int):
         return output, states
 
     def run(states, key):
-        logits, value = judge(states)
+        logits, value = evaluate(states)
         root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=states)
         policy = mctx.muzero_policy(
             None, key, root, recurrent, num_simulations, max_depth=max_depth, dirichlet_fraction=0.0
@@ -85,7 +90,7 @@ def mctx_search(size: int, num_simulations: int, max_depth: int):
     return jax.jit(run)
 
 
-def pgx_selfplay(size: int, judge: Callable, num_simulations: int, num_moves: int):
+def pgx_selfplay(size: int, evaluate: Callable, num_simulations: int, num_moves: int):
     """jitted (params, pgx states, key) -> (states, rows [T, B]): pgx's AlphaZero recipe.
 
     mctx's Gumbel search on pgx's Go, and games that follow each other. Its `auto_reset` leaves the
@@ -93,7 +98,7 @@ def pgx_selfplay(size: int, judge: Callable, num_simulations: int, num_moves: in
 
     Args:
       size: of the board.
-      judge: (params, observations [B, size, size, 17]) -> (policy logits, values).
+      evaluate: (params, observations [B, size, size, 17]) -> (policy logits, values).
       num_simulations: of a move.
       num_moves: T.
     """
@@ -102,8 +107,8 @@ def pgx_selfplay(size: int, judge: Callable, num_simulations: int, num_moves: in
     env = pgx_go(size)
     step, init = jax.vmap(env.step), jax.vmap(env.init)
 
-    def judged(params, states):
-        logits, value = judge(params, states.observation.astype(jnp.float32))
+    def evaluate_states(params, states):
+        logits, value = evaluate(params, states.observation.astype(jnp.float32))
         logits = logits - jnp.max(logits, axis=-1, keepdims=True)
         lowest = jnp.finfo(logits.dtype).min
         return jnp.where(states.legal_action_mask, logits, lowest), value
@@ -112,7 +117,7 @@ def pgx_selfplay(size: int, judge: Callable, num_simulations: int, num_moves: in
         del key
         mover = states.current_player
         states = step(states, action)
-        logits, value = judged(params, states)
+        logits, value = evaluate_states(params, states)
         over = states.terminated
         output = mctx.RecurrentFnOutput(
             reward=states.rewards[jnp.arange(mover.shape[0]), mover],
@@ -124,7 +129,7 @@ def pgx_selfplay(size: int, judge: Callable, num_simulations: int, num_moves: in
 
     def one_move(params, states, key):
         search_key, fresh_key = jax.random.split(key)
-        logits, value = judged(params, states)
+        logits, value = evaluate_states(params, states)
         policy = mctx.gumbel_muzero_policy(
             params,
             search_key,

@@ -6,80 +6,76 @@ import functools
 import statistics
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
+import numpy as np
 
-from experiments.throughput import games, genmove, judges, peers, trees
+from experiments.throughput import games, genmove, peers, stub_evaluator, trees
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import (
     Report,
     Result,
     against,
-    best_seconds,
     in_turn,
     make_timed,
 )
+from experiments.throughput.stub_evaluator import NARROW_SPREAD, NETWORK_SPREAD
 from experiments.throughput.worker import Worker, num_cores
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.search import search
+from gozero.search.search import SearchResult, search
+from gozero.search.tree import ROOT, all_edges
 
 MAX_DEPTH = 64
 
 
+class _Row(NamedTuple):
+    """A search to time; `must` and `aim` bound its ratio to mctx."""
+
+    size: int
+    batch: int
+    simulations: int
+    spread: float = NETWORK_SPREAD  # of the prior's logits
+    must: float | None = None
+    aim: float | None = None
+    with_mctx: bool = True  # a deep search takes mctx minutes
+
+    @property
+    def name(self) -> str:
+        prior = ", narrow prior" if self.spread == NARROW_SPREAD else ""
+        board = f"{self.size}x{self.size} positional superko B={self.batch}"
+        return f"search {board}, {self.simulations} sims{prior}"
+
+
 _ROWS = (
-    # size, games, simulations, must, aim, whether mctx is asked (a deep search takes it minutes)
-    (9, 64, 32, 10.0, 15.0, True),
-    (9, 64, 400, 80.0, 200.0, True),
-    (9, 256, 100, 25.0, 50.0, True),
-    (9, 64, 1600, None, None, False),
-    (19, 64, 400, None, None, False),
+    _Row(9, 64, 32, must=10.0, aim=15.0),
+    _Row(9, 64, 400, must=80.0, aim=200.0),
+    _Row(9, 256, 100, must=25.0, aim=50.0),
+    _Row(9, 64, 1600, with_mctx=False),
+    _Row(19, 64, 400, with_mctx=False),
+    _Row(9, 64, 32, NARROW_SPREAD),
+    _Row(9, 64, 400, NARROW_SPREAD),
+    _Row(9, 256, 100, NARROW_SPREAD),
+    _Row(9, 64, 1600, NARROW_SPREAD, with_mctx=False),
+    _Row(19, 64, 400, NARROW_SPREAD, with_mctx=False),
 )
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
     """PUCT on Go with exact superko in the tree, stub evaluator, against mctx on pgx."""
-    timed = {}  # (size, simulations): seconds of a simulation of a tree, measured anew
-    for size, batch, simulations, must, aim, ask_mctx in _ROWS[:1] if config.quick else _ROWS:
-        rules = go.Rules(size=size)
-        opening = games.record_games(rules, batch, config.seed)[:2]
-        settings = SearchConfig(num_simulations=simulations, max_depth=MAX_DEPTH)
-        states, _ = games.replay(rules)(games.start(rules, batch), opening)
-        run = jax.jit(functools.partial(_search_stub, rules, settings))
-        key = jax.random.key(config.seed)
-        seconds = best_seconds(run, lambda s=states, k=key: (s, k), config.repeats)
-        again = make_timed(run, lambda s=states, k=key: (s, k), warm_up=False)
-        timed[size, simulations] = lambda again=again, n=batch * simulations: again() / n
-        found = run(states, key)
-        lockstep = trees.lockstep_depth(found, simulations)
-        peer, note = None, f"mean depth {trees.depth(found):.1f}, lockstep {lockstep:.1f}"
-        if ask_mctx and peers.installed("mctx") and peers.installed("pgx"):
-            theirs = peers.mctx_search(size, simulations, MAX_DEPTH)
-            roots = functools.reduce(
-                jax.jit(jax.vmap(peers.pgx_go(size).step)), opening, peers.pgx_start(size, batch)
-            )
-            peer_seconds = best_seconds(theirs, lambda r=roots, k=key: (r, k), 1)
-            peer = batch * simulations / peer_seconds
-            note += f", mctx {peers.mean_depth(theirs(roots, key)):.1f}"
-        report.add(
-            Result(
-                row=f"search {size}x{size} positional superko B={batch}, {simulations} sims",
-                ours=batch * simulations / seconds,
-                unit="simulations/s",
-                peer=peer,
-                peer_name="mctx on pgx" if peer else "",
-                must=must,
-                aim=aim,
-                note=note,
-            )
-        )
+    timed = {}  # simulations: seconds of a simulation of a 9x9 tree, measured anew
+    for row in _ROWS[:1] if config.quick else _ROWS:
+        again = _against_mctx(row, config, report)
+        if row.size == 9 and row.batch == 64 and row.spread == NETWORK_SPREAD:
+            timed[row.simulations] = again
     _compile(report)
     trees.measure(config, report)
     genmove.measure(config, report)
-    if (9, 1600) in timed:
-        sides = in_turn([timed[9, 1600], timed[9, 400]], max(config.repeats, 5))
+    if 1600 in timed:
+        sides = in_turn([timed[1600], timed[400]], max(config.repeats, 5))
         ours, peer = ([x * 1e6 for x in side] for side in sides)
         report.add(
             Result(
@@ -93,9 +89,52 @@ def measure(config: ThroughputConfig, report: Report) -> None:
         )
 
 
-def _search_stub(rules, settings, states, key):
-    game = go_game(rules, judges.observe)
-    evaluate = functools.partial(judges.stub, rules.num_actions)
+def _against_mctx(row: _Row, config: ThroughputConfig, report: Report) -> Callable[[], float]:
+    """Report a row, both sides timed in turn; returns a function that times ours anew.
+
+    That gives the seconds of a simulation of a tree.
+    """
+    rules, key = go.Rules(size=row.size), jax.random.key(config.seed)
+    opening = games.record_games(rules, row.batch, config.seed)[:2]
+    settings = SearchConfig(num_simulations=row.simulations, max_depth=MAX_DEPTH)
+    states, _ = games.replay(rules)(games.start(rules, row.batch), opening)
+    run = jax.jit(functools.partial(_search_stub, rules, row.spread, settings))
+    found = run(states, key)
+    mean, lockstep = trees.depth(found), trees.lockstep_depth(found, row.simulations)
+    note = f"prior {_entropy(found):.1f} nats, mean depth {mean:.1f}, lockstep {lockstep:.1f}"
+    sides, rounds = [make_timed(run, lambda: (states, key), warm_up=False)], config.repeats
+    if row.with_mctx and peers.installed("mctx") and peers.installed("pgx"):
+        theirs = peers.mctx_search(row.size, row.simulations, MAX_DEPTH, row.spread)
+        step = jax.jit(jax.vmap(peers.pgx_go(row.size).step))
+        roots = functools.reduce(step, opening, peers.pgx_start(row.size, row.batch))
+        note += f", mctx {peers.mean_depth(theirs(roots, key)):.1f}"
+        sides.append(make_timed(theirs, lambda: (roots, key), warm_up=False))
+        rounds = max(2, min(rounds, 3))
+    total = row.batch * row.simulations
+    figures = [[total / seconds for seconds in side] for side in in_turn(sides, rounds)]
+    report.add(
+        Result(
+            row=row.name,
+            unit="simulations/s",
+            must=row.must,
+            aim=row.aim,
+            note=note,
+            **against(figures[0], figures[1] if len(figures) > 1 else None, "mctx on pgx"),
+        )
+    )
+    return lambda: sides[0]() / total
+
+
+def _entropy(found: SearchResult) -> float:
+    """Mean entropy of the roots' priors, in nats."""
+    prior = np.asarray(all_edges(found.tree, ROOT).prior)
+    prior = np.where(prior > 0, prior, 1.0)
+    return float(-(prior * np.log(prior)).sum(axis=1).mean())
+
+
+def _search_stub(rules, spread, settings, states, key):
+    game = go_game(rules, stub_evaluator.observe)
+    evaluate = functools.partial(stub_evaluator.evaluate, rules.num_actions, spread)
     return search(game, Evaluator(evaluate), key, states, settings)
 
 
@@ -128,7 +167,7 @@ def make_compile_seconds(size: int, batch: int, simulations: int) -> Callable[[]
     def compile_seconds() -> float:
         jax.clear_caches()
         started = time.perf_counter()
-        run = jax.jit(functools.partial(_search_stub, rules, settings))
+        run = jax.jit(functools.partial(_search_stub, rules, NETWORK_SPREAD, settings))
         run.lower(states, jax.random.key(0)).compile()
         return time.perf_counter() - started
 

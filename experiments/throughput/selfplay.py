@@ -94,11 +94,11 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
     shape = NetworkConfig(blocks, channels, features="zero")
     evaluator = network_evaluator(RULES, shape)
 
-    def judge(params, observations):
+    def evaluate(params, observations):
         said = network.apply(shape, params, observations)
         return said.policy_logits, said.value
 
-    theirs = peers.pgx_selfplay(RULES.size, judge, _SIMULATIONS, moves)
+    theirs = peers.pgx_selfplay(RULES.size, evaluate, _SIMULATIONS, moves)
     pgx_start = lambda: (
         evaluator.params,
         peers.pgx_start(RULES.size, batch),

@@ -72,13 +72,16 @@ def _rave(config: ThroughputConfig, report: Report) -> None:
     arguments = (hash_game.roots(num_trees, config.seed), jax.random.key(config.seed))
     for num_actions in (82, 362):
         puct = _runner(
-            num_actions, num_trees, settings(select=Puct()), hash_game.judge(num_actions, 8.0, 1.0)
+            num_actions,
+            num_trees,
+            settings(select=Puct()),
+            hash_game.evaluator(num_actions, 8.0, 1.0),
         )
         rave = _runner(
             num_actions,
             num_trees,
             settings(select=Rave(MinimumMse(0.1)), amaf=Amaf()),
-            hash_game.judge(num_actions, 8.0, 1.0, playouts=True),
+            hash_game.evaluator(num_actions, 8.0, 1.0, playouts=True),
         )
         sides = [make_timed(run, lambda: arguments) for run in (rave, puct)]
         per_simulation = num_trees * simulations / 1e6
@@ -113,7 +116,7 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
             tree.step()
         return time.perf_counter() - started
 
-    evaluate = hash_game.judge(num_actions, spread, 1.0)
+    evaluate = hash_game.evaluator(num_actions, spread, 1.0)
     run = _runner(num_actions, 1, SearchConfig(simulations, max_depth=64), evaluate)
     arguments = (hash_game.roots(1, config.seed), jax.random.key(config.seed))
     ours, peer = in_turn([make_timed(run, lambda: arguments), numpy_seconds], config.repeats)
@@ -182,7 +185,7 @@ def _bytes(report: Report) -> None:
 def _reroot(config: ThroughputConfig, report: Report) -> None:
     num_actions, num_trees, simulations = 82, 64, 100
     settings = SearchConfig(simulations, max_depth=64, select=Puct()).roomy
-    run = _runner(num_actions, num_trees, settings, hash_game.judge(num_actions, 8.0, 1.0))
+    run = _runner(num_actions, num_trees, settings, hash_game.evaluator(num_actions, 8.0, 1.0))
     arguments = (hash_game.roots(num_trees, config.seed), jax.random.key(config.seed))
     found = run(*arguments)
     move_on = jax.jit(reuse.reroot)
