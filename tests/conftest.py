@@ -25,7 +25,7 @@ gc.set_threshold(200_000, 50, 100)  # JAX traces by many small objects: a twelft
 
 def pytest_collection_modifyitems(items):
     """The longest files first, so that at the end neither of two workers waits for the other."""
-    items.sort(key=lambda item: "train/zero" not in item.nodeid)
+    items.sort(key=lambda item: "tests/train/" not in item.nodeid)
 
 
 def pytest_configure(config):

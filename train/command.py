@@ -17,9 +17,9 @@ Each has its flags: add --help.
 """
 
 _BY_WORD = {
-    "evaluate": "train.zero.league",
-    "plots": "train.zero.plots",
-    "worker": "train.zero.worker",
+    "evaluate": "train.evaluate",
+    "plots": "train.plots",
+    "worker": "train.worker",
 }
 
 
@@ -32,5 +32,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv[0] in _BY_WORD:
         return importlib.import_module(_BY_WORD[argv[0]]).main(argv[1:])
     asked = [argument.partition("=")[0] for argument in argv]
-    work = "train.zero.run" if "--preset" in asked else "train.run"
+    work = "train.run" if "--preset" in asked else "train.supervised"
     return importlib.import_module(work).main(argv)

@@ -1,194 +1,331 @@
-"""What ``python -m train`` does: read and check, train, measure, write.
-
-Writes weights.npz and weights.json, which ``gozero selfplay --weights`` reads, and the
-losses on the way to weights.metrics.jsonl.
-"""
+"""What ``python -m train --preset NAME`` does: begin or go on, iterate, keep what was learnt."""
 
 from __future__ import annotations
 
+import contextlib
+import enum
+import functools
 import math
-import pathlib
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from typing import IO, NamedTuple
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 import jax
-import numpy as np
+from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
-from gozero.go.rules import Rules
-from gozero.nets import network, weights
-from gozero.nets.features import feature_set
-from gozero.nets.network import NetworkConfig
-from train import learner, losses, replay
+from gozero.nets import weights
+from train import checkpoint, folder, hosts, matches, memory, steps
 from train.config import TrainConfig
-from train.learner import LearnerConfig
-from train.optimizer import OptimizerConfig
-from train.replay import Rows
-from train.report import Report
+from train.display import Cost, Display
+from train.loop import Loop, NotFinite
+from train.plan import Plan, make_plan
+from train.presets import PRESETS
 
 PROG = "python -m train"
-SAMPLE_ROWS = 2048  # at most so many rows are measured before and after
-PARTS = ("policy", "value")
-
-
-class Job(NamedTuple):
-    """All that the flags named, read and checked."""
-
-    flags: TrainConfig
-    rules: Rules
-    rows: Rows
-    held: Rows | None
-    network: NetworkConfig
-    params: dict
-    metrics: IO[str]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 if training stopped at a nan, 2 for bad input, 130 for Ctrl-C."""
-    config = flags.parse(TrainConfig, argv, prog=PROG)
+    """The exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input, 130 for
+    Ctrl-C. SIGTERM, and `--minutes`, end a run as its last iteration would: it can go on."""
+    config = parse(sys.argv[1:] if argv is None else argv)
     try:
-        job = _prepare(config)
+        hosts.join(config)
+        with runtime.gone_if_empty(config.folder) if hosts.is_first() else contextlib.nullcontext():
+            return run(config)
     except ValueError as error:
         flags.fail(PROG, error)
-    try:
-        with job.metrics:
-            return _train(job)
-    finally:
-        if not config.metrics_file.stat().st_size:  # nothing was learnt: leave no trace
-            config.metrics_file.unlink()
+    except OSError as error:
+        flags.fail(PROG, error, status=1)
 
 
-def _prepare(config: TrainConfig) -> Job:
-    """Read everything, and claim the output last: bad input leaves nothing behind.
+def parse(argv: Sequence[str]) -> TrainConfig:
+    """The config of a command line: a preset, and the flags that override it."""
+    name = _preset(argv)
+    if name not in PRESETS:
+        flags.fail(PROG, f"--preset{name and ' '}{name}: expected one of {', '.join(PRESETS)}")
+    return flags.parse(TrainConfig, argv, prog=PROG, default=PRESETS[name])
+
+
+def _preset(argv: Sequence[str]) -> str:
+    """The last one; "" without."""
+    name = ""
+    for i, argument in enumerate(argv):
+        if argument.startswith("--preset="):
+            name = argument.partition("=")[2]
+        elif argument == "--preset":
+            name = argv[i + 1] if i + 1 < len(argv) else ""
+    return name
+
+
+def run(config: TrainConfig) -> int:
+    """Begin a run or go on with it, as `main`.
 
     Raises:
-      ValueError: says what was wrong, and what would be right.
+      ValueError: settings that cannot be, a folder of another run or of one that is being trained,
+        a checkpoint that cannot be read; says what was wrong, and what would be right.
     """
-    _check_new(config.out_file, config.metrics_file)
-    size, rows, held = replay.load(config.data, config.holdout_fraction, config.seed)
-    shape, params = _initial(config, size)
-    rules = replay.rules_of(config.data, size)
-    history = feature_set(shape.features).history
-    rows = replay.with_past(rows, history)
-    held = None if held is None else replay.with_past(held, history)
-    try:
-        config.out_file.parent.mkdir(parents=True, exist_ok=True)
-        metrics = config.metrics_file.open("x")
-    except OSError as error:
+    hosts.at_each(lambda: hosts.check_flags(config))
+    mesh = steps.make_mesh(config.devices)
+    plan = make_plan(config, mesh.size)
+    _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
+    params, sha256 = hosts.at_each(lambda: given_params(plan))
+    hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
+    with contextlib.ExitStack() as session:
+        hosts.at_first(lambda: session.enter_context(folder.held(config)))
+        hosts.at_first(lambda: folder.check_weights(config, sha256))
+        hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
+        loop = begin(plan, mesh, params)
+        manifest = runtime.manifest(config.seed)
+        manifest |= {"devices": mesh.size, "processes": jax.process_count()}
+        hosts.at_first(lambda: folder.write_manifest(config, manifest, sha256))
+        return _Session(plan, loop).work()
+
+
+def _say(text: str) -> None:
+    """Of all hosts, one says it."""
+    if hosts.is_first():
+        print(text, file=sys.stderr)
+
+
+def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
+    """Of the network that a run is to begin from; Nones: of random ones, or it has begun.
+
+    Returns:
+      (params, the SHA-256 of their file).
+
+    Raises:
+      ValueError: weights that cannot be read, or of a network that sees or is something else.
+    """
+    path = plan.config.weights
+    if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
+        return None, None
+    shape, params, about = weights.load(path)
+    if shape.features != plan.config.features:
         raise ValueError(
-            f"--out {config.out_file}: cannot be written ({error.strerror})"
-        ) from error
-    return Job(config, rules, rows, held, shape, params, metrics)
-
-
-def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
-    if out.suffix != ".npz":
-        raise ValueError(f"--out {out}: not a .npz file; its .json will lie beside it")
-    for path in (out, out.with_suffix(".json"), metrics):
-        if path.exists():
-            raise ValueError(f"--out {out}: {path} is there already; name a new file with --out")
-
-
-def _initial(config: TrainConfig, size: int) -> tuple[NetworkConfig, dict]:
-    """The network to train: random, or from --weights."""
-    if config.weights is None:
-        default = NetworkConfig()
-        shape = NetworkConfig(
-            config.blocks or default.blocks,
-            config.channels or default.channels,
-            config.features or default.features,
+            f"--weights {path}: of a network with the features {shape.features}; expected "
+            f"{plan.config.features}"
         )
-        return shape, network.init(shape, jax.random.key(config.seed))
-    shape, params, _ = weights.load(config.weights, size)
-    for name in ("blocks", "channels", "features"):
-        asked, found = getattr(config, name), getattr(shape, name)
-        if asked not in (None, found):
-            raise ValueError(f"--{name} {asked}: {config.weights} has {found}; leave --{name} out")
-    return shape, params
+    names = ("blocks", "channels", "pool_every", "auxiliary")
+    differ = [name for name in names if getattr(shape, name) != getattr(plan.config, name)]
+    if differ:
+        asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
+        raise ValueError(f"--weights {path}: of a network of another shape; for it give {asked}")
+    return jax.device_get(params), about["sha256"]
 
 
-def _train(job: Job) -> int:
-    config = job.flags
-    measure = _measurer(job)
-    before = measure(job.params)
-    how = _learner_config(job)
-    num_steps = learner.steps_per_call(config.steps)
-    state = learner.start(how, job.params, jax.random.key(config.seed + 1))
-    step = learner.make_train(job.rules, how, config.batch_size, num_steps)
-    step = step.lower(state, job.rows).compile()  # ahead of time: rates count steps only
-
-    report = Report(config.steps, config.batch_size, job.metrics)
-    with runtime.StopRequest() as stop, report:
-        for taken in range(num_steps, config.steps + 1, num_steps):
-            state, metrics = step(state, job.rows)
-            report.count(taken, metrics)
-            if stop.requested or not state.ok:
-                break
-    _save(job, state, before, {})  # first of all: what is measured now can be measured again
-    after = measure(state.params)
-    finite = bool(state.ok) and all(map(math.isfinite, after.values()))
-    if not finite:
-        state = state.replace(params=state.good)
-        after = measure(state.params)
-    _save(job, state, before, after)
-    print(_summary(job, int(state.step), before, after, report.positions_per_s))
-    if not finite:
-        message = f"nan or infinite loss after step {int(state.step)}; kept the last good weights"
-        flags.fail(PROG, f"{message}; try a lower --learning-rate", status=1)
-    return 130 if stop.requested else 0
+def _as_flag(name: str, value: object) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {value}"
 
 
-def _learner_config(job: Job) -> LearnerConfig:
-    config = job.flags
-    how = OptimizerConfig(config.learning_rate, config.weight_decay, config.warmup_steps)
-    return LearnerConfig(job.network, how)
+def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
+    """The run as its newest checkpoint has it, or from the beginning.
 
+    Args:
+      plan, mesh: of the run.
+      params: of the network to begin with, if not a random one.
 
-def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
-    """Losses of parameters on the same rows every time, evenly spread, as they lie."""
-    evaluate = learner.make_evaluate(job.rules, _learner_config(job))
-    samples = {"": job.rows} | ({"holdout_": job.held} if job.held is not None else {})
-    for prefix, rows in samples.items():
-        count = replay.num_rows(rows)
-        spread = np.linspace(0, count - 1, min(count, SAMPLE_ROWS)).astype(int)
-        samples[prefix] = replay.take(rows, spread)
-
-    def measure(params):
-        numbers = {}
-        for prefix, sample in samples.items():
-            parts = evaluate(params, sample)
-            floor = jax.vmap(losses.entropy)(sample.policy_target).mean()
-            named = {"policy": parts.policy, "value": parts.value, "target_entropy": floor}
-            numbers |= {prefix + name: float(x) for name, x in named.items()}
-        return numbers
-
-    return measure
-
-
-def _save(job: Job, state: learner.TrainState, before: dict, after: dict) -> None:
-    config = job.flags
-    weights.save(
-        config.out_file,
-        state.params,
-        job.network,
-        job.rules.size,
-        command=[PROG, *sys.argv[1:]],
-        steps=int(state.step),
-        seed=config.seed,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        from_weights=config.weights and str(config.weights),
-        data=str(config.data),
-        losses_before=before,
-        losses=after,
+    Raises:
+      ValueError: none of its checkpoints can be read.
+    """
+    saved = checkpoint.found_by_all(plan.config.folder / "checkpoints")
+    shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    like = jax.tree.map(
+        lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
+        shapes,
+        steps.shardings(shapes, mesh),
     )
+    errors = []
+    for i, one in enumerate(saved):
+        try:
+            state, progress = checkpoint.restore(one, like)
+        except ValueError as error:
+            errors.append(error)
+            print(f"{PROG}: {error}", file=sys.stderr)
+            continue
+        hosts.at_first(lambda i=i: checkpoint.set_aside(saved[:i]))
+        _say(f"going on after iteration {one.iteration}")
+        return Loop(plan, mesh, state, progress)
+    if errors:
+        raise errors[0]
+    return Loop(plan, mesh, steps.begin(plan, mesh, params))
 
 
-def _summary(job: Job, steps: int, before: dict, after: dict, rate: float) -> str:
-    fell = [f"{name} {before[name]:.4f} -> {after[name]:.4f}" for name in PARTS]
-    line = f"{steps} steps: {fell[0]} (floor {after['target_entropy']:.4f}), {fell[1]}"
-    if job.held is not None:
-        held = [f"{before['holdout_' + n]:.4f} -> {after['holdout_' + n]:.4f}" for n in PARTS]
-        line += f"; held out: policy {held[0]}, value {held[1]}"
-    return f"{line}; {rate:,.0f} positions/s; weights in {job.flags.out_file}"
+class End(enum.IntEnum):
+    """Why a run stops; of what its hosts say the greatest holds."""
+
+    NOT_YET = 0
+    DONE = 1
+    ASKED = 2  # by SIGTERM, or --minutes are over
+    INTERRUPTED = 3
+
+
+@contextlib.contextmanager
+def _display(plan: Plan) -> Iterator[Callable[[dict], None]]:
+    """What shows an iteration's numbers, at the first host."""
+    config = plan.config
+    if not hosts.is_first():
+        yield lambda numbers: None
+        return
+    before = folder.read_lines(config.folder / folder.METRICS)
+    cost = Cost(plan.simulations, functools.partial(matches.due, config))
+    with Display(f"zero {config.preset}", config.iterations, before, cost) as display:
+        yield display.show
+
+
+class _Session:
+    """From a start of the program to its end."""
+
+    def __init__(self, plan: Plan, loop: Loop):
+        self.plan, self.loop = plan, loop
+        self.config = plan.config
+        self.metrics = plan.config.folder / folder.METRICS
+        self.saved_at, self.steps_saved = loop.iteration, loop.steps
+        self.command = [PROG, *sys.argv[1:]]
+
+    def work(self) -> int:
+        minutes = math.inf if self.config.minutes is None else self.config.minutes
+        until = time.monotonic() + 60 * minutes
+        hosts.at_first(self._tidy)
+        with runtime.StopRequest() as stop:
+            self._make_up(stop)
+            end = self._iterate(stop, until)
+            stop.requested = False  # so that one signal more does not break off the save
+            self.save()
+        if hosts.is_first():
+            print(self._summary())
+        return runtime.STOPPED if end == End.INTERRUPTED else 0
+
+    def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
+        """Iterate until there is a reason to end; once asked to, what can wait is left out."""
+        asked = lambda: hosts.greatest(self._end(stop, until)) >= End.ASKED
+        with _display(self.plan) as show:
+            while not (end := hosts.greatest(self._end(stop, until))):
+                try:
+                    numbers = self.loop.iterate()
+                except NotFinite as error:
+                    self._set_aside_the_cause()
+                    self._fail(error)
+                self._at_first(lambda line=numbers: folder.add_line(self.metrics, line))
+                self._at_first(lambda line=numbers: show(line))  # matches take long
+                numbers = numbers | self._keep_and_evaluate(asked, stop)
+                if matches.due(self.config, self.loop.iteration):
+                    self._at_first(lambda line=numbers: show(line))
+        return End(end)
+
+    def _keep_and_evaluate(self, asked: Callable[[], bool], stop: runtime.StopRequest) -> dict:
+        """What it is time for after an iteration; the checkpoint first, for matches take long.
+
+        Returns:
+          What an evaluation adds to the iteration's numbers.
+        """
+        config, iteration = self.config, self.loop.iteration
+        due = matches.due(config, iteration)
+        if asked():
+            return {}
+        if due or iteration % config.checkpoint_every == 0:
+            self.save()
+        return self.evaluate(stop) if due and not asked() else {}
+
+    def _tidy(self) -> None:
+        """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
+        kept from following its checkpoint is written. A run that begins writes what it begins with:
+        workers play with it, and matches are against it."""
+        config, iteration = self.config, self.loop.iteration
+        checkpoint.sweep(config.folder / "checkpoints")
+        for name in (folder.METRICS, matches.MATCHES):
+            folder.cut_lines(config.folder / name, iteration)
+        folder.set_later_weights_aside(config.folder, iteration)
+        if not folder.has_weights(config.folder, iteration):
+            self._write_weights()
+
+    def _make_up(self, stop: runtime.StopRequest) -> None:
+        """Play the evaluation that a stop or a kill left out."""
+        if hosts.greatest(hosts.is_first() and self._owes_evaluation()):
+            self.evaluate(stop)
+
+    def _owes_evaluation(self) -> bool:
+        """Whether the last iteration was due for one and its line does not know of it."""
+        lines = folder.read_lines(self.metrics)
+        last = lines[-1] if lines else {}
+        due = matches.due(self.config, self.loop.iteration)
+        return due and last.get("iteration") == self.loop.iteration and "elo" not in last
+
+    def _end(self, stop: runtime.StopRequest, until: float) -> End:
+        """Why this host would end the run now."""
+        if stop.number == signal.SIGINT:
+            return End.INTERRUPTED
+        if stop.requested or time.monotonic() > until:
+            return End.ASKED
+        return End.DONE if self.loop.iteration >= self.config.iterations else End.NOT_YET
+
+    def _at_first(self, work: Callable[[], object]) -> None:
+        """Let the first host do something; what it cannot write ends the run."""
+        try:
+            hosts.at_first(work)
+        except (OSError, hosts.Elsewhere) as error:
+            self._fail(error)
+
+    def save(self) -> None:
+        """A checkpoint of now, if there is none, and the weights that play."""
+        loop = self.loop
+        if self.saved_at == loop.iteration:
+            return
+        try:
+            checkpoint.save(
+                self.config.folder / "checkpoints", loop.iteration, loop.state, loop.progress
+            )
+        except (OSError, hosts.Elsewhere) as error:
+            self._fail(error)
+        self.saved_at, self.steps_saved = loop.iteration, loop.steps
+        self._at_first(self._write_weights)
+
+    def evaluate(self, stop: runtime.StopRequest) -> dict:
+        """Play the matches of now, which is saved; what its line of the metrics then says more.
+        Nothing, if it was told to stop before the last of them."""
+        found = {}
+        asked = lambda: stop.requested
+
+        def measure() -> None:
+            iteration, params = self.loop.iteration, self._params()
+            found.update(matches.evaluate(self.plan, iteration, params, asked))
+            if found:
+                folder.add_to_last_line(self.metrics, found)
+
+        self._at_first(measure)
+        return found
+
+    def _write_weights(self) -> None:
+        folder.write_weights(self.plan, self._params(), self.loop.iteration, self.command)
+
+    def _params(self) -> dict:
+        """The parameters that play, on the host."""
+        return jax.device_get(self.loop.state.learner.ema)
+
+    def _set_aside_the_cause(self) -> None:
+        """Without a good step since the newest checkpoint, its own parameters gave the loss that is
+        not finite, and would again: the one before it is to go on from."""
+        if int(self.loop.state.learner.step) > self.steps_saved:
+            return
+        saved = checkpoint.found_by_all(self.config.folder / "checkpoints")
+        hosts.at_first(lambda: checkpoint.set_aside(saved[:1]))
+        self.saved_at = saved[1].iteration if saved[1:] else 0
+
+    def _fail(self, error: Exception) -> NoReturn:
+        kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
+        flags.fail(PROG, f"{error}; {kept}", status=1)
+
+    def _summary(self) -> str:
+        loop, config = self.loop, self.config
+        done = loop.iteration >= config.iterations and not self._owes_evaluation()
+        stopped = "" if done else "; the same command goes on"
+        return (
+            f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "
+            f"{loop.steps:,} steps in {loop.seconds:.0f} s; weights in "
+            f"{config.folder / 'weights.npz'}{stopped}"
+        )

@@ -24,10 +24,10 @@ from gozero.apps import flags, runtime
 from gozero.go.rules import init
 from gozero.nets import network
 from gozero.search import backup
-from train.zero import programs
-from train.zero.loop import Loop
-from train.zero.plan import Plan, make_plan
-from train.zero.presets import PRESETS
+from train import steps
+from train.loop import Loop
+from train.plan import Plan, make_plan
+from train.presets import PRESETS
 
 PROG = "python -m experiments.solved_3x3.run"
 CENTRE = 4
@@ -60,11 +60,11 @@ def learn(control: Control, seed: int, iterations: int | None = None) -> list[Po
     asked = dataclasses.replace(
         preset, seed=seed, iterations=iterations or preset.iterations, devices=1, **rate
     )
-    plan, mesh = make_plan(asked), programs.make_mesh(1)
+    plan, mesh = make_plan(asked), steps.make_mesh(1)
     points = []
     with _spoilt_backup() if control == "flipped backup" else contextlib.nullcontext():
         make = Shuffled if control == "shuffled values" else Loop
-        loop = make(plan, mesh, programs.begin(plan, mesh))
+        loop = make(plan, mesh, steps.begin(plan, mesh))
         for _ in range(asked.iterations):
             loop.iterate()
             points.append(look(plan, loop, control, seed))

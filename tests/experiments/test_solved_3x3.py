@@ -10,17 +10,17 @@ import numpy as np
 
 from experiments.solved_3x3 import run
 from gozero.search import backup
-from tests.train.zero import tiny
-from train.zero import programs
-from train.zero.loop import Loop
-from train.zero.plan import make_plan
+from tests.train import tiny
+from train import steps
+from train.loop import Loop
+from train.plan import make_plan
 
 POINT = run.Point("none", 0, 40, 60.0, 5000, 2000, 0.99, 0.99, -0.99)
 
 
 def test_only_the_outcomes_of_the_rows_that_there_are_change_places(monkeypatch):
-    plan, mesh = make_plan(tiny.config()), programs.make_mesh(1)
-    loop = run.Shuffled(plan, mesh, programs.begin(plan, mesh))
+    plan, mesh = make_plan(tiny.config()), steps.make_mesh(1)
+    loop = run.Shuffled(plan, mesh, steps.begin(plan, mesh))
     size, capacity = 60, plan.buffer.capacity
     buffer = loop.state.playing.buffer
     numbers = jnp.arange(capacity, dtype=jnp.float32)[None]
@@ -67,8 +67,8 @@ def test_results_are_the_last_points_of_runs(tmp_path, monkeypatch):
 
 
 def test_a_network_is_asked_at_both_komi():
-    plan, mesh = make_plan(tiny.config()), programs.make_mesh(1)
-    loop = Loop(plan, mesh, programs.begin(plan, mesh))
+    plan, mesh = make_plan(tiny.config()), steps.make_mesh(1)
+    loop = Loop(plan, mesh, steps.begin(plan, mesh))
     point = run.look(plan, loop, "none", 0)
     assert 0 < point.centre < 1
     assert point.value_won != point.value_lost

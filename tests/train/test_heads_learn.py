@@ -140,7 +140,7 @@ def test_a_bf16_trunk_learns_in_f32():
 def test_four_devices_take_the_step_of_one():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.train.devices_check"],
+        [sys.executable, "-W", "error", "-m", "tests.train.learner_devices_check"],
         cwd=pathlib.Path(__file__).parents[2],
         env={**os.environ, "XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
         capture_output=True,

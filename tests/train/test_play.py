@@ -27,7 +27,7 @@ CONFIG = dataclasses.replace(scripted.CONFIG, rules=RULES, stagger=None)
 BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
 
 
-@pytest.mark.slow  # with every search full, tests/train/zero sees the same of whole runs
+@pytest.mark.slow  # with every search full, tests/train sees the same of whole runs
 @pytest.mark.parametrize("cap", [None, CONFIG.cap])
 def test_searches_play_and_fill_the_buffer(cap):
     """All are full; or a cheap and a full one are in one program, compiled once."""

@@ -1,0 +1,34 @@
+"""Run by test_hosts.py, as each of the processes of a run; the flags come after the preset."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import jax
+
+from tests.train import tiny
+from train import run
+from train.loop import Loop
+
+DEVICES = 2
+
+
+def main() -> int:
+    """A run, of which the second process is told to stop in its first iteration."""
+    iterate = Loop.iterate
+
+    def told_to_stop(loop):
+        numbers = iterate(loop)
+        if loop.iteration == 1 and jax.process_index() == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return numbers
+
+    Loop.iterate = told_to_stop
+    run.PRESETS["tiny"] = tiny.config(devices=DEVICES)
+    return run.main(["--preset", "tiny", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Checkpoints on disk: round trips, and everything that may be wrong with one."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from train import checkpoint
+
+STATE = {
+    "numbers": jnp.arange(6, dtype=jnp.float16).reshape(2, 3),
+    "none": None,
+    "empty": jnp.zeros((4, 0), jnp.uint32),
+    "keys": jax.random.split(jax.random.key(3), 2),
+    "step": (jnp.int32(7), jnp.bool_(True)),
+}
+
+
+def like(state):
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state
+    )
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return checkpoint.save(tmp_path, 12, STATE, {"games": 5})
+
+
+def test_what_was_saved_comes_back(saved):
+    state, about = checkpoint.restore(saved, like(STATE))
+    assert about == {"games": 5}
+    assert saved.path.name == "000012"
+    assert jax.tree.structure(state) == jax.tree.structure(STATE)
+    for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(STATE), strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+            one, other = map(jax.random.key_data, (one, other))
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_newest_are_kept_in_order(tmp_path):
+    (tmp_path / ".000009.part").mkdir(parents=True)
+    (tmp_path / "000011").mkdir()  # not a whole one
+    for iteration in (2, 10, 4):
+        checkpoint.save(tmp_path, iteration, STATE, {})
+    assert [one.iteration for one in checkpoint.found(tmp_path)] == [10, 4]
+
+
+def test_folders_of_other_names_are_none(saved):
+    for name in ("000040-backup", "40", "000041.damaged"):
+        shutil.copytree(saved.path, saved.path.with_name(name))
+    assert checkpoint.found(saved.path.parent) == [saved]
+    longer = shutil.copytree(saved.path, saved.path.with_name("1000000"))
+    assert checkpoint.found(saved.path.parent) == [(longer, 1000000), saved]
+
+
+def test_what_kills_left_is_swept(saved):
+    for name in (".000013.part", ".000014.part", "mine.part"):
+        (saved.path.with_name(name) / "arrays").mkdir(parents=True)
+    checkpoint.sweep(saved.path.parent)
+    assert {path.name for path in saved.path.parent.iterdir()} == {"000012", "mine.part"}
+
+
+def test_what_is_set_aside_does_not_count_among_the_kept(saved):
+    for _ in range(2):
+        damaged = checkpoint.save(saved.path.parent, 14, STATE, {})
+        checkpoint.set_aside([damaged])
+    for iteration in (13, 15):
+        checkpoint.save(saved.path.parent, iteration, STATE, {})
+        names = {path.name for path in saved.path.parent.iterdir()}
+        assert names - {"000012"} >= {f"{iteration:06d}", "000014.damaged"}
+    assert [one.iteration for one in checkpoint.found(saved.path.parent)] == [15, 13]
+
+
+def test_a_disk_that_does_not_read_is_like_damage(saved, monkeypatch):
+    def broken(file, digest):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(checkpoint.hashlib, "file_digest", broken)
+    with pytest.raises(
+        ValueError, match=r"000012: its files cannot be read \(.*Input/output error"
+    ):
+        checkpoint.restore(saved, like(STATE))
+
+
+def test_a_full_disk_leaves_what_was_there(saved, monkeypatch):
+    def write(path, named):
+        path.mkdir()
+        (path / "half").write_bytes(b"x")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_write_arrays", write)
+    with pytest.raises(OSError, match=r"000013: cannot be written \(.*No space left on device"):
+        checkpoint.save(saved.path.parent, 13, STATE, {})
+    assert [path.name for path in saved.path.parent.iterdir()] == ["000012"]
+    checkpoint.restore(saved, like(STATE))
+
+
+def damaged(saved):
+    file = next(path for path in (saved.path / "arrays").rglob("*") if path.is_file())
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+
+
+def missing(saved):
+    next(path for path in (saved.path / "arrays").rglob("*") if path.is_file()).unlink()
+
+
+def edited(**changes):
+    def edit(saved):
+        path = saved.path / "about.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return edit
+
+
+def cut(saved):
+    path = saved.path / "about.json"
+    path.write_text(path.read_text()[:-20])
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (damaged, r"its file .* is damaged"),
+        (missing, r"its file .* is missing"),
+        (edited(format="gozero-run-0"), "of format 'gozero-run-0'; this version reads"),
+        (cut, "about.json is damaged"),
+        (edited(arrays={}), "of another network or other games"),
+    ],
+)
+def test_what_is_wrong_with_one_is_said(saved, harm, message):
+    harm(saved)
+    with pytest.raises(ValueError, match=message) as error:
+        checkpoint.restore(saved, like(STATE))
+    assert str(saved.path) in str(error.value)
+
+
+def test_another_network_is_named(saved):
+    other = {**STATE, "numbers": jnp.zeros((2, 4), jnp.float16)}
+    with pytest.raises(ValueError, match=r"\['numbers'\] is float16\[2, 3\], and float16\[2, 4\]"):
+        checkpoint.restore(saved, like(other))

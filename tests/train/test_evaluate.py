@@ -1,0 +1,272 @@
+"""`python -m train evaluate`: who plays whom, what is written, going on, the sequential test."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import pathlib
+import sys
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.apps import runtime
+from gozero.go.rules import Rules
+from gozero.nets import network, weights
+from gozero.nets.network import NetworkConfig
+from tests.train import tiny
+from train import command, evaluate, folder, gtp_opponent, matches
+from train.matches import RANDOM, UNIFORM
+from train.plan import make_plan
+from train.ratings import Rating
+
+ENGINE = pathlib.Path(__file__).parents[1] / "apps" / "scripted.py"
+SHAPE = make_plan(tiny.config()).learner.network  # as other tests compile it
+SMALL = ("--games", "4", "--simulations", "2")
+ITERATIONS = (2, 4, 5)
+
+
+@pytest.fixture
+def out(tmp_path):
+    """The folder of a run of three networks."""
+    path = tmp_path / "run"
+    path.mkdir()
+    runtime.write_json(path / "config.json", tiny.config().plain)
+    for i in ITERATIONS:
+        save(path / "weights" / f"{i:06d}.npz", i)
+    return path
+
+
+def save(path, seed, shape=SHAPE, size=3):
+    return weights.save(path, network.init(shape, jax.random.key(seed)), shape, size)
+
+
+def run(out, *more, status=0):
+    assert evaluate.main(["--out", str(out), *more]) == status
+
+
+def ratings_of(out):
+    """{player: row of ratings.csv}."""
+    rows = csv.DictReader((out / evaluate.RATINGS).read_text().splitlines())
+    return {row["player"]: row for row in rows}
+
+
+def games_of_pieces(out):
+    """Of a sequential test, in order."""
+    return [len(line["points"]) for line in folder.read_lines(out / evaluate.LEAGUE)]
+
+
+def met(out):
+    return [(line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.LEAGUE)]
+
+
+def refused(capsys, *argv):
+    with pytest.raises(SystemExit, match="2"):
+        evaluate.main([*map(str, argv)])
+    error = capsys.readouterr().err
+    assert error.startswith("python -m train evaluate: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
+    run(out, *SMALL)
+    table = capsys.readouterr().out
+    anchors = [(f"{i:06d}", opponent) for i in ITERATIONS for opponent in (RANDOM, UNIFORM)]
+    neighbours = [("000004", "000002"), ("000005", "000004")]
+    assert sorted(met(out)) == sorted(anchors + neighbours)
+    head, _, *rows = table.splitlines()
+    assert head == "| player | Elo | 95% | score | games |"
+    names = {row.split("|")[1].strip() for row in rows}
+    assert names == {RANDOM, UNIFORM, "000002", "000004", "000005"}
+    written = ratings_of(out)
+    assert written.keys() == names
+    for row in written.values():
+        assert float(row["low"]) <= float(row["elo"]) <= float(row["high"])
+    games = {name: float(row["games"]) for name, row in written.items()}
+    assert games == {RANDOM: 12, UNIFORM: 12, "000002": 12, "000004": 16, "000005": 12}
+
+    # Nothing is left to play. With one network changed, or a line torn, its matches alone are.
+    monkeypatch.setattr(matches, "play", None)
+    run(out, *SMALL)
+    assert capsys.readouterr().out == table
+    monkeypatch.undo()
+    lines = folder.read_lines(out / evaluate.LEAGUE)
+    assert {line["search"] for line in lines} == {"gumbel"}
+    save(out / "weights" / "000002.npz", 77)
+    run(out, *SMALL)
+    again = met(out)[len(anchors + neighbours) :]
+    assert again == [("000002", RANDOM), ("000002", UNIFORM), ("000004", "000002")]
+    with (out / evaluate.LEAGUE).open("r+") as file:
+        file.truncate(len(file.read()) - 3)
+    run(out, *SMALL)
+    assert met(out)[-3:] == again
+
+    # An older version's lines do not say how was searched, which was otherwise: all is played anew.
+    (out / evaluate.LEAGUE).write_text(
+        "".join(
+            json.dumps(one | {"search": None}) + "\n"
+            for one in folder.read_lines(out / evaluate.LEAGUE)
+        )
+    )
+    count = len(met(out))
+    run(out, *SMALL)
+    assert len(met(out)) == count + len(anchors + neighbours)
+
+
+def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
+    foreign = save(tmp_path / "foreign.npz", 9, NetworkConfig(1, 4), size=5)
+    run(out, *SMALL, "--every", "2", "--against", str(foreign))
+    networks = ("000002", "000005")
+    assert met(out) == [
+        *[(networks[0], opponent) for opponent in (RANDOM, UNIFORM, str(foreign))],
+        *[(networks[1], opponent) for opponent in (RANDOM, UNIFORM, networks[0], str(foreign))],
+    ]
+    assert f"| {foreign} |" in capsys.readouterr().out
+
+
+def test_a_program_is_rated_too(out, capsys):
+    engine = f"{sys.executable} {ENGINE} {{game}} all:ANY all:ANY all:ANY"
+    run(out, *SMALL, "--every", "3", "--command", engine)
+    captured = capsys.readouterr()
+    assert "| Scripted 1 |" in captured.out
+    assert "gozero network gumbel 2 considered 4 against Scripted 1" in captured.err
+    (match,) = (out / "programs").iterdir()
+    summary = json.loads((match / "summary.json").read_text())
+    points = summary["wins"] + summary["draws"] / 2
+    assert float(ratings_of(out)["Scripted 1"]["points"]) == 4 - points
+    config = json.loads((match / "config.json").read_text())
+    assert config["player"]["weights"] == str(out / "weights" / "000005.npz")
+    assert (config["komi"], config["openings"], config["games"]) == (8.5, 4, 4)
+
+
+def test_a_missing_program_is_named_before_anything_is_played(out, capsys, monkeypatch):
+    monkeypatch.setattr(matches, "play", None)
+    said = refused(capsys, "--out", out, *SMALL, "--command", "no-such-program --mode gtp")
+    assert "'no-such-program' is no program on the PATH" in said
+
+
+def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
+    terms = matches.Terms(Rules(size=5, ko="simple"), (8.5, 24.5, 24.5), 6, 2, seed=3)
+    paths = [tmp_path / "weights" / f"00000{i}.npz" for i in (1, 2)]
+    asked = [gtp_opponent.match_of(tmp_path, "gnugo --mode gtp", terms, path) for path in paths]
+    assert (asked[0].komi, asked[0].ko, asked[0].size, asked[0].seed) == (24.5, "simple", 5, 3)
+    assert asked[0].out != asked[1].out
+    assert asked[0].player.search == "gumbel"
+    other = gtp_opponent.match_of(
+        tmp_path,
+        "gnugo --mode gtp",
+        dataclasses.replace(terms, search="puct", openings=3),
+        paths[0],
+    )
+    assert (other.player.search, other.openings) == ("puct", 3)
+    assert other.out not in [one.out for one in asked]
+    few = gtp_opponent.match_of(
+        tmp_path, "gnugo --mode gtp", dataclasses.replace(terms, considered=4), paths[0]
+    )
+    assert [one.player.considered for one in (asked[0], other, few)] == [16, None, 4]
+    assert few.out != asked[0].out
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Matches of which the newest scores what the list says, over and over."""
+    calls, drawn = [], set()
+
+    def play_as(points):
+        def play(terms, first, second, numbers, lines):
+            assert 2 * len(lines) == terms.games
+            drawn.update(map(bytes, lines))
+            calls.append((terms.games, numbers))
+            assert 2 * len(drawn) == sum(games for games, _ in calls)
+            return SimpleNamespace(points=np.resize(np.float64(points), terms.games))
+
+        monkeypatch.setattr(matches, "play", play)
+        return calls
+
+    return play_as
+
+
+def test_a_sequential_test_stops_early(out, capsys, scored):
+    """64 pairs that are all won are 64 log(0.5288 / 0.5) = 3.6 for H1, 32 half of it: the bound of
+    2.94 lies between."""
+    calls = scored([1.0])
+    run(out, "--sprt")
+    said = capsys.readouterr().out
+    assert calls == [(64, (5, 1000)), (64, (5, 1001))]
+    assert said.startswith("000005 against 000004: +128 =0 -0 of 128, log-likelihood ratio +3.58 ")
+    assert said.endswith(": stronger, by +20 Elo rather than +0\n")
+    run(out, "--sprt")
+    assert capsys.readouterr().out == said
+    assert len(calls) == 2  # none is played again
+    assert games_of_pieces(out) == [64, 64]
+
+
+def test_a_sequential_test_of_equals_ends_with_h0(out, tmp_path, capsys, scored):
+    other = save(tmp_path / "older.npz", 1)
+    scored([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0])
+    run(out, "--sprt", "--openings", "6", "--against", str(other))
+    said = capsys.readouterr().out
+    assert said.startswith(f"000005 against {other}: ")
+    assert said.endswith(": not stronger, +0 Elo rather than +20\n")
+
+
+def test_a_sequential_test_may_stay_undecided(out, capsys, scored):
+    calls = scored([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    run(out, "--sprt", "--games", "100")
+    assert [games for games, _ in calls] == [64, 36]
+    assert capsys.readouterr().out.endswith(": undecided; give more --games\n")
+
+
+def test_a_sequential_test_ends_when_its_openings_have_run_out(out, capsys, scored):
+    calls = scored([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    run(out, "--sprt", "--openings", "2")
+    assert [games for games, _ in calls] == [64, 64, 16]
+    said = capsys.readouterr().out
+    assert said.endswith(": undecided, and all 72 openings are played; give more --openings\n")
+
+
+def test_two_networks_play_a_sequential_test(out, capsys):
+    run(out, "--sprt", *SMALL)
+    assert "000005 against 000004: +" in capsys.readouterr().out
+
+
+def test_the_table_in_markdown():
+    rated = {
+        "b": Rating(120.4, 60.0, 190.6, 30.0, 24, 32),
+        RANDOM: Rating(0.0, 0.0, 0.0, 0.0, 8, 32),
+    }
+    assert evaluate.table(rated) == (
+        "| player | Elo | 95% | score | games |\n"
+        "|---|--:|--:|--:|--:|\n"
+        "| random | +0 |  | 25.0% | 32 |\n"
+        "| b | +120 | +60 to +191 | 75.0% | 32 |"
+    )
+
+
+def test_refusals(out, tmp_path, capsys):
+    assert "config.json cannot be read" in refused(capsys, "--out", tmp_path)
+    assert "--games 3: expected an even" in refused(capsys, "--out", out, "--games", 3)
+    assert "--every 0: expected" in refused(capsys, "--out", out, "--every", 0)
+    assert "--openings 0: expected at least 1" in refused(capsys, "--out", out, "--openings", 0)
+    assert "--openings 18: expected at most 17" in refused(capsys, "--out", out, "--openings", 18)
+    both = ("--sprt", "--command", "gnugo")
+    assert "--command: not with --sprt" in refused(capsys, "--out", out, *both)
+    missing = tmp_path / "missing.npz"
+    assert "missing.npz" in refused(capsys, "--out", out, "--against", missing)
+    for path in (out / "weights").glob("00000[24]*"):
+        path.unlink()
+    assert "has one network; give --against" in refused(capsys, "--out", out, "--sprt")
+    for path in (out / "weights").iterdir():
+        path.unlink()
+    assert "no networks in its folder weights" in refused(capsys, "--out", out)
+
+
+def test_the_word_is_dispatched(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["train", "evaluate", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert capsys.readouterr().err.startswith("python -m train evaluate: --out ")

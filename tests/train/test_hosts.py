@@ -1,0 +1,208 @@
+"""Several hosts: what they are told, what they agree on, and that together they are one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, AxisType, SingleDeviceSharding
+
+from gozero.nets import network, weights
+from tests.train import hosts_check, tiny, worker_runs
+from train import checkpoint, folder, hosts, steps
+from train.plan import make_plan
+
+ROOT = pathlib.Path(__file__).parents[2]
+EVALUATED = ("--evaluate-every", "1", "--evaluate-games", "2", "--evaluate-simulations", "2")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"coordinator": "here"}, "--coordinator here: expected HOST:PORT or auto"),
+        ({"coordinator": "here:1"}, "--coordinator here:1: needs --processes and --process"),
+        ({"processes": 2, "process": 0}, "go with --coordinator HOST:PORT"),
+        ({"coordinator": "auto", "process": 0}, "go with --coordinator HOST:PORT"),
+        ({"coordinator": "here:1", "processes": 2, "process": 2}, "expected from 0 to 1, of the 2"),
+        ({"coordinator": "here:1", "processes": 2, "process": -1}, "--process -1"),
+    ],
+)
+def test_bad_flags_are_refused(flags, message):
+    with pytest.raises(ValueError, match=message):
+        tiny.config(**flags)
+
+
+def test_which_process_it_is_does_not_make_it_another_run(tmp_path):
+    config = tiny.config(tmp_path / "run", coordinator="here:1", processes=2, process=0)
+    assert not folder.claim(config)
+    assert folder.claim(tiny.config(config.folder, coordinator="there:2", processes=4, process=3))
+
+
+def test_one_host_agrees_with_itself():
+    assert hosts.is_first()
+    assert hosts.greatest(3) == 3
+    assert hosts.of_first([5, 2, 0], size=2) == [5, 2]
+    assert hosts.of_first([], size=2) == []
+    assert hosts.at_each(lambda: "done") == "done"
+    with pytest.raises(OSError, match="full"):
+        hosts.at_first(full_disk)
+
+
+def full_disk():
+    raise OSError("full")
+
+
+def test_a_failure_elsewhere_is_one_here(monkeypatch):
+    monkeypatch.setattr(hosts, "greatest", lambda number: max(number, 3))
+    with pytest.raises(hosts.Elsewhere, match="process 2 could not go on"):
+        hosts.at_each(lambda: "done")
+    with pytest.raises(OSError, match="full"):
+        hosts.at_each(full_disk)
+
+
+def test_a_folder_of_ones_own_is_not_shared(tmp_path):
+    file = tmp_path / "config.json"
+    with pytest.raises(ValueError, match="give a folder that all hosts share"):
+        hosts.check_shared(file, patience_s=0)
+    file.touch()
+    hosts.check_shared(file, patience_s=0)
+
+
+def test_what_the_first_host_says_is_heard_whole(monkeypatch):
+    facts = {"--komi": [7.0, 8.5], "--weights": None, "--out": "Läufe", "--rate": 1e-4}
+    assert hosts.said_by_first(facts) == facts
+    monkeypatch.setattr(hosts, "greatest", lambda number: number + 9)  # another has more to say
+    assert hosts.said_by_first(facts) == facts
+
+
+def test_a_host_with_other_flags_is_refused_by_name(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(hosts, "said_by_first", lambda facts: told.append(facts) or facts)
+    own = tiny.config(tmp_path / "a", coordinator="here:1", processes=2, process=0)
+    hosts.check_flags(own)
+    assert told[0].keys() > {"--batch", "--learning-rate", "--weights", "--processes"}
+    monkeypatch.setattr(hosts, "said_by_first", lambda _: told[0])
+    own = dataclasses.replace(own, out=tmp_path / "b", coordinator="there:1", process=1)
+    hosts.check_flags(own)
+    wrong = r"^--batch is 16, and 8 at process 0; give the same at every host$"
+    with pytest.raises(ValueError, match=wrong):
+        hosts.check_flags(dataclasses.replace(own, batch=16))
+    monkeypatch.setattr(hosts, "said_by_first", lambda _: {"SHA": "1f"})
+    with pytest.raises(ValueError, match=r"^SHA is None, and 1f at process 0"):
+        hosts.check_same({"SHA": None})
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_run(tmp_path, as_here):
+    """One is told to stop, both do, before an evaluation; they go on, make up for that, and end
+    where one process with two devices does."""
+    whole, shared = tmp_path / "whole", tmp_path / "shared"
+    check_one_run(as_here, whole, shared, 4, *EVALUATED)
+
+    first, second = pair(as_here, "--out", shared, "--seed", "1")
+    assert (first.returncode, second.returncode) == (2, 2)
+    assert "--seed was 0 and is 1" in first.stderr
+    assert "process 0 could not go on" in second.stderr
+
+    first, second = pair(as_here, "--out", shared, last=("--iterations", "9"))
+    assert (first.returncode, second.returncode) == (2, 2)
+    assert "process 1 could not go on" in first.stderr
+    assert "--iterations is 9, and 4 at process 0; give the same at every host" in second.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_read_shards_and_begin_from_weights_as_one_does(tmp_path, as_here):
+    config = tiny.config(tmp_path / "whole", devices=hosts_check.DEVICES)
+    shape = make_plan(config).learner.network
+    params = network.init(shape, jax.random.key(7))
+    given = weights.save(tmp_path / "given.npz", params, shape, 5)
+    config = dataclasses.replace(config, iterations=2, workers=True, weights=given)
+    folders = tmp_path / "whole", tmp_path / "shared"
+    for path in folders:
+        own = dataclasses.replace(config, out=path)
+        folder.claim(own)
+        (path / "shards").mkdir()
+        for number, count in enumerate((30, 1, 47)):
+            worker_runs.write_shard(own, "a", number, count)
+    flags = ("--iterations", "2", "--workers", "--weights", str(given))
+    lines = check_one_run(as_here, *folders, 2, *flags)
+    assert [(line["shards_read"], line["shards_rows"]) for line in lines] == [(3, 78)] * 2
+    found = [json.loads((path / "manifest.json").read_text()) for path in folders]
+    sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
+    assert [one["weights_sha256"] for one in found] == [sha256] * 2
+
+
+def check_one_run(env, whole, shared, iterations, *flags):
+    """Of one process with two devices, and of two, which stop after an iteration; the lines."""
+    both = f"{env.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    (alone,) = finish([start(env | {"XLA_FLAGS": both.strip()}, *flags, "--out", whole)])
+    assert alone.returncode == 0, alone.stderr
+
+    for done in (1, iterations):
+        first, second = pair(env, *flags, "--out", shared)
+        assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+        assert f"{done} of {iterations} iterations" in first.stdout
+        assert "iterations" not in second.stdout
+    lines = [folder.read_lines(path / "metrics.jsonl") for path in (whole, shared)]
+    assert [tiny.untimed(line) for line in lines[0]] == [tiny.untimed(line) for line in lines[1]]
+    states = [newest(path, iterations) for path in (whole, shared)]
+    for one, other in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_array_equal(one, other)
+    return lines[0]
+
+
+def start(env, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "tests.train.hosts_check", *arguments],
+        cwd=ROOT,
+        env=env | {"JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def pair(env, *arguments, last=()):
+    """Two processes with a device each, on this machine; of the second some more flags."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        place = f"localhost:{free.getsockname()[1]}"
+    several = ("--coordinator", place, "--processes", "2", "--process")
+    more = [(*several, "0"), (*several, "1", *last)]
+    return finish([start(env, *arguments, *flags) for flags in more])
+
+
+def finish(programs):
+    """What they have said, when all are done; none outlives the test."""
+    done = []
+    try:
+        for program in programs:
+            out, err = program.communicate()
+            done.append(subprocess.CompletedProcess(program.args, program.returncode, out, err))
+    finally:
+        for program in programs:
+            program.kill()
+    return done
+
+
+def newest(path, iteration):
+    """The arrays of the newest checkpoint, whole, on this device."""
+    plan = make_plan(tiny.config(path, devices=hosts_check.DEVICES), hosts_check.DEVICES)
+    mesh = AbstractMesh((plan.num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
+    here = SingleDeviceSharding(jax.devices()[0])
+    like = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), tiny.placed(plan, mesh)
+    )
+    saved = checkpoint.found(path / "checkpoints")[0]
+    assert saved.iteration == iteration
+    state = checkpoint.restore(saved, like)[0]
+    is_key = lambda x: jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)

@@ -1,0 +1,71 @@
+"""Which program an iteration plays with; nothing is compiled."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+
+import numpy as np
+import pytest
+
+from tests.train import tiny
+from train import steps
+from train.loop import Loop
+from train.plan import make_plan
+from train.steps import RunState, Tallies
+
+NONE = np.zeros((), np.int32)
+PLAYED = Tallies(*[NONE] * len(Tallies._fields))._replace(
+    moves=np.int32(48),
+    full=np.int32(48),
+    lengths=np.zeros(19, np.int32),
+    by_komi=np.zeros((2, 3), np.int32),
+    rates=None,
+)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Simulations of the programs that were made, and of those that have played."""
+    made, played = [], []
+
+    def make_play(plan, mesh, num_simulations):
+        made.append(num_simulations)
+
+        def play(params, playing):
+            played.append(num_simulations)
+            return playing, PLAYED
+
+        compiled = types.SimpleNamespace(compile=lambda: play)
+        return types.SimpleNamespace(lower=lambda *_: compiled)
+
+    monkeypatch.setattr(steps, "make_play", make_play)
+    return made, played
+
+
+def loop_of(plan, progress=None):
+    """That has taken as many iterations as its progress says; it learns nothing."""
+    learner = types.SimpleNamespace(ema=None)
+    loop = Loop(plan, steps.make_mesh(1), RunState(learner, None), progress)
+    loop._compiled = {"learn": None}
+    return loop
+
+
+def test_an_iteration_has_the_simulations_of_its_stage(made):
+    """Across a change of stage, a stop after it, and more iterations than were asked for first."""
+    config = tiny.config(iterations=6, first_simulations=3, simulations=8)
+    plan = make_plan(config)
+    loop = loop_of(plan)
+    numbers = [loop.iterate() for _ in range(3)]
+    loop = loop_of(plan, json.loads(json.dumps(loop.progress)))
+    numbers += [loop.iterate() for _ in range(3)]
+    expected = [3, 3, 6, 6, 8, 8]
+    assert [line["iteration"] for line in numbers] == [1, 2, 3, 4, 5, 6]
+    assert [line["simulations"] for line in numbers] == expected
+    assert made == ([3, 6, 6, 8], expected)
+
+    longer = make_plan(dataclasses.replace(config, iterations=12))
+    loop = loop_of(longer, json.loads(json.dumps(loop.progress)))
+    assert [loop.iterate()["simulations"] for _ in range(3)] == [6, 6, 8]
+    assert made[1][6:] == [6, 6, 8]

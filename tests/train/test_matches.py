@@ -1,0 +1,385 @@
+"""Evaluations of a run: what they play and write, that training does not notice, going on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import rules as go
+from gozero.nets import network
+from gozero.play import arena, setups
+from gozero.play.player import Turn, search_player
+from gozero.play.player_config import PlayerConfig
+from gozero.search.gumbel import GumbelRoot
+from tests.train import tiny
+from train import checkpoint, folder, matches, run, steps
+from train.loop import Loop
+from train.matches import CHANCE, RANDOM, UNIFORM, Rated, Terms
+from train.plan import make_plan
+
+GAMES, SIMULATIONS = 4, 2
+RULES = go.Rules(size=3, ko="simple")
+TERMS = Terms(RULES, (8.5, 9.5), 8, SIMULATIONS, seed=0)
+
+
+def config_of(path, **more):
+    evaluations = {"evaluate_games": GAMES, "evaluate_simulations": SIMULATIONS}
+    return tiny.config(path, **evaluations | more)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The folder of a run without evaluations."""
+    return train(tmp_path_factory.mktemp("plain") / "run")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """... and of the same with them, after 3 iterations and after the last."""
+    return train(tmp_path_factory.mktemp("evaluated") / "run", evaluate_every=3)
+
+
+def train(path, **more):
+    assert run.run(config_of(path, **more)) == 0
+    return path
+
+
+def state_of(path):
+    """The arrays and keys of a run's newest checkpoint."""
+    mesh = steps.make_mesh(1)
+    state = run.begin(make_plan(config_of(path), mesh.size), mesh).state
+    is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
+
+
+def lines_of(path, name):
+    return [json.loads(line) for line in (path / name).read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_training_is_the_same_bit_for_bit(plain, evaluated):
+    jax.tree.map(np.testing.assert_array_equal, state_of(plain), state_of(evaluated))
+    assert lines_of(plain, "metrics.jsonl")[-1]["losses"] is not None
+    assert not (plain / matches.MATCHES).exists()
+
+
+def test_a_line_a_match(evaluated):
+    lines = lines_of(evaluated, matches.MATCHES)
+    met = [(line["iteration"], line["opponent"]) for line in lines]
+    assert met == [(3, RANDOM), (3, UNIFORM), (4, RANDOM), (4, UNIFORM), (4, "000003")]
+    for line in lines:
+        assert line["won"] + line["drawn"] + line["lost"] == GAMES
+        assert line["score"] == (line["won"] + line["drawn"] / 2) / GAMES
+        assert line["interval"][0] < line["interval"][1]
+        assert (line["seed"], line["simulations"], line["unsound"]) == (0, SIMULATIONS, 0)
+        assert line["search"] == "gumbel"
+
+
+def test_the_metrics_have_the_rating(evaluated):
+    lines = lines_of(evaluated, "metrics.jsonl")
+    played = lines_of(evaluated, matches.MATCHES)
+    assert [line["iteration"] for line in lines if "elo" in line] == [3, 4]
+    for line in lines[2:]:
+        so_far = [one for one in played if one["iteration"] <= line["iteration"]]
+        player = Rated(matches.stem(line["iteration"]), SIMULATIONS, "gumbel")
+        rating = matches.rate_lines(so_far)[player]
+        assert line["elo"] == round(rating.elo, 1)
+        assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]
+
+
+def test_the_metrics_add_up(evaluated):
+    before, games = 0, 0
+    for line in lines_of(evaluated, "metrics.jsonl"):
+        ended, before = line["games"] - before, line["games"]
+        by_komi = np.array([*line["by_komi"].values()])
+        assert by_komi[:, 0].sum() == ended
+        if ended:
+            assert round(by_komi[:, 1].sum() / ended, 4) == line["black_won"]
+            assert round(by_komi[:, 2].sum() / ended, 4) == line["drawn"]
+        assert line["surprise"] > 0
+        if line["losses"] is not None:
+            assert 0 < line["target_entropy"] <= line["losses"]["policy"]
+        games += ended
+    assert games > 8
+
+
+def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
+    """The checkpoint of the last evaluation is lost."""
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    shutil.rmtree(path / "checkpoints" / "000004")
+    train(path, evaluate_every=3)
+    assert lines_of(path, matches.MATCHES) == lines_of(evaluated, matches.MATCHES)
+    ratings = [
+        [line.get("elo") for line in lines_of(one, "metrics.jsonl")] for one in (path, evaluated)
+    ]
+    assert ratings[0] == ratings[1]
+
+
+@pytest.mark.parametrize("last", [pytest.param(3, marks=pytest.mark.slow), 4])
+def test_a_stop_leaves_an_evaluation_for_the_same_command(
+    evaluated, tmp_path, monkeypatch, capsys, last
+):
+    """Told to stop in an iteration that is due: nothing stands between it and its checkpoint."""
+    path, iterate = tmp_path / "run", Loop.iterate
+
+    def told_to_stop(loop):
+        numbers = iterate(loop)
+        if loop.iteration == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return numbers
+
+    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    train(path, evaluate_every=3)
+    assert "the same command goes on" in capsys.readouterr().out
+    assert last not in [line["iteration"] for line in folder.read_lines(path / matches.MATCHES)]
+    monkeypatch.undo()
+    train(path, evaluate_every=3)
+    assert "the same command goes on" not in capsys.readouterr().out
+    assert lines_of(path, matches.MATCHES) == lines_of(evaluated, matches.MATCHES)
+    metrics = [lines_of(one, "metrics.jsonl") for one in (path, evaluated)]
+    assert [*map(tiny.untimed, metrics[0])] == [*map(tiny.untimed, metrics[1])]
+    jax.tree.map(np.testing.assert_array_equal, state_of(path), state_of(evaluated))
+
+
+class Killed(BaseException):
+    """Nothing of ours catches it."""
+
+
+def test_a_kill_in_the_middle_of_an_evaluation_costs_its_matches_alone(
+    evaluated, tmp_path, monkeypatch, capsys
+):
+    """Its iteration is saved, though no checkpoint was due, and has a line of the metrics."""
+    path, play, iterate = tmp_path / "run", matches.play, Loop.iterate
+    iterations = []
+
+    def killed(terms, first, second, numbers):
+        if numbers == (3, 1):
+            raise Killed
+        return play(terms, first, second, numbers)
+
+    def counted(loop):
+        iterations.append(loop.iteration)
+        return iterate(loop)
+
+    monkeypatch.setattr(Loop, "iterate", counted)
+    monkeypatch.setattr(matches, "play", killed)
+    with pytest.raises(Killed):
+        train(path, evaluate_every=3, checkpoint_every=100)
+    assert [line["opponent"] for line in lines_of(path, matches.MATCHES)] == [RANDOM]
+    assert "elo" not in lines_of(path, "metrics.jsonl")[-1]
+    monkeypatch.setattr(matches, "play", play)
+    train(path, evaluate_every=3, checkpoint_every=100)
+    assert "going on after iteration 3" in capsys.readouterr().err
+    assert iterations == [0, 1, 2, 3]
+    assert lines_of(path, matches.MATCHES) == lines_of(evaluated, matches.MATCHES)
+    metrics = [lines_of(one, "metrics.jsonl") for one in (path, evaluated)]
+    assert [*map(tiny.untimed, metrics[0])] == [*map(tiny.untimed, metrics[1])]
+    jax.tree.map(np.testing.assert_array_equal, state_of(path), state_of(evaluated))
+
+
+def test_told_to_stop_in_the_save_before_it_an_evaluation_waits(tmp_path, monkeypatch, capsys):
+    path, save = tmp_path / "run", checkpoint.save
+
+    def told_to_stop(*what):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return save(*what)
+
+    monkeypatch.setattr(checkpoint, "save", told_to_stop)
+    train(path, evaluate_every=1)
+    assert "1 of 4 iterations" in capsys.readouterr().out
+    assert not (path / matches.MATCHES).exists()
+
+
+def test_the_elo_is_shown(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(run.Display, "show", lambda display, numbers: shown.append(numbers))
+    train(tmp_path / "run", evaluate_every=3)
+    by_iteration = {numbers["iteration"]: numbers for numbers in shown}
+    assert [*map(tiny.untimed, by_iteration.values())] == [
+        *map(tiny.untimed, lines_of(tmp_path / "run", "metrics.jsonl"))
+    ]
+    assert ["elo" in numbers for numbers in shown] == [False, False, False, True, False, True]
+
+
+def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    shutil.rmtree(path / "checkpoints" / "000004")
+    train(path, iterations=3)
+    assert {line["iteration"] for line in lines_of(path, matches.MATCHES)} == {3}
+    assert len(lines_of(path, "metrics.jsonl")) == 3
+
+
+def test_lines_are_cut_off_by_iteration(tmp_path):
+    path = tmp_path / "some.jsonl"
+    assert folder.cut_lines(path, 5) == []
+    assert not path.exists()
+    path.write_text('{"iteration": 5}\n{"iteration": 6}\n{"iterat')
+    assert folder.cut_lines(path, 5) == [{"iteration": 5}]
+    assert path.read_text() == '{"iteration": 5}\n'
+
+
+def params_of(seed):
+    plan = make_plan(tiny.config())
+    return network.init(plan.learner.network, jax.random.key(seed))
+
+
+def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsys):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    plan, compiled = make_plan(config_of(path)), arena.think._cache_size()
+    matches.evaluate(plan, 6, jax.device_get(params_of(1)))
+    assert [line["opponent"] for line in lines_of(path, matches.MATCHES)[-3:]] == [
+        RANDOM,
+        UNIFORM,
+        "000004",
+    ]
+    # Those of iteration 6 were not written: the next is not against them, and says so.
+    matches.evaluate(plan, 8, jax.device_get(params_of(2)))
+    assert [line["opponent"] for line in lines_of(path, matches.MATCHES)[-2:]] == [
+        RANDOM,
+        UNIFORM,
+    ]
+    assert "evaluation: not against 000006: weights" in capsys.readouterr().err
+    assert arena.think._cache_size() == compiled
+    networks = [matches.network_player(TERMS, plan.learner.network, params_of(i)) for i in (1, 2)]
+    assert networks[0].choose is networks[1].choose
+
+
+def test_evaluated_again_an_iteration_is_written_anew(evaluated, tmp_path):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    plan = make_plan(config_of(path))
+    found = matches.evaluate(plan, 3, jax.device_get(params_of(1)))
+    met = [(line["iteration"], line["opponent"]) for line in lines_of(path, matches.MATCHES)]
+    assert met == [(3, RANDOM), (3, UNIFORM)]
+    assert found["elo_interval"][0] < found["elo"] < found["elo_interval"][1]
+
+
+def test_an_evaluation_that_is_told_to_stop_is_owed(evaluated, tmp_path):
+    path = shutil.copytree(evaluated, tmp_path / "run")
+    before, answers = lines_of(path, matches.MATCHES), iter([False, True])
+    params = jax.device_get(params_of(1))
+    found = matches.evaluate(make_plan(config_of(path)), 6, params, lambda: next(answers))
+    assert found == {}
+    assert len(lines_of(path, matches.MATCHES)) == len(before) + 1
+
+
+def play(*numbers, terms=TERMS):
+    (_, chance), _ = matches.anchors(terms)
+    return matches.play(terms, chance, chance, numbers)
+
+
+def test_openings_are_paired_and_komi_go_by_pairs():
+    match = play(1, 0)
+    assert match.start.komi.tolist() == [8.5, 8.5, 9.5, 9.5, 8.5, 8.5, 9.5, 9.5]
+    boards = boards_of(match)
+    assert (boards[::2] == boards[1::2]).all()
+    assert len(np.unique(boards, axis=0)) == 4
+    assert match.start.position.ply.tolist() == [matches.OPENING_PLIES] * 8
+    assert match.first_colour.tolist() == [0, 1] * 4
+
+
+def boards_of(match):
+    """i8[B, 3, 3]: what the games of a match begin with."""
+    return np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(match.start))
+
+
+def test_numbers_and_the_seed_say_what_is_drawn():
+    first = play(1, 0)
+    again = play(1, 0)
+    np.testing.assert_array_equal(again.actions, first.actions)
+    np.testing.assert_array_equal(boards_of(again), boards_of(first))
+    other_seed = Terms(RULES, (8.5, 9.5), 8, SIMULATIONS, seed=1)
+    for other in (play(1, 1), play(2, 0), play(1, 0, terms=other_seed)):
+        assert (boards_of(other) != boards_of(first)).any()
+
+
+def test_where_there_are_too_few_openings_they_are_played_again(capsys):
+    terms = Terms(RULES, (8.5,), 24, SIMULATIONS, seed=0, openings=1)
+    boards = boards_of(play(1, 0, terms=terms))[::2]
+    assert "9 openings of 1 plies for 12 pairs" in capsys.readouterr().err
+    assert len(np.unique(boards[:9], axis=0)) == 9
+    np.testing.assert_array_equal(boards[9:], boards[:3])
+
+
+def test_a_search_that_believes_nothing_knows_how_games_end():
+    """After a pass the one who is ahead passes too, and the one who is behind does not."""
+    state = go.init(RULES, 0.0)
+    for action in (4, RULES.pass_action):
+        state = go.play(RULES, state, action)
+    komi = jnp.array([8.5, 9.5])  # Black, to play, has all 9 points
+    states = jax.tree.map(lambda x: jnp.stack([x, x]), state).replace(komi=komi)
+    legal = jax.vmap(lambda one: go.legal_actions(RULES, one))(states)
+    turn = Turn(states, legal, jnp.full((2, 2), -1))
+    _, (_, player) = matches.anchors(Terms(RULES, (0.0,), 2, 16, seed=0))
+    choice = arena.think(player.choose, player.params, jax.random.key(0), 0, turn, None)
+    assert choice.action[0] == RULES.pass_action
+    assert choice.action[1] != RULES.pass_action
+    assert choice.ok.all()
+
+
+@pytest.mark.parametrize("root", ["gumbel", "puct"])
+def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
+    """As `gozero match` has them, and the same whatever the key."""
+    configs = []
+    player = lambda rules, judge, config: (
+        configs.append(config) or search_player(rules, judge, config)
+    )
+    monkeypatch.setattr(matches, "search_player", player)
+    matches._searcher.cache_clear()
+    run_config = config_of(None, root=root, evaluate_simulations=3, max_considered=16)
+    terms = Terms.of(run_config, RULES)
+    matches.network_player(terms, make_plan(run_config).learner.network, params_of(1))
+    matches._searcher.cache_clear()
+    asked = PlayerConfig(evaluator="network", search=root, simulations=3)
+    assert configs == [setups.make_setup(RULES, asked).search]
+    assert isinstance(configs[0].root_select, GumbelRoot) == (root == "gumbel")
+    fewer = dataclasses.replace(run_config, max_considered=3)
+    matches.network_player(Terms.of(fewer, RULES), make_plan(fewer).learner.network, params_of(1))
+    if root == "gumbel":
+        assert configs[1].root_select.max_considered == 3
+
+
+def line(iteration, opponent, won, simulations, **more):
+    counts = {"won": won, "drawn": 0, "lost": 40 - won}
+    return (
+        {"iteration": iteration, "opponent": opponent, "simulations": simulations} | counts | more
+    )
+
+
+def test_with_another_search_a_network_is_another_player():
+    """Lines of before there were two searches do not name theirs, which was PUCT."""
+    lines = [
+        line(5, RANDOM, 30, 16),
+        line(5, RANDOM, 20, 32, search="puct"),
+        line(7, "000005", 30, 16),
+        line(5, RANDOM, 10, 16, search="gumbel"),
+        line(5, UNIFORM, 20, 16, search="gumbel"),
+    ]
+    rated = matches.rate_lines(lines)
+    assert rated[CHANCE].elo == 0
+    assert rated[Rated("000005", 16, "puct")].elo == pytest.approx(190.8, abs=0.2)
+    assert rated[Rated("000005", 32, "puct")].elo == pytest.approx(0.0, abs=0.2)
+    assert rated[Rated("000007", 16, "puct")].elo == pytest.approx(381.7, abs=0.4)
+    assert rated[Rated("000005", 16, "gumbel")].elo == pytest.approx(-190.8, abs=0.2)
+    assert rated[Rated(UNIFORM, 16, "puct")].elo == pytest.approx(-190.8, abs=0.4)
+    assert len(rated) == 6
+
+
+def test_draws_count_half():
+    drawn = {"iteration": 1, "opponent": RANDOM, "simulations": 1, "won": 1, "drawn": 1, "lost": 0}
+    assert matches.rate_lines([drawn])[Rated("000001", 1, "puct")].points == 1.5
+
+
+@pytest.mark.parametrize(
+    ("every", "iterations", "due"), [(0, 10, []), (4, 10, [4, 8, 10]), (5, 10, [5, 10])]
+)
+def test_when_a_run_is_evaluated(every, iterations, due):
+    config = config_of(None, evaluate_every=every, iterations=iterations)
+    assert [i for i in range(1, 11) if matches.due(config, i)] == due

@@ -1,0 +1,60 @@
+"""What the ratings of a run that began with weights are measured from."""
+
+from __future__ import annotations
+
+import pathlib
+
+import jax
+import pytest
+
+from gozero.nets import network
+from gozero.runs import statistics
+from tests.train import tiny
+from train import folder, matches
+from train.matches import RANDOM, UNIFORM
+from train.plan import make_plan
+
+
+def fake_match(won):
+    """Instead of a match: what is written of one in which so many of 64 games were won."""
+    total, low, high = {"won": won, "drawn": 0, "lost": 64 - won}, 0.4, 0.6
+    return total | {
+        "score": won / 64,
+        "interval": [low, high],
+        "simulations": 4,
+        "search": "gumbel",
+    }
+
+
+def test_what_began_with_weights_is_rated_above_them(tmp_path, monkeypatch):
+    """Chance and the search that believes nothing lose every game of the first evaluation: they are
+    not met again. The networks win 38 of 64 against the one before each time."""
+    config = tiny.config(
+        tmp_path, weights=pathlib.Path("given.npz"), evaluate_games=64, evaluate_simulations=4
+    )
+    plan, met = make_plan(config), []
+
+    def result(terms, first, second, numbers):
+        met.append(numbers)
+        return fake_match(64 if numbers[1] < 2 else 38)
+
+    monkeypatch.setattr(matches, "play", result)
+    monkeypatch.setattr(matches, "line_of", lambda line, terms: line)
+    found = []
+    for iteration in (0, 50, 100):
+        params = network.init(plan.learner.network, jax.random.key(iteration))
+        folder.write_weights(plan, params, iteration, [])
+        if iteration:
+            found.append(matches.evaluate(plan, iteration, params))
+    assert met == [(50, 0), (50, 1), (50, 2), (100, 2)]
+    assert [line["opponent"] for line in folder.read_lines(tmp_path / matches.MATCHES)] == [
+        RANDOM,
+        UNIFORM,
+        "000000",
+        "000050",
+    ]
+    assert [line["before"] for line in found] == [[38, 0, 26]] * 2
+    step = statistics.elo(38 / 64)
+    assert [line["elo"] for line in found] == pytest.approx([step, 2 * step], abs=2)
+    low, high = found[0]["elo_interval"]
+    assert high - low < 200

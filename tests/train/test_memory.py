@@ -1,0 +1,83 @@
+"""What a run takes, and what a host has to give: the machine's memory, less by control groups."""
+
+from __future__ import annotations
+
+import jax
+import pytest
+
+from train import buffer as buffers
+from train import memory, steps
+from train.plan import make_plan
+from train.presets import PRESETS
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize("preset", ["9x9-cpu", pytest.param("19x19-slice", marks=pytest.mark.slow)])
+def test_all_that_a_run_goes_on_from_is_counted(preset):
+    plan, mesh = make_plan(PRESETS[preset]), steps.make_mesh(1)
+    parts = {part.what: part.num_bytes for part in memory.needs(plan)}
+    state = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    playing = state.playing
+    in_play = buffers.num_bytes((playing.lanes, playing.games))
+    assert parts["replay"] == buffers.num_bytes(playing.buffer)
+    assert parts["games in play"] == in_play > buffers.num_bytes(playing.games)
+    copies = 5 / 8  # without the gradient and what comes of it on the way
+    kept = copies * parts["parameters"] + parts["replay"] + parts["games in play"]
+    assert kept == pytest.approx(buffers.num_bytes(state), rel=0.01)
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Writes files of the kernel's under a folder, of a machine with 800 MiB left."""
+
+    def made(files):
+        for name, text in {"proc/meminfo": f"MemAvailable: {800 * 1024} kB\n", **files}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path
+
+    return made
+
+
+def group(folder, limit, used, version=2):
+    """The files of a control group; of what it uses 30 MiB are the kernel's copies of files."""
+    names = {
+        1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        2: ("memory.max", "memory.current"),
+    }
+    total = {1: "total_", 2: ""}[version]
+    stat = f"{total}inactive_file {10 * MIB}\n{total}active_file {20 * MIB}\nanon 1\n"
+    texts = (f"{limit}\n", f"{used}\n", stat)
+    names = (*names[version], "memory.stat")
+    return {f"sys/fs/cgroup/{folder}{name}": text for name, text in zip(names, texts, strict=True)}
+
+
+def test_a_machine_without_groups(machine, tmp_path):
+    assert memory.free_on_host(tmp_path) is None
+    assert memory.free_on_host(machine({})) == 800 * MIB
+
+
+@pytest.mark.parametrize("name", ["/", "/jobs/mine"])
+def test_a_container_of_the_second_version(machine, name):
+    own = group(f"{name.strip('/')}/".lstrip("/"), 500 * MIB, 200 * MIB)
+    root = machine({"proc/self/cgroup": f"0::{name}\n", **own})
+    assert memory.free_on_host(root) == 330 * MIB
+
+
+def test_a_container_of_the_first_version(machine):
+    """It sees its own group at the top, and its name is the host's."""
+    own = group("memory/", 500 * MIB, 200 * MIB, version=1)
+    names = "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n"
+    assert memory.free_on_host(machine({"proc/self/cgroup": names, **own})) == 330 * MIB
+
+
+def test_the_least_of_all_groups_and_the_machine(machine):
+    inner, outer = group("jobs/mine/", "max", 10), group("jobs/", 300 * MIB, 100 * MIB)
+    root = machine({"proc/self/cgroup": "0::/jobs/mine\n", **inner, **outer})
+    assert memory.free_on_host(root) == 230 * MIB
+    machine(group("jobs/", 9000 * MIB, 0))
+    assert memory.free_on_host(root) == 800 * MIB
+    machine(group("jobs/", 300 * MIB, 600 * MIB))
+    assert memory.free_on_host(root) == 0

@@ -1,0 +1,65 @@
+"""Law 7 for the programs of a run: each lowers for every platform, on one device and on four."""
+
+from __future__ import annotations
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AbstractMesh, AxisType
+
+from gozero.nets import network
+from tests.train import tiny
+from train import games, shards, steps, worker
+from train.plan import make_plan
+
+PLATFORMS = ("cpu", "cuda", "tpu")
+WITH_A_CAP = {"cheap_simulations": 2, "batch": 4}
+
+
+@pytest.mark.parametrize(
+    ("num_devices", "num_steps", "changes"),
+    [
+        (4, 16, WITH_A_CAP | {"dtype": "bfloat16", "ko": "positional"}),
+        pytest.param(4, 1, WITH_A_CAP, marks=pytest.mark.slow),
+        pytest.param(1, 16, {}, marks=pytest.mark.slow),
+    ],
+)
+def test_every_platform_can_have_it(num_devices, num_steps, changes):
+    plan = make_plan(tiny.config(**changes), num_devices)
+    mesh = AbstractMesh((num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
+    state = tiny.placed(plan, mesh)
+
+    def export(program, *args):
+        exported = jax.export.export(program, platforms=PLATFORMS)(*args)
+        assert exported.platforms == PLATFORMS
+        assert exported.nr_devices == num_devices
+
+    where = steps.shardings(state, mesh)
+    export(jax.jit(lambda: steps.begin(plan, mesh), out_shardings=where))
+    given = lambda params: steps.begin(plan, mesh, params)
+    export(jax.jit(given, out_shardings=where), state.learner.params)
+    export(steps.make_play(plan, mesh, 4), state.learner.ema, state.playing)
+    learn = steps.make_learn(plan, mesh, num_steps)
+    export(learn, state.learner, state.playing.buffer)
+    export(steps.make_add(plan, mesh), state.playing.buffer, *taken_in(plan, mesh))
+
+
+def taken_in(plan, mesh):
+    """The shapes of a shard's rows on their way to the devices, and where they lie."""
+    lead, where = (plan.num_devices, 64), jax.NamedSharding(mesh, steps.DIVIDED)
+    put = lambda x: jax.ShapeDtypeStruct((*lead, *x.shape), x.dtype, sharding=where)
+    rows = jax.tree.map(put, shards.row_shapes(plan.rules, plan.buffer))
+    one = lambda dtype: put(jax.ShapeDtypeStruct((), dtype))
+    return rows, one(jnp.float32), one(jnp.bool_)
+
+
+@pytest.mark.slow
+def test_every_platform_can_have_a_worker():
+    plan = worker.plan_of(tiny.config(workers=True, ko="positional", **WITH_A_CAP))
+    # Where they lie was noted by whichever program asked for the shapes first.
+    bare = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
+    params = jax.tree.map(bare, network.shapes(plan.learner.network))
+    playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0, 0))
+    exported = jax.export.export(worker._play_moves, platforms=PLATFORMS)(plan, 4, params, playing)
+    assert exported.platforms == PLATFORMS

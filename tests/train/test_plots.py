@@ -1,0 +1,184 @@
+"""Pictures of a run: those of which there is something to show, and what is said without them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from train import command, plots
+
+LOSSES = {"policy": 1.0, "value": 0.9}
+
+
+def metrics(iteration, **more):
+    line = {
+        "iteration": iteration,
+        "losses": {name: value / iteration for name, value in LOSSES.items()},
+        "lengths": [4, 9 + iteration, 18],
+        "black_won": 0.5,
+        "drawn": 0.0,
+        "truncated": 0.1,
+        "rows": 10 * iteration,
+        "window": 8 * iteration,
+        "added": 20 * iteration,
+        "by_komi": {"7": [4 * iteration, 2, 1], "9": [0, 0, 0], "11": [1, 0, 1]},
+        "surprise": 0.2,
+        "target_entropy": None if iteration == 1 else 0.5 / iteration,
+    }
+    return line | more
+
+
+def match(iteration, opponent, won, simulations=32, **more):
+    lost = 64 - won
+    line = {"iteration": iteration, "opponent": opponent, "won": won, "drawn": 0, "lost": lost}
+    return line | {"simulations": simulations, **more}
+
+
+@pytest.fixture
+def run(tmp_path):
+    early = metrics(1, losses=None, lengths=None)
+    write(tmp_path / "metrics.jsonl", [early, *map(metrics, (2, 3, 4))])
+    return tmp_path
+
+
+def write(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def names(paths):
+    return sorted(path.stem for path in paths)
+
+
+def test_what_there_is_to_show(run):
+    pytest.importorskip("matplotlib")
+    assert names(plots.draw(run)) == [
+        "black_won",
+        "by_komi",
+        "lengths",
+        "losses",
+        "replay",
+        "surprise",
+    ]
+    resigning = {"wrong_resigns": 0.04, "resign_threshold": -0.9}
+    write(run / "metrics.jsonl", [metrics(i, **resigning) for i in (1, 2)])
+    write(run / "matches.jsonl", [match(1, "random", 48), match(1, "uniform", 40)])
+    paths = plots.draw(run)
+    assert {"elo", "resignations"} < set(names(paths))
+    for path in paths:
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+        assert path.parent == run / "plots"
+
+
+def test_the_same_run_gives_the_same_pictures(run):
+    pytest.importorskip("matplotlib")
+    first = [path.read_bytes() for path in plots.draw(run)]
+    assert first == [path.read_bytes() for path in plots.draw(run)]
+
+
+class Axis:
+    """What is drawn on a panel."""
+
+    def __init__(self):
+        self.curves, self.levels, self.limits = {}, {}, None
+
+    def plot(self, *xy, label="", **_):
+        self.curves[label] = tuple(map(list, xy))
+
+    def errorbar(self, x, middle, errors, label, **_):
+        self.curves[label] = (x, middle, *errors)
+
+    def axhline(self, level, label, **_):
+        self.levels[label] = level
+
+    def set(self, ylim=None, **_):
+        self.limits = ylim
+
+
+def test_blacks_score_is_a_curve_a_komi():
+    axis = Axis()
+    plots.by_komi(lambda count: [axis], [metrics(1), metrics(2)])
+    assert axis.curves["komi 7"] == ([1, 2], [62.5, 31.25])  # 2 won and 1 drawn, of 4 and 8
+    assert axis.curves["komi 9"] == ()
+    assert axis.curves["komi 11"] == ([1, 2], [50, 50])
+
+
+def test_the_age_of_what_is_learnt_from():
+    """By hand: 10 rows an iteration, of which the window holds 10, 20, 20, 20, 25."""
+    lines = [
+        {"iteration": i, "rows": 10 * i, "added": 10 * i, "window": window}
+        for i, window in enumerate((10, 20, 20, 20, 25), start=1)
+    ]
+    panels = [Axis(), Axis()]
+    plots.replay(lambda count: panels, lines)
+    assert panels[1].curves[""] == ([1, 2, 3, 4, 5], [0, 1, 1, 1, 2])
+
+
+def test_elo_is_a_curve_a_search():
+    axis = Axis()
+    lines = [
+        match(1, "random", 48),
+        match(2, "000001", 48),
+        match(2, "uniform", 48),
+        match(1, "random", 32, simulations=64),
+        match(2, "random", 48, search="gumbel"),
+    ]
+    plots.elo(lambda count: [axis], lines)
+    names = {"puct, 32 simulations", "puct, 64 simulations", "gumbel, 32 simulations"}
+    assert set(axis.curves) == names
+    x, middle, below, above = axis.curves["puct, 32 simulations"]
+    assert x == [1, 2]
+    assert middle == pytest.approx([190.8, 381.6], abs=0.3)
+    assert below[1] > below[0] > 80
+    assert above[0] > 80
+    assert axis.curves["puct, 64 simulations"][1] == pytest.approx([0.0], abs=1e-6)
+    x, middle, *_ = axis.curves["gumbel, 32 simulations"]
+    assert (x, middle) == ([2], pytest.approx([190.8], abs=0.3))
+    assert list(axis.levels.values()) == pytest.approx([190.8], abs=0.3)
+    assert axis.limits == pytest.approx((-300, 681.6), abs=0.3)
+
+
+def test_the_command(run, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(sys, "argv", ["train", "plots", "--out", str(run)])
+    assert command.main() == 0
+    assert f"{run / 'plots' / 'losses.svg'}\n" in capsys.readouterr().out
+
+
+def test_without_matplotlib(run, monkeypatch, capsys):
+    find = importlib.util.find_spec
+    without = lambda name, *more: None if name == "matplotlib" else find(name, *more)
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(SystemExit, match="1"):
+        plots.main(["--out", str(run)])
+    assert capsys.readouterr().err == (
+        "python -m train plots: pictures want matplotlib: pip install -e '.[plots]'\n"
+    )
+    assert not (run / "plots").exists()
+
+
+def test_no_run(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(SystemExit, match="2"):
+        plots.main(["--out", str(tmp_path)])
+    assert "no metrics.jsonl with a line in it" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_began_with_weights_is_shown_above_them(run, monkeypatch):
+    """Chance, far below nobody knows where, is not within the picture."""
+    figure = pytest.importorskip("matplotlib.figure")
+    drawn = []
+    save = figure.Figure.savefig
+    keep = lambda self, *what, **how: (drawn.append(self), save(self, *what, **how))[1]
+    monkeypatch.setattr(figure.Figure, "savefig", keep)
+    lines = [match(1, "random", 64), match(1, "uniform", 64), match(1, "000000", 38)]
+    write(run / "matches.jsonl", [*lines, match(2, "000001", 38)])
+    plots.draw(run)
+    (axis,) = next(f.axes for f in drawn if "network it began with" in f.axes[0].get_ylabel())
+    low, high = axis.get_ylim()
+    assert -400 < low < 0
+    assert 132 < high < 600

@@ -1,0 +1,136 @@
+"""Elo of many players: hand-worked cases, a grid of all ratings, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from gozero.runs import statistics
+from train.ratings import PRIOR_ELO, Result, rate
+
+DROP = 1.959964**2 / 2
+
+
+def height(ratings, results, prior=PRIOR_ELO):
+    """The log-likelihood of {player: Elo}, term by term."""
+    total = -sum(elo**2 for elo in ratings.values()) / (2 * prior**2)
+    for first, second, points, games in results:
+        wins = statistics.expected_score(ratings[first] - ratings[second])
+        total += points * math.log(wins) + (games - points) * math.log1p(-wins)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("points", "elo"), [(32, 0.0), (48, 190.85), (16, -190.85), (60.5, 495.08)]
+)
+def test_two_players(points, elo):
+    rating = rate([Result("a", "chance", points, 64)], "chance")["a"]
+    assert rating.elo == pytest.approx(elo, abs=0.2)
+    assert rating.elo == pytest.approx(statistics.elo(points / 64), abs=0.3)
+    assert (rating.points, rating.games) == (points, 64)
+
+
+def test_the_anchor_is_0_whoever_is_asked_for():
+    rating = rate([Result("a", "b", 48, 64)], "a")
+    assert rating["a"][:4] == (0, 0, 0, 0)
+    assert rating["b"].elo == pytest.approx(-190.85, abs=0.1)
+    assert rate([Result("a", "b", 48, 64)], "a", wanted=["b"]) == {"b": rating["b"]}
+
+
+def test_a_chain_adds_up():
+    """Three in a row, who have met their neighbours alone: each step is its own match."""
+    results = [Result("b", "a", 15, 20), Result("c", "b", 10, 30), Result("d", "c", 36, 40)]
+    rating = rate(results, "a")
+    steps = [statistics.elo(score) for score in (15 / 20, 10 / 30, 36 / 40)]
+    for player, elo in zip("bcd", itertools.accumulate(steps), strict=True):
+        assert rating[player].elo == pytest.approx(elo, abs=0.5)
+    # Variances of a chain add up: 1 / (k^2 n p (1 - p)) each.
+    parts = [
+        1 / ((math.log(10) / 400) ** 2 * n * p * (1 - p))
+        for n, p in ((20, 15 / 20), (30, 1 / 3), (40, 0.9))
+    ]
+    for player, variance in zip("bcd", itertools.accumulate(parts), strict=True):
+        assert rating[player].error == pytest.approx(math.sqrt(variance), rel=0.01)
+
+
+def test_matches_of_a_pair_are_one_and_the_order_does_not_matter():
+    apart = [Result("a", "o", 9, 10), Result("o", "a", 4, 10), Result("b", "a", 3, 4)]
+    together = [Result("b", "a", 3, 4), Result("a", "o", 15, 20)]
+    for player, rating in rate(apart, "o").items():
+        assert rating == pytest.approx(rate(together, "o")[player])
+
+
+def test_a_grid_of_all_ratings():
+    """Estimates and intervals of two players, by looking everywhere."""
+    results = [Result("a", "o", 7.5, 10), Result("b", "o", 9, 10), Result("b", "a", 5, 8)]
+    places = np.arange(-400, 1300, 4.0)
+    heights = np.array(
+        [[height({"o": 0.0, "a": a, "b": b}, results) for b in places] for a in places]
+    )
+    top = heights.max()
+    rating = rate(results, "o")
+    for player, axis in (("a", 1), ("b", 0)):
+        profile = heights.max(axis=axis)
+        inside = places[profile >= top - DROP]
+        found = rating[player]
+        assert found.elo == pytest.approx(places[profile.argmax()], abs=4)
+        assert found.low == pytest.approx(inside[0], abs=5)
+        assert found.high == pytest.approx(inside[-1], abs=5)
+
+
+def test_many_games_make_an_interval_of_standard_errors():
+    results = [Result("a", "o", 6000, 10_000), Result("b", "a", 5500, 10_000)]
+    for player in "ab":
+        found = rate(results, "o")[player]
+        assert found.high - found.elo == pytest.approx(1.96 * found.error, rel=0.02)
+        assert found.elo - found.low == pytest.approx(1.96 * found.error, rel=0.02)
+
+
+@pytest.mark.parametrize("points", [0, 64])
+def test_who_won_or_lost_everything_is_finite(points):
+    found = rate([Result("a", "o", points, 64)], "o")["a"]
+    sign = 1 if points else -1
+    assert 1000 < sign * found.elo < 2000
+    # 64 log(1 + 10^(-x / 400)) is 1.92 at x = 602: below that it would have lost a game.
+    least, most = sorted((abs(found.low), abs(found.high)))
+    assert least == pytest.approx(602, abs=2)
+    assert most < 2 * PRIOR_ELO
+    assert found.low * found.high > 0
+
+
+def test_players_apart_from_the_anchor_are_known_only_to_the_prior():
+    results = [Result("a", "o", 1, 2), Result("c", "d", 3, 4)]
+    rating = rate(results, "o", prior=300.0)
+    assert rating["c"].elo == pytest.approx(-rating["d"].elo)
+    assert 0 < rating["c"].elo < statistics.elo(3 / 4) / 2
+    assert rating["c"].high > 300
+
+
+def test_results_drawn_by_known_ratings_are_found_again():
+    rng = np.random.default_rng(0)
+    true = {name: 150.0 * i for i, name in enumerate("abcdefgh")}
+    results = []
+    for first, second in itertools.combinations(true, 2):
+        share = statistics.expected_score(true[first] - true[second])
+        results.append(Result(first, second, rng.binomial(400, share), 400))
+    rating = rate(results, "a")
+    assert all(rating[name].low < elo < rating[name].high for name, elo in true.items() if elo)
+
+
+@pytest.mark.parametrize(
+    ("results", "more", "word"),
+    [
+        ([], {}, "anchor: 'o' has played no one"),
+        ([Result("a", "b", 1, 2)], {}, "anchor: 'o' has played no one"),
+        ([Result("o", "o", 1, 2)], {}, "'o' against himself"),
+        ([Result("a", "o", 3, 2)], {}, "3 points of 2 games"),
+        ([Result("a", "o", 1, 2)], {"confidence": 1.0}, "confidence: 1.0"),
+        ([Result("a", "o", 1, 2)], {"prior": 0.0}, "prior: 0.0"),
+    ],
+)
+def test_refusals(results, more, word):
+    with pytest.raises(ValueError, match=word):
+        rate(results, "o", **more)

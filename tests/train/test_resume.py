@@ -1,0 +1,314 @@
+"""A run that goes on is the run that was never stopped, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.nets import weights
+from tests.train import tiny
+from tests.train.tiny import untimed
+from train import checkpoint, folder, run, steps
+from train.loop import Loop
+from train.plan import make_plan
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def arrays(state):
+    """NumPy's, of keys their data."""
+    is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(state)]
+
+
+def assert_same(state, expected):
+    for one, other in zip(arrays(state), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """(arrays, metrics, replay) of a run of four iterations that nothing stops."""
+    mesh = steps.make_mesh(1)
+    plan = make_plan(tiny.config())
+    loop = Loop(plan, mesh, steps.begin(plan, mesh))
+    numbers = [untimed(loop.iterate()) for _ in range(4)]
+    assert loop.steps > 4
+    assert loop.games > 4
+    return arrays(loop.state), numbers, loop.state.playing.buffer
+
+
+def test_what_is_replayed_may_be_learnt(whole):
+    """The targets are distributions over legal actions, and all numbers are finite."""
+    buffer, count = whole[2], whole[1][-1]["added"]
+    assert (buffer.size.tolist(), buffer.added.tolist()) == ([count], [count])
+    rows = jax.tree.map(lambda x: np.asarray(x[0, :count]), buffer.rows)
+    target = rows.policy_target.astype(np.float32)
+    np.testing.assert_allclose(target.sum(axis=1), 1, atol=2e-3)
+    assert not target[np.unpackbits(rows.legal, axis=1, count=10) == 0].any()
+    assert set(np.unique(rows.outcome)) == {-1, 1}
+    assert set(np.unique(rows.komi)) == {8.5, 9.5}
+    for leaf in jax.tree.leaves(rows):
+        assert np.isfinite(leaf).all()
+
+
+def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, monkeypatch, capsys):
+    config = tiny.config(tmp_path / "run", checkpoint_every=3)
+    iterate = Loop.iterate
+
+    def told_to_stop(loop):
+        numbers = iterate(loop)
+        if loop.iteration == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return numbers
+
+    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    assert run.run(config) == 0
+    assert "2 of 4 iterations" in capsys.readouterr().out
+    saved = checkpoint.found(config.folder / "checkpoints")
+    assert [one.iteration for one in saved] == [2]
+
+    monkeypatch.setattr(Loop, "iterate", iterate)
+    assert run.run(config) == 0
+    assert "going on after iteration 2" in capsys.readouterr().err
+    lines = folder.read_lines(config.folder / "metrics.jsonl")
+    assert [untimed(line) for line in lines] == whole[1]
+    loop = begun(config)
+    assert loop.iteration == 4
+    assert_same(loop.state, whole[0])
+    for name in ("config.json", "manifest.json", "weights.npz", "weights/000004.json"):
+        assert (config.folder / name).exists()
+
+
+def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, monkeypatch):
+    config = tiny.config(tmp_path / "run")
+    get_play, played = Loop._play, []
+
+    def watched(loop, simulations):
+        def play(params, playing):
+            state = loop.state.learner
+            played.append([arrays(tree) for tree in (params, state.ema, state.params)])
+            return get_play(loop, simulations)(params, playing)
+
+        return play
+
+    monkeypatch.setattr(Loop, "_play", watched)
+    assert run.run(config) == 0
+    assert len(played) == 4
+    for params, ema, _ in played:
+        assert_same(params, ema)
+    learner = begun(config).state.learner
+    written = weights.load(config.folder / "weights.npz", 3)[1]
+    assert_same(written, arrays(learner.ema))
+    for ema, params in (played[-1][1:], (arrays(written), arrays(learner.params))):
+        assert any((one != other).any() for one, other in zip(ema, params, strict=True))
+
+
+@pytest.mark.parametrize("minutes", [0.0, None])
+def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys, minutes):
+    """The first one where --minutes are over, and a second one after the one that ends the run."""
+    config = tiny.config(tmp_path / "run", minutes=minutes, checkpoint_every=3)
+    iterate, save = Loop.iterate, checkpoint.save
+    end = run._Session._end
+    terminate = lambda: os.kill(os.getpid(), signal.SIGTERM)
+
+    def iterates(loop):
+        numbers = iterate(loop)
+        if minutes is None:
+            terminate()
+        return numbers
+
+    def not_at_once(session, *rest):
+        return end(session, *rest) if session.loop.iteration else run.End.NOT_YET
+
+    def saves(*what):
+        terminate()
+        return save(*what)
+
+    monkeypatch.setattr(Loop, "iterate", iterates)
+    monkeypatch.setattr(run._Session, "_end", not_at_once)
+    monkeypatch.setattr(checkpoint, "save", saves)
+    assert run.run(config) == 0
+    assert "1 of 4 iterations" in capsys.readouterr().out
+    assert [one.iteration for one in checkpoint.found(config.folder / "checkpoints")] == [1]
+
+
+def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tmp_path, capsys):
+    config = tiny.config(tmp_path / "run", iterations=2)
+    mesh = steps.make_mesh(1)
+    plan = make_plan(config)
+    folder.claim(config)
+    state = steps.begin(plan, mesh)
+    checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    (config.folder / "checkpoints" / ".000004.part").mkdir()
+    assert run.run(config) == 0
+    assert "2 of 2 iterations" in capsys.readouterr().out
+    assert not (config.folder / "checkpoints" / ".000004.part").exists()
+    newest = config.folder / "weights.json"
+    for text in ("{", "[]", "{}"):
+        newest.write_text(text)
+        assert run.run(config) == 0
+        assert f"{newest}: cannot be read" in capsys.readouterr().err
+    assert folder.has_weights(config.folder, 2)
+    assert not folder.has_weights(config.folder, 1)
+
+
+def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Loop, "iterate", lambda loop: os.kill(os.getpid(), signal.SIGINT) or {"iteration": 0}
+    )
+    monkeypatch.setattr("train.display.Display.show", lambda *_: None)
+    assert run.run(tiny.config(tmp_path / "run")) == 130
+
+
+def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypatch, capsys):
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Loop, "iterate", lambda loop: {"iteration": 0})
+    monkeypatch.setattr(folder.os, "fsync", full)
+    with pytest.raises(SystemExit) as stop:
+        run.run(tiny.config(tmp_path / "run"))
+    assert stop.value.code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{tmp_path / 'run' / 'metrics.jsonl'}: cannot be written" in said
+    assert "No space left on device" in said
+
+
+def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(tmp_path, capsys):
+    config = tiny.config(tmp_path / "run")
+    session = run._Session(make_plan(config), begun(config))
+    session.loop.iteration = 2
+    file = config.folder / "weights" / "000002.npz"
+    file.parent.mkdir(parents=True)
+    file.with_name("000002.npz.part").symlink_to("/dev/full")
+    with pytest.raises(SystemExit) as stop:
+        session.save()
+    assert stop.value.code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"No space left on device: '{file}'" in said
+    assert "the checkpoint of iteration 2 is kept" in said
+    assert begun(config).iteration == 2
+
+
+def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
+    whole, tmp_path, as_here
+):
+    config = tiny.config(tmp_path / "run")
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from tests.train import tiny\n"
+        "from train import checkpoint, run\n"
+        "describe = checkpoint._describe\n"
+        "def killed(path, iteration, *rest):\n"
+        "    if iteration == 4: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    describe(path, iteration, *rest)\n"
+        "checkpoint._describe = killed\n"
+        "run.run(tiny.config(pathlib.Path(sys.argv[1])))\n"
+    )
+    command = [sys.executable, "-c", code, str(config.folder)]
+    done = subprocess.run(command, cwd=ROOT, env=as_here, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert (config.folder / "checkpoints" / ".000004.part" / "arrays").is_dir()
+
+    loop = begun(config)
+    assert loop.iteration == 2
+    numbers = [untimed(loop.iterate()) for _ in range(2)]
+    assert numbers == whole[1][2:]
+    assert_same(loop.state, whole[0])
+    assert loop.progress["games"] == numbers[-1]["games"]
+
+
+def begun(config):
+    mesh = steps.make_mesh(1)
+    return run.begin(make_plan(config), mesh)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, capsys):
+    config = tiny.config(tmp_path / "run")
+    mesh = steps.make_mesh(1)
+    plan = make_plan(config)
+    state = steps.begin(plan, mesh)
+    for iteration in (2, 4):
+        checkpoint.save(config.folder / "checkpoints", iteration, state, {"iteration": iteration})
+    newest, older = checkpoint.found(config.folder / "checkpoints")
+    file = max((newest.path / "arrays").rglob("*"), key=lambda path: path.stat().st_size)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert run.begin(plan, mesh).iteration == 2
+    assert f"{newest.path}: its file" in capsys.readouterr().err
+    assert newest.path.with_name("000004.damaged").is_dir()
+    assert checkpoint.found(config.folder / "checkpoints") == [older]
+
+    (older.path / "about.json").write_text("{")
+    with pytest.raises(ValueError, match="is damaged"):
+        run.begin(plan, mesh)
+
+
+def test_networks_of_a_future_that_is_gone_are_set_aside(tmp_path):
+    """Iteration 4 has left weights and no checkpoint; the run goes on after 2 and ends at 3."""
+    config = tiny.config(tmp_path / "run", iterations=2, checkpoint_every=1)
+    assert run.run(config) == 0
+    kept = config.folder / "weights"
+    assert sorted(path.stem for path in kept.glob("*.npz")) == ["000000", "000001", "000002"]
+    for name in ("000004.npz", "000004.json"):
+        (kept / name).write_bytes((kept / name.replace("4", "2")).read_bytes())
+    assert run.run(dataclasses.replace(config, iterations=3)) == 0
+    assert max(path.stem for path in kept.glob("[0-9]*")) == "000003"
+    assert {"later-000004.npz", "later-000004.json"} < {path.name for path in kept.iterdir()}
+
+
+def spoil(loop):
+    """Its next loss is not a number."""
+    learner = loop.state.learner
+    params = jax.tree.map(lambda x: x * jnp.nan, learner.params)
+    loop.state = loop.state.replace(learner=learner.replace(params=params))
+
+
+def test_a_checkpoint_with_which_nothing_can_be_learnt_is_set_aside(tmp_path, monkeypatch, capsys):
+    config = tiny.config(tmp_path / "run", iterations=6)
+    iterate = Loop.iterate
+
+    def spoilt(loop):
+        numbers = iterate(loop)
+        if loop.iteration == 4:  # a step too far, which the next loss will show
+            spoil(loop)
+        return numbers
+
+    monkeypatch.setattr(Loop, "iterate", spoilt)
+    with pytest.raises(SystemExit):
+        run.run(config)
+    *_, aside, said = capsys.readouterr().err.splitlines()
+    assert "set aside as 000004.damaged" in aside
+    assert "nan or infinite loss in iteration 5" in said
+    assert "the checkpoint of iteration 2 is kept" in said
+    assert begun(config).iteration == 2
+
+
+def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monkeypatch, capsys):
+    config = tiny.config(tmp_path / "run")
+    iterate = Loop.iterate
+
+    def spoilt(loop):
+        if loop.iteration == 3:
+            spoil(loop)
+        return iterate(loop)
+
+    monkeypatch.setattr(Loop, "iterate", spoilt)
+    with pytest.raises(SystemExit) as stop:
+        run.run(config)
+    assert stop.value.code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "nan or infinite loss in iteration 4" in said
+    assert "the checkpoint of iteration 2 is kept" in said
+    folder.claim(dataclasses.replace(config, learning_rate=1e-4))  # what it says is possible
+    assert begun(config).iteration == 2

@@ -1,0 +1,207 @@
+"""Flags, presets, folders and memory: what is refused before anything is played."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.train import tiny
+from train import command, folder, memory, run, steps
+from train.plan import make_plan, num_steps
+from train.presets import PRESETS
+from train.worker_record import WorkerRecord
+
+
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_presets_are_whole(config):
+    plan = make_plan(config)
+    assert plan.simulations(0) == (config.first_simulations or config.simulations)
+    assert plan.simulations(config.iterations - 1) == config.simulations
+    assert num_steps(config, 1) > config.warmup_steps
+    assert config.plain["out"] == f"runs/zero-{config.preset}"
+    assert config.evaluate_every or config.iterations < 400  # long ones are rated as they go
+
+
+def test_flags_override_a_preset():
+    config = run.parse(["--preset", "3x3", "--komi", "7.5", "8.5", "--batch=64"])
+    assert config == dataclasses.replace(PRESETS["3x3"], komi=(7.5, 8.5), batch=64)
+
+
+def test_only_puct_draws_moves_by_visits_unless_told():
+    drawn = {
+        root: make_plan(tiny.config(root=root, temperature_moves=None)).play.schedule.moves
+        for root in ("gumbel", "puct")
+    }
+    assert drawn == {"gumbel": 0, "puct": 4}
+
+
+def test_simulations_double_over_equal_parts_of_a_run():
+    plan = make_plan(tiny.config(iterations=8, first_simulations=3, simulations=16))
+    assert [plan.simulations(i) for i in range(9)] == [3, 3, 6, 6, 12, 12, 16, 16, 16]
+
+
+CAPPED = {"iterations": 40, "cheap_simulations": 1, "full_share": 0.25, "opening_plies": 0}
+
+
+def test_cheap_searches_leave_nothing_to_take_steps_of():
+    config = tiny.config(**CAPPED)
+    positions = 40 * 6 * 8
+    assert num_steps(dataclasses.replace(config, cheap_simulations=0), 1) == positions // 16
+    assert num_steps(config, 1) == positions // 4 // 16
+    assert make_plan(config).learner.optimizer.total_steps == num_steps(config, 1)
+
+
+@pytest.mark.slow
+def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
+    """Nearly: chance says which searches are cheap, and games are in play at the end."""
+    config = tiny.config(**CAPPED)
+    plan, mesh = make_plan(config), steps.make_mesh(1)
+    play = steps.make_play(plan, mesh, config.simulations)
+    state = steps.begin(plan, mesh)
+    params, playing = state.learner.ema, state.playing
+    for _ in range(config.iterations):
+        playing, tallies = play(params, playing)
+    taken = int(tallies.added) * config.reuse / config.batch_size
+    assert 0.75 * num_steps(config, 1) < taken < 1.25 * num_steps(config, 1)
+
+
+def test_the_last_preset_counts_with_its_settings():
+    config = run.parse(["--preset", "3x3", "--preset=5x5"])
+    assert (config.preset, config.size) == ("5x5", 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "4x4"], "--preset 4x4: expected one of 3x3"),
+        (["--preset"], "--preset: expected one of 3x3"),
+        (["--preset", "3x3", "--batch", "many"], "--batch many: expected int"),
+        (["--preset", "3x3", "--komi", "even"], "--komi even: expected float, one or more"),
+        (["--preset", "3x3", "--simulation", "4"], "did you mean --simulations?"),
+        (["--preset", "3x3", "--iterations", "0"], "--iterations 0: expected at least 1"),
+        (["--preset", "3x3", "--first-simulations", "99"], "expected at most the 16"),
+        (["--preset", "3x3", "--outcome-share", "2"], "--outcome-share 2.0: expected from 0 to 1"),
+        (["--preset", "3x3", "--evaluate-games", "3"], "expected an even number"),
+        (["--preset", "3x3", "--temperature-moves", "-1"], "--temperature-moves -1: expected"),
+        (["--preset", "3x3", "--window", "0"], "--window 0: expected at least 1"),
+        (["--preset", "3x3", "--window-exponent", "0"], "--window-exponent 0.0: expected above"),
+        (["--preset", "3x3", "--window-scale", "2"], "--window-scale 2.0: expected from 0 to 1"),
+        (["--preset", "5x5", "--cheap-simulations", "8"], "--cheap-simulations 8: expected less"),
+        (["--preset", "3x3", "--features", "full"], "--features full: expected one of compact\n"),
+    ],
+)
+def test_bad_flags_are_one_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run.parse(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"capacity": 17}, "capacity: 17 rows do not hold"),
+        ({"devices": 4096}, "--devices 4096: there are"),
+        ({"size": 1}, "size"),
+        ({"channels": 0}, "channels: 0 is not at least 1"),
+        ({"opening_plies": 99}, "openings: 99 plies are a whole game"),
+        ({"learning_rate": -1.0}, "learning_rate: -1.0"),
+        ({"learning_rate": float("nan")}, "^learning_rate: nan"),
+        ({"features": "full"}, r"--features full: they look at .* lacks; expected compact$"),
+        ({"features": "zero"}, r"--features zero: .* expected compact$"),
+        ({"features": "planes"}, "features: 'planes' is not one of compact"),
+    ],
+)
+def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
+    config = tiny.config(tmp_path / "run", **changes)
+    with pytest.raises(ValueError, match=message):
+        run.run(config)
+    assert not config.folder.exists()
+
+
+def test_what_does_not_fit_is_refused_with_its_bytes_and_what_to_lower():
+    plan = make_plan(tiny.config(capacity=10**6))
+    parts = {part.what: part.num_bytes for part in memory.needs(plan)}
+    with pytest.raises(ValueError, match=r"lower --capacity$") as error:
+        memory.check(plan, 10**7)
+    assert f"{sum(parts.values()):,} bytes and has 10,000,000" in str(error.value)
+    assert f"{parts['replay']:,} for replay" in str(error.value)
+    assert memory.check(plan, 10**10).startswith(f"{sum(parts.values()) / 2**20:,.1f} MiB")
+    many = make_plan(tiny.config(batch=4096, simulations=64, capacity=10**5))
+    with pytest.raises(ValueError, match=r"^--batch or --simulations: a device would need"):
+        memory.check(many, 10**6)
+
+
+def test_a_folder_belongs_to_a_run(tmp_path):
+    config = tiny.config(tmp_path / "run")
+    assert not folder.claim(config)
+    assert folder.claim(config)
+    assert folder.claim(dataclasses.replace(config, iterations=9, minutes=1.0))
+    assert json.loads((config.folder / "config.json").read_text())["iterations"] == 9
+    with pytest.raises(ValueError, match="--batch was 8 and is 16; give the same flags"):
+        folder.claim(dataclasses.replace(config, batch=16))
+    (config.folder / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="not a run of self-play learning"):
+        folder.claim(config)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(ValueError, match="is not empty"):
+        folder.claim(tiny.config(tmp_path / "other"))
+
+
+def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
+    """Another changes nothing, and may when the first is done; a lock alone is no run."""
+    config = tiny.config(tmp_path / "run")
+    monkeypatch.setattr(run, "parse", lambda argv: dataclasses.replace(config, iterations=9))
+    with folder.held(config):
+        part = config.folder / "checkpoints" / ".000002.part"
+        part.mkdir(parents=True)
+        with pytest.raises(SystemExit) as stop:
+            run.main([])
+        assert stop.value.code == 2
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            f"python -m train: --out {config.folder}: another process trains this run; let it end, "
+            "or name a new folder"
+        )
+        assert part.exists()
+        assert folder.read_config(config.folder) == config
+        assert {file.name for file in config.folder.iterdir()} == {
+            *("checkpoints", "config.json", "run.lock")
+        }
+        with WorkerRecord(config.folder, "worker"):
+            pass
+    with folder.held(dataclasses.replace(config, iterations=9)):
+        assert folder.read_config(config.folder).iterations == 9
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / "run.lock").touch()
+    with folder.held(tiny.config(tmp_path / "killed")):
+        assert (tmp_path / "killed" / "config.json").exists()
+
+
+def test_no_lock_is_left_in_a_folder_of_something_else(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is not empty"), folder.held(tiny.config(tmp_path)):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps({"iteration": i}) + "\n" for i in range(1, 5)) + '{"iter')
+    folder.cut_lines(path, 2)
+    folder.add_line(path, {"iteration": 3, "again": True})
+    assert folder.read_lines(path) == [
+        {"iteration": 1},
+        {"iteration": 2},
+        {"iteration": 3, "again": True},
+    ]
+
+
+@pytest.mark.parametrize(("argv", "status"), [(["--help"], 0), ([], 2)])
+def test_the_works_are_named(argv, status, capsys):
+    assert command.main(argv) == status
+    said = capsys.readouterr().out
+    for work in ("--preset NAME", "evaluate", "plots", "worker", "--data DIR"):
+        assert f"python -m train {work}" in said

@@ -1,0 +1,256 @@
+"""Rows of shards go to the rings: each once, in order, evenly; the rest is named and counted."""
+
+import collections
+import errno
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from tests.train import worker_runs
+from tests.train.worker_runs import write_shard
+from train import buffer as buffers
+from train import shard_reader, steps
+from train.plan import make_plan
+from train.shard_reader import Ledger, ShardReader
+from train.shards import Place
+from train.worker_record import WorkerRecord
+
+ROOT = pathlib.Path(__file__).parents[2]
+CAPACITY = 300
+
+
+class Run:
+    """Rings, their reader, and beside them a plain list of what ought to be in each."""
+
+    def __init__(self, path, num_devices=1):
+        self.config = worker_runs.config_in(path, capacity=CAPACITY, window=100, surprise=0.5)
+        self.plan = make_plan(self.config, num_devices)
+        self.mesh = steps.make_mesh(num_devices)
+        self.shard_reader = ShardReader(self.plan, self.mesh)
+        one = buffers.start(self.plan.rules, self.plan.buffer)
+        where = jax.NamedSharding(self.mesh, steps.DIVIDED)
+        stack = lambda x: jax.device_put(np.stack([x] * num_devices), where)
+        self.rings = jax.tree.map(stack, one)
+        self.expected = [collections.deque(maxlen=CAPACITY) for _ in range(num_devices)]
+        self.added = 0
+
+    def write(self, worker, number, count):
+        """A shard, and its rows dealt to the devices."""
+        path, rows, frequency = write_shard(self.config, worker, number, count)
+        self.expect(rows, frequency)
+        return path
+
+    def expect(self, rows, frequency):
+        for i in range(len(frequency)):
+            device = self.expected[self.added % len(self.expected)]
+            device.append(as_bytes(jax.tree.map(lambda x, i=i: x[i], rows), frequency[i]))
+            self.added += 1
+
+    def take(self):
+        self.rings = self.shard_reader.take(self.rings)
+
+    def found(self):
+        """What is in each ring, the oldest first."""
+        return [
+            self._found(jax.tree.map(lambda x, d=d: np.asarray(x[d]), self.rings))
+            for d in range(self.plan.num_devices)
+        ]
+
+    def _found(self, ring):
+        slots = (int(ring.cursor) - int(ring.size) + np.arange(int(ring.size))) % CAPACITY
+        pick = lambda i: as_bytes(jax.tree.map(lambda x: x[i], ring.rows), ring.frequency[i])
+        return [pick(i) for i in slots]
+
+    def check(self):
+        found = self.found()
+        assert found == [list(rows) for rows in self.expected]
+        counts = [int(n) for n in self.rings.added]
+        assert sum(counts) == self.added == self.shard_reader.rows
+        assert max(counts) - min(counts) <= 1
+        assert [int(n) for n in self.rings.owed] == [min(n, CAPACITY) for n in counts]
+
+
+def as_bytes(row, frequency):
+    return b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(row)) + b"%d" % frequency
+
+
+def check_dealing(run):
+    """Shards of all sizes, in several calls, more than the rings hold."""
+    run.take()
+    run.check()
+    sizes = iter([1, 7, 40, 3, 290, 11, 120, 800, 2, 5])
+    for number in range(5):
+        run.write("a", number, next(sizes))
+        run.write("b", number, next(sizes))
+        if number != 2:
+            run.take()
+            run.check()
+    run.take()
+    run.check()
+    assert (run.shard_reader.read, run.shard_reader.skipped) == (10, 0)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run(tmp_path / "run")
+
+
+def test_rows_go_to_the_ring_in_order(run, monkeypatch):
+    monkeypatch.setattr(shard_reader, "CHUNK", 64)
+    run.shard_reader = ShardReader(run.plan, run.mesh)
+    check_dealing(run)
+
+
+@pytest.mark.slow
+def test_four_devices_get_equal_parts():
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.train.shard_reader_check"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "all rows are where they belong\n"
+
+
+def test_bad_shards_are_named_once_counted_and_passed_over(run, capsys):
+    cut, flipped, foreign, renamed = (write_shard(run.config, "bad", i, 9)[0] for i in range(4))
+    cut.write_bytes(cut.read_bytes()[:-100])
+    data = bytearray(flipped.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    flipped.write_bytes(data)
+    other = worker_runs.config_in(run.config.folder.parent / "other", size=5)
+    foreign.write_bytes(write_shard(other, "bad", 2, 9)[0].read_bytes())
+    renamed.rename(renamed.with_name("who-000003.npz"))
+    (cut.parent / "notes.npz").write_bytes(b"no shard")
+    half = cut.with_name("bad-000009.npz.part")
+    half.write_bytes(b"half")
+    run.write("good", 0, 9)
+    run.take()
+    run.check()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    assert all(line.startswith(f"passed over: shard {cut.parent}/") for line in lines)
+    names = sorted(line.split(": ")[1].rpartition("/")[2] for line in lines)
+    assert names == [*(f"bad-00000{i}.npz" for i in range(3)), "notes.npz", "who-000003.npz"]
+    assert "of games with size 5; this run's have 3" in "".join(lines)
+    assert (run.shard_reader.read, run.shard_reader.skipped) == (1, 5)
+    run.take()
+    run.check()
+    assert capsys.readouterr().err == ""
+    assert (run.shard_reader.read, run.shard_reader.skipped) == (1, 5)
+    assert half.read_bytes() == b"half"
+
+
+def test_a_run_that_goes_on_loses_none_and_reads_none_twice(run):
+    for number in range(3):
+        run.write("a", number, 10)
+    run.take()
+    rings, progress = jax.device_get(run.rings), json.loads(json.dumps(run.shard_reader.progress))
+    run.write("b-1", 0, 20)
+    run.write("a", 3, 20)
+    run.take()
+    run.check()
+    # As a kill would: what came after the checkpoint is forgotten, the shards are not.
+    run.rings, run.shard_reader = rings, ShardReader(run.plan, run.mesh, progress)
+    assert run.shard_reader.rows == 30
+    run.take()
+    run.check()
+    assert run.shard_reader.progress["done"] == {"a": [[0, 3]], "b-1": [[0, 0]]}
+    run.take()
+    run.check()
+
+
+def test_a_shard_that_shows_late_is_not_lost(run):
+    held = run.write("a", 0, 5)
+    shutil.move(held, run.config.folder / "held")
+    run.expected[0].clear()
+    run.added = 0
+    run.write("a", 1, 5)
+    run.take()
+    late = run.config.folder / "held"
+    run.write("a", 0, 5)
+    late.unlink()
+    run.take()
+    run.check()
+
+
+def test_a_worker_whose_records_are_gone_is_not_taken_for_the_one_before(run):
+    for i in range(2):
+        with WorkerRecord(run.config.folder, "a") as own:
+            assert (own.start, own.next_shard) == (1, 0)
+            rows, frequency = worker_runs.random_shard(run.config, 5, i)
+            own.write(run.plan.rules, 7, rows, frequency)
+        run.expect(rows, frequency)
+        run.take()
+        run.check()
+        for name in ("shards", "workers"):
+            shutil.rmtree(run.config.folder / name)
+    assert (run.shard_reader.read, run.shard_reader.skipped) == (2, 0)
+
+
+def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch, capsys):
+    held = run.write("a", 0, 5)
+    read = pathlib.Path.read_bytes
+
+    def stale(path):
+        if path == held:
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "read_bytes", stale)
+        for _ in range(2):
+            run.take()
+    assert (run.shard_reader.read, run.shard_reader.skipped, run.shard_reader.progress["done"]) == (
+        0,
+        0,
+        {},
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tried again later: shard ")
+    assert "Stale file handle" in line
+    run.take()
+    run.check()
+
+
+def test_a_folder_that_the_disk_does_not_list_is_asked_for_again(run, monkeypatch, capsys):
+    run.write("a", 0, 5)
+
+    def stale(path, pattern):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "glob", stale)
+        for _ in range(2):
+            run.take()
+    assert (run.shard_reader.read, run.shard_reader.skipped) == (0, 0)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tried again later: shards {run.config.folder / 'shards'}: ")
+    assert "Stale file handle" in line
+    run.take()
+    run.check()
+
+
+def test_the_ledger_is_short():
+    ledger = Ledger()
+    for number in (3, 0, 1, 2, 7, 9, 8, 3):
+        ledger.add(Place(number, "a"))
+    ledger.add(Place(5, "b"))
+    assert ledger.plain == {"a": [[0, 3], [7, 9]], "b": [[5, 5]]}
+    again = Ledger(json.loads(json.dumps(ledger.plain)))
+    assert again.plain == ledger.plain
+    asked = [Place(number, "a") in again for number in range(11)]
+    assert asked == [True] * 4 + [False] * 3 + [True] * 3 + [False]
+    assert Place(0, "b") not in again
+    assert Place(0, "c") not in again

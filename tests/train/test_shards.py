@@ -1,0 +1,196 @@
+"""Shards of workers: what is read is what was written, to the bit, or it is refused."""
+
+import contextlib
+import dataclasses
+import io
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.go.rules import Rules
+from gozero.play import shards as others
+from tests.train import worker_runs
+from train import buffer as buffers
+from train import shards
+from train.plan import make_plan
+from train.shards import Place
+
+COUNT = 37
+
+
+@pytest.fixture
+def written(tmp_path):
+    """(config, path, rows, frequencies)."""
+    config = worker_runs.config_in(tmp_path / "run")
+    return config, *worker_runs.write_shard(config, "a-b.c", 12, COUNT, start=5)
+
+
+def read(config, path):
+    plan = make_plan(config)
+    return shards.read(path, plan.rules, plan.buffer)
+
+
+def contents(path):
+    with np.load(io.BytesIO(path.read_bytes())) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def rewrite(path, arrays, *, said=None, sign=True):
+    """Change what a shard holds, and what it says of itself."""
+    if said:
+        about = json.loads(arrays["about"].tobytes()) | said
+        arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    if sign:
+        unsigned = {name: array for name, array in arrays.items() if name != "sha256"}
+        arrays["sha256"] = shards._digest(unsigned)
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def test_rows_come_back_to_the_bit(written):
+    config, path, rows, frequency = written
+    assert path.name == "a-b.c-000012.npz"
+    shard = read(config, path)
+    assert shard.about == ("a-b.c", 12, 5, 7, 3, COUNT)
+    ring = jax.eval_shape(lambda: buffers.start(make_plan(config).rules, make_plan(config).buffer))
+    leaves = jax.tree_util.tree_leaves_with_path
+    assert jax.tree.structure(shard.rows) == jax.tree.structure(ring.rows)
+    for (name, got), (_, put), (_, like) in zip(
+        *map(leaves, (shard.rows, rows, ring.rows)), strict=True
+    ):
+        assert (got.dtype, got.shape) == (like.dtype, (COUNT, *like.shape[1:])), name
+        assert got.tobytes() == put.tobytes(), name
+    assert shard.frequency.tolist() == frequency.tolist()
+
+
+def test_the_same_rows_are_the_same_file(written, tmp_path):
+    config, path, _, _ = written
+    again = dataclasses.replace(config, out=tmp_path / "other")
+    (tmp_path / "other" / "shards").mkdir(parents=True)
+    other, _, _ = worker_runs.write_shard(again, "a-b.c", 12, COUNT, start=5)
+    assert contents(other)["sha256"].tolist() == contents(path)["sha256"].tolist()
+    assert not list(path.parent.glob("*.part"))
+
+
+def test_wherever_a_byte_is_wrong_it_is_refused_or_does_not_matter(written):
+    config, path, rows, _ = written
+    whole = path.read_bytes()
+    refused = 0
+    for at in range(0, len(whole), len(whole) // 150):
+        data = bytearray(whole)
+        data[at] ^= 0x55
+        path.write_bytes(data)
+        shard = None
+        with contextlib.suppress(ValueError):
+            shard = read(config, path)
+        refused += shard is None
+        if shard is not None:  # a date, say
+            assert shard.rows.legal.tobytes() == rows.legal.tobytes()
+            assert shard.rows.policy_target.tobytes() == rows.policy_target.tobytes()
+    assert refused > 100
+
+
+@pytest.mark.parametrize("left", [0, 1, 30, 0.5, 0.9, -1])
+def test_a_cut_file_is_refused(written, left):
+    config, path, _, _ = written
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(left * len(whole)) if isinstance(left, float) else left])
+    with pytest.raises(ValueError, match="damaged or not a worker's shard"):
+        read(config, path)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"format": "gozero-rows-2"}, "of format 'gozero-rows-2'; this version reads 'gozero"),
+        ({"rules": {"size": 5}}, "of games with size 5; this run's have 3"),
+        ({"rules": {"size": 3, "ko": "odd"}}, "of games with ko 'odd'; this run's have 'simple'"),
+        ({"rules": None}, "does not say its rules"),
+        ({"start": None, "games": 1.5}, "does not say its start, games"),
+        ({"number": 11}, "it is number 11 of 'a-b.c', renamed"),
+        ({"rows": COUNT + 1}, r"has to be .*\[38"),
+    ],
+)
+def test_what_it_says_of_itself_has_to_fit(written, said, complaint):
+    config, path, _, _ = written
+    rewrite(path, contents(path), said=said)
+    with pytest.raises(ValueError, match=complaint) as error:
+        read(config, path)
+    assert str(error.value).startswith(f"shard {path}: ")
+
+
+def without(name):
+    return lambda arrays: arrays.pop(name)
+
+
+def spoilt(name, value):
+    def spoil(arrays):
+        arrays[name] = arrays[name].copy()
+        arrays[name].flat[0] = value
+
+    return spoil
+
+
+def other_type(name, dtype):
+    return lambda arrays: arrays.update({name: arrays[name].astype(dtype)})
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (without("komi"), "its array komi is missing"),
+        (without("frequency"), "its array frequency is missing"),
+        (lambda arrays: arrays.update(more=np.zeros(COUNT)), "its array more is unknown"),
+        (other_type("policy_target", np.float32), "policy_target is float32"),
+        (spoilt("komi", np.nan), "a number of komi is not finite"),
+        (spoilt("policy_target", np.inf), "a number of policy_target is not finite"),
+        (spoilt("policy_target", 3), "policy_target is not a probability distribution"),
+        (spoilt("outcome", -2), "of outcome some are not in"),
+        (spoilt("frequency", 64 * 64 + 1), "a frequency is more than 64"),
+    ],
+)
+def test_rows_have_to_be_rows(written, change, complaint):
+    config, path, _, _ = written
+    arrays = contents(path)
+    change(arrays)
+    rewrite(path, arrays)
+    with pytest.raises(ValueError, match=complaint):
+        read(config, path)
+
+
+def test_changed_contents_do_not_fit_the_hash(written):
+    config, path, _, _ = written
+    arrays = contents(path)
+    spoilt("root_value", 0.125)(arrays)
+    rewrite(path, arrays, sign=False)
+    with pytest.raises(ValueError, match="its contents are not those of its SHA-256"):
+        read(config, path)
+
+
+def test_a_shard_of_gozero_selfplay_is_none(written):
+    config, path, _, _ = written
+    rows = {name: np.zeros((1, *shape)) for name, shape in others._row_shapes(3).items()}
+    others.write(path, 3, rows)
+    with pytest.raises(ValueError, match="not a worker's shard"):
+        read(config, path)
+
+
+def test_names(tmp_path):
+    assert shards.path_of(tmp_path, Place(1234567, "a-1")).name == "a-1-1234567.npz"
+    for place in (Place(0, "a"), Place(999999, "a-000001"), Place(1000000, "A.b_c-d")):
+        assert shards.place_of(shards.path_of(tmp_path, place)) == place
+    for name in ("a-00001.npz", "a-000001.npz.part", "-000001.npz", "000001.npz", "a b-000001.npz"):
+        assert shards.place_of(tmp_path / name) is None
+    for name in ("", "a/b", "../a", ".a", "-a", "é", "a\n"):
+        with pytest.raises(ValueError, match="expected letters, digits"):
+            shards.check_name(name)
+    shards.check_name("host.local-3_b")
+
+
+def test_sizes_without_a_shared_layout_are_told_apart(written):
+    config, path, _, _ = written
+    larger = make_plan(dataclasses.replace(config, size=5))
+    with pytest.raises(ValueError, match="of games with size 3; this run's have 5"):
+        shards.read(path, Rules(size=5), larger.buffer)

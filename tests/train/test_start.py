@@ -1,0 +1,107 @@
+"""Runs that begin from a network that has learnt before."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import types
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.nets import network, weights
+from tests.train import tiny
+from train import checkpoint, folder, run, steps
+from train.plan import make_plan
+
+
+@pytest.fixture
+def given(tmp_path):
+    """(weights made for 5x5, their params)."""
+    shape = make_plan(tiny.config()).learner.network
+    params = network.init(shape, jax.random.key(7))
+    return weights.save(tmp_path / "given.npz", params, shape, 5), params
+
+
+def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
+    path, params = given
+    config = tiny.config(tmp_path / "run", weights=path)
+    plan, mesh = make_plan(config), steps.make_mesh(1)
+    found, sha256 = run.given_params(plan)
+    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    state = run.begin(plan, mesh, found).state
+    for own in (state.learner.params, state.learner.ema):
+        jax.tree.map(np.testing.assert_array_equal, own, params)
+    random = run.begin(plan, mesh).state.learner.params
+    assert any(
+        (one != other).any()
+        for one, other in zip(jax.tree.leaves(random), jax.tree.leaves(params), strict=True)
+    )
+
+    # What has begun does not ask for them again; workers and matches read what the run's were.
+    folder.claim(config)
+    checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    path.unlink()
+    assert run.given_params(plan) == (None, None)
+    assert folder.read_config(config.folder) == config
+    with pytest.raises(ValueError, match=r"--weights was .*given\.npz and is None"):
+        folder.claim(dataclasses.replace(config, weights=None))
+
+
+def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypatch):
+    path, params = given
+    config = tiny.config(tmp_path / "run", weights=path)
+    manifest = config.folder / "manifest.json"
+    monkeypatch.setattr(run, "_Session", lambda *_: types.SimpleNamespace(work=lambda: 0))
+    monkeypatch.setattr(run, "begin", lambda *_: None)
+    assert run.run(config) == 0
+    first = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert json.loads(manifest.read_text())["weights_sha256"] == first
+    assert run.run(config) == 0  # before a checkpoint, from the same ones
+
+    other = jax.tree.map(lambda x: x + 1, params)
+    weights.save(path, other, make_plan(config).learner.network, 5)
+    second = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(ValueError, match=f"its SHA-256 was {first} and is {second}; give the"):
+        run.run(config)
+
+    # From a checkpoint on they are not asked for; what they were stays known.
+    saved = config.folder / "checkpoints" / "000002"
+    saved.mkdir(parents=True)
+    (saved / "about.json").touch()
+    path.unlink()
+    assert run.run(config) == 0
+    assert json.loads(manifest.read_text())["weights_sha256"] == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"channels": 16, "pool_every": 0}, r"for it give --channels 8 --pool-every 1$"),
+        ({"auxiliary": False}, r"for it give --auxiliary$"),
+    ],
+)
+def test_weights_of_another_shape_are_refused(given, tmp_path, changes, said):
+    config = tiny.config(tmp_path / "run", weights=given[0], **changes)
+    with pytest.raises(ValueError, match=said):
+        run.run(config)
+    assert not config.folder.exists()
+
+
+def test_weights_of_other_features_are_refused_and_no_flag_is_advised(tmp_path):
+    shape = dataclasses.replace(make_plan(tiny.config()).learner.network, features="full")
+    params = network.init(shape, jax.random.key(7))
+    path = weights.save(tmp_path / "full.npz", params, shape, 3)
+    config = tiny.config(tmp_path / "run", weights=path, channels=16)
+    with pytest.raises(ValueError, match=r"with the features full; expected compact$"):
+        run.run(config)
+    assert not config.folder.exists()
+
+
+def test_weights_that_are_not_there_are_refused(tmp_path):
+    config = tiny.config(tmp_path / "run", weights=tmp_path / "none.npz")
+    with pytest.raises(ValueError, match=r"there is no file .*none\.npz"):
+        run.run(config)
+    assert not config.folder.exists()

@@ -1,0 +1,219 @@
+"""`python -m train`: losses fall, weights read back, and bad input is one line and status 2."""
+
+import contextlib
+import gc
+import io
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.nets import network, weights
+from tests.train import synthetic
+from train import supervised as command
+
+ROOT = pathlib.Path(__file__).parents[2]
+SMALL = ["--blocks", "1", "--channels", "8", "--batch-size", "32"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return synthetic.write_folder(tmp_path_factory.mktemp("data") / "run")
+
+
+@pytest.fixture(scope="module")
+def trained(folder, tmp_path_factory):
+    """(its output, its messages, the weights file) of one real run."""
+    out = tmp_path_factory.mktemp("out") / "new" / "w.npz"
+    argv = ["--data", folder, "--steps", 200, *SMALL, "--learning-rate", 0.01, "--out", out]
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as output,
+        contextlib.redirect_stderr(io.StringIO()) as messages,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "argv", ["train", *map(str, argv)])
+        assert command.main() == 0, messages.getvalue()
+    return output.getvalue(), messages.getvalue(), out
+
+
+def run_program(argv):
+    return subprocess.run(
+        [sys.executable, "-m", "train", *map(str, argv)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.slow  # the same in a process of its own
+def test_a_run_of_the_program(folder, tmp_path):
+    argv = ["--data", folder, "--steps", 2, *SMALL, "--out", tmp_path / "w.npz"]
+    done = run_program(argv)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 steps: ")
+    assert "2/2 steps" in done.stderr
+    assert weights.load(tmp_path / "w.npz", 5)[0] == network.NetworkConfig(1, 8)
+
+
+def test_losses_fall_and_are_written_down(trained):
+    output, messages, out = trained
+    about = json.loads(out.with_suffix(".json").read_text())
+    before, after = about["losses_before"], about["losses"]
+    floor = before["target_entropy"]
+    assert after["policy"] - floor < 0.2 * (before["policy"] - floor)
+    assert after["value"] < 0.9 * before["value"]
+    assert after["holdout_policy"] < before["holdout_policy"]
+    assert about["steps"] == 200
+    assert about["seed"] == 0
+    assert about["command"][:2] == ["python -m train", "--data"]
+    assert re.fullmatch(
+        r"200 steps: policy \S+ -> \S+ \(floor \S+\), value \S+ -> \S+; held out: policy .*; "
+        rf"[\d,]+ positions/s; weights in {re.escape(str(out))}\n",
+        output,
+    )
+    assert "200/200 steps" in messages
+    lines = out.with_suffix(".metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["step"] == 200
+
+
+def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
+    *_, out = trained
+    shape, params, _ = weights.load(out, 5)
+    assert shape == network.NetworkConfig(1, 8)
+    again = weights.save(tmp_path / "again.npz", params, shape, 5)
+    planes = jax.random.normal(jax.random.key(0), (3, 5, 5, 9))
+    outputs = [network.apply(shape, weights.load(path, 5)[1], planes) for path in (out, again)]
+    jax.tree.map(np.testing.assert_array_equal, *outputs)
+    assert np.isfinite(outputs[0].value).all()
+
+
+def test_training_goes_on_from_weights(folder, trained, tmp_path):
+    *_, old = trained
+    argv = ["--data", str(folder), "--steps", "2", "--batch-size", "32", "--weights", str(old)]
+    assert command.main([*argv, "--out", str(tmp_path / "next.npz")]) == 0
+    first, then = (
+        json.loads(path.with_suffix(".json").read_text()) for path in (old, tmp_path / "next.npz")
+    )
+    assert then["losses_before"] == pytest.approx(first["losses"], rel=1e-3)
+    assert (then["blocks"], then["channels"]) == (1, 8)
+
+
+def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
+    out = tmp_path / "w.npz"
+    argv = ["--data", str(folder), "--steps", "50", *SMALL, "--learning-rate", "1e30"]
+    with pytest.raises(SystemExit) as stop:
+        command.main([*argv, "--out", str(out)])
+    assert stop.value.code == 1
+    assert "nan or infinite loss after step" in capsys.readouterr().err.splitlines()[-1]
+    _, params, about = weights.load(out, 5)  # refuses what is not finite
+    assert about["steps"] < 50
+    assert np.isfinite(about["losses"]["policy"])
+    assert len(jax.tree.leaves(params)) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (["--data", "nowhere"], "data nowhere: there is no such folder"),
+        (["--data", "{tmp}"], "data {tmp}: no shards/"),
+        (["--steps", "0"], "--steps 0: expected at least 1"),
+        (["--steps", "many"], "--steps many: expected int"),
+        (["--batch-size", "0"], "--batch-size 0: expected at least 1"),
+        (["--learning-rate", "0"], "--learning-rate 0.0: expected a number above 0"),
+        (["--learning-rate", "nan"], "--learning-rate nan: expected a number above 0"),
+        (["--weight-decay", "-1"], "--weight-decay -1.0: expected 0 or more"),
+        (["--holdout-fraction", "1"], "--holdout-fraction 1.0: expected from 0 to below 1"),
+        (["--channels", "0"], "--channels 0: expected at least 1"),
+        (["--lr", "1"], "unknown flag --lr; did you mean --learning-rate?"),
+        (["--out", "{file}/w.npz"], "--out {file}/w.npz: cannot be written"),
+        (["--out", "{file}"], "--out {file}: not a .npz file"),
+        (["--out", "{old}"], "{old} is there already"),
+        (["--weights", "{old}", "--channels", "9"], "--channels 9: {old} has 8"),
+        (["--weights", "{tmp}/none.npz"], "there is no file"),
+        (["--weights", "{larger}"], "made for 7x7, not for 5x5"),
+    ],
+)
+def test_bad_input(folder, trained, tmp_path, capsys, change, complaint):
+    names = {"tmp": tmp_path, "old": trained[-1], "file": tmp_path / "file"}
+    names["file"].write_text("not a folder")
+    names["larger"] = tmp_path / "larger.npz"
+    if "{larger}" in change:
+        shape = network.NetworkConfig(1, 8)
+        weights.save(names["larger"], network.init(shape, jax.random.key(0)), shape, 7)
+    before = snapshot(tmp_path, folder, trained[-1].parent)
+    argv = ["--data", str(folder), *SMALL[4:], "--out", str(tmp_path / "w.npz")]
+    argv += [argument.format(**names) for argument in change]
+    with pytest.raises(SystemExit) as stop:
+        command.main(argv)
+    output = capsys.readouterr()
+    assert (stop.value.code, output.out, output.err.count("\n")) == (2, "", 1)
+    assert output.err.startswith("python -m train: ")
+    assert complaint.format(**names) in output.err
+    assert snapshot(tmp_path, folder, trained[-1].parent) == before
+
+
+def snapshot(*folders):
+    return {p: p.read_bytes() for folder in folders for p in folder.rglob("*") if p.is_file()}
+
+
+def copied(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    return tmp_path / "copy", sorted((tmp_path / "copy" / "shards").iterdir())[1]
+
+
+def damaged(shard):
+    """Some bytes in the middle of an array overwritten."""
+    with zipfile.ZipFile(shard) as archive:
+        start = archive.getinfo("policy_target.npy").header_offset + 200
+    data = bytearray(shard.read_bytes())
+    data[start : start + 100] = b"\xff" * 100
+    return data
+
+
+def cut(shard):
+    return shard.read_bytes()[:-300]
+
+
+def encrypted(shard):
+    """A bit of a file's header that says so."""
+    data = bytearray(shard.read_bytes())
+    data[data.index(b"PK\1\2") + 8] |= 1
+    return data
+
+
+@pytest.mark.parametrize("damage", [damaged, cut, encrypted])
+def test_a_damaged_shard(folder, tmp_path, capsys, damage):
+    copy, shard = copied(folder, tmp_path)
+    shard.write_bytes(damage(shard))
+    with pytest.raises(SystemExit) as stop:
+        command.main(["--data", str(copy)])
+    assert stop.value.code == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"python -m train: shard {shard}: damaged or not a shard")
+    assert line.count("\n") == 1
+    assert not list(copy.glob("weights*"))
+    del stop
+    gc.collect()  # a file left open would warn here, and not in another test
+
+
+def test_a_real_mistake_has_no_traceback():
+    done = run_program(["--data", "nowhere"])
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("python -m train: data nowhere: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_help(capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main(["--help"])
+    assert not stop.value.code
+    assert "--learning-rate" in capsys.readouterr().out

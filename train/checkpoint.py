@@ -1,0 +1,256 @@
+"""Checkpoints: all that a run goes on from, whole or not at all.
+
+    checkpoints/000040/arrays/      what Orbax wrote
+    checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash
+
+A checkpoint is written beside its place under a name that begins with a dot, and renamed when the
+last byte is there: a kill at any moment leaves the one before. The newest few are kept. One that
+cannot be read is passed over, and set aside as 000040.damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.runs.files import sync_folder, write_whole
+from train import hosts
+
+FORMAT = "gozero-run-2"
+KEPT = 2
+
+_NAME = re.compile(r"[0-9]{6,}")
+
+
+class Saved(NamedTuple):
+    """A checkpoint on disk."""
+
+    path: pathlib.Path
+    iteration: int
+
+
+def found(folder: pathlib.Path) -> list[Saved]:
+    """The whole checkpoints of a run, the newest first."""
+    paths = [path.parent for path in folder.glob("*/about.json")]
+    saved = [Saved(path, int(path.name)) for path in paths if _NAME.fullmatch(path.name)]
+    return sorted(saved, key=lambda one: -one.iteration)
+
+
+def found_by_all(folder: pathlib.Path) -> list[Saved]:
+    """`found`, as the first of a run's processes has it."""
+    iterations = hosts.of_first([one.iteration for one in found(folder)], size=KEPT + 1)
+    return [Saved(folder / f"{iteration:06d}", iteration) for iteration in iterations]
+
+
+def sweep(folder: pathlib.Path) -> None:
+    """Remove what kills in the middle of a save have left."""
+    for path in folder.glob(".[0-9]*.part"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def set_aside(saved: Sequence[Saved]) -> None:
+    """Have checkpoints that cannot be gone on from no longer count as such."""
+    for one in saved:
+        aside = one.path.with_name(f"{one.path.name}.damaged")
+        shutil.rmtree(aside, ignore_errors=True)
+        with contextlib.suppress(OSError):  # then it is passed over again
+            one.path.rename(aside)
+            print(f"{one.path}: set aside as {aside.name}", file=sys.stderr)
+
+
+def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved:
+    """Write a checkpoint, and drop those that are older than the newest few.
+
+    Called by every process of a run, on a folder that all of them see.
+
+    Args:
+      folder: of the checkpoints.
+      iteration: iterations that are done.
+      state: a pytree of arrays and PRNG keys.
+      about: anything else, as JSON has it.
+
+    Raises:
+      OSError: it cannot be written; what was there before is still there.
+    """
+    place, partial = folder / f"{iteration:06d}", folder / f".{iteration:06d}.part"
+    named = _named(state)
+    try:
+        hosts.at_first(lambda: _make_empty(partial))
+        hosts.at_each(lambda: _write_arrays(partial / "arrays", named))
+        hosts.at_first(lambda: _describe(partial, iteration, _shapes(named), about))
+        hosts.at_first(lambda: _put_in_place(partial, place))
+    except Exception as error:  # Orbax's own, where a disk is full, are of many kinds
+        shutil.rmtree(partial, ignore_errors=True)
+        raise OSError(f"checkpoint {place}: cannot be written ({_first_line(error)})") from error
+    for old in found(folder)[KEPT:] if hosts.is_first() else ():
+        shutil.rmtree(old.path, ignore_errors=True)
+    return Saved(place, iteration)
+
+
+def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
+    """Read a checkpoint.
+
+    Args:
+      saved: which.
+      like: the shapes, dtypes and shardings of what is to come of it, a tree of
+        `jax.ShapeDtypeStruct` with the keys' own dtype.
+
+    Returns:
+      (the state, what `save` was told about it).
+
+    Raises:
+      ValueError: damaged, not to be read, of another version, or of other arrays than asked for;
+        says which.
+    """
+    asked = _named(like)
+    about = hosts.at_each(lambda: _checked(saved.path, _shapes(asked)))
+    arrays = hosts.at_each(lambda: _read_arrays(saved.path / "arrays", asked))
+    return _like(like, arrays), about["about"]
+
+
+def _named(state: Any) -> dict[str, Any]:
+    """{name: array} of what has bytes; PRNG keys as their data."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    plain = {jax.tree_util.keystr(path): _plain(leaf) for path, leaf in leaves}
+    return {name: leaf for name, leaf in plain.items() if leaf.size}
+
+
+def _plain(leaf: Any) -> Any:
+    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        data = jax.eval_shape(jax.random.key_data, leaf)
+        return jax.ShapeDtypeStruct(data.shape, data.dtype, sharding=leaf.sharding)
+    return jax.random.key_data(leaf)
+
+
+def _like(like: Any, arrays: dict[str, Any]) -> Any:
+    """A tree like another of the arrays of a checkpoint."""
+
+    def one(path, shape):
+        name = jax.tree_util.keystr(path)
+        if name not in arrays:  # without a byte
+            nothing = np.zeros(shape.shape, shape.dtype)
+            return jax.make_array_from_callback(
+                shape.shape, shape.sharding, lambda index: nothing[index]
+            )
+        if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(arrays[name])
+        return arrays[name]
+
+    return jax.tree_util.tree_map_with_path(one, like)
+
+
+def _shapes(named: dict[str, Any]) -> dict[str, str]:
+    return {name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in named.items()}
+
+
+def _write_arrays(path: pathlib.Path, named: dict[str, Any]) -> None:
+    import orbax.checkpoint as ocp
+
+    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
+        writer.save(path.absolute(), args=ocp.args.StandardSave(named))
+
+
+def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
+    import orbax.checkpoint as ocp
+
+    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
+        try:
+            return reader.restore(path.absolute(), args=ocp.args.StandardRestore(named))
+        except Exception as error:
+            raise ValueError(f"checkpoint {path.parent}: {_first_line(error)}") from error
+
+
+def _make_empty(path: pathlib.Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+
+
+def _describe(path: pathlib.Path, iteration: int, shapes: dict[str, str], about: dict) -> None:
+    description = {
+        "format": FORMAT,
+        "iteration": iteration,
+        "about": about,
+        "arrays": shapes,
+        "files": _hashes(path / "arrays"),
+    }
+    write_whole(path / "about.json", (json.dumps(description, indent=1) + "\n").encode())
+
+
+def _put_in_place(partial: pathlib.Path, place: pathlib.Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    partial.rename(place)
+    sync_folder(place.parent)
+
+
+def _hashes(path: pathlib.Path) -> dict[str, str]:
+    """{file: SHA-256} of all in a folder, which is then on the disk."""
+    hashes = {}
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            with file.open("rb") as opened:
+                digest = hashlib.file_digest(opened, "sha256")
+                os.fsync(opened.fileno())
+            hashes[str(file.relative_to(path))] = digest.hexdigest()
+    return hashes
+
+
+def _checked(path: pathlib.Path, asked: dict[str, str]) -> dict:
+    """A checkpoint's description, if that is what lies there and is asked for."""
+    about = _read_about(path)
+    _check_files(path, about["files"])
+    _check_arrays(path, about["arrays"], asked)
+    return about
+
+
+def _read_about(path: pathlib.Path) -> dict:
+    try:
+        about = json.loads((path / "about.json").read_text())
+        version = about["format"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"checkpoint {path}: about.json is damaged ({error})") from error
+    if version != FORMAT:
+        raise ValueError(f"checkpoint {path}: of format {version!r}; this version reads {FORMAT!r}")
+    missing = [name for name in ("about", "arrays", "files") if name not in about]
+    if missing:
+        raise ValueError(f"checkpoint {path}: about.json lacks {', '.join(missing)}")
+    return about
+
+
+def _check_files(path: pathlib.Path, hashes: dict[str, str]) -> None:
+    try:
+        there = _hashes(path / "arrays")
+    except OSError as error:
+        raise ValueError(f"checkpoint {path}: its files cannot be read ({error})") from error
+    odd = sorted(name for name, digest in hashes.items() if there.get(name) != digest)
+    if odd:
+        what = "is damaged" if odd[0] in there else "is missing"
+        raise ValueError(f"checkpoint {path}: its file {odd[0]} {what}")
+
+
+def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str]) -> None:
+    odd = sorted(name for name in have.keys() | asked.keys() if have.get(name) != asked.get(name))
+    if odd:
+        name = odd[0]
+        raise ValueError(
+            f"checkpoint {path}: of another network or other games: {name} is "
+            f"{have.get(name, 'missing')}, and {asked.get(name, 'not there')} in this run; give "
+            "the flags that it was made with, or a new folder"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,305 @@
+"""``python -m train evaluate --out DIR``: the networks of a run against the ones before, and rated.
+
+DIR/league.jsonl     one object a match; the same command plays only what is left
+DIR/ratings.csv      what the table says
+DIR/programs/        matches against a GTP program, as ``gozero match`` keeps them
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gozero.apps import flags
+from gozero.apps.flags import check_seed
+from gozero.go.rules import Rules
+from gozero.nets import weights
+from gozero.play.player import Player
+from gozero.runs import statistics
+from gozero.runs.progress import Progress
+from gozero.runs.statistics import Sprt
+from train import folder, gtp_opponent, matches, ratings
+from train.matches import OPENING_PLIES, RANDOM, Terms
+from train.ratings import Rating, Result
+
+PROG = "python -m train evaluate"
+LEAGUE, RATINGS = "league.jsonl", "ratings.csv"
+SPRT_GAMES, SPRT_PIECE = 4000, 64
+_PIECES = 1000
+"""First number of the keys of a sequential test's pieces; matches of the table have lower ones."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig:
+    """Rate the networks of a run in Elo: each plays chance, a search that believes nothing, and
+    the one before it. Networks search as they do in training (--root), without its noise.
+
+    Writes DIR/ratings.csv and prints a table. The same command plays only what is left.
+    """
+
+    out: pathlib.Path
+    """The run's folder."""
+
+    games: int | None = None
+    """Games of a match, an even number; as many as the run's evaluations without it. With --sprt
+    the most: 4,000 without it."""
+
+    simulations: int | None = None
+    """Simulations of each move; as in the run's evaluations without it."""
+
+    every: int = 1
+    """Only every so many-th network, counted from the newest."""
+
+    against: tuple[pathlib.Path, ...] = ()
+    """Also against these weights (.npz), of any network for this size."""
+
+    command: str | None = None
+    """Also the newest against a GTP program: "gnugo --mode gtp --chinese-rules --positional-superko
+    --play-out-aftermath --capture-all-dead"."""
+
+    sprt: bool = False
+    """Instead, whether the newest is stronger than the first of --against, or else than the one
+    before it: a sequential test of 0 against 20 Elo, with 5% for either error."""
+
+    openings: int = OPENING_PLIES
+    """Random plies that each pair of games begins with. No two pairs of a match begin alike while
+    there are enough openings; a sequential test ends when they are all played."""
+
+    seed: int = 0
+    """Of the openings and the searches."""
+
+    def __post_init__(self):
+        check_seed(self.seed)
+        if self.games is not None and (self.games < 2 or self.games % 2):
+            raise ValueError(f"--games {self.games}: expected an even number, at least 2")
+        for name in ("simulations", "every", "openings"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} {value}: expected at least 1")
+        if self.sprt and self.command is not None:
+            raise ValueError("--command: not with --sprt; leave one of them out")
+
+
+class Contender(NamedTuple):
+    """A player of the table."""
+
+    name: str  # in the table
+    digest: str  # of the weights, or the name of a player without any
+    player: Player
+    number: int  # for the keys: the iteration of a network of the run, or the place among others
+
+
+class Pairing(NamedTuple):
+    first: Contender
+    second: Contender
+    numbers: tuple[int, int]  # for the keys
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 130 for a match against a program that was stopped; 1 for a disk that
+    cannot be written, 2 for bad input."""
+    config = flags.parse(EvaluateConfig, argv, prog=PROG)
+    try:
+        return run(config)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    except OSError as error:
+        flags.fail(PROG, error, status=1)
+
+
+def run(config: EvaluateConfig) -> int:
+    """What `main` does.
+
+    Raises:
+      ValueError: a folder without networks, weights that cannot be read; says which.
+    """
+    terms = _terms(config)
+    networks = snapshots(config, terms)
+    others = [_contender(terms, path, 0, any_size=True) for path in config.against]
+    if config.sprt:
+        older = others or networks[-2:-1]
+        if not older:
+            raise ValueError(f"--sprt: {config.out} has one network; give --against")
+        print(sprt(config.out / LEAGUE, terms, networks[-1], older[0]))
+        return 0
+    newest = matches.weights_file(config.out, networks[-1].name)
+    if config.command is not None:
+        gtp_opponent.check(config.out, config.command, terms, newest)
+    results, status = _play_all(config, terms, networks, others), 0
+    write(config.out / RATINGS, ratings.rate(results, RANDOM))
+    if config.command is not None:
+        status, result = gtp_opponent.play(config.out, config.command, terms, newest)
+        results += [result] if result is not None else []
+    rated = ratings.rate(results, RANDOM)
+    write(config.out / RATINGS, rated)
+    print(table(rated))
+    return status
+
+
+def _terms(config: EvaluateConfig) -> Terms:
+    run = folder.read_config(config.out)
+    games = config.games or (SPRT_GAMES if config.sprt else run.evaluate_games)
+    simulations = config.simulations or run.evaluate_simulations
+    rules = Rules(size=run.size, ko=run.ko)
+    if not config.openings < rules.move_limit:
+        raise ValueError(f"--openings {config.openings}: expected at most {rules.move_limit - 1}")
+    return Terms(
+        rules,
+        run.komi,
+        games,
+        simulations,
+        config.seed,
+        run.root,
+        config.openings,
+        run.max_considered,
+    )
+
+
+def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
+    """The networks of the run, the oldest first.
+
+    Raises:
+      ValueError: there are none, or one cannot be read.
+    """
+    paths = sorted((config.out / "weights").glob("[0-9]*.json"))  # written when the .npz is there
+    if not paths:
+        raise ValueError(f"--out {config.out}: no networks in its folder weights")
+    chosen = paths[::-1][:: config.every][::-1]
+    return [
+        _contender(terms, path.with_suffix(".npz"), int(path.stem), path.stem) for path in chosen
+    ]
+
+
+def _contender(
+    terms: Terms, path: pathlib.Path, number: int, name: str = "", any_size: bool = False
+) -> Contender:
+    network, params, about = weights.load(path, None if any_size else terms.rules.size)
+    network = dataclasses.replace(network, board_size=terms.rules.size)
+    player = matches.network_player(terms, network, params)
+    return Contender(name or str(path), about["sha256"][:16], player, number)
+
+
+def pairings(
+    terms: Terms, networks: Sequence[Contender], others: Sequence[Contender]
+) -> Iterator[Pairing]:
+    """Who plays whom: every network against what stays the same, and against the one before."""
+    fixed = [Contender(name, name, player, 0) for name, player in matches.anchors(terms)]
+    for i, one in enumerate(networks):
+        before = networks[i - 1 : i] if i else []
+        for number, other in enumerate([*fixed, *before]):
+            yield Pairing(one, other, (one.number, number))
+        for number, other in enumerate(others, start=len(fixed) + 1):
+            yield Pairing(one, other, (one.number, number))
+
+
+def _play_all(config, terms, networks, others) -> list[Result]:
+    path, todo = config.out / LEAGUE, list(pairings(terms, networks, others))
+    played = {_key(line): line for line in folder.cut_lines(path)}
+    total, results = terms.games * len(todo), []
+    with Progress("evaluate", total) as progress:
+        for done, pairing in enumerate(todo):
+            asked = _asked(pairing, terms)
+            line = played.get(_key(asked))
+            if line is None:
+                progress.show(done * terms.games, f"{pairing.first.name}, {pairing.second.name}")
+                players = pairing.first.player, pairing.second.player
+                match = matches.play(terms, *players, pairing.numbers)
+                line = asked | matches.line_of(match, terms)
+                folder.add_line(path, line)
+            points = line["won"] + line["drawn"] / 2
+            results.append(Result(pairing.first.name, pairing.second.name, points, terms.games))
+        progress.show(total, "")
+    return results
+
+
+def _asked(pairing: Pairing, terms: Terms) -> dict:
+    """What a line is known by."""
+    first, second, numbers = pairing
+    return {
+        "player": first.name,
+        "opponent": second.name,
+        "weights": [first.digest, second.digest],
+        "numbers": list(numbers),
+        "games": terms.games,
+        "simulations": terms.simulations,
+        "seed": terms.seed,
+        "search": terms.search,
+        "openings": terms.openings,
+    }
+
+
+def _key(line: dict) -> tuple:
+    names = ("weights", "numbers", "games", "simulations", "seed", "search", "openings")
+    return tuple(str(line.get(name)) for name in names)
+
+
+def sprt(
+    path: pathlib.Path,
+    terms: Terms,
+    newest: Contender,
+    older: Contender,
+    test: Sprt | None = None,
+) -> str:
+    """Play pieces of games until a sequential test of their pairs is decided; what it found.
+
+    No two pairs begin alike. Each piece is a line of the file, and is not played again.
+    """
+    test = test or Sprt()
+    played = {_key(line): line["points"] for line in folder.cut_lines(path) if "points" in line}
+    points, verdict, piece = np.zeros(0), None, 0
+    lower, upper = test.bounds
+    openings = matches.draw_openings(terms, (newest.number, _PIECES))
+    most = 2 * len(openings)
+    while verdict is None and points.size < most:
+        games = min(SPRT_PIECE, most - points.size)
+        numbers = (newest.number, _PIECES + piece)
+        part = dataclasses.replace(terms, games=games)
+        asked = _asked(Pairing(newest, older, numbers), part)
+        won = played.get(_key(asked))
+        if won is None:
+            lines = openings[points.size // 2 :][: games // 2]
+            match = matches.play(part, newest.player, older.player, numbers, lines)
+            won = match.points.tolist()
+            folder.add_line(path, asked | {"points": won})
+        points, piece = np.concatenate([points, won]), piece + 1
+        pairs = statistics.pair_scores(points)
+        ratio, verdict = test.log_likelihood_ratio(pairs), test.verdict(pairs)
+        line = f"{newest.name} against {older.name}: {statistics.Tally.of(points)} of {points.size}"
+        line += f", log-likelihood ratio {ratio:+.2f} of {lower:+.2f} to {upper:+.2f}"
+        print(line, file=sys.stderr)
+    low, high = statistics.pair_interval(pairs)
+    score = points.mean()
+    more = "; give more --games"
+    if most < terms.games:
+        more = f", and all {len(openings)} openings are played; give more --openings"
+    found = {
+        "H1": f"stronger, by {test.elo1:+g} Elo rather than {test.elo0:+g}",
+        "H0": f"not stronger, {test.elo0:+g} Elo rather than {test.elo1:+g}",
+        None: f"undecided{more}",
+    }
+    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {found[verdict]}"
+
+
+def table(rated: dict[str, Rating]) -> str:
+    """Ratings in Markdown, the weakest first."""
+    lines = ["| player | Elo | 95% | score | games |", "|---|--:|--:|--:|--:|"]
+    for name, one in sorted(rated.items(), key=lambda item: item[1].elo):
+        interval = "" if name == RANDOM else f"{one.low:+.0f} to {one.high:+.0f}"
+        score = f"{one.points / one.games:.1%}"
+        lines.append(f"| {name} | {one.elo:+.0f} | {interval} | {score} | {one.games:.0f} |")
+    return "\n".join(lines)
+
+
+def write(path: pathlib.Path, rated: dict[str, Rating]) -> None:
+    """Ratings as a table of numbers, in the order of their names."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["player", *Rating._fields])
+        for name, one in rated.items():
+            rows.writerow([name, *(round(x, 2) for x in one)])

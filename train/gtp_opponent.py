@@ -1,0 +1,78 @@
+"""A network against a program that speaks GTP, by ``gozero match``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import statistics
+import sys
+import zlib
+
+from gozero.apps.match import programs as match_programs
+from gozero.apps.match import run as match
+from gozero.apps.match.config import MatchConfig, Side
+from train.matches import Terms
+from train.ratings import Result
+
+
+def play(
+    run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path
+) -> tuple[int, Result | None]:
+    """Play what is left of a match.
+
+    Args:
+      run: the run's folder.
+      command: the program's command line.
+      terms: of the match; of several komi it has the most frequent.
+      weights: of our side, DIR/weights/NAME.npz.
+
+    Returns:
+      (the exit status of ``gozero match``, what came of it if a game counts).
+
+    Raises:
+      ValueError: flags that cannot be.
+      SystemExit: a program that is missing or refuses the game.
+    """
+    config = match_of(run, command, terms, weights)
+    config.out.parent.mkdir(exist_ok=True)
+    with contextlib.redirect_stdout(sys.stderr):
+        status = match.run(config)
+    summary = json.loads((config.out / "summary.json").read_text(encoding="utf-8"))
+    if not summary["games"]:
+        return status, None
+    points = summary["wins"] + summary["draws"] / 2
+    return status, Result(weights.stem, summary["opponent"], points, summary["games"])
+
+
+def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> None:
+    """Whether the program is there and plays such games.
+
+    Raises:
+      ValueError: it is not, or flags that cannot be.
+    """
+    match_programs.player_names(match_of(run, command, terms, weights))
+
+
+def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
+    """The match, in a folder of its own."""
+    considered = terms.considered if terms.search == "gumbel" else None
+    asked = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"
+    asked += f" {terms.openings}"
+    return MatchConfig(
+        player=Side(
+            evaluator="network",
+            weights=weights.resolve(),
+            search=terms.search,
+            simulations=terms.simulations,
+            considered=considered,
+        ),
+        opponent=Side(command=command),
+        games=terms.games,
+        size=terms.rules.size,
+        komi=statistics.mode(terms.komi),
+        ko=terms.rules.ko,
+        openings=terms.openings,
+        seed=terms.seed,
+        out=run / "programs" / f"{weights.stem}-{zlib.crc32(asked.encode()):08x}",
+    )

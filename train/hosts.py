@@ -1,0 +1,134 @@
+"""Many hosts as one: how they find each other, and what they must agree on.
+
+Every host runs the same program in step. One that stopped, or went on, by itself would leave the
+others waiting: so what may differ between them (clocks, signals, files) is settled here.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from train.config import TrainConfig
+
+T = TypeVar("T")
+
+OF_ONE_HOST = frozenset({"out", "coordinator", "process"})
+"""Flags that each host may have in its own way: where it sees the folder, and the first host."""
+
+
+class Elsewhere(ValueError):
+    """Another host could not do its part, and says why."""
+
+
+def join(config: TrainConfig) -> None:
+    """Become one of the run's hosts, if it has several. Before anything starts a backend.
+
+    Raises:
+      ValueError: they cannot find each other.
+    """
+    if config.coordinator is None or jax.distributed.is_initialized():
+        return
+    try:
+        if config.coordinator == "auto":
+            jax.distributed.initialize()
+        else:
+            jax.distributed.initialize(config.coordinator, config.processes, config.process)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"--coordinator {config.coordinator}: {error}") from error
+
+
+def is_first() -> bool:
+    """Whether this is the host that writes what all of them have in common."""
+    return jax.process_index() == 0
+
+
+def of_first(numbers: Sequence[int], size: int) -> list[int]:
+    """The first host's numbers, from 0, at every host; as many as `size` of them."""
+    padded = np.full(size, -1, np.int32)
+    padded[: len(numbers)] = numbers[:size]
+    return [int(i) for i in multihost_utils.broadcast_one_to_all(padded) if i >= 0]
+
+
+def said_by_first(facts: dict[str, Any]) -> dict[str, Any]:
+    """The first host's, at every host; of what JSON has."""
+    own = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    padded = np.zeros(greatest(len(own)), np.uint8)
+    padded[: len(own)] = own
+    told = np.asarray(multihost_utils.broadcast_one_to_all(padded))
+    return json.loads(told.tobytes().rstrip(b"\0"))
+
+
+def check_same(facts: dict[str, Any]) -> None:
+    """Refuse what is not as the first host has it; facts by their names, of what JSON has.
+
+    Raises:
+      ValueError: one of them differs, the first of them by name.
+    """
+    first = said_by_first(facts)
+    for name in sorted(facts.keys() | first.keys()):
+        own, other = facts.get(name), first.get(name)
+        if json.dumps(own) != json.dumps(other):  # nan is nan
+            raise ValueError(
+                f"{name} is {own}, and {other} at process 0; give the same at every host"
+            )
+
+
+def check_flags(config: TrainConfig) -> None:
+    """Refuse flags that are not the first host's, but for those that each has of its own.
+
+    Raises:
+      ValueError: one of them differs, the first of them by name.
+    """
+    names = config.plain.keys() - OF_ONE_HOST
+    check_same({f"--{name.replace('_', '-')}": config.plain[name] for name in names})
+
+
+def greatest(number: int) -> int:
+    """The greatest of all hosts' numbers, i32, at every host."""
+    return int(multihost_utils.process_allgather(np.int32(number)).max())
+
+
+def at_each(work: Callable[[], T]) -> T:
+    """What `work` returns, when every host has done it.
+
+    Raises:
+      Exception: what this host's work raised.
+      Elsewhere: another's did.
+    """
+    try:
+        done = work()
+    except Exception:
+        greatest(jax.process_index() + 1)
+        raise
+    if failed := greatest(0):
+        raise Elsewhere(f"process {failed - 1} could not go on; it says why")
+    return done
+
+
+def at_first(work: Callable[[], object]) -> None:
+    """Let the first host do something, while the others wait; as `at_each`."""
+    at_each(work if is_first() else lambda: None)
+
+
+def check_shared(path: pathlib.Path, patience_s: float = 60.0) -> None:
+    """Wait until a file that the first host wrote is here too.
+
+    Raises:
+      ValueError: it does not come.
+    """
+    until = time.monotonic() + patience_s
+    while not path.exists():
+        if time.monotonic() > until:
+            raise ValueError(
+                f"--out {path.parent}: process {jax.process_index()} does not see {path.name}; "
+                "give a folder that all hosts share"
+            )
+        time.sleep(0.5)

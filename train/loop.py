@@ -1,0 +1,205 @@
+"""The iterations of a run: play some moves, learn from what was played, say what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from train import optimizer, steps
+from train.learner import Metrics
+from train.plan import Plan
+from train.shard_reader import ShardReader
+from train.steps import RunState, Tallies
+
+
+class NotFinite(ValueError):
+    """A loss or a gradient was nan or infinite: nothing moves any more."""
+
+
+class Loop:
+    """A run in memory.
+
+    Attributes:
+      state: what it goes on from.
+      iteration: iterations that are done.
+      games: that have ended.
+      steps: learner steps taken.
+      seconds: played and learnt for, over all sessions.
+      shard_reader: what reads the shards of workers.
+    """
+
+    def __init__(self, plan: Plan, mesh: Mesh, state: RunState, progress: dict | None = None):
+        self.plan, self.mesh, self.state = plan, mesh, state
+        progress = progress or {}
+        self.iteration: int = progress.get("iteration", 0)
+        self.games: int = progress.get("games", 0)
+        self.steps: int = progress.get("steps", 0)
+        self.seconds: float = progress.get("seconds", 0.0)
+        self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
+        self.steps_per_call = steps.steps_per_call()
+        self._compiled: dict[Any, Any] = {}
+
+    @property
+    def progress(self) -> dict:
+        """What is known beside the state, for a checkpoint."""
+        names = ("iteration", "games", "steps", "seconds")
+        mine = {name: getattr(self, name) for name in names}
+        return mine | {"workers": self.shard_reader.progress}
+
+    def iterate(self) -> dict:
+        """One iteration; its numbers, as metrics.jsonl has them.
+
+        Raises:
+          NotFinite: the state is left as the last good step had it.
+        """
+        simulations = self.plan.simulations(self.iteration)
+        play, step = self._play(simulations), self._step()
+        from_workers = self._take_in()
+        started = time.perf_counter()
+        playing, tallies = play(self.state.learner.ema, self.state.playing)
+        self.state = self.state.replace(playing=playing)
+        told: Tallies = jax.device_get(tallies)
+        played = time.perf_counter()
+        taken, metrics = self._learn(step, int(told.steps_due))
+        learnt = time.perf_counter()
+        self.iteration += 1
+        self.games += int(told.games)
+        self.steps += taken
+        self.seconds += learnt - started
+        spent = played - started, learnt - played
+        return (
+            self._counts(simulations)
+            | self._rates(told, simulations, taken, *spent)
+            | self._learnt(metrics)
+            | _told(told, steps.komi_values(self.plan))
+            | from_workers
+        )
+
+    def _counts(self, simulations: int) -> dict:
+        return {
+            "iteration": self.iteration,
+            "seconds": round(self.seconds, 3),
+            "games": self.games,
+            "steps": self.steps,
+            "simulations": simulations,
+        }
+
+    def _rates(
+        self, told: Tallies, simulations: int, taken: int, playing_s: float, learning_s: float
+    ) -> dict:
+        searched = self._simulations(told, simulations)
+        positions = taken * self.plan.config.batch_size
+        return {
+            "playing_s": round(playing_s, 3),
+            "learning_s": round(learning_s, 3),
+            "games_per_s": round(int(told.games) / (playing_s + learning_s), 3),
+            "simulations_per_s": round(searched / playing_s, 1),
+            "positions_per_s": round(positions / max(learning_s, 1e-9), 1),
+        }
+
+    def _learnt(self, metrics: Metrics | None) -> dict:
+        """What the last step saw; None before the first."""
+        rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
+        return {
+            "losses": metrics and _rounded(metrics.losses._asdict()),
+            "target_entropy": metrics and round(float(metrics.target_entropy), 5),
+            "gradient_norm": metrics and round(float(metrics.gradient_norm), 5),
+            "learning_rate": float(rate),
+        }
+
+    def _take_in(self) -> dict:
+        """The rows of workers, into the ring; what the metrics say of them."""
+        if not self.plan.config.workers:
+            return {}
+        playing, reader = self.state.playing, self.shard_reader
+        playing = playing.replace(buffer=reader.take(playing.buffer))
+        self.state = self.state.replace(playing=playing)
+        return {
+            "shards_read": reader.read,
+            "shards_skipped": reader.skipped,
+            "shards_rows": reader.rows,
+        }
+
+    def _simulations(self, told: Tallies, full: int) -> int:
+        cheap = self.plan.config.cheap_simulations
+        return int(told.full) * full + int(told.moves - told.full) * cheap
+
+    def _learn(self, step: Callable, due: int) -> tuple[int, Metrics | None]:
+        """(steps taken, what the last call saw)."""
+        calls = due // self.steps_per_call
+        metrics = None
+        for _ in range(calls):
+            learner, playing = self.state.learner, self.state.playing
+            learner, owed, metrics = step(learner, playing.buffer)
+            playing = playing.replace(buffer=playing.buffer.replace(owed=owed))
+            self.state = RunState(learner, playing)
+        if metrics is None:
+            return 0, None
+        if not bool(self.state.learner.ok):
+            raise NotFinite(
+                f"a nan or infinite loss in iteration {self.iteration + 1}, after step "
+                f"{int(self.state.learner.step)}; try a lower --learning-rate"
+            )
+        return calls * self.steps_per_call, jax.device_get(metrics)
+
+    def _play(self, simulations: int) -> Callable:
+        if ("play", simulations) not in self._compiled:
+            play = steps.make_play(self.plan, self.mesh, simulations)
+            lowered = play.lower(self.state.learner.ema, self.state.playing)
+            self._compiled["play", simulations] = lowered.compile()
+        return self._compiled["play", simulations]
+
+    def _step(self) -> Callable:
+        if "learn" not in self._compiled:
+            learn = steps.make_learn(self.plan, self.mesh, self.steps_per_call)
+            lowered = learn.lower(self.state.learner, self.state.playing.buffer)
+            self._compiled["learn"] = lowered.compile()
+        return self._compiled["learn"]
+
+
+def _rounded(numbers: dict) -> dict:
+    return {name: round(float(value), 5) for name, value in numbers.items()}
+
+
+def _told(told: Tallies, komi: list[float]) -> dict:
+    """What self-play says of itself; `by_komi` is [games, won by Black, drawn] of each."""
+    games = max(int(told.games), 1)
+    numbers = {
+        "black_won": round(int(told.black_won) / games, 4),
+        "drawn": round(int(told.drawn) / games, 4),
+        "resigned": round(int(told.resigned) / games, 4),
+        "truncated": round(int(told.truncated) / games, 4),
+        "lengths": _quantiles(told.lengths),
+        "by_komi": {
+            f"{value:g}": row.tolist() for value, row in zip(komi, told.by_komi, strict=True)
+        },
+        "surprise": round(float(told.surprise) / max(int(told.full), 1), 5),
+        "full": round(int(told.full) / max(int(told.moves), 1), 4),
+        "unsound": int(told.bad),
+        "rows": int(told.rows),
+        "window": int(told.window),
+        "added": int(told.added),
+    }
+    if told.rates is not None:
+        rates = told.rates
+        numbers |= {
+            "resign_threshold": round(float(told.threshold), 4),
+            "played_on": int(rates.games),
+            "would_resign": int(rates.resigned),
+            "wrong_resigns": round(int(rates.wrong) / max(int(rates.resigned), 1), 4),
+        }
+    return numbers
+
+
+def _quantiles(lengths: np.ndarray) -> list[int] | None:
+    """Of a histogram: the 10%, 50% and 90% of it."""
+    total = int(lengths.sum())
+    if not total:
+        return None
+    upto = np.cumsum(lengths) / total
+    return [int(np.searchsorted(upto, share)) for share in (0.1, 0.5, 0.9)]

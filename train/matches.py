@@ -1,0 +1,312 @@
+"""How strong a run has become: matches of its network, whose results are kept, and the Elo of them.
+
+matches.jsonl has a line a match: of each evaluation's network against chance and against a search
+that believes nothing, until one has lost every game, and against the network of the evaluation
+before; of the first in a run that began with weights, against those. Networks search as they do in
+training, without its noise. What is drawn here comes from keys of its own, so training does not
+know of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.go.rules import GameState, Position, Rules
+from gozero.nets import weights
+from gozero.nets.network import NetworkConfig
+from gozero.play import arena
+from gozero.play.arena import MatchResult
+from gozero.play.evaluators import Evaluator
+from gozero.play.player import Player, random_player, search_player
+from gozero.play.searches import gumbel_search, to_win
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation, Trail
+from gozero.search.selection import Puct
+from train import folder, openings, plan, ratings
+from train.config import Root, TrainConfig
+from train.plan import Plan
+from train.ratings import Rating, Result
+
+MATCHES = "matches.jsonl"
+RANDOM, UNIFORM = "random", "uniform"
+OPENING_PLIES = 4
+"""Enough for thousands of openings on 5x5: the players draw nothing themselves."""
+
+SETTLED_GAMES = 20
+"""A match of so many that was won outright is not played again: it would say no more."""
+
+_KEYS = 0x656C6F
+"""Apart from all that is drawn in training."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """How matches are played."""
+
+    rules: Rules
+    komi: tuple[float, ...]  # the pairs take them in turn
+    games: int  # of a match, an even number
+    simulations: int  # of each move of each side that searches
+    seed: int
+    search: Root = "gumbel"  # of the networks: that of training
+    openings: int = OPENING_PLIES  # plies of each pair's, drawn at random
+    considered: int = 16  # of gumbel: moves of a root, as in training
+
+    @classmethod
+    def of(cls, config: TrainConfig, rules: Rules) -> Terms:
+        """Those of a run."""
+        games, simulations = config.evaluate_games, config.evaluate_simulations
+        return cls(
+            rules,
+            config.komi,
+            games,
+            simulations,
+            config.seed,
+            config.root,
+            considered=config.max_considered,
+        )
+
+
+class Rated(NamedTuple):
+    """A player of matches.jsonl: a network that searches otherwise is another one."""
+
+    name: str
+    simulations: int
+    search: str
+
+
+CHANCE = Rated(RANDOM, 0, "")
+
+
+def due(config: TrainConfig, iteration: int) -> bool:
+    """Whether a run is to be evaluated after so many iterations."""
+    every = config.evaluate_every
+    return every > 0 and (iteration % every == 0 or iteration == config.iterations)
+
+
+def evaluate(
+    run: Plan, iteration: int, params: Any, stop: Callable[[], bool] = lambda: False
+) -> dict:
+    """Play the matches of an iteration and write them down; what the metrics are to say of them.
+
+    Lines of this iteration and later ones, from before a kill, are cut off.
+
+    Args:
+      run: the run's plan.
+      iteration: iterations that are done.
+      params: of the network that plays, on the host.
+      stop: asked before each match; the evaluation can be broken off there, and be made up for.
+
+    Returns:
+      {"elo": above `zero_of` the matches, "elo_interval": [low, high]}, by all matches so far;
+      "before": [won, drawn, lost] against the network before, if there is one; and
+      "evaluation_s", its seconds. Nothing, if it was broken off.
+    """
+    started = time.perf_counter()
+    config, terms = run.config, Terms.of(run.config, run.rules)
+    path = config.folder / MATCHES
+    lines = folder.cut_lines(path, iteration - 1)
+    network = run.learner.network
+    player, settled = network_player(terms, network, params), _settled(lines, terms)
+    opponents = [*enumerate([*anchors(terms), *_before(run, terms, lines)])]
+    opponents = [one for one in opponents if one[1][0] not in settled] or opponents
+    for number, (name, opponent) in opponents:
+        if stop():
+            return {}
+        match = play(terms, player, opponent, (iteration, number))
+        line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
+        folder.add_line(path, line)
+        lines.append(line)
+    me = Rated(stem(iteration), terms.simulations, terms.search)
+    rating = rate_lines(lines, [me])[me]
+    low, high = round(rating.low, 1), round(rating.high, 1)
+    found: dict[str, Any] = {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
+    last = lines[-1] if lines else {}
+    if last.get("iteration") == iteration and last["opponent"] not in (RANDOM, UNIFORM):
+        found["before"] = [last["won"], last["drawn"], last["lost"]]
+    return found | {"evaluation_s": round(time.perf_counter() - started, 3)}
+
+
+def _settled(lines: list[dict], terms: Terms) -> set[str]:
+    """Of what stays the same, whom a network of the run has beaten in every game."""
+    return {
+        line["opponent"]
+        for line in lines
+        if line["opponent"] in (RANDOM, UNIFORM)
+        and line["simulations"] == terms.simulations
+        and line["won"] >= SETTLED_GAMES
+        and line["drawn"] == line["lost"] == 0
+    }
+
+
+def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, Player]]:
+    """The network of the evaluation before, or that which the run was given to begin with; if there
+    was one and its weights are there."""
+    if not lines and run.config.weights is None:
+        return
+    name = stem(max((line["iteration"] for line in lines), default=0))
+    path = weights_file(run.config.folder, name)
+    try:
+        network, params, _ = weights.load(path, run.rules.size)
+    except ValueError as error:
+        print(f"evaluation: not against {name}: {error}", file=sys.stderr)
+        return
+    yield name, network_player(terms, network, params)
+
+
+def stem(iteration: int) -> str:
+    """What the network of an iteration is called, in weights/ and in matches."""
+    return f"{iteration:06d}"
+
+
+def weights_file(run: pathlib.Path, name: str) -> pathlib.Path:
+    return run / "weights" / f"{name}.npz"
+
+
+def anchors(terms: Terms) -> list[tuple[str, Player]]:
+    """Players that stay the same: chance, and a search that believes nothing."""
+    uniform = _searcher(terms.rules, None, terms.simulations, "puct")
+    return [(RANDOM, _random(terms.rules)), (UNIFORM, uniform)]
+
+
+def network_player(terms: Terms, network: NetworkConfig, params: Any) -> Player:
+    """A search with a network. Those of one shape are compiled once."""
+    made = _searcher(terms.rules, network, terms.simulations, terms.search, terms.considered)
+    return made._replace(params=jax.tree.map(jnp.asarray, params))
+
+
+_random = functools.cache(random_player)
+
+
+@functools.cache
+def _searcher(
+    rules: Rules,
+    network: NetworkConfig | None,
+    simulations: int,
+    search: Root,
+    considered: int = 16,
+) -> Player:
+    judge = uniform_evaluator(rules) if network is None else plan.evaluator(rules, network)
+    if search == "gumbel":
+        return search_player(rules, judge, to_win(gumbel_search(simulations, considered)))
+    return search_player(rules, judge, SearchConfig(simulations, select=judge.select))
+
+
+def uniform_evaluator(rules: Rules) -> Evaluator:
+    """Every move is as good as another and every position even: a search with it knows how games
+    end, and nothing else."""
+
+    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+        del position, trail
+        return state.komi  # to count the positions by
+
+    def evaluate(params: Any, key: jax.Array, komi: jax.Array) -> Evaluation:
+        del params, key
+        return Evaluation(jnp.zeros((*komi.shape, rules.num_actions)), jnp.zeros(komi.shape))
+
+    return Evaluator(evaluate, None, observe, Puct(), {"evaluator": UNIFORM})
+
+
+def play(
+    terms: Terms,
+    first: Player,
+    second: Player,
+    numbers: Iterable[int],
+    lines: np.ndarray | None = None,
+) -> MatchResult:
+    """A match of paired openings; of other numbers, with other ones. The komi go by pairs.
+
+    Args:
+      terms: how.
+      first, second: the players.
+      numbers: for the keys.
+      lines: i32[pairs, plies], the openings; without them they are drawn, no two alike, and where
+        there are too few they are played again.
+    """
+    pairs = terms.games // 2
+    lines = draw_openings(terms, numbers) if lines is None else lines
+    if len(lines) < pairs:
+        print(
+            f"evaluation: {len(lines)} openings of {terms.openings} plies for {pairs} pairs of "
+            "games; some are played again",
+            file=sys.stderr,
+        )
+    start = openings.after(terms.rules, np.resize(lines, (pairs, terms.openings)))
+    komi = np.repeat(np.resize(terms.komi, pairs), 2)
+    _, key = _keys(terms, numbers)
+    return arena.play_match(terms.rules, first, second, key, terms.games, komi, start)
+
+
+def draw_openings(terms: Terms, numbers: Iterable[int]) -> np.ndarray:
+    """i32[n, plies]: an opening for each pair of a match, or as many as there are."""
+    key, _ = _keys(terms, numbers)
+    return openings.distinct(terms.rules, terms.openings, key, terms.games // 2)
+
+
+def _keys(terms: Terms, numbers: Iterable[int]) -> jax.Array:
+    """Two keys: of the openings, and of the players."""
+    key = jax.random.fold_in(jax.random.key(terms.seed), _KEYS)
+    for number in numbers:
+        key = jax.random.fold_in(key, number)
+    return jax.random.split(key)
+
+
+def line_of(match: MatchResult, terms: Terms) -> dict:
+    """What is kept of a match, from the first player's side."""
+    summary = match.summary()
+    low, high = summary.interval
+    return {
+        "won": summary.total.wins,
+        "drawn": summary.total.draws,
+        "lost": summary.total.losses,
+        "score": round(summary.score, 6),
+        "interval": [round(low, 6), round(high, 6)],
+        "plies": round(float(match.plies.mean()), 2),
+        "unsound": int(np.sum(~match.ok)),
+        "seed": terms.seed,
+        "simulations": terms.simulations,
+        "search": terms.search,
+        "openings": terms.openings,
+    }
+
+
+def rate_lines(
+    lines: Iterable[dict], wanted: Collection[Rated] | None = None
+) -> dict[Rated, Rating]:
+    """Ratings of lines of matches.jsonl, `zero_of` them at 0.
+
+    Args:
+      lines: as `evaluate` writes them. Lines that do not say how the networks searched are
+        from when it was always by PUCT.
+      wanted: whose; see `ratings.rate`.
+    """
+    results = []
+    for line in lines:
+        simulations, points = line["simulations"], line["won"] + line["drawn"] / 2
+        games = line["won"] + line["drawn"] + line["lost"]
+        search, name = line.get("search", "puct"), line["opponent"]
+        fixed = {RANDOM: CHANCE, UNIFORM: Rated(UNIFORM, simulations, "puct")}
+        opponent = fixed.get(name, Rated(name, simulations, search))
+        me = Rated(stem(line["iteration"]), simulations, search)
+        results.append(Result(me, opponent, points, games))
+    return ratings.rate(results, zero_of(results), wanted)
+
+
+def zero_of(results: Iterable[Result]) -> Rated:
+    """Who is at 0: the network that a run was given to begin with, if it has played, or chance.
+
+    A network that has learnt before beats chance in every game, which says little more of its
+    rating than the prior does.
+    """
+    first = (one for result in results for one in result[:2] if one.name == stem(0))
+    return next(first, CHANCE)

@@ -1,0 +1,166 @@
+"""What a config comes to: the rules, the games, the replay, the learner, and how long each is."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from gozero.go import rules as go
+from gozero.nets.features import FEATURES, feature_set
+from gozero.nets.network import NetworkConfig
+from gozero.play.endless import EndlessConfig
+from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.openings import Openings
+from gozero.play.playout_cap import PlayoutCap
+from gozero.play.resignation import ResignConfig
+from gozero.play.searches import gumbel_search, to_win
+from gozero.play.selfplay import search_config
+from gozero.search.config import SearchConfig
+from gozero.search.move_choice import Temperature
+from train.buffer import BufferConfig, Window
+from train.config import TrainConfig
+from train.learner import LearnerConfig
+from train.losses import LossWeights
+from train.optimizer import OptimizerConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All that a run is made of; static. `make_plan` makes one."""
+
+    config: TrainConfig
+    num_devices: int
+    play: EndlessConfig
+    buffer: BufferConfig
+    learner: LearnerConfig
+
+    @property
+    def rules(self) -> go.Rules:
+        return self.play.rules
+
+    @functools.cached_property
+    def evaluator(self) -> Evaluator:
+        """The network as the search asks it; its params are not those of a run."""
+        return evaluator(self.rules, self.learner.network)
+
+    def simulations(self, iteration: int) -> int:
+        """Of a full search in an iteration, counted from 0."""
+        stages = _stages(self.config)
+        return stages[min(iteration * len(stages) // self.config.iterations, len(stages) - 1)]
+
+
+def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
+    """The plan of a config on so many devices.
+
+    Raises:
+      ValueError: settings that cannot be; the flag, what it was and what is allowed.
+    """
+    _check_features(config.features)
+    config_rules = go.Rules(size=config.size, ko=config.ko)
+    network = NetworkConfig(
+        config.blocks,
+        config.channels,
+        config.features,
+        config.pool_every,
+        config.auxiliary,
+        config.dtype,
+    )
+    if config.batch_size % num_devices:
+        raise ValueError(
+            f"--batch-size {config.batch_size}: expected a multiple of the {num_devices} devices"
+        )
+    full = _full_search(config, config_rules, network)
+    return Plan(
+        config=config,
+        num_devices=num_devices,
+        play=_endless(config, config_rules, full),
+        buffer=_buffer(config),
+        learner=_learner(config, network, num_devices),
+    )
+
+
+def _check_features(name: str) -> None:
+    if feature_set(name).history:
+        allowed = [name for name, features in FEATURES.items() if not features.history]
+        raise ValueError(
+            f"--features {name}: they look at boards before, which the replay lacks; expected "
+            f"{' or '.join(allowed)}"
+        )
+
+
+@functools.cache
+def evaluator(rules: go.Rules, network: NetworkConfig) -> Evaluator:
+    """The one of a shape: compiled programs are found again by it."""
+    return network_evaluator(rules, network)
+
+
+def _full_search(config: TrainConfig, rules: go.Rules, network: NetworkConfig) -> SearchConfig:
+    if config.root == "gumbel":
+        return gumbel_search(config.simulations, config.max_considered)
+    return search_config(rules, evaluator(rules, network), config.simulations)
+
+
+def _endless(config: TrainConfig, rules: go.Rules, full: SearchConfig) -> EndlessConfig:
+    cap = None
+    if config.cheap_simulations:
+        cap = PlayoutCap(to_win(full, config.cheap_simulations), config.full_share)
+    drawn = config.temperature_moves
+    return EndlessConfig(
+        rules=rules,
+        komi=config.komi,
+        batch=config.batch,
+        search=full,
+        temperature=None if drawn is None else Temperature(moves=drawn),
+        openings=Openings(0, config.opening_plies),
+        cap=cap,
+        resign=ResignConfig() if config.resign else None,
+        more_simulations=_stages(config)[:-1],
+    )
+
+
+def _stages(config: TrainConfig) -> tuple[int, ...]:
+    """Simulations, doubling."""
+    stages = [config.first_simulations or config.simulations]
+    while stages[-1] < config.simulations:
+        stages.append(min(2 * stages[-1], config.simulations))
+    return tuple(stages)
+
+
+def _buffer(config: TrainConfig) -> BufferConfig:
+    return BufferConfig(
+        capacity=config.capacity,
+        window=Window(config.window, config.window_exponent, config.window_scale),
+        reuse=config.reuse,
+        min_rows=config.min_rows,
+        surprise=config.surprise,
+    )
+
+
+def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> LearnerConfig:
+    return LearnerConfig(
+        network,
+        OptimizerConfig(
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            warmup_steps=config.warmup_steps,
+            total_steps=max(num_steps(config, num_devices), config.warmup_steps + 1),
+            final_fraction=config.final_fraction,
+            ema_decay=config.ema_decay,
+        ),
+        LossWeights(
+            value=config.value_weight,
+            ownership=config.ownership_weight,
+            score=config.score_weight,
+        ),
+    )
+
+
+def num_steps(config: TrainConfig, num_devices: int) -> int:
+    """Learner steps of a whole run, nearly: as many as its rows allow.
+
+    Of a cheap search there is none; see `train.games`.
+    """
+    rows = config.iterations * config.moves * config.batch * num_devices
+    if config.cheap_simulations:
+        rows *= config.full_share
+    return int(rows * config.reuse / config.batch_size)

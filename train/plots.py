@@ -1,0 +1,217 @@
+"""``python -m train plots --out DIR``: pictures of a run, DIR/plots/*.svg."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import itertools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gozero.apps import flags
+from train import folder, matches
+from train.matches import MATCHES, RANDOM, UNIFORM
+
+PROG = "python -m train plots"
+_COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
+_MARGIN_ELO = 300.0
+"""Beyond the ratings themselves; intervals of who has won everything reach far."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlotsConfig:
+    """Draw what a run's metrics.jsonl and matches.jsonl say, as DIR/plots/*.svg."""
+
+    out: pathlib.Path
+    """The run's folder."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 without matplotlib, 2 for bad input."""
+    config = flags.parse(PlotsConfig, argv, prog=PROG)
+    if importlib.util.find_spec("matplotlib") is None:
+        flags.fail(PROG, "pictures want matplotlib: pip install -e '.[plots]'", status=1)
+    try:
+        paths = draw(config.out)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    for path in paths:
+        print(path)
+    return 0
+
+
+def draw(run: pathlib.Path) -> list[pathlib.Path]:
+    """The pictures of a run's folder: those of which there is something to show.
+
+    Raises:
+      ValueError: no metrics there.
+    """
+    lines = folder.read_lines(run / folder.METRICS)
+    if not lines:
+        raise ValueError(f"--out {run}: no metrics.jsonl with a line in it")
+    shown = {
+        "losses": (losses, [line for line in lines if line["losses"]]),
+        "lengths": (lengths, [line for line in lines if line["lengths"]]),
+        "black_won": (black_won, [line for line in lines if line["lengths"]]),
+        "by_komi": (by_komi, [line for line in lines if len(line.get("by_komi", {})) > 1]),
+        "surprise": (surprise, [line for line in lines if "surprise" in line]),
+        "replay": (replay, lines),
+        "resignations": (resignations, [line for line in lines if "wrong_resigns" in line]),
+        "elo": (elo, folder.read_lines(run / MATCHES)),
+    }
+    (run / "plots").mkdir(exist_ok=True)
+    return [
+        _picture(run / "plots" / f"{name}.svg", paint, of)
+        for name, (paint, of) in shown.items()
+        if of
+    ]
+
+
+def losses(axes: Any, lines: list[dict]) -> None:
+    """Each head's, on a panel of its own; with the policy's the entropy of its targets, which it
+    cannot fall below."""
+    names = list(lines[0]["losses"])
+    x = [line["iteration"] for line in lines]
+    for axis, name, colour in zip(axes(len(names)), names, _COLOURS, strict=False):
+        axis.plot(x, [line["losses"][name] for line in lines], color=colour)
+        axis.set(ylabel=f"{name} loss")
+        floor = [line.get("target_entropy") for line in lines]
+        if name == "policy" and any(value is not None for value in floor):
+            axis.plot(x, floor, color=colour, linestyle="--", label="entropy of the targets")
+
+
+def lengths(axes: Any, lines: list[dict]) -> None:
+    """Of the games that ended in an iteration: the median, and the middle 80%."""
+    (axis,) = axes(1)
+    x = [line["iteration"] for line in lines]
+    low, middle, high = zip(*(line["lengths"] for line in lines), strict=True)
+    axis.fill_between(x, low, high, color=_COLOURS[0], alpha=0.2, linewidth=0, label="10% to 90%")
+    axis.plot(x, middle, color=_COLOURS[0], label="median")
+    axis.set(ylabel="plies of a game", ylim=(0, None))
+
+
+def black_won(axes: Any, lines: list[dict]) -> None:
+    """Shares of the games that ended in an iteration."""
+    (axis,) = axes(1)
+    x = [line["iteration"] for line in lines]
+    for name, colour in zip(("black_won", "drawn", "truncated"), _COLOURS, strict=False):
+        axis.plot(x, [100 * line[name] for line in lines], color=colour, label=_words(name))
+    axis.set(ylabel="games, %", ylim=(0, 100))
+
+
+def by_komi(axes: Any, lines: list[dict]) -> None:
+    """What Black scores at each komi in the games that ended in an iteration, a draw half a win."""
+    (axis,) = axes(1)
+    komi = sorted({value for line in lines for value in line["by_komi"]}, key=float)
+    for value, colour in zip(komi, itertools.cycle(_COLOURS), strict=False):
+        found = [(line["iteration"], *line["by_komi"].get(value, (0, 0, 0))) for line in lines]
+        points = [
+            (i, 100 * (won + drawn / 2) / games) for i, games, won, drawn in found if games > 0
+        ]
+        axis.plot(*zip(*points, strict=True), color=colour, label=f"komi {value}")
+    axis.set(ylabel="Black's score, %", ylim=(0, 100))
+
+
+def surprise(axes: Any, lines: list[dict]) -> None:
+    """How far the search comes from the network's policy, of full searches."""
+    (axis,) = axes(1)
+    x = [line["iteration"] for line in lines]
+    axis.plot(x, [line["surprise"] for line in lines], color=_COLOURS[0])
+    axis.set(ylabel="KL(target || prior), nats", ylim=(0, None))
+
+
+def replay(axes: Any, lines: list[dict]) -> None:
+    """Positions played, held and learnt from; and the iterations since the oldest of those that are
+    learnt from came in."""
+    axis, age = axes(2)
+    x = [line["iteration"] for line in lines]
+    told = (("added", "played"), ("rows", "held"), ("window", "learnt from"))
+    for (name, words), colour in zip(told, _COLOURS, strict=False):
+        axis.plot(x, [line[name] for line in lines], color=colour, label=words)
+    axis.set(ylabel="positions", ylim=(0, None))
+    age.plot(x, _ages(lines), color=_COLOURS[3])
+    age.set(ylabel="oldest, iterations", ylim=(0, None))
+
+
+def _ages(lines: list[dict]) -> list[int]:
+    """Of each line: iterations since the first row of the window came in."""
+    ages, first = [], 0
+    for i, line in enumerate(lines):
+        while first < i and lines[first]["added"] <= line["added"] - line["window"]:
+            first += 1
+        ages.append(line["iteration"] - lines[first]["iteration"])
+    return ages
+
+
+def resignations(axes: Any, lines: list[dict]) -> None:
+    """Of the games played on: those that would have been resigned and were won; the threshold."""
+    wrong, threshold = axes(2)
+    x = [line["iteration"] for line in lines]
+    wrong.plot(x, [100 * line["wrong_resigns"] for line in lines], color=_COLOURS[4])
+    wrong.axhline(5, color="black", linewidth=0.5)
+    wrong.set(ylabel="wrong, % of resignations", ylim=(0, None))
+    threshold.plot(x, [line["resign_threshold"] for line in lines], color=_COLOURS[1])
+    threshold.set(ylabel="resigns below")
+
+
+def elo(axes: Any, lines: list[dict]) -> None:
+    """Above chance, or what the run began with, with 95% intervals, a curve a search; by all
+    matches."""
+    (axis,) = axes(1)
+    rated = matches.rate_lines(lines)
+    began = next((one for one in rated if one.name == matches.stem(0)), None)
+    fixed = [one for one in rated if one.name in (RANDOM, UNIFORM)]
+    fixed = {one: rated.pop(one).elo for one in fixed}
+    # Beside networks that began with weights these lie far below, nobody knows where.
+    uniform = {
+        one.simulations: at for one, at in fixed.items() if one.name == UNIFORM and not began
+    }
+    levels = [0.0, *(one.elo for one in rated.values()), *uniform.values()]
+    searches = sorted({(one.simulations, one.search) for one in rated})
+    for colour, (simulations, search) in zip(itertools.cycle(_COLOURS), searches, strict=False):
+        players = sorted(one for one in rated if one[1:] == (simulations, search))
+        found = [rated[one] for one in players]
+        x, middle = [int(one.name) for one in players], [one.elo for one in found]
+        spread = [one.elo - one.low for one in found], [one.high - one.elo for one in found]
+        label = f"{search}, {simulations} simulations"
+        axis.errorbar(x, middle, spread, color=colour, marker="o", capsize=3, label=label)
+        if simulations in uniform:
+            label = f"a search without a network, {simulations}"
+            axis.axhline(uniform.pop(simulations), color=colour, linestyle="--", label=label)
+    limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
+    zero = "the network it began with" if began else "random moves"
+    axis.set(ylabel=f"Elo above {zero}", ylim=limits)
+
+
+def _words(name: str) -> str:
+    return {"black_won": "Black won", "truncated": "at the move limit"}.get(name, name)
+
+
+def _picture(
+    path: pathlib.Path, paint: Callable[[Any, list[dict]], None], lines: list[dict]
+) -> pathlib.Path:
+    """Paint into panels that `axes(count)` hands out, and write the SVG."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "gozero"
+    from matplotlib import pyplot
+
+    figure = pyplot.figure(layout="constrained")
+
+    def axes(count: int) -> list:
+        """So many panels above each other."""
+        figure.set_size_inches(7, max(3.6, 2.0 * count))
+        return list(figure.subplots(count, sharex=True, squeeze=False)[:, 0])
+
+    paint(axes, lines)
+    for axis in figure.axes:
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.axes[-1].set_xlabel("iteration")
+    if figure.axes[0].get_legend_handles_labels()[1]:
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+    return path

@@ -1,0 +1,125 @@
+"""The presets: each a whole config by name. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from train.config import TrainConfig
+
+_COMMON = TrainConfig(
+    blocks=4,
+    channels=32,
+    pool_every=2,
+    batch=256,
+    moves=16,
+    simulations=32,
+    first_simulations=16,
+    max_considered=16,
+    opening_plies=6,
+    outcome_share=0.75,
+    reuse=2.5,
+    batch_size=256,
+)
+
+_ALL = (
+    dataclasses.replace(
+        _COMMON,
+        preset="3x3",
+        size=3,
+        komi=(8.5, 9.5),  # Black can just win, and just not
+        blocks=2,
+        pool_every=0,
+        moves=8,
+        iterations=40,
+        simulations=16,
+        first_simulations=None,
+        max_considered=10,
+        opening_plies=2,
+        outcome_share=1.0,
+        capacity=60_000,
+        window=20_000,
+        reuse=8.0,
+        learning_rate=3e-3,
+    ),
+    dataclasses.replace(
+        _COMMON,
+        preset="5x5",
+        size=5,
+        komi=(8.5, 16.5, 24.5, 24.5),  # Black owns the board; the easier ones show him how
+        moves=12,
+        iterations=160,
+        first_simulations=8,
+        opening_plies=4,
+        capacity=400_000,
+        window=40_000,
+        reuse=4.0,
+    ),
+    dataclasses.replace(
+        _COMMON,
+        preset="7x7",
+        size=7,
+        komi=(7.0, 9.0, 9.0, 11.0),  # Black wins by 9: a draw, if both play well
+        iterations=400,
+        capacity=600_000,
+        window=50_000,
+        evaluate_every=50,
+    ),
+    dataclasses.replace(  # hours on two cores, from weights of 7x7, whose network this is
+        _COMMON,
+        preset="9x9-cpu",
+        size=9,
+        komi=(6.0, 7.0, 7.0, 8.0),
+        iterations=400,
+        capacity=600_000,
+        window=50_000,
+        evaluate_every=50,
+    ),
+    dataclasses.replace(
+        _COMMON,
+        preset="9x9-gpu",
+        size=9,
+        komi=(6.0, 7.0, 7.0, 8.0),
+        blocks=6,
+        channels=96,
+        dtype="bfloat16",
+        batch=4096,
+        iterations=1200,
+        capacity=4_000_000,
+        window=400_000,
+        min_rows=50_000,
+        reuse=3.0,
+        batch_size=4096,
+        learning_rate=3e-3,
+        warmup_steps=300,
+        checkpoint_every=20,
+        evaluate_every=50,
+        evaluate_games=256,
+    ),
+    dataclasses.replace(  # for four devices and more
+        _COMMON,
+        preset="19x19-slice",
+        size=19,
+        komi=(6.5, 7.5, 8.5),
+        blocks=10,
+        channels=128,
+        pool_every=3,
+        dtype="bfloat16",
+        iterations=4000,
+        moves=32,
+        first_simulations=None,
+        cheap_simulations=8,
+        opening_plies=4,
+        resign=True,
+        capacity=250_000,
+        window=50_000,
+        min_rows=20_000,
+        reuse=4.0,
+        surprise=0.5,
+        batch_size=2048,
+        warmup_steps=1000,
+        ema_decay=0.999,
+        evaluate_every=500,  # on one device, while the others wait: on 19x19 it takes long
+    ),
+)
+
+PRESETS = {config.preset: config for config in _ALL}

@@ -1,0 +1,197 @@
+"""What workers have played, taken from their shards into the replay ring.
+
+Before each iteration the folder is looked through for shards that were not read yet. Their rows go
+to the devices in turn, in chunks of one size. Which were read is remembered with the checkpoint
+that holds their rows, so a run that goes on loses none and reads none twice. A shard that is
+damaged is named once and passed over; one that the disk does not give is asked for again. Of many
+processes the first reads, and tells the others.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+
+from train import buffer as buffers
+from train import shards, steps
+from train.buffer import Buffer
+from train.plan import Plan
+from train.replay import Rows
+from train.shards import Place, Shard
+
+CHUNK = 1024
+"""Rows that go to a device at a time."""
+
+
+class Piece(NamedTuple):
+    """Rows on their way to the devices, [D, n] each, on the host."""
+
+    rows: Rows
+    frequency: np.ndarray  # f32
+    keep: np.ndarray  # bool: which of them there are
+
+
+class Ledger:
+    """Which shards are done with: of each worker, their numbers."""
+
+    def __init__(self, plain: dict[str, list[list[int]]] | None = None):
+        self._numbers = {
+            worker: {number for first, last in spans for number in range(first, last + 1)}
+            for worker, spans in (plain or {}).items()
+        }
+
+    def __contains__(self, place: Place) -> bool:
+        return place.number in self._numbers.get(place.worker, ())
+
+    def add(self, place: Place) -> None:
+        self._numbers.setdefault(place.worker, set()).add(place.number)
+
+    @property
+    def plain(self) -> dict[str, list[list[int]]]:
+        """{worker: [[first, last], ...]}, as JSON has it."""
+        return {worker: _spans(numbers) for worker, numbers in sorted(self._numbers.items())}
+
+
+def _spans(numbers: Iterable[int]) -> list[list[int]]:
+    """Runs of whole numbers: first and last of each."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return spans
+
+
+class ShardReader:
+    """The reader of a run's shards.
+
+    Attributes:
+      read: shards whose rows were taken, over all sessions.
+      skipped: shards that could not be.
+      rows: taken.
+    """
+
+    def __init__(self, plan: Plan, mesh: Mesh, progress: dict | None = None):
+        self.plan = plan
+        progress = progress or {}
+        self.ledger = Ledger(progress.get("done"))
+        self.strange = set(progress.get("strange", ()))  # names that no worker gives
+        self.read: int = progress.get("read", 0)
+        self.skipped: int = progress.get("skipped", 0)
+        self.rows: int = progress.get("rows", 0)
+        self.chunk = min(CHUNK, plan.buffer.capacity)
+        self._add = steps.make_add(plan, mesh)
+        self._compiled: Any = None
+        self._late: set[Place | pathlib.Path] = set()  # what could not be read at some time
+
+    @property
+    def progress(self) -> dict:
+        """What is remembered, for a checkpoint that holds the rows."""
+        return {
+            "done": self.ledger.plain,
+            "strange": sorted(self.strange),
+            "read": self.read,
+            "skipped": self.skipped,
+            "rows": self.rows,
+        }
+
+    def take(self, buffer: Buffer) -> Buffer:
+        """The rings with the rows of all shards that are new; those that were given are donated."""
+        first = jax.process_index() == 0
+        pieces = self._pieces() if first else iter(())
+        while True:
+            piece = next(pieces, None)
+            if not _agreed(np.bool_(piece is not None)):
+                return buffer
+            rows = _agreed(self._blank(1) if piece is None else piece)
+            if self._compiled is None:
+                self._compiled = self._add.lower(buffer, *rows).compile()
+            buffer = self._compiled(buffer, *rows)
+
+    def _pieces(self) -> Iterator[Piece]:
+        """What the shards that are there now come to, a chunk for each device at a time."""
+        held: list[Shard] = []
+        room = self.chunk * self.plan.num_devices
+        for place, path in self._unread():
+            try:
+                held.append(shards.read(path, self.plan.rules, self.plan.buffer))
+            except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
+                self._later(place, f"shard {error}")
+                continue
+            except ValueError as error:
+                self._skip(error)
+            else:
+                self.read += 1
+            self.ledger.add(place)
+            if sum(shard.about.rows for shard in held) >= room:
+                yield from self._divided(held)
+                held = []
+        yield from self._divided(held)
+
+    def _unread(self) -> list[tuple[Place, pathlib.Path]]:
+        folder, unread = self.plan.config.folder / shards.FOLDER, []
+        try:
+            paths = list(folder.glob("*.npz"))
+        except OSError as error:
+            self._later(folder, f"shards {folder}: {error}")
+            return []
+        for path in paths:
+            place = shards.place_of(path)
+            if place is None and path.name not in self.strange:
+                self.strange.add(path.name)
+                self._skip(f"shard {path}: its name is not of the kind NAME-000000.npz")
+            if place is not None and place not in self.ledger:
+                unread.append((place, path))
+        return sorted(unread)
+
+    def _later(self, what: Place | pathlib.Path, message: str) -> None:
+        if what not in self._late:
+            self._late.add(what)
+            print(f"tried again later: {message}", file=sys.stderr, flush=True)
+
+    def _skip(self, error: object) -> None:
+        self.skipped += 1
+        print(f"passed over: {error}", file=sys.stderr, flush=True)
+
+    def _blank(self, num_chunks: int) -> Piece:
+        lead = (self.plan.num_devices, num_chunks * self.chunk)
+        shapes = shards.row_shapes(self.plan.rules, self.plan.buffer)
+        rows = jax.tree.map(lambda x: np.zeros((*lead, *x.shape), x.dtype), shapes)
+        return Piece(rows, np.zeros(lead, np.float32), np.zeros(lead, bool))
+
+    def _divided(self, found: list[Shard]) -> Iterator[Piece]:
+        """The rows of shards, each for the device after the last one's."""
+        devices, total = self.plan.num_devices, sum(shard.about.rows for shard in found)
+        if not total:
+            return
+        turn = self.rows % devices + np.arange(total)
+        device, place = turn % devices, turn // devices
+        num_chunks = place[-1] // self.chunk + 1
+        whole = self._blank(num_chunks)
+
+        def fill(all_, *parts):
+            all_[device, place] = np.concatenate(parts)
+
+        jax.tree.map(fill, whole.rows, *(shard.rows for shard in found))
+        unit = np.float32(buffers.FREQUENCY_UNIT)
+        fill(whole.frequency, *(shard.frequency / unit for shard in found))
+        whole.keep[device, place] = True
+        self.rows += total
+        for i in range(num_chunks):
+            part = slice(i * self.chunk, (i + 1) * self.chunk)
+            yield jax.tree.map(lambda x, part=part: x[:, part], whole)
+
+
+def _agreed(tree: Any) -> Any:
+    """The first process's, on the host."""
+    if jax.process_count() == 1:
+        return tree
+    return jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(tree))

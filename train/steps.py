@@ -1,0 +1,245 @@
+"""The programs of a run, each one call of all its devices: begin, play some moves, take steps.
+
+Self-play and the replay are divided: every device has lanes, games and a ring of its own, which
+never leave it. The learner is the same everywhere: each device draws its part of a batch from its
+own ring, and the gradient is the mean over all. On one device nothing is different.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from gozero.go.rules import Rules
+from gozero.nets import network
+from gozero.play import resignation
+from gozero.play.resignation import Rates
+from train import buffer as buffers
+from train import games, learner
+from train.games import Events, Playing
+from train.learner import Metrics, TrainState
+from train.plan import Plan
+
+AXIS = "devices"
+EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec(AXIS)
+
+
+class RunState(flax.struct.PyTreeNode):
+    """All that a run goes on from."""
+
+    learner: TrainState  # the same on every device
+    playing: Playing  # [D, ...]: each device's own
+
+
+class Tallies(NamedTuple):
+    """What came of some moves of self-play, over all devices."""
+
+    moves: jax.Array  # i32[]: positions searched
+    full: jax.Array  # i32[]: of them by a full search
+    bad: jax.Array  # i32[]: of them with a search that saw a nan
+    games: jax.Array  # i32[]: ended
+    resigned: jax.Array  # i32[]
+    truncated: jax.Array  # i32[]
+    black_won: jax.Array  # i32[]
+    drawn: jax.Array  # i32[]
+    lengths: jax.Array  # i32[move limit + 1]: games by their number of plies
+    by_komi: jax.Array  # i32[K, 3]: of each of `komi_values` the games, those Black won, drawn ones
+    surprise: jax.Array  # f32[]: KL(target || prior) in nats, a sum over the full searches
+    rows: jax.Array  # i32[]: in the replay
+    window: jax.Array  # i32[]: of them those that are learnt from
+    added: jax.Array  # i32[]: rows there have been in all
+    steps_due: jax.Array  # i32[]: learner steps that may be taken now, on the poorest device
+    threshold: jax.Array  # f32[]: below which games are resigned
+    rates: Rates | None  # of resigning, in the games on record; None: no one resigns
+
+
+def make_mesh(num_devices: int | None = None) -> Mesh:
+    """The devices in a row, the first so many or all.
+
+    Raises:
+      ValueError: there are not so many, or fewer than those of several hosts.
+    """
+    devices = jax.devices()
+    count = len(devices) if num_devices is None else num_devices
+    if count > len(devices):
+        raise ValueError(f"--devices {count}: there are {len(devices)}")
+    if count < len(devices) and jax.process_count() > 1:
+        raise ValueError(f"--devices {count}: expected all {len(devices)} of several hosts")
+    return jax.make_mesh((count,), (AXIS,), devices=devices[:count], axis_types=(AxisType.Auto,))
+
+
+def shardings(state: Any, mesh: Mesh) -> Any:
+    """Where each array of a `RunState` lies, as a tree like it."""
+    place = lambda part, spec: jax.tree.map(lambda _: NamedSharding(mesh, spec), part)
+    return RunState(place(state.learner, EVERYWHERE), place(state.playing, DIVIDED))
+
+
+def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
+    """The state before the first iteration, made where it is to lie.
+
+    Args:
+      plan, mesh: of the run.
+      params: of the network, on the host; None: random ones.
+    """
+    start, given = functools.partial(_begin, plan), () if params is None else (params,)
+    return _program(mesh, start, (EVERYWHERE,) * len(given), RunState(EVERYWHERE, DIVIDED))(*given)
+
+
+def _begin(plan: Plan, params: Any = None) -> RunState:
+    seed = plan.config.seed
+    if params is None:
+        params = network.init(plan.learner.network, jax.random.key(seed))
+    shard = lax.axis_index(AXIS)
+    return RunState(
+        learner=learner.start(plan.learner, params, jax.random.key(seed + 1)),
+        playing=_stack(games.start(plan.play, plan.buffer, seed, shard)),
+    )
+
+
+def make_play(plan: Plan, mesh: Mesh, num_simulations: int):
+    """``play(params, playing) -> (playing, tallies)``, jitted; `playing` is donated."""
+    play = functools.partial(_play, plan, num_simulations)
+    return _program(mesh, play, (EVERYWHERE, DIVIDED), (DIVIDED, EVERYWHERE), donated=1)
+
+
+def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
+    config, own = plan.config, _unstack(playing)
+    own, events = games.play_moves(
+        plan.play, plan.buffer, plan.evaluator, config.moves, params, own, num_simulations
+    )
+    watched, rates = own.lanes.resignation, None
+    threshold = jnp.float32(resignation.NEVER)
+    if watched is not None:
+        threshold = resignation.calibrate_together(watched.records, AXIS)
+        rates = lax.psum(resignation.rates(watched.records), AXIS)
+        watched = watched.replace(threshold=threshold)
+        own = own.replace(lanes=own.lanes.replace(resignation=watched))
+    tallies = _tally(plan, own.buffer, events)._replace(threshold=threshold, rates=rates)
+    return _stack(own), tallies
+
+
+def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
+    ended = events.ended
+    count = lambda what: jnp.sum(what, dtype=jnp.int32)
+    per_device = plan.config.batch_size // plan.num_devices
+    sums = Tallies(
+        moves=jnp.int32(ended.size),
+        full=count(events.full),
+        bad=count(~events.ok),
+        games=count(ended),
+        resigned=count(ended & events.resigned),
+        truncated=count(ended & events.truncated),
+        black_won=count(ended & (events.outcome > 0)),
+        drawn=count(ended & (events.outcome == 0)),
+        lengths=_lengths(plan.rules, events),
+        by_komi=_by_komi(plan, events),
+        surprise=jnp.sum(jnp.where(events.full & events.ok, events.surprise, 0.0)),
+        rows=buffer.size,
+        window=buffers.num_live(plan.buffer, buffer),
+        added=buffer.added,
+        steps_due=jnp.int32(0),
+        threshold=jnp.float32(0),
+        rates=None,
+    )
+    due = buffers.steps_due(plan.buffer, buffer, per_device)
+    return lax.psum(sums, AXIS)._replace(steps_due=lax.pmin(due, AXIS))
+
+
+def _lengths(rules: Rules, events: Events) -> jax.Array:
+    plies = events.plies + jnp.where(events.resigned, 0, 1)
+    place = jnp.where(events.ended, plies, rules.move_limit + 1).reshape(-1)
+    none = jnp.zeros(rules.move_limit + 1, jnp.int32)
+    return none.at[place].add(1, mode="drop")
+
+
+def komi_values(plan: Plan) -> list[float]:
+    """Each komi that games are played at, once."""
+    return sorted(set(plan.config.komi))
+
+
+def _by_komi(plan: Plan, events: Events) -> jax.Array:
+    what = jnp.stack([events.ended, events.outcome > 0, events.outcome == 0])
+
+    def at(komi: float) -> jax.Array:
+        is_one = events.ended & (events.komi == jnp.float32(komi))
+        return jnp.sum(what & is_one[None], axis=(1, 2), dtype=jnp.int32)
+
+    return jnp.stack([at(komi) for komi in komi_values(plan)])
+
+
+def make_add(plan: Plan, mesh: Mesh):
+    """``add(buffer, rows, frequency, keep) -> buffer``, jitted; the buffer is donated.
+
+    What is added, [D, n] each, goes to the rings of the devices: see `buffers.add`.
+    """
+
+    def add(*stacked):
+        return _stack(buffers.add(plan.buffer, *map(_unstack, stacked)))
+
+    return _program(mesh, add, (DIVIDED,) * 4, DIVIDED, donated=0)
+
+
+def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
+    """``learn(state, buffer) -> (state, owed, metrics)``, jitted; the state is donated.
+
+    `num_steps` steps, and the metrics' means over them. `owed` is what the buffer's is after them.
+    The caller sees to it that so many are due.
+    """
+    learn = functools.partial(_learn, plan, num_steps)
+    outputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
+    return _program(mesh, learn, (EVERYWHERE, DIVIDED), outputs, donated=0)
+
+
+def _learn(plan: Plan, num_steps: int, state: TrainState, buffer: buffers.Buffer):
+    own = _unstack(buffer)
+    per_device = plan.config.batch_size // plan.num_devices
+
+    def step(state: TrainState) -> tuple[TrainState, Metrics]:
+        key, draw_key = jax.random.split(state.key)
+        mine = jax.random.fold_in(draw_key, lax.axis_index(AXIS))
+        rows, turns = buffers.draw(plan.buffer, own, mine, per_device)
+        network_config, share = plan.learner.network, plan.config.outcome_share
+        batch = learner.batch_of(plan.rules, network_config, rows, turns, share)
+        return learner.update(plan.learner, state.replace(key=key), *batch, AXIS)
+
+    if num_steps == 1:  # a scan of one step would still be a loop: see `learner.steps_per_call`
+        state, metrics = step(state)
+    else:
+        state, metrics = lax.scan(lambda state, _: step(state), state, length=num_steps)
+        metrics = jax.tree.map(jnp.mean, metrics)
+    owed = buffers.pay(plan.buffer, own, per_device, jnp.int32(num_steps)).owed
+    return state, _stack(owed), metrics
+
+
+def steps_per_call() -> int:
+    """Learner steps that one call takes; see `learner.steps_per_call` for why one on the CPU."""
+    return 1 if jax.default_backend() == "cpu" else 16
+
+
+def _program(mesh: Mesh, function, in_specs, out_specs, donated: int | tuple[()] = ()):
+    """On every device at once, jitted.
+
+    The bodies hold loops whose first carry is the same everywhere and whose next is not, which the
+    check of what varies would refuse. Where the outputs lie is said, for XLA would put arrays
+    without a byte elsewhere than the call before had them, and a compiled program refuses those.
+    """
+    mapped = jax.shard_map(
+        function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+    )
+    is_spec = lambda x: isinstance(x, PartitionSpec)
+    where = jax.tree.map(lambda spec: NamedSharding(mesh, spec), out_specs, is_leaf=is_spec)
+    return jax.jit(mapped, out_shardings=where, donate_argnums=donated)
+
+
+def _stack(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x[None], tree)
+
+
+def _unstack(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x[0], tree)

@@ -1,0 +1,232 @@
+"""``python -m train worker``: self-play for a run that learns elsewhere.
+
+It plays by the settings of the run in --out with the newest weights there, and writes the rows of
+finished games as shards, which the run reads if it was begun with --workers. A kill at any moment
+costs the games in play, and leaves a half-written temporary file at worst.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import platform
+import re
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps import flags, runtime
+from gozero.go.rules import Rules
+from gozero.nets import weights
+from gozero.play import resignation
+from train import buffer as buffers
+from train import folder, games, memory, shards
+from train.config import TrainConfig
+from train.games import Playing
+from train.plan import Plan, make_plan
+from train.replay import Rows
+from train.worker_record import Seeds, WorkerRecord
+
+PROG = "python -m train worker"
+POLL_S = 0.5
+LINE_S = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerFlags:
+    """Play for a run of `python -m train --preset NAME --workers`, until told to stop."""
+
+    out: pathlib.Path
+    """The run's folder."""
+
+    name: str | None = None
+    """Of this worker; each of a run has its own. The machine's name without it."""
+
+    seed: int = 0
+    """Of all chance, together with the name and with what workers/NAME.json in --out says: the id
+    that was drawn for it, and how often it was started."""
+
+    def __post_init__(self):
+        flags.check_seed(self.seed)
+        if self.name is not None:
+            shards.check_name(self.name)
+
+    @property
+    def called(self) -> str:
+        """The name."""
+        host = re.sub(r"[^A-Za-z0-9_.-]", "-", platform.node()).lstrip("_.-")
+        return self.name or host or "worker"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0 after SIGTERM, 130 after Ctrl-C, both once the call in flight is done and
+    written; 1 if something cannot be written, 2 for bad input."""
+    asked = flags.parse(WorkerFlags, argv, prog=PROG)
+    with runtime.StopRequest() as stop:
+        try:
+            work(asked, stop)
+        except ValueError as error:
+            flags.fail(PROG, error)
+        except OSError as error:
+            flags.fail(PROG, error, status=1)
+    return runtime.STOPPED if stop.number == signal.SIGINT else 0
+
+
+def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
+    """Wait for a run, and play for it until told to stop.
+
+    Raises:
+      ValueError: a run that reads no shards, a name that is taken, too little memory.
+      OSError: something cannot be written.
+    """
+    if not _wait_for_run(asked.out, stop):
+        return
+    config = folder.read_config(asked.out)
+    if not config.workers:
+        raise ValueError(f"--out {asked.out}: its run reads no shards; start it with --workers")
+    plan = plan_of(config)
+    print(f"memory: {memory.check(plan)}", file=sys.stderr)
+    with WorkerRecord(asked.out, asked.called, asked.seed) as record:
+        source = Source(plan)
+        while not source.refresh() and not stop.requested:
+            time.sleep(POLL_S)
+        if not stop.requested:
+            _play_on(Player(plan, record.seeds), source, record, stop)
+
+
+def _wait_for_run(out: pathlib.Path, stop: runtime.StopRequest) -> bool:
+    """Whether there is one, now or later; False: told to stop before."""
+    path = out / "config.json"
+    if not path.exists():
+        print(f"waiting for a run in {out}: no {path.name} there", file=sys.stderr, flush=True)
+    while not path.exists() and not stop.requested:
+        time.sleep(POLL_S)
+    return not stop.requested
+
+
+def _play_on(
+    player: Player, source: Source, record: WorkerRecord, stop: runtime.StopRequest
+) -> None:
+    told = -LINE_S
+    while not stop.requested:
+        source.refresh()
+        rows, frequency = player.play(source.params, source.iteration)
+        if len(frequency):
+            record.write(player.plan.rules, source.iteration, rows, frequency)
+        if time.monotonic() - told >= LINE_S or stop.requested:
+            told = time.monotonic()
+            print(
+                f"{record.name}: {record.games:,} games, {record.rows:,} rows; next shard "
+                f"{record.next_shard}; weights of iteration {source.iteration}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def plan_of(config: TrainConfig) -> Plan:
+    """The plan of self-play alone, whose ring holds what one call may hand over."""
+    capacity = config.batch * (Rules(size=config.size).move_limit + config.moves)
+    return make_plan(dataclasses.replace(config, capacity=capacity, min_rows=1, batch_size=1))
+
+
+class Source:
+    """The newest weights of a run.
+
+    Attributes:
+      params: of the network.
+      iteration: after which they were written; -1 before there are any.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.path = plan.config.folder / "weights.npz"
+        self.params: Any = None
+        self.iteration = -1
+        self._seen: object = None
+        self._told = ""
+
+    def refresh(self) -> bool:
+        """Read them if they have changed; whether there are any.
+
+        Those that cannot be read are named, and tried again next time: the run may be between the
+        writing of the one file and of the other. Until then the ones before go on.
+        """
+        try:
+            stamp = [_stamp(path) for path in (self.path, self.path.with_suffix(".json"))]
+            if stamp != self._seen:
+                self._load()
+                self._seen, self._told = stamp, ""
+        except FileNotFoundError:
+            self._tell(f"waiting for the run's first weights: there is no {self.path} yet")
+        except (OSError, ValueError) as error:
+            self._tell(f"waiting for weights that can be read: {error}")
+        return self.iteration >= 0
+
+    def _load(self) -> None:
+        network, params, about = weights.load(self.path, self.plan.rules.size)
+        if network != self.plan.learner.network:
+            raise ValueError(f"weights {self.path}: not of this run's network")
+        if type(about.get("iteration")) is not int:
+            raise ValueError(f"weights {self.path}: they do not say of which iteration they are")
+        self.params, self.iteration = params, about["iteration"]
+
+    def _tell(self, message: str) -> None:
+        if message != self._told:
+            print(message, file=sys.stderr, flush=True)
+        self._told = message
+
+
+def _stamp(path: pathlib.Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Player:
+    """Self-play on this process's device."""
+
+    def __init__(self, plan: Plan, seeds: Seeds):
+        self.plan = plan
+        self.playing = games.start(plan.play, plan.buffer, seeds.seed, seeds.shard)
+
+    def play(self, params: Any, iteration: int) -> tuple[Rows, np.ndarray]:
+        """Some moves of every game, with the weights of an iteration.
+
+        Returns:
+          (rows [n] of the games that ended, their frequencies [n] in `buffer.FREQUENCY_UNIT`s).
+        """
+        simulations = self.plan.simulations(iteration)
+        self.playing = _play_moves(self.plan, simulations, params, self.playing)
+        ring = jax.device_get(self.playing.buffer)
+        count = int(ring.size)
+        own = lambda x: np.array(x[:count])  # the ring itself is donated to the next call
+        if ring.frequency is None:
+            return jax.tree.map(own, ring.rows), np.full(count, buffers.FREQUENCY_UNIT)
+        return jax.tree.map(own, ring.rows), own(ring.frequency)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
+def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing) -> Playing:
+    """An iteration's moves; the ring holds the rows that they gave, and no others."""
+    zero = jnp.int32(0)
+    emptied = playing.buffer.replace(cursor=zero, size=zero, added=zero, owed=zero)
+    playing, _ = games.play_moves(
+        plan.play,
+        plan.buffer,
+        plan.evaluator,
+        plan.config.moves,
+        params,
+        playing.replace(buffer=emptied),
+        num_simulations,
+    )
+    watched = playing.lanes.resignation
+    if watched is None:
+        return playing
+    watched = watched.replace(threshold=resignation.calibrate(watched.records))
+    return playing.replace(lanes=playing.lanes.replace(resignation=watched))

@@ -1,1 +1,0 @@
-"""Self-play learning: the network that searches learns from its own games."""
