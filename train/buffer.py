@@ -169,6 +169,13 @@ def start(rules: Rules, config: BufferConfig) -> Buffer:
     )
 
 
+def of_rows(rows: Rows) -> tuple[BufferConfig, Buffer]:
+    """A full buffer of rows [C], of which all are drawn alike."""
+    count = jnp.int32(replay.num_rows(rows))
+    config = BufferConfig(int(count), Window(int(count)))
+    return config, Buffer(rows, None, jnp.int32(0), count, count, count)
+
+
 def memory(rules: Rules, config: BufferConfig, games_bytes: int = 0) -> Memory:
     """What the buffer takes, known before it is allocated.
 

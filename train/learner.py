@@ -3,7 +3,7 @@
 Everything stays on the device. A call may take many steps, and returns failure as data: once
 a loss or a gradient is not finite, nothing moves any more and `good` keeps what still was.
 
-`update` takes any batch, wherever its rows came from; `make_train` draws them from `Rows`.
+`update` takes any batch, wherever its rows came from; `take_steps` draws them from a `Buffer`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from gozero.go import symmetry
 from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.nets.features import Inputs
 from gozero.nets.network import NetworkConfig
+from train import buffer as buffers
 from train import losses, optimizer, replay
+from train.buffer import Buffer, BufferConfig
 from train.losses import Losses, LossWeights, Targets
 from train.optimizer import OptimizerConfig
 from train.replay import Rows
@@ -38,11 +39,14 @@ class LearnerConfig:
       network: its shape.
       optimizer: how its parameters move.
       losses: what the parts of the loss matter.
+      outcome_share: lambda; the value target is lambda z + (1 - lambda) v, of the game's outcome z
+        and the root value v of the search.
     """
 
     network: NetworkConfig
     optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
     losses: LossWeights = dataclasses.field(default_factory=LossWeights)
+    outcome_share: float = 1.0
 
 
 class TrainState(flax.struct.PyTreeNode):
@@ -185,41 +189,52 @@ def _move(config: OptimizerConfig, state: TrainState, gradient: dict) -> TrainSt
     )
 
 
-# --- on rows of a self-play folder ------------------------------------------------------
+# --- on rows of a replay buffer ------------------------------------------------------
 
 
-def steps_per_call(steps: int) -> int:
-    """How many steps one call should take: a divisor of all the steps, up to 50.
+def steps_per_call(total: int | None = None) -> int:
+    """How many steps one call takes: 16, or of `total` steps their greatest divisor up to that.
 
     One on the CPU, where a call costs next to nothing, and where XLA (jax 0.10.1) leaves the
     gradients of convolutions inside a loop in a form that is about 20 times slower.
     """
-    most = 1 if jax.default_backend() == "cpu" else 50
-    return max(n for n in range(1, most + 1) if steps % n == 0)
+    most = 1 if jax.default_backend() == "cpu" else 16
+    return most if total is None else max(n for n in range(1, most + 1) if total % n == 0)
 
 
-def make_train(
-    rules: Rules, config: LearnerConfig, batch_size: int, num_steps: int
-) -> Callable[[TrainState, Rows], tuple[TrainState, Metrics]]:
-    """``train(state, rows) -> (state, metrics)``: `num_steps` steps, jitted; the state is donated.
+def take_steps(
+    rules: Rules,
+    config: LearnerConfig,
+    ring: BufferConfig,
+    batch_size: int,
+    num_steps: int,
+    state: TrainState,
+    buffer: Buffer,
+    axis: str | None = None,
+) -> tuple[TrainState, Metrics]:
+    """Steps on rows that are drawn from a buffer; the metrics are means over them.
 
-    The metrics are means over the call's steps.
+    Args:
+      rules, config, ring: of the rows, what learns, and the settings of the buffer; static.
+      batch_size: rows of a step; of a device, where an axis is given.
+      num_steps: static.
+      state: as `start` or an earlier step left it.
+      buffer: as it is; `buffer.steps_due` says what may be taken of it.
+      axis: None, or the mapped axis over which every device has a buffer of its own, see `update`.
     """
 
-    def step(rows, state):
-        key, row_key, turn_key = jax.random.split(state.key, 3)
-        drawn = jax.random.randint(row_key, (batch_size,), 0, replay.num_rows(rows))
-        turns = jax.random.randint(turn_key, (batch_size,), 0, symmetry.NUM_SYMMETRIES)
-        batch = batch_of(rules, config.network, replay.take(rows, drawn), turns)
-        return update(config, state.replace(key=key), *batch)
+    def step(state: TrainState) -> tuple[TrainState, Metrics]:
+        key, draw_key = jax.random.split(state.key)
+        mine = draw_key if axis is None else jax.random.fold_in(draw_key, lax.axis_index(axis))
+        rows, symmetries = buffers.draw(ring, buffer, mine, batch_size)
+        return update(
+            config, state.replace(key=key), *batch_of(rules, config, rows, symmetries), axis
+        )
 
-    def train(state, rows):
-        if num_steps == 1:
-            return step(rows, state)  # a scan of one step would still be a loop
-        state, metrics = lax.scan(lambda state, _: step(rows, state), state, length=num_steps)
-        return state, jax.tree.map(jnp.mean, metrics)
-
-    return jax.jit(train, donate_argnums=0)
+    if num_steps == 1:  # a scan of one step would still be a loop: see `steps_per_call`
+        return step(state)
+    state, metrics = lax.scan(lambda state, _: step(state), state, length=num_steps)
+    return state, jax.tree.map(jnp.mean, metrics)
 
 
 def make_evaluate(rules: Rules, config: LearnerConfig) -> Callable[[dict, Rows], Losses]:
@@ -235,21 +250,16 @@ def mean_losses(
     rules: Rules, config: LearnerConfig, params: dict, rows: Rows, symmetries: jax.Array
 ) -> Losses:
     """The losses, meaned over rows [B] moved by symmetries i32[B]."""
-    return batch_losses(config, params, *batch_of(rules, config.network, rows, symmetries))[1]
+    return batch_losses(config, params, *batch_of(rules, config, rows, symmetries))[1]
 
 
 def batch_of(
-    rules: Rules,
-    config: NetworkConfig,
-    rows: Rows,
-    symmetries: jax.Array,
-    outcome_share: float = 1.0,
+    rules: Rules, config: LearnerConfig, rows: Rows, symmetries: jax.Array
 ) -> tuple[jax.Array | Inputs, Targets]:
-    """(inputs, targets) of rows [B] moved by symmetries i32[B], as `update` takes them.
-
-    `outcome_share` is lambda of `replay.example`.
-    """
-    example = functools.partial(replay.example, rules, config.features)
-    examples = jax.vmap(lambda row, k: example(row, k, outcome_share))(rows, symmetries)
+    """(inputs, targets) of rows [B] moved by symmetries i32[B], as `update` takes them."""
+    of_row = lambda row, k: replay.example(
+        rules, config.network.features, row, k, config.outcome_share
+    )
+    examples = jax.vmap(of_row)(rows, symmetries)
     named = {field.name: getattr(examples, field.name) for field in dataclasses.fields(examples)}
     return named.pop("inputs"), Targets(**named)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from train import optimizer, steps
+from train import learner, optimizer, steps
 from train.learner import Metrics
 from train.plan import Plan
 from train.shard_reader import ShardReader
@@ -41,7 +41,7 @@ class Loop:
         self.steps: int = progress.get("steps", 0)
         self.seconds: float = progress.get("seconds", 0.0)
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
-        self.steps_per_call = steps.steps_per_call()
+        self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
 
     @property

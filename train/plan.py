@@ -152,6 +152,7 @@ def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> L
             ownership=config.ownership_weight,
             score=config.score_weight,
         ),
+        config.outcome_share,
     )
 
 

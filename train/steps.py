@@ -23,7 +23,7 @@ from gozero.play.resignation import Rates
 from train import buffer as buffers
 from train import games, learner
 from train.games import Events, Playing
-from train.learner import Metrics, TrainState
+from train.learner import TrainState
 from train.plan import Plan
 
 AXIS = "devices"
@@ -199,27 +199,11 @@ def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
 def _learn(plan: Plan, num_steps: int, state: TrainState, buffer: buffers.Buffer):
     own = _unstack(buffer)
     per_device = plan.config.batch_size // plan.num_devices
-
-    def step(state: TrainState) -> tuple[TrainState, Metrics]:
-        key, draw_key = jax.random.split(state.key)
-        mine = jax.random.fold_in(draw_key, lax.axis_index(AXIS))
-        rows, turns = buffers.draw(plan.buffer, own, mine, per_device)
-        network_config, share = plan.learner.network, plan.config.outcome_share
-        batch = learner.batch_of(plan.rules, network_config, rows, turns, share)
-        return learner.update(plan.learner, state.replace(key=key), *batch, AXIS)
-
-    if num_steps == 1:  # a scan of one step would still be a loop: see `learner.steps_per_call`
-        state, metrics = step(state)
-    else:
-        state, metrics = lax.scan(lambda state, _: step(state), state, length=num_steps)
-        metrics = jax.tree.map(jnp.mean, metrics)
+    state, metrics = learner.take_steps(
+        plan.rules, plan.learner, plan.buffer, per_device, num_steps, state, own, AXIS
+    )
     owed = buffers.pay(plan.buffer, own, per_device, jnp.int32(num_steps)).owed
     return state, _stack(owed), metrics
-
-
-def steps_per_call() -> int:
-    """Learner steps that one call takes; see `learner.steps_per_call` for why one on the CPU."""
-    return 1 if jax.default_backend() == "cpu" else 16
 
 
 def _program(mesh: Mesh, function, in_specs, out_specs, donated: int | tuple[()] = ()):

@@ -7,6 +7,7 @@ losses on the way to weights.metrics.jsonl.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import pathlib
 import sys
@@ -22,6 +23,7 @@ from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
+from train import buffer as buffers
 from train import learner, losses, replay
 from train.learner import LearnerConfig
 from train.optimizer import OptimizerConfig
@@ -185,13 +187,15 @@ def _train(job: Job) -> int:
     how = _learner_config(job)
     num_steps = learner.steps_per_call(config.steps)
     state = learner.start(how, job.params, jax.random.key(config.seed + 1))
-    step = learner.make_train(job.rules, how, config.batch_size, num_steps)
-    step = step.lower(state, job.rows).compile()  # ahead of time: rates count steps only
+    ring, rows = buffers.of_rows(job.rows)
+    take = functools.partial(learner.take_steps, job.rules, how, ring, config.batch_size, num_steps)
+    step = jax.jit(take, donate_argnums=0)
+    step = step.lower(state, rows).compile()  # ahead of time: rates count steps only
 
     report = Report(config.steps, config.batch_size, job.metrics)
     with runtime.StopRequest() as stop, report:
         for taken in range(num_steps, config.steps + 1, num_steps):
-            state, metrics = step(state, job.rows)
+            state, metrics = step(state, rows)
             report.count(taken, metrics)
             if stop.requested or not state.ok:
                 break

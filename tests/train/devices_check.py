@@ -124,8 +124,7 @@ def step_of_the_union(loop) -> None:
         draw = lambda ring, key: buffers.draw(plan.buffer, ring, key, count)
         drawn = jax.vmap(draw)(jax.tree.map(lambda x: x[devices], rings), keys)
         rows, turns = jax.tree.map(jnp.concatenate, drawn)
-        network, share = plan.learner.network, plan.config.outcome_share
-        batch = learner.batch_of(plan.rules, network, rows, turns, share)
+        batch = learner.batch_of(plan.rules, plan.learner, rows, turns)
         return learner.update(plan.learner, state, *batch)
 
     here = jax.device_put((state.learner, state.playing.buffer), jax.devices()[0])

@@ -10,6 +10,7 @@ import pytest
 from gozero.go.rules import Rules
 from gozero.nets import network
 from tests.train import synthetic
+from train import buffer as buffers
 from train import learner, losses, replay
 from train.learner import LearnerConfig
 from train.optimizer import OptimizerConfig
@@ -28,7 +29,18 @@ def rows(tmp_path_factory):
 def _trainer(learning_rate, num_steps=1, weight_decay=1e-4):
     how = OptimizerConfig(learning_rate, weight_decay, warmup_steps=5)
     config = LearnerConfig(SHAPE, how)
-    return config, learner.make_train(RULES, config, 32, num_steps)
+    take = functools.partial(learner.take_steps, RULES, config)
+    return config, jax.jit(
+        lambda ring, state, buffer: take(ring, 32, num_steps, state, buffer),
+        static_argnums=0,
+        donate_argnums=1,
+    )
+
+
+def of(state, rows):
+    """What a step takes: (the buffer's settings, the state, the rows as a buffer)."""
+    ring, buffer = buffers.of_rows(rows)
+    return ring, state, buffer
 
 
 def train(rows, calls, learning_rate=1e-2, num_steps=1, seed=0):
@@ -36,7 +48,7 @@ def train(rows, calls, learning_rate=1e-2, num_steps=1, seed=0):
     params = network.init(SHAPE, jax.random.key(seed))
     state = learner.start(config, params, jax.random.key(seed + 1))
     for _ in range(calls):
-        state, metrics = step(state, rows)
+        state, metrics = step(*of(state, rows))
     return state, metrics
 
 
@@ -107,8 +119,8 @@ def test_after_a_nan_nothing_moves_and_the_good_weights_stay(rows):
     _, step = _trainer(1e-2)
     kept = jax.tree.map(np.asarray, good.params)
     broken = rows.replace(outcome=jnp.full_like(rows.outcome, jnp.nan))
-    state, _ = step(good, broken)
-    state, _ = step(state, rows)
+    state, _ = step(*of(good, broken))
+    state, _ = step(*of(state, rows))
     assert not state.ok
     assert state.step == 2
     jax.tree.map(np.testing.assert_array_equal, state.params, kept)
@@ -117,4 +129,5 @@ def test_after_a_nan_nothing_moves_and_the_good_weights_stay(rows):
 def test_steps_of_a_call_divide_the_steps(monkeypatch):
     assert learner.steps_per_call(1000) == 1  # the tests run on the CPU
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert [learner.steps_per_call(n) for n in (1, 7, 1000, 90, 997)] == [1, 7, 50, 45, 1]
+    assert learner.steps_per_call() == 16
+    assert [learner.steps_per_call(n) for n in (1, 7, 1000, 90, 997)] == [1, 7, 10, 15, 1]
