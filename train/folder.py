@@ -23,8 +23,9 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from gozero.apps import runtime
 from gozero.nets import weights
+from gozero.runs import files
+from gozero.runs import folder as folders
 from gozero.runs.files import write_whole
 from train import lock
 from train.config import MAY_CHANGE, TrainConfig
@@ -58,7 +59,7 @@ def claim(config: TrainConfig) -> bool:
       ValueError: a folder that holds something else, or a run with other flags.
     """
     goes_on = _check(config)
-    runtime.write_json(config.folder / "config.json", config.plain)
+    files.write_json(config.folder / "config.json", config.plain)
     return goes_on
 
 
@@ -67,7 +68,7 @@ def _check(config: TrainConfig) -> bool:
     path = config.folder / "config.json"
     before = _read(path) if path.exists() else None
     if before is None:
-        runtime.claim_folder(config.folder, but=(LOCK,))
+        folders.claim(config.folder, but=(LOCK,))
     else:
         _must_agree(config.folder, before, config.plain)
     return before is not None
@@ -137,7 +138,7 @@ def write_manifest(config: TrainConfig, manifest: dict, sha256: str | None) -> N
     """What runs in this start, and the SHA-256 of the weights that the run began from, if any."""
     if sha256 := sha256 or _weights_sha256(config.folder):
         manifest = manifest | {"weights_sha256": sha256}
-    runtime.write_json(config.folder / "manifest.json", manifest)
+    files.write_json(config.folder / "manifest.json", manifest)
 
 
 def _weights_sha256(folder: pathlib.Path) -> str | None:

@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.nets import weights
+from gozero.runs import folder as folders
 from train import checkpoint, folder, hosts, matches, memory, steps
 from train.config import TrainConfig
 from train.display import Cost, Display
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = parse(sys.argv[1:] if argv is None else argv)
     try:
         hosts.join(config)
-        with runtime.gone_if_empty(config.folder) if hosts.is_first() else contextlib.nullcontext():
+        with folders.gone_if_empty(config.folder) if hosts.is_first() else contextlib.nullcontext():
             return run(config)
     except ValueError as error:
         flags.fail(PROG, error)
@@ -78,7 +79,7 @@ def run(config: TrainConfig) -> int:
         hosts.at_first(lambda: folder.check_weights(config, sha256))
         hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
         loop = begin(plan, mesh, params)
-        manifest = runtime.manifest(config.seed)
+        manifest = folders.manifest(config.seed)
         manifest |= {"devices": mesh.size, "processes": jax.process_count()}
         hosts.at_first(lambda: folder.write_manifest(config, manifest, sha256))
         return _Session(plan, loop).work()

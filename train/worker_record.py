@@ -19,8 +19,8 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from gozero.apps import runtime
 from gozero.go.rules import Rules
+from gozero.runs import folder as folders
 from gozero.runs.files import write_whole
 from train import lock, shards
 from train.replay import Rows
@@ -78,7 +78,7 @@ class WorkerRecord:
     def _sit_down(self) -> None:
         starts, next_shard, self.id = _before(self.path)
         self.start, self.next_shard = starts + 1, max(next_shard, self._after_the_last())
-        self._records = runtime.manifest(self.seed)
+        self._records = folders.manifest(self.seed)
         self._write_down()
 
     @property

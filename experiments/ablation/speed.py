@@ -15,9 +15,11 @@ from experiments.ablation.config import SpeedConfig
 from experiments.ablation.run import SHARED
 from experiments.sweeps import speed
 from experiments.sweeps.points import Contestant
-from gozero.apps import flags, runtime
+from gozero.apps import flags
 from gozero.go.rules import Rules
 from gozero.play.player_config import PlayerConfig
+from gozero.runs import files
+from gozero.runs import folder as folders
 from gozero.runs.files import write_whole
 
 PROG = "python -m experiments.ablation.speed"
@@ -88,7 +90,7 @@ def measure(config: SpeedConfig) -> Iterator[Row]:
 
 def play(config: SpeedConfig) -> int:
     """Measure, and write and print what was found."""
-    runtime.claim_folder(config.out)
+    folders.claim(config.out)
     rows = list(measure(config))
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
@@ -97,8 +99,8 @@ def play(config: SpeedConfig) -> int:
         cells = vars(row).items()
         writer.writerow({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in cells})
     write_whole(config.out / "speed.csv", text.getvalue().encode())
-    runtime.write_json(config.out / "config.json", config)
-    runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+    files.write_json(config.out / "config.json", config)
+    files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     print(table(rows))
     return 0
 
@@ -118,7 +120,7 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     config = flags.parse(SpeedConfig, prog=PROG)
-    with runtime.gone_if_empty(config.out):
+    with folders.gone_if_empty(config.out):
         try:
             return play(config)
         except ValueError as error:

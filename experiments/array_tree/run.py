@@ -26,6 +26,8 @@ from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
 from gozero.apps import flags, runtime
 from gozero.play.player_config import MAX_SIMULATIONS
+from gozero.runs import files
+from gozero.runs import folder as folders
 
 SPREAD = 2.0  # of the logits: a tree of so even priors stays shallow, as the article's
 
@@ -172,8 +174,8 @@ def _write(config: ArrayTreeConfig, rows: list[Row]) -> None:
             writer.writerow(
                 {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in vars(row).items()}
             )
-    runtime.write_json(config.out / "config.json", dataclasses.asdict(config))
-    runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+    files.write_json(config.out / "config.json", dataclasses.asdict(config))
+    files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     plot.draw(config.out / "results.csv", config.out / "results.svg")
     print(pathlib.Path(config.out, "results.csv").read_text())
 

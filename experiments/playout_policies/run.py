@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from experiments.playout_policies.config import PlayoutPoliciesConfig
 from experiments.sweeps import run, speed
 from experiments.sweeps.points import Contestant, Point, Sweep
-from gozero.apps import runtime
 from gozero.go.rules import Rules
 from gozero.play.player_config import MAX_SIMULATIONS, PlayerConfig
+from gozero.runs import files
 
 _OPPONENT = "MoGo"
 _ANCHORS = ("uniform", "MoGo", "MoGo, nakade", "balanced")
@@ -83,7 +83,7 @@ def _speeds(config: PlayoutPoliciesConfig, path: pathlib.Path) -> dict[str, floa
             Rules(config.size), [*players.values()], trees, config.komi, config.seed
         )
         rates = (round(one.simulations_per_s) for one in found)
-        runtime.write_json(path, dict(zip(players, rates, strict=True)))
+        files.write_json(path, dict(zip(players, rates, strict=True)))
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -23,6 +23,8 @@ from experiments.solved_3x3.config import Control, Point, Solved3x3Config
 from gozero.apps import flags, runtime
 from gozero.go.rules import init
 from gozero.nets import network
+from gozero.runs import files
+from gozero.runs import folder as folders
 from gozero.search import backup
 from train import steps
 from train.loop import Loop
@@ -40,7 +42,7 @@ def main() -> int:
     plot.check()
     try:
         config.out.mkdir(parents=True, exist_ok=True)
-        runtime.write_json(config.out / "manifest.json", runtime.manifest(0))
+        files.write_json(config.out / "manifest.json", folders.manifest(0))
     except OSError as error:
         flags.fail(PROG, error, status=1)
     points: list[Point] = []

@@ -29,7 +29,8 @@ from gozero.play.player import Player, Turn, any_play, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.play.searches import gumbel_search, to_win
 from gozero.play.setups import make_setup
-from gozero.runs import statistics
+from gozero.runs import files, statistics
+from gozero.runs import folder as folders
 
 PROG = "python -m experiments.solved_5x5.run"
 SIZE = 5
@@ -70,7 +71,7 @@ def main() -> int:
     evaluator = network_evaluator(rules, shape, params)
     try:
         config.out.mkdir(parents=True, exist_ok=True)
-        runtime.write_json(config.out / "manifest.json", runtime.manifest(config.seed))
+        files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     except OSError as error:
         flags.fail(PROG, error, status=1)
     row = measure(config, rules, evaluator, *look(rules, evaluator, shape, config.komi))

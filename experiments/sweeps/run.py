@@ -18,6 +18,7 @@ from gozero.apps import flags, runtime
 from gozero.apps.host_game import roomy_limit
 from gozero.go.rules import Rules, init
 from gozero.play import arena, devices
+from gozero.runs import folder as folders
 from gozero.runs.progress import Progress
 from gozero.search import footprint
 
@@ -33,7 +34,7 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     asked = flags.parse(config, prog=prog)
     plot.check()
     runtime.cores_as_devices()
-    with runtime.gone_if_empty(asked.out):
+    with folders.gone_if_empty(asked.out):
         try:
             status = play(asked)
         except ValueError as error:
@@ -87,7 +88,7 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
     total = config.piece * config.num_pieces * len(sweep.points)
     done = total - config.piece * len(todo)
     if todo:
-        folder.write_manifest(runtime.manifest(config.seed))
+        folder.write_manifest(folders.manifest(config.seed))
         if done:
             print(f"{done} games are played; going on", file=sys.stderr)
     players = _Players(rules, config.piece // 2)

@@ -1,25 +1,16 @@
-"""What every command does around its work: the compile cache, the records of a run, its end."""
+"""What every command does around its work: the compile cache, what it prints, its end."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import datetime
 import hashlib
 import importlib
-import importlib.metadata
-import json
 import os
 import pathlib
 import platform
 import signal
-import subprocess
 import sys
-from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
-
-import gozero
-from gozero.runs.files import write_whole
 
 STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
@@ -164,115 +155,6 @@ def _cpu_name() -> str:
     features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
     digest = hashlib.sha256((features + platform.processor()).encode()).hexdigest()[:8]
     return f"jax-{platform.machine()}-{digest}"
-
-
-def claim_folder(path: pathlib.Path, but: Collection[str] = ()) -> None:
-    """Make the folder of a run, which must be new or empty.
-
-    Args:
-      path: the folder.
-      but: names of files that it may hold.
-
-    Raises:
-      ValueError: it holds something, is a file, or cannot be written.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if any(file.name not in but for file in path.iterdir()):
-            raise ValueError(f"out: {path} is not empty; give a new folder, nothing is overwritten")
-        probe = path / ".probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ValueError(f"out: {path} cannot be written ({error.strerror})") from error
-
-
-@contextlib.contextmanager
-def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
-    """Leave no empty folder behind that was not there before."""
-    fresh = not os.path.exists(path)
-    try:
-        yield
-    finally:
-        if fresh and os.path.isdir(path) and not any(path.iterdir()):
-            path.rmdir()
-
-
-def write_json(path: pathlib.Path, value: Any, *, durable: bool = False) -> None:
-    """Write JSON whole or not at all; `durable` as `write_whole` has it."""
-    data = (json.dumps(value, indent=2, default=_plain) + "\n").encode()
-    write_whole(path, data, durable=durable)
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return str(value)
-
-
-def manifest(seed: int) -> dict:
-    """What is needed to know later what ran: versions, device, command, commit."""
-    import jax
-
-    device = jax.devices()[0]
-    versions = {
-        name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "flax", "numpy")
-    }
-    return {
-        "gozero": gozero.__version__,
-        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
-        "seed": seed,
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        **versions,
-        "platform": platform.platform(),
-        "device": device.device_kind,
-        "backend": device.platform,
-        "num_devices": jax.device_count(),
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        **_commit(),
-    }
-
-
-_OF_SESSION = ("started", "command", "gozero", "git_commit", "git_dirty", "jax", "device")
-
-
-def with_sessions(facts: dict, before: dict, done: int) -> dict:
-    """A manifest of work that goes on, with all its sessions.
-
-    Args:
-      facts: the new session's manifest.
-      before: the manifest that was there, or {}.
-      done: how many results were there before the new session.
-
-    Returns:
-      The facts, and ``sessions``: what ran in each, and after how many results it began (`done`).
-      One that came to no result is not listed.
-    """
-    listed = before.get("sessions", [{**_session(before), "done": 0}] if before else [])
-    kept = [one for one in listed if one["done"] < done]
-    return {**facts, "sessions": [*kept, {**_session(facts), "done": done}]}
-
-
-def _session(facts: dict) -> dict:
-    return {name: facts[name] for name in _OF_SESSION if name in facts}
-
-
-def _commit() -> dict:
-    """The git commit of a checkout, and whether it had changes; nothing for an installed wheel."""
-    root = pathlib.Path(gozero.__file__).parent.parent
-    if not (root / ".git").exists():
-        return {}
-
-    def git(*args):
-        done = subprocess.run(["git", *args], cwd=root, capture_output=True, text=True, timeout=10)
-        return done.stdout.strip()
-
-    try:
-        commit, dirty = git("rev-parse", "HEAD"), bool(git("status", "--porcelain"))
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    return {"git_commit": commit, "git_dirty": dirty} if commit else {}
 
 
 class StopRequest:

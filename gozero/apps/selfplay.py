@@ -19,6 +19,8 @@ from gozero.apps.game_writer import GameWriter
 from gozero.go.rules import Rules
 from gozero.play import devices, selfplay
 from gozero.play.evaluators import Evaluator, make_evaluator
+from gozero.runs import files
+from gozero.runs import folder as folders
 from gozero.runs.progress import Progress, rates
 
 PROG = "gozero selfplay"
@@ -75,10 +77,10 @@ def run(config: SelfPlayFlags) -> int:
         1 if the device has not the memory, or the folder cannot be written any more.
     """
     runtime.cores_as_devices()
-    with runtime.gone_if_empty(config.out):
+    with folders.gone_if_empty(config.out):
         try:
             settings, evaluator = _settings(config)
-            runtime.claim_folder(config.out)
+            folders.claim(config.out)
         except ValueError as error:
             flags.fail(PROG, error)
         trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
@@ -147,12 +149,12 @@ class _Run:
     ):
         self.config, self.settings, self.evaluator = config, settings, evaluator
         self.writer = GameWriter(config.out, settings, evaluator)
-        facts = {**runtime.manifest(config.seed), "devices_used": num_devices}
+        facts = {**folders.manifest(config.seed), "devices_used": num_devices}
         self.manifest = {**facts, **evaluator.about, "state": "running"}
 
     def play(self, play_moves: Callable, lanes: selfplay.Lanes) -> int:
-        runtime.write_json(self.config.out / "config.json", self.config)
-        runtime.write_json(self.config.out / "manifest.json", self.manifest)
+        files.write_json(self.config.out / "config.json", self.config)
+        files.write_json(self.config.out / "manifest.json", self.manifest)
         started = time.perf_counter()
         with (
             runtime.StopRequest() as stop,
@@ -194,7 +196,7 @@ class _Run:
         complete = self.writer.num_games == self.settings.num_games
         numbers, results = self._numbers(seconds), dict(self.writer.results)
         self.manifest |= {"state": "complete" if complete else "stopped", **numbers, **results}
-        runtime.write_json(self.config.out / "manifest.json", self.manifest)
+        files.write_json(self.config.out / "manifest.json", self.manifest)
         runtime.tell(self._summary(numbers))
         return 0 if complete else runtime.STOPPED
 

@@ -1,10 +1,14 @@
-"""Writing a file whole or not at all. Floor 0."""
+"""Files that a kill at any moment leaves whole: bytes, JSON, and records, a JSON object a line."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
 import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
@@ -15,7 +19,7 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
     Raises:
       OSError: it cannot be written, a full disk say; names a file, and nothing is left of what was.
     """
-    partial = path.with_name(path.name + ".part")
+    partial = part_of(path)
     try:
         with partial.open("wb") as file:
             file.write(data)
@@ -33,6 +37,11 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
         raise
 
 
+def part_of(path: pathlib.Path) -> pathlib.Path:
+    """The file that `write_whole` writes before it takes the place of the old one."""
+    return path.with_name(path.name + ".part")
+
+
 def sync_folder(folder: pathlib.Path) -> None:
     """Have the names in a folder on the disk, after a file in it was renamed."""
     handle = os.open(folder, os.O_RDONLY)
@@ -45,3 +54,77 @@ def sync_folder(folder: pathlib.Path) -> None:
 def is_empty(path: pathlib.Path) -> bool:
     """Whether there is a file, and nothing in it."""
     return path.exists() and path.stat().st_size == 0
+
+
+def write_json(path: pathlib.Path, value: Any, *, durable: bool = False) -> None:
+    """Write JSON whole or not at all, dataclasses as objects, other types as text."""
+    data = (json.dumps(value, indent=2, default=_plain) + "\n").encode()
+    write_whole(path, data, durable=durable)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return str(value)
+
+
+def read_lines(
+    path: pathlib.Path, make: Callable[[Any], Any] = lambda value: value, skip_damaged: bool = False
+) -> list[Any]:
+    """The records of a file, one JSON value a line; none if there is no file.
+
+    What follows the last newline is left out: a kill has torn it, or it is being written.
+
+    Args:
+      path: of the file.
+      make: what is made of each value; a TypeError or a ValueError of it is one of the line.
+      skip_damaged: leave damaged lines out.
+
+    Raises:
+      ValueError: a line that is no JSON, or of which no record can be made.
+    """
+    records = []
+    lines = _whole_lines(path.read_bytes()).splitlines() if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(make(json.loads(line)))
+        except (TypeError, ValueError) as error:
+            if not skip_damaged:
+                raise ValueError(f"out: {path}, line {number} is damaged: {error}") from error
+    return records
+
+
+def cut_torn_line(path: pathlib.Path) -> None:
+    """Cut off what follows the last newline of a file, if it is there."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    whole = _whole_lines(data)
+    if whole != data:
+        os.truncate(path, len(whole))
+
+
+def _whole_lines(data: bytes) -> bytes:
+    return data[: data.rfind(b"\n") + 1]
+
+
+def add_line(path: pathlib.Path, record: Any) -> None:
+    """Add a record to a file, made if need be; it is on the disk when this returns.
+
+    Raises:
+      OSError: it is not, a full disk say; a part of it may be, which `cut_torn_line` cuts off.
+    """
+    line = _line(record)
+    with path.open("ab", buffering=0) as file:
+        while line:  # a disk that fills up takes a part of it first
+            line = line[file.write(line) :]
+        os.fsync(file.fileno())
+
+
+def write_lines(path: pathlib.Path, records: Iterable[Any]) -> None:
+    """Write a file of records anew, whole; it is on the disk when this returns."""
+    write_whole(path, b"".join(map(_line, records)), durable=True)
+
+
+def _line(record: Any) -> bytes:
+    return (json.dumps(record) + "\n").encode()

@@ -112,15 +112,3 @@ def test_the_flag_and_the_compiler_options_say_the_same():
     assert [f"--{name}={value}" for name, value in options.items()] == [runtime.VECTOR_WIDTH]
     twice = jax.jit(lambda x: 2 * x, compiler_options=options)
     assert twice(jnp.arange(4)).tolist() == [0, 2, 4, 6]
-
-
-def test_a_manifest_lists_the_sessions_that_came_to_something():
-    ran = lambda commit: {"git_commit": commit, "seed": 1}
-    first = runtime.with_sessions(ran("a"), {}, 0)
-    assert first["sessions"] == [{"git_commit": "a", "done": 0}]
-    stopped = runtime.with_sessions(ran("b"), first, 5)
-    last = runtime.with_sessions(ran("c"), stopped, 5)  # b came to nothing
-    assert [(one["git_commit"], one["done"]) for one in last["sessions"]] == [("a", 0), ("c", 5)]
-    old = runtime.with_sessions(ran("d"), ran("a"), 3)  # a manifest of before there were sessions
-    assert [(one["git_commit"], one["done"]) for one in old["sessions"]] == [("a", 0), ("d", 3)]
-    assert (old["git_commit"], old["seed"]) == ("d", 1)

@@ -377,5 +377,5 @@ def test_a_speed_is_of_whole_searches(monkeypatch):
     monkeypatch.setattr(speed, "search", lambda *arguments: result)
     (found,) = speed.measure(Rules(5), [BY_AREA], num_trees=2, komi=7.0, seed=0, repeats=1)
     assert found.simulations_per_s > 0
-    assert found.judged == 8 / (2 * 8)
+    assert found.evaluated == 8 / (2 * 8)
     assert found.mb == pytest.approx(found.bytes_a_node * 2 * 9 / 1e6)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and files of records."""
 
 from __future__ import annotations
 
@@ -42,3 +42,30 @@ def must_fail(path, durable):
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         files.write_whole(tmp_path / "nowhere" / "some.json", b"")
+
+
+def test_a_torn_record_is_left_out_and_cut_off(tmp_path):
+    path = tmp_path / "some.jsonl"
+    assert files.read_lines(path) == []
+    files.cut_torn_line(path)
+    assert not path.exists()
+    files.add_line(path, {"game": 0})
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"game": 1')
+    assert files.read_lines(path) == [{"game": 0}]
+    files.cut_torn_line(path)
+    assert path.read_bytes() == whole
+    files.add_line(path, {"game": 1})
+    assert files.read_lines(path, lambda record: record["game"]) == [0, 1]
+    files.write_lines(path, [{"game": 1}])
+    assert files.read_lines(path) == [{"game": 1}]
+
+
+@pytest.mark.parametrize("damaged", [b"{\n", b"\xff\n", b"[]\n"])
+def test_a_damaged_record_is_named_or_left_out(tmp_path, damaged):
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(b'{"game": 0}\n' + damaged + b'{"game": 2}\n')
+    make = lambda record: record["game"]
+    with pytest.raises(ValueError, match=r"^out: .*some.jsonl, line 2 is damaged: "):
+        files.read_lines(path, make)
+    assert files.read_lines(path, make, skip_damaged=True) == [0, 2]

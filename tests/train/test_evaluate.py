@@ -13,10 +13,10 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.apps import runtime
 from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
+from gozero.runs import files
 from tests.train import tiny
 from train import command, evaluate, folder, gtp_opponent, matches
 from train.matches import RANDOM, UNIFORM
@@ -34,7 +34,7 @@ def out(tmp_path):
     """The folder of a run of three networks."""
     path = tmp_path / "run"
     path.mkdir()
-    runtime.write_json(path / "config.json", tiny.config().plain)
+    files.write_json(path / "config.json", tiny.config().plain)
     for i in ITERATIONS:
         save(path / "weights" / f"{i:06d}.npz", i)
     return path

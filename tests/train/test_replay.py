@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.apps import runtime
 from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import symmetry
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.nets import features
 from gozero.play import shards
+from gozero.runs import files
 from tests.train import synthetic
 from train import replay
 
@@ -54,7 +54,7 @@ def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
     """Of which suicide is an input, and decides with the ko rule what superko bans."""
     rules = Rules(size=4, ko="situational", suicide=True, max_moves=40)
     asked = SelfPlayFlags(size=4, ko=rules.ko, suicide=True, max_moves=40)
-    runtime.write_json(tmp_path / "config.json", asked)
+    files.write_json(tmp_path / "config.json", asked)
     assert replay.rules_of(tmp_path, 4) == rules
 
 

@@ -8,43 +8,41 @@ and written under that lock, so that a command that is refused leaves it as it w
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import itertools
 import json
-import os
 import pathlib
-from collections.abc import Iterator
 
-from gozero.apps import runtime, sgf
+from gozero.apps import sgf
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.score import Game
 from gozero.play.player_config import FILES
-from gozero.runs.files import is_empty, sync_folder
+from gozero.runs import folder as folders
+from gozero.runs.files import add_line, cut_torn_line, read_lines, sync_folder
+from gozero.runs.folder import RunFolder
+
+RESULTS = "results.jsonl"
 
 _MAY_DIFFER = {"parallel", "retries", "timeout", "out"}
 
 
-class MatchFolder:
+class MatchFolder(RunFolder):
     """The folder of a match, new or to go on with.
 
     Attributes:
       games: number -> game, of those that are played.
-      before: the manifest that was there, {} in a new folder.
       session: how often the match was begun before.
 
     Args:
       config: the match.
-      evaluators: what our sides are judged by, by their names; of what was learnt its SHA-256
+      evaluators: what our sides are evaluated by, by their names; of what was learnt its SHA-256
         counts.
       openings_sha256: of the openings, if they come from files.
       names: of the sides, as programs say who they are.
 
     Raises:
-      ValueError: a folder that holds something else, that cannot be read or written, or a match
-        with other flags, of other openings, or that other programs or others of the FILES have
-        played.
+      ValueError: as `RunFolder`, or a match of other openings, or that other programs or others of
+        the FILES have played.
     """
 
     def __init__(
@@ -54,56 +52,20 @@ class MatchFolder:
         openings_sha256: str | None = None,
         names: tuple[str, str] | None = None,
     ):
-        self.path, self.before, self.session = config.out, {}, 0
-        asked, results = _plain(config), self.path / "results.jsonl"
-        if not self._agrees(asked) and not is_empty(results):  # which a kill may leave alone
-            runtime.claim_folder(self.path)
-        try:
-            self._results = results.open("ab", buffering=0)
-            with contextlib.ExitStack() as undo:
-                undo.callback(self._results.close)
-                self._lock()
-                if self._agrees(asked):  # also with what was written just before the lock
-                    self.before = self._manifest()
-                    self.session = 1 + int(self.before.get("session", 0))
-                self.games = _read_results(results, config.games)
-                if self.games:
-                    _same_programs(self.path, config, self.before, names)
-                    _same_files(self.path, self.before.get("evaluators", {}), evaluators or {})
-                    _same_openings(self.path, self.before, openings_sha256)
-                runtime.write_json(self.path / "config.json", asked, durable=True)
-                (self.path / "games").mkdir(exist_ok=True)
-                sync_folder(self.path)
-                undo.pop_all()
-        except OSError as error:
-            raise ValueError(f"out: {self.path} cannot be written ({error.strerror})") from error
-
-    def _agrees(self, asked: dict) -> bool:
-        """Whether a match was begun here, which is then the one that is asked for.
-
-        Raises:
-          ValueError: it is another.
-        """
-        path = self.path / "config.json"
-        try:
-            if not path.exists():
-                return False
-        except OSError as error:  # Python has it that a name too long may be there
-            raise ValueError(f"out: {self.path} cannot be read ({error.strerror})") from error
-        _must_agree(self.path, _read_json(path), asked)
-        return True
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._results, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(f"out: {self.path} is being played by another process") from error
-
-    def __enter__(self) -> MatchFolder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._results.close()
+        asked = _plain(config)
+        agree = lambda before: _must_agree(config.out, before, asked)
+        super().__init__(config.out, "match", agree, RESULTS, "is being played by another process")
+        self._results = self.path / RESULTS
+        with self.opening():
+            self.session = 0 if self.before is None else 1 + int(self.manifest.get("session", 0))
+            self.games = _read_results(self._results, config.games)
+            if self.games:
+                _same_programs(self.path, config, self.manifest, names)
+                _same_files(self.path, self.manifest.get("evaluators", {}), evaluators or {})
+                _same_openings(self.path, self.manifest, openings_sha256)
+            self.write_config(asked)
+            (self.path / "games").mkdir(exist_ok=True)
+            sync_folder(self.path)
 
     def write_manifest(self, facts: dict) -> None:
         """What ran; its session is added.
@@ -111,9 +73,7 @@ class MatchFolder:
         Raises:
           OSError: as `add`.
         """
-        with self._writing():
-            facts = {"session": self.session, **facts}
-            runtime.write_json(self.path / "manifest.json", facts, durable=True)
+        super().write_manifest({"session": self.session, **facts})
 
     def add(self, game: Game, record: sgf.GameRecord) -> None:
         """Keep a game, which is then on the disk; of a void one the moves so far.
@@ -121,24 +81,10 @@ class MatchFolder:
         Raises:
           OSError: naming the folder; it cannot be written, a full disk say.
         """
-        line = (json.dumps(game._asdict()) + "\n").encode()
-        with self._writing():
+        with self.writing():
             sgf.write(self.path / "games" / f"{game.game:04d}.sgf", record, durable=True)
-            while line:  # a disk that fills up takes a part of it first
-                line = line[self._results.write(line) :]
-            os.fsync(self._results.fileno())
+            add_line(self._results, game._asdict())
         self.games[game.game] = game
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise OSError(f"out: {self.path} cannot be written ({error.strerror})") from error
-
-    def _manifest(self) -> dict:
-        path = self.path / "manifest.json"
-        return _read_json(path) if path.exists() else {}
 
 
 def _plain(config: MatchConfig) -> dict:
@@ -146,35 +92,16 @@ def _plain(config: MatchConfig) -> dict:
     return json.loads(json.dumps(dataclasses.asdict(config), default=str))
 
 
-def _read_json(path: pathlib.Path) -> dict:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"out: {path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"out: {path} is not of a match; name a new folder")
-    return value
-
-
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if not isinstance(before.get("games"), int) or not set(SIDES) <= before.keys():
-        raise ValueError(f"out: {path} is not of a match; name a new folder")
-    old, new = _flat(before), _flat(asked)
+        raise ValueError(folders.not_of(path, "match"))
+    old, new = folders.flat(before), folders.flat(asked)
     more = new["games"] >= old["games"]
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
     # Of a file it counts what is in it, see `_same_files`, and not where it lies.
-    files = {f"{side}.{name}" for side in SIDES for name in FILES}
-    may_differ |= {x for x in files if old.get(x) is not None and new.get(x) is not None}
-    differ = [
-        f"--{name.replace('_', '-')} was {old.get(name)} and is {new.get(name)}"
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and name not in may_differ
-    ]
-    if differ:
-        raise ValueError(
-            f"out: {path} holds a match with other flags: {'; '.join(differ)}; give the same "
-            "flags to go on with it, or a new folder"
-        )
+    names = {f"{side}.{name}" for side in SIDES for name in FILES}
+    may_differ |= {x for x in names if old.get(x) is not None and new.get(x) is not None}
+    folders.must_agree(path, "match", before, asked, may_differ)
 
 
 def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
@@ -213,15 +140,6 @@ def _same_openings(path: pathlib.Path, before: dict, digest: str | None) -> None
         )
 
 
-def _flat(config: dict, prefix: str = "") -> dict:
-    """{"player.search": ...}"""
-    flat = {}
-    for name, value in config.items():
-        nested = isinstance(value, dict)
-        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
-    return flat
-
-
 def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
     """The games of a file; a last line that is torn is cut off it. A game that was void may have
     been played since.
@@ -229,21 +147,17 @@ def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
     Raises:
       ValueError: a line that is no game of so many, or a game twice.
     """
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if whole != data:
-        with path.open("r+b") as file:
-            file.truncate(len(whole))
     games: dict[int, Game] = {}
-    for number, line in enumerate(whole.decode("utf-8", "replace").splitlines(), start=1):
-        try:
-            game = Game(**json.loads(line))
-            _check(game, num_games)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"out: {path}, line {number} is damaged: {error}") from error
+
+    def add(fields: dict) -> None:
+        game = Game(**fields)
+        _check(game, num_games)
         if game.game in games and games[game.game].points is not None:
-            raise ValueError(f"out: {path}, line {number}: game {game.game} again")
+            raise ValueError(f"game {game.game} again")
         games[game.game] = game
+
+    cut_torn_line(path)
+    read_lines(path, add)
     return games
 
 

@@ -10,6 +10,8 @@ from gozero.apps.match import score as match_score
 from gozero.apps.match.config import SIDES, MatchConfig, Side
 from gozero.apps.match.folder import MatchFolder
 from gozero.apps.match.programs import make_room, player_names
+from gozero.runs import files
+from gozero.runs import folder as folders
 from gozero.runs.progress import Progress
 
 PROG = "gozero match"
@@ -31,7 +33,7 @@ def run(config: MatchConfig) -> int:
             "give the two sides: --player.FLAG and --opponent.FLAG, such as --player.simulations "
             '800 --opponent.command "gnugo --mode gtp"',
         )
-    with runtime.gone_if_empty(config.out):
+    with folders.gone_if_empty(config.out):
         try:
             names = player_names(config)
             make_room(config)
@@ -74,23 +76,23 @@ class _Match:
         config, folder = self.config, self.folder
         todo = [number for number in range(config.games) if self._is_open(number)]
         facts = {
-            **runtime.manifest(config.seed),
+            **folders.manifest(config.seed),
             **dict(zip(SIDES, self.names, strict=True)),
             "evaluators": self.ours.about,
             "openings_sha256": self.openings.sha256,
         }
         if todo:
-            facts = runtime.with_sessions(facts, folder.before, len(folder.games))
+            facts = folders.with_sessions(facts, folder.manifest, len(folder.games))
             folder.write_manifest({**facts, "state": "running"})
             self._play(play_games, todo)
         else:
-            facts |= folder.before
+            facts |= folder.manifest
         summary = match_score.summarise(folder.games.values(), self.config.paired)
         left = sum(self._is_open(number) for number in range(config.games))
         state = "stopped" if left else "complete"
         folder.write_manifest({**facts, "state": state})
         names = dict(zip(SIDES, self.names, strict=True))
-        runtime.write_json(config.out / "summary.json", {"state": state, **names, **summary})
+        files.write_json(config.out / "summary.json", {"state": state, **names, **summary})
         said = [match_score.table(summary, self.names)]
         if left:
             said.append(f"stopped; {left} games are left, which the same command plays")

@@ -1,0 +1,334 @@
+"""The folder of a long command: one process at a time, settings that agree, going on after a kill.
+
+config.json     what was asked, as JSON
+manifest.json   what ran it: versions, device, command, commit, of each session
+*.jsonl         what came of it, see `gozero.runs.files`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator
+from typing import IO, Any
+
+import gozero
+from gozero.runs import files
+
+CONFIG, MANIFEST = "config.json", "manifest.json"
+
+
+class RunFolder:
+    """A folder of a run, new or to go on with; no other process writes to it until it is closed.
+
+    The settings are read before the lock is taken, so that a refused command leaves no file behind,
+    and again under it. A context manager.
+
+    Attributes:
+      path: of the folder.
+      before: config.json as it was, None in a new folder.
+      manifest: manifest.json as it was, {} in a new folder.
+
+    Args:
+      path: of the folder: new, empty, or of a run.
+      kind: of the run, for messages: ``match``.
+      must_agree: ``must_agree(config)`` raises a ValueError where config.json is of another run,
+        see `must_agree`.
+      lock: the name of the file that is locked, which may be one of records.
+      busy: what to say if another process has the folder.
+
+    Raises:
+      ValueError: the folder holds something else or a run with other settings, another process has
+        it, or it cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        kind: str,
+        must_agree: Callable[[dict], None],
+        lock: str,
+        busy: str = "is being written by another process",
+    ):
+        self.path, self._kind, self._must_agree = path, kind, must_agree
+        self._lock_path, self._busy = path / lock, f"out: {path} {busy}"
+        if self._read_config() is None:
+            # A kill may have left no more than the lock and a part of config.json.
+            own = {lock} if files.is_empty(self._lock_path) else set()
+            claim(path, own and own | {files.part_of(path / CONFIG).name})
+        try:
+            self._lock()
+        except OSError as error:
+            raise ValueError(_cannot_write(path, error)) from error
+        with self.opening():
+            self.before = self._read_config()  # also what was written before the lock
+            self.manifest = self._read_manifest()
+
+    def _lock(self) -> None:
+        about = f"nothing else writes to {self.path}"
+        self._locked = lock_file(self._lock_path, self._busy, about)
+
+    def _read_config(self) -> dict | None:
+        config = read_config(self.path, self._kind)
+        if config is not None:
+            self._must_agree(config)
+        return config
+
+    def _read_manifest(self) -> dict:
+        path = self.path / MANIFEST
+        return _read_object(path, self._kind) if self.before and path.exists() else {}
+
+    def write_config(self, asked: Any) -> None:
+        """What was asked, once nothing more can refuse it."""
+        files.write_json(self.path / CONFIG, asked, durable=True)
+
+    @contextlib.contextmanager
+    def opening(self) -> Iterator[None]:
+        """What else is to be read and written before the folder is open: errors close it.
+
+        Raises:
+          ValueError: in place of an OSError.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise ValueError(_cannot_write(self.path, error)) from error
+            raise
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Errors of writing name the folder."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(_cannot_write(self.path, error)) from error
+
+    def write_manifest(self, facts: dict) -> None:
+        """What runs.
+
+        Raises:
+          OSError: naming the folder; it cannot be written, a full disk say.
+        """
+        with self.writing():
+            files.write_json(self.path / MANIFEST, facts, durable=True)
+
+    def close(self) -> None:
+        """Let other processes have the folder."""
+        self._locked.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_config(folder: pathlib.Path, kind: str) -> dict | None:
+    """config.json of a run; None if the folder has none.
+
+    Raises:
+      ValueError: it cannot be read, or is no JSON object.
+    """
+    path = folder / CONFIG
+    try:
+        if not path.exists():
+            return None
+    except OSError as error:  # Python has it that a name too long may be there
+        raise ValueError(f"out: {folder} cannot be read ({error.strerror})") from error
+    return _read_object(path, kind)
+
+
+def _read_object(path: pathlib.Path, kind: str) -> dict:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"out: {path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(not_of(path, kind))
+    return value
+
+
+def not_of(path: pathlib.Path, kind: str) -> str:
+    """The message for a file of something else."""
+    return f"out: {path} is not of a {kind}; name a new folder"
+
+
+def differences(
+    before: dict,
+    asked: dict,
+    may_differ: Collection[str] = (),
+    called: Callable[[str], str] = lambda name: f"--{name.replace('_', '-')}",
+) -> list[str]:
+    """``--komi was 7.0 and is 5.0`` for each setting that differs, in order of their names.
+
+    Args:
+      before, asked: settings; those of a nested dict are called ``player.search``.
+      may_differ: the names of those that may.
+      called: the words for a setting of a name.
+    """
+    old, new = flat(before), flat(asked)
+    return [
+        f"{called(key)} was {old.get(key)} and is {new.get(key)}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key) and key not in may_differ
+    ]
+
+
+def flat(settings: dict, prefix: str = "") -> dict:
+    """{"player.search": ...} of {"player": {"search": ...}}."""
+    plain = {}
+    for name, value in settings.items():
+        nested = isinstance(value, dict)
+        plain |= flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return plain
+
+
+def must_agree(
+    path: pathlib.Path, kind: str, before: dict, asked: dict, may_differ: Collection[str] = ()
+) -> None:
+    """Refuse to go on with a run whose settings were others.
+
+    Raises:
+      ValueError: naming each that differs, what it was and what it is.
+    """
+    differ = differences(before, asked, may_differ)
+    if differ:
+        raise ValueError(
+            f"out: {path} holds a {kind} with other flags: {'; '.join(differ)}; give the same "
+            "flags to go on with it, or a new folder"
+        )
+
+
+def lock_file(path: pathlib.Path, busy: str, otherwise: str) -> IO[bytes]:
+    """Lock a file, made if need be, until what is returned is closed or the process ends.
+
+    Args:
+      path: of the file.
+      busy: what to say if another process has it.
+      otherwise: what to see to where the file system locks nothing, which is said and no error.
+
+    Raises:
+      ValueError: another process has it.
+      OSError: it cannot be made.
+    """
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise ValueError(busy) from error
+    except OSError as error:
+        why = f"cannot be locked ({error.strerror})"
+        print(f"{path}: {why}; see to it that {otherwise}", file=sys.stderr)
+    return file
+
+
+def claim(path: pathlib.Path, but: Collection[str] = ()) -> None:
+    """Make the folder of a run, which must be new or empty.
+
+    Args:
+      path: of the folder.
+      but: names of files that it may hold.
+
+    Raises:
+      ValueError: it holds something, is a file, or cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(file.name not in but for file in path.iterdir()):
+            raise ValueError(f"out: {path} is not empty; give a new folder, nothing is overwritten")
+        probe = path / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(_cannot_write(path, error)) from error
+
+
+def _cannot_write(path: pathlib.Path, error: OSError) -> str:
+    return f"out: {path} cannot be written ({error.strerror})"
+
+
+@contextlib.contextmanager
+def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
+    """Leave no empty folder behind that was not there before."""
+    fresh = not os.path.exists(path)
+    try:
+        yield
+    finally:
+        if fresh and os.path.isdir(path) and not any(path.iterdir()):
+            path.rmdir()
+
+
+def manifest(seed: int) -> dict:
+    """What is needed to know later what ran: versions, device, command, commit."""
+    import jax
+
+    device = jax.devices()[0]
+    versions = {
+        name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "flax", "numpy")
+    }
+    return {
+        "gozero": gozero.__version__,
+        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
+        "seed": seed,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        **versions,
+        "platform": platform.platform(),
+        "device": device.device_kind,
+        "backend": device.platform,
+        "num_devices": jax.device_count(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        **_commit(),
+    }
+
+
+def _commit() -> dict:
+    """The git commit of a checkout, and whether it had changes; nothing for an installed wheel."""
+    root = pathlib.Path(gozero.__file__).parent.parent
+    if not (root / ".git").exists():
+        return {}
+
+    def git(*args):
+        done = subprocess.run(["git", *args], cwd=root, capture_output=True, text=True, timeout=10)
+        return done.stdout.strip()
+
+    try:
+        commit, dirty = git("rev-parse", "HEAD"), bool(git("status", "--porcelain"))
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"git_commit": commit, "git_dirty": dirty} if commit else {}
+
+
+_OF_SESSION = ("started", "command", "gozero", "git_commit", "git_dirty", "jax", "device")
+
+
+def with_sessions(facts: dict, before: dict, done: int) -> dict:
+    """A manifest of work that goes on, with all its sessions.
+
+    Args:
+      facts: the new session's manifest.
+      before: the manifest that was there, or {}.
+      done: how many results were there before the new session.
+
+    Returns:
+      The facts, and ``sessions``: what ran in each, and after how many results it began (`done`).
+      One that came to no result is not listed.
+    """
+    listed = before.get("sessions", [{**_session(before), "done": 0}] if before else [])
+    kept = [one for one in listed if one["done"] < done]
+    return {**facts, "sessions": [*kept, {**_session(facts), "done": done}]}
+
+
+def _session(facts: dict) -> dict:
+    return {name: facts[name] for name in _OF_SESSION if name in facts}

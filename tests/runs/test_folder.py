@@ -1,0 +1,103 @@
+"""The folder of a run: settings that agree, one process at a time, what a kill leaves."""
+
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+
+from gozero.runs import folder as folders
+from gozero.runs.folder import RunFolder
+
+
+def opened(path, **asked):
+    """A folder of a run with such settings."""
+
+    def must_agree(before):
+        folders.must_agree(path, "run", before, asked, {"games"})
+
+    found = RunFolder(path, "run", must_agree, "run.lock")
+    found.write_config(asked)
+    return found
+
+
+def test_a_run_goes_on_with_settings_that_agree(tmp_path):
+    path = tmp_path / "run"
+    with opened(path, games=2, side={"max_visits": 4}) as found:
+        assert (found.before, found.manifest) == (None, {})
+        found.write_manifest({"jax": "0.10"})
+    with opened(path, games=3, side={"max_visits": 4}) as found:
+        assert found.before == {"games": 2, "side": {"max_visits": 4}}
+        assert found.manifest == {"jax": "0.10"}
+    with pytest.raises(
+        ValueError,
+        match=r"^out: .*run holds a run with other flags: --side.max-visits was 4 and is 5; give "
+        "the same flags to go on with it, or a new folder$",
+    ):
+        opened(path, games=3, side={"max_visits": 5})
+    assert json.loads((path / "config.json").read_text())["games"] == 3
+
+
+def test_one_process_has_it_and_a_refusal_lets_it_go(tmp_path):
+    with opened(tmp_path / "run", games=2):
+        with pytest.raises(ValueError, match=r"^out: .*run is being written by another process$"):
+            opened(tmp_path / "run", games=3)
+        with pytest.raises(ValueError, match="--seed was None and is 1"):
+            opened(tmp_path / "run", games=2, seed=1)
+    with opened(tmp_path / "run", games=2):
+        pass
+
+
+def test_a_folder_of_something_else_is_left_as_it_was(tmp_path):
+    (tmp_path / "notes").touch()
+    with pytest.raises(ValueError, match="is not empty; give a new folder"):
+        opened(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "\xff"])
+def test_a_config_that_is_none_is_named(tmp_path, text):
+    (tmp_path / "config.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=r"out: .*config.json (is not of a run|cannot be read)"):
+        opened(tmp_path)
+
+
+def test_what_a_kill_leaves_as_a_folder_is_made_is_gone_on_with(tmp_path):
+    for name in ("run.lock", "config.json.part"):
+        (tmp_path / name).touch()
+    with opened(tmp_path, games=2) as found:
+        assert found.before is None
+
+
+def test_an_error_while_it_is_opened_lets_it_go_and_names_the_folder(tmp_path):
+    full, error = OSError(errno.ENOSPC, "No space left on device"), r"^out: .*run cannot be written"
+    found = opened(tmp_path / "run")
+    with pytest.raises(ValueError, match=error), found.opening():
+        raise full
+    with opened(tmp_path / "run") as found, pytest.raises(OSError, match=error), found.writing():
+        raise full
+
+
+def test_where_nothing_can_be_locked_it_warns_and_works(tmp_path, monkeypatch, capsys):
+    def flock(file, how):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(folders.fcntl, "flock", flock)
+    with opened(tmp_path / "run"):
+        pass
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "run.lock: cannot be locked (Function not implemented); see to it that nothing" in said
+
+
+def test_a_manifest_lists_the_sessions_that_came_to_something():
+    ran = lambda commit: {"git_commit": commit, "seed": 1}
+    first = folders.with_sessions(ran("a"), {}, 0)
+    assert first["sessions"] == [{"git_commit": "a", "done": 0}]
+    stopped = folders.with_sessions(ran("b"), first, 5)
+    last = folders.with_sessions(ran("c"), stopped, 5)  # b came to nothing
+    assert [(one["git_commit"], one["done"]) for one in last["sessions"]] == [("a", 0), ("c", 5)]
+    old = folders.with_sessions(ran("d"), ran("a"), 3)  # a manifest of before there were sessions
+    assert [(one["git_commit"], one["done"]) for one in old["sessions"]] == [("a", 0), ("d", 3)]
+    assert (old["git_commit"], old["seed"]) == ("d", 1)
