@@ -24,7 +24,7 @@ def test_objects_and_arrays_grow_the_same_tree(leaves):
         arrays.step(leaves)
     assert _seen(objects.root) == _rows(arrays, 0)
     assert objects.edges == arrays.edges > steps * leaves
-    assert objects.judged == arrays.judgements == steps * leaves + 1
+    assert objects.evaluated == arrays.evaluations == steps * leaves + 1
 
 
 @pytest.mark.parametrize("kind", ["objects", "numpy"])
