@@ -8,14 +8,16 @@ from typing import Literal
 import tyro
 
 from gozero.apps import flags
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
 class ThroughputConfig:
     """Measure speed, each row against a peer or a bound in the same run."""
 
-    subject: tyro.conf.Positional[Literal["rules", "playouts", "search", "selfplay", "features"]]
-    """What to measure."""
+    subject: tyro.conf.Positional[
+        Literal["rules", "playouts", "search", "selfplay", "features"]
+    ] = setting(help="What to measure.", positional=True)
     json: bool = False
     """One JSON object a line instead of a table."""
     repeats: int = 5

@@ -1,7 +1,7 @@
 """Typed flags from a frozen dataclass, and one clear line when they are wrong.
 
-tyro turns the dataclass into flags and help. Its complaints are boxes of several lines; here
-each becomes ``gozero selfplay: --games abc: expected int`` on stderr, and exit status 2.
+tyro parses them. Its complaints are boxes of several lines; here each becomes
+``gozero selfplay: --games abc: expected a whole number`` on stderr, and exit status 2.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import difflib
 import io
 import re
 import sys
-import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import tyro
 
+from gozero.apps import help, runtime
+from gozero.runs import settings
+
 EXIT_USAGE = 2
-MAX_SEED = 2**32 - 1
 _HELP = ("-h", "--help")
 
 
@@ -35,8 +36,8 @@ def parse(
     """An instance of `config` from the command line; its fields are the flags.
 
     Args:
-      config: a frozen dataclass with a docstring per field, or {command: dataclass}; then the
-        first argument is the command, and the answer an instance of that command's class.
+      config: a frozen dataclass of `settings`, or {command: dataclass}; then the first argument is
+        the command, and the answer an instance of that command's class.
       argv: the arguments, without the program's name; None for ``sys.argv[1:]``.
       prog: the program's name in help and complaints.
       description: help's first lines; None for the dataclass's own docstring.
@@ -51,9 +52,8 @@ def parse(
     if not isinstance(config, Mapping):
         return _parse_one(config, argv, prog, description, default)
     if argv and argv[0] in _HELP:
-        tyro.extras.subcommand_cli_from_dict(
-            dict(config), prog=prog, description=description, args=["--help"]
-        )
+        runtime.tell(help.text_of_commands(config, prog, description or "").rstrip())
+        sys.exit(0)
     if not argv or argv[0] not in config:
         fail(prog, _wrong_command(argv, list(config)))
     return _parse_one(config[argv[0]], argv[1:], f"{prog} {argv[0]}", None)
@@ -65,8 +65,8 @@ def check_seed(seed: int) -> None:
     Raises:
       ValueError: a seed out of range.
     """
-    if not 0 <= seed <= MAX_SEED:
-        raise ValueError(f"--seed {seed}: expected from 0 to {MAX_SEED}")
+    if not 0 <= seed <= settings.MAX_SEED:
+        raise ValueError(f"--seed {seed}: expected from 0 to {settings.MAX_SEED}")
 
 
 def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
@@ -78,6 +78,9 @@ def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
 def _parse_one(
     config: type, argv: list[str], prog: str, description: str | None, default: Any = None
 ) -> Any:
+    if any(argument in _HELP for argument in argv):
+        runtime.tell(help.text(config, prog, description, default).rstrip())
+        sys.exit(0)
     complaint, unchecked = io.StringIO(), _unchecked(config)
     try:
         with contextlib.redirect_stderr(complaint):
@@ -85,13 +88,10 @@ def _parse_one(
                 unchecked,
                 default=None if default is None else unchecked(**vars(default)),
                 prog=prog,
-                description=description or config.__doc__,
                 args=argv,
                 return_unknown_args=True,
             )
-    except SystemExit as stop:
-        if not stop.code:  # --help
-            raise
+    except SystemExit:
         fail(prog, _explain(config, argv, complaint.getvalue(), prog))
     if unknown:
         fail(prog, _unknown(config, unknown[0], prog))
@@ -148,33 +148,17 @@ def _closest(word: str, names: list[str]) -> str | None:
     return next(iter([*short_for, *alike]), None)
 
 
-def _flags(config: type, prefix: str = "--") -> Iterator[tuple[str, str]]:
+def _flags(config: type, prefix: str = "") -> Iterator[tuple[str, str]]:
     """(flag, what its value is) of each field; a nested dataclass's flags have dots."""
     kinds = typing.get_type_hints(config)
     for field in dataclasses.fields(config):
-        kind, flag = kinds[field.name], prefix + field.name.replace("_", "-")
+        kind = kinds[field.name]
         if dataclasses.is_dataclass(kind):
-            yield from _flags(typing.cast(type, kind), flag + ".")
+            yield from _flags(typing.cast(type, kind), f"{prefix}{field.name}.")
             continue
-        yield flag, _describe(kind)
+        yield settings.flag_of(field.name, prefix), settings.value_text(field, kind)
         if kind is bool:
-            yield f"{prefix}no-{field.name.replace('_', '-')}", "no value"
-
-
-def _describe(kind: Any) -> str:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Literal:
-        return "one of " + ", ".join(map(str, arguments))
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(_describe(argument) for argument in arguments)
-    if origin is tuple and arguments[1:] == (...,):
-        return f"{_describe(arguments[0])}, one or more"
-    if origin is not None:
-        return str(kind)
-    if kind is bool:
-        return "no value"
-    name = str(kind.__name__)
-    return {"NoneType": "None", "PosixPath": "path", "Path": "path"}.get(name, name)
+            yield settings.flag_of(f"no-{field.name}", prefix), "no value"
 
 
 def _name(argument: str) -> str:

@@ -21,6 +21,8 @@ class Shape:
 class Play:
     """Play games."""
 
+    EXAMPLES = ("gozero play --data d", "gozero play --data d --size 5")
+
     data: pathlib.Path
     """Where the games lie."""
 
@@ -55,6 +57,8 @@ class Play:
 @dataclasses.dataclass(frozen=True)
 class Doctor:
     """Say what device there is."""
+
+    EXAMPLES = ("gozero doctor", "gozero doctor --verbose")
 
     verbose: bool = False
     """Say more."""
@@ -93,15 +97,15 @@ def test_arguments_come_from_the_command_line(monkeypatch):
         ("--data d --learning-rte 3", "unknown flag --learning-rte; did you mean --learning-rate?"),
         ("--data d --zzz", "unknown flag --zzz; see p --help"),
         ("--data d -x", "unknown flag -x; see p --help"),
-        ("--data d --size abc", "--size abc: expected int"),
-        ("--data d --size=abc", "--size abc: expected int"),
-        ("--data d --size 1.5", "--size 1.5: expected int"),
-        ("--data d --learning-rate x", "--learning-rate x: expected float"),
-        ("--data d --shape.blocks x", "--shape.blocks x: expected int"),
-        ("--data d --size", "--size: expected int"),
-        ("--size 3", "--data is missing: expected path"),
-        ("--data --size 3", "--data: expected path"),
-        ("--data d --out", "--out: expected path or None"),
+        ("--data d --size abc", "--size abc: expected a whole number"),
+        ("--data d --size=abc", "--size abc: expected a whole number"),
+        ("--data d --size 1.5", "--size 1.5: expected a whole number"),
+        ("--data d --learning-rate x", "--learning-rate x: expected a number"),
+        ("--data d --shape.blocks x", "--shape.blocks x: expected a whole number"),
+        ("--data d --size", "--size: expected a whole number"),
+        ("--size 3", "--data is missing: expected a path"),
+        ("--data --size 3", "--data: expected a path"),
+        ("--data d --out", "--out: expected a path or None"),
         ("--data d --evaluator foo", "--evaluator foo: expected one of network, playout"),
         ("--data d foo", "unexpected argument 'foo'; every option is a flag, see p --help"),
         (

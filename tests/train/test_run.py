@@ -77,8 +77,8 @@ def test_the_last_preset_counts_with_its_settings():
     [
         (["--preset", "4x4"], "--preset 4x4: expected one of 3x3"),
         (["--preset"], "--preset: expected one of 3x3"),
-        (["--preset", "3x3", "--batch", "many"], "--batch many: expected int"),
-        (["--preset", "3x3", "--komi", "even"], "--komi even: expected float, one or more"),
+        (["--preset", "3x3", "--batch", "many"], "--batch many: expected a whole number"),
+        (["--preset", "3x3", "--komi", "even"], "--komi even: expected a number, one or more"),
         (["--preset", "3x3", "--simulation", "4"], "did you mean --simulations?"),
         (["--preset", "3x3", "--iterations", "0"], "--iterations 0: expected at least 1"),
         (["--preset", "3x3", "--first-simulations", "99"], "expected at most the 16"),

@@ -125,7 +125,7 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
         (["--data", "nowhere"], "data nowhere: there is no such folder"),
         (["--data", "{tmp}"], "data {tmp}: no shards/"),
         (["--steps", "0"], "--steps 0: expected at least 1"),
-        (["--steps", "many"], "--steps many: expected int"),
+        (["--steps", "many"], "--steps many: expected a whole number"),
         (["--batch-size", "0"], "--batch-size 0: expected at least 1"),
         (["--learning-rate", "0"], "--learning-rate 0.0: expected a number above 0"),
         (["--learning-rate", "nan"], "--learning-rate nan: expected a number above 0"),

@@ -1,0 +1,224 @@
+"""The help of a command, and its table in docs/commands.md, from its settings. Imports no JAX.
+
+`python -m gozero.apps.help docs/commands.md` writes the tables anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import importlib
+import inspect
+import pathlib
+import re
+import shlex
+import shutil
+import sys
+import textwrap
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gozero.runs import settings
+from gozero.runs.settings import facts_of
+
+_INDENT = 6
+
+
+class Row(NamedTuple):
+    """A flag, as help and the docs have it."""
+
+    flag: str  # with --no- for a bool
+    value: str  # what stands for its value
+    text: str  # what it is, in sentences
+    note: str  # its range and its default
+    group: str
+
+
+def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
+    """Every flag of a dataclass; of two fields with the same dataclass, the second's in one row.
+
+    Args:
+      config: the dataclass.
+      default: an instance that has the defaults; None for the fields' own.
+      prefix: what stands before each flag.
+    """
+    kinds, docs, listed = typing.get_type_hints(config), _docstrings(config), {}
+    for field in dataclasses.fields(config):
+        facts, kind = facts_of(field), kinds[field.name]
+        text = facts.help or docs.get(field.name, "")
+        if dataclasses.is_dataclass(kind):
+            if kind in listed:
+                text = f"{text} Its flags are those of --{prefix}{listed[kind]}."
+                yield Row(f"--{prefix}{field.name}.FLAG", "", text, "", field.name)
+                continue
+            listed[kind] = field.name
+            for row in rows(typing.cast(type, kind), None, f"{prefix}{field.name}."):
+                yield row._replace(group=f"{field.name}: {row.group}".rstrip(": "))
+            continue
+        shown = _default(field) if default is None else getattr(default, field.name)
+        flag = settings.flag_of(field.name, prefix)
+        if kind is bool:
+            flag += f", {settings.flag_of(f'no-{field.name}', prefix)}"
+        if facts.positional:
+            flag = field.name.upper()
+        yield Row(flag, _value(field, kind), text, _note(field, kind, shown), facts.group)
+
+
+def text(
+    config: type, prog: str, about: str | None = None, default: Any = None, width: int | None = None
+) -> str:
+    """Help: usage, what the command does, its flags in groups, and examples.
+
+    Args:
+      config: the dataclass of its flags; EXAMPLES, if it has them, are whole command lines.
+      prog: the program's name.
+      about: what it does; None for the dataclass's docstring.
+      default: as `rows` has it.
+      width: columns; None for the terminal's.
+    """
+    width = width or shutil.get_terminal_size().columns
+    parts = _paragraphs(f"usage: {prog} {_arguments(config)}", width)
+    parts += _paragraphs(about or config.__doc__ or "", width)
+    groups: dict[str, list[str]] = {}
+    for row in rows(config, default):
+        groups.setdefault(row.group or "settings", []).append(_entry(row, width))
+    parts += ["\n".join([f"{name}:", *entries]) for name, entries in groups.items()]
+    return "\n\n".join(parts + _examples(_examples_of(config), width)) + "\n"
+
+
+def text_of_commands(
+    commands: Mapping[str, type], prog: str, about: str, width: int | None = None
+) -> str:
+    """Help of a program with commands: what each does, and examples of the first and the last."""
+    width = width or shutil.get_terminal_size().columns
+    parts = [f"usage: {prog} COMMAND [flags]", *_paragraphs(about, width)]
+    entries = []
+    for name, config in commands.items():
+        first = _paragraphs(config.__doc__ or "", width - _INDENT)[0]
+        entries.append(f"  {name}\n" + textwrap.indent(first, " " * _INDENT))
+    parts.append("\n".join(["commands:", *entries]))
+    parts += _paragraphs(f"`{prog} COMMAND --help` lists the flags of one.", width)
+    examples = [example for config in commands.values() for example in _examples_of(config)[:1]]
+    return "\n\n".join(parts + _examples(tuple(examples[:2]), width)) + "\n"
+
+
+def table(config: type) -> str:
+    """The flags as a table of Markdown, and one of those that do not go together."""
+    lines = ["| flag | what | range and default |", "|---|---|---|"]
+    for row in rows(config):
+        flag = " ".join([row.flag, row.value]).strip()
+        lines.append(f"| {_cell(f'`{flag}`')} | {_cell(row.text)} | {_cell(row.note)} |")
+    refused = [(*settings.conflict_text(one), one.reason) for one in settings.conflicts(config)]
+    if refused:
+        lines += ["", "| | | |", "|---|---|---|"]
+        lines += [f"| `{first}` | {_cell(how)} | {_cell(why)} |" for first, how, why in refused]
+    return "\n".join(lines)
+
+
+_TABLE = re.compile(r"(<!-- flags of (\S+):(\w+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def with_tables(document: str) -> str:
+    """A document whose tables, between ``<!-- flags of MODULE:CLASS -->`` and ``<!-- end -->``,
+    are those of the settings."""
+
+    def renewed(found: re.Match) -> str:
+        config = getattr(importlib.import_module(found[2]), found[3])
+        return f"{found[1]}{table(config)}{found[4]}"
+
+    return _TABLE.sub(renewed, document)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", r"\|").split())
+
+
+def _entry(row: Row, width: int) -> str:
+    heading = textwrap.wrap(f"{row.flag} {row.value}".strip(), width - 2)
+    note = f" ({row.note})" if row.note else ""
+    body = textwrap.wrap(" ".join(f"{row.text}{note}".split()), width - _INDENT, **_WRAP)
+    return "\n".join(["  " + line for line in heading] + [" " * _INDENT + line for line in body])
+
+
+_WRAP: dict[str, Any] = {"break_on_hyphens": False}
+
+
+def _paragraphs(text: str, width: int) -> list[str]:
+    parts = inspect.cleandoc(text).split("\n\n")
+    return ["\n".join(textwrap.wrap(" ".join(part.split()), width, **_WRAP)) for part in parts]
+
+
+def _examples(lines: tuple[str, ...], width: int) -> list[str]:
+    if not lines:
+        return []
+    return ["\n".join(["examples:", *(_command(line, width) for line in lines)])]
+
+
+def _examples_of(config: type) -> tuple[str, ...]:
+    return getattr(config, "EXAMPLES", ())
+
+
+def _command(line: str, width: int) -> str:
+    """A command line over several lines, as a shell takes it; what is quoted stays whole."""
+    folded = [" "]
+    for word in shlex.split(line, posix=False):
+        if len(folded[-1]) + 1 + len(word) > width - 2:
+            folded[-1] += " \\"
+            folded.append("     ")
+        folded[-1] += f" {word}"
+    return "\n".join(folded)
+
+
+def _arguments(config: type) -> str:
+    """What has to be given, and that there are flags besides."""
+    kinds = typing.get_type_hints(config)
+    asked = [
+        field for field in dataclasses.fields(config) if _default(field) is dataclasses.MISSING
+    ]
+    words = [
+        field.name.upper()
+        if facts_of(field).positional
+        else f"{settings.flag_of(field.name)} {_value(field, kinds[field.name])}"
+        for field in asked
+    ]
+    return " ".join([*words, "[flags]"])
+
+
+def _default(field: dataclasses.Field) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _value(field: dataclasses.Field, kind: Any) -> str:
+    """What stands for a flag's value: its choices, its unit, or its kind."""
+    one = settings.kind_of_one(kind)
+    choices = settings.choices_of(one)
+    names = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH", bool: ""}
+    name = "|".join(map(str, choices)) or facts_of(field).unit.upper() or names.get(one, "VALUE")
+    return f"{name} ..." if settings.is_several(kind) else name
+
+
+def _note(field: dataclasses.Field, kind: Any, default: Any) -> str:
+    limits = settings.limits_text(field)
+    shown = settings.default_text(field, default)
+    return "; ".join(filter(None, [limits, shown and f"default: {shown}"]))
+
+
+@functools.cache
+def _docstrings(config: type) -> dict[str, str]:
+    """The strings below a dataclass's fields, for those that are no `setting`."""
+    found: dict[str, str] = {}
+    for one in reversed(config.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]
+        for field, string in zip(body.body, body.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(string, ast.Expr):
+                found[field.target.id] = string.value.value
+    return found
+
+
+if __name__ == "__main__":
+    for _path in map(pathlib.Path, sys.argv[1:]):
+        _path.write_text(with_tables(_path.read_text()))

@@ -1,0 +1,293 @@
+"""Settings of a command: what a field may be, and what it does not go with, said once.
+
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        simulations: int = setting(400, "Simulations of each move.", least=1, most=131_070)
+        leaves: int = setting(1, "Leaves evaluated together.", least=1, most="simulations")
+        search: Literal["puct", "gumbel"] = setting("puct", "The rule of the search.")
+        CONFLICTS = (Conflict("leaves", "search=gumbel", "its root counts visits one by one"),)
+        EXAMPLES = ("gozero gtp --simulations 800", "gozero gtp --search gumbel")
+
+        def __post_init__(self):
+            check(self)
+
+Flags, their help, the refusals of `check` and the tables of docs/commands.md are made from these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import pathlib
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+MAX_SEED = 2**32 - 1
+
+Bound = float | str | None
+"""A limit: a number, or the name of another setting or property that has it; None for none."""
+
+_KEY = "setting"
+_NOUNS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "no value",
+    pathlib.Path: "a path",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What is known of a field besides its type and default; see `setting`."""
+
+    help: str = ""
+    group: str = ""
+    unit: str = ""
+    least: Bound = None
+    above: Bound = None
+    most: Bound = None
+    below: Bound = None
+    step: float | None = None
+    unset: str = ""
+    effective: str = ""
+    positional: bool = False
+
+    @property
+    def bounds(self) -> tuple[Bound, Bound, Bound, Bound]:
+        """least, above, most, below."""
+        return self.least, self.above, self.most, self.below
+
+
+def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) -> Any:
+    """A field of a frozen dataclass.
+
+    Args:
+      default: its default; left out, the field must be given.
+      help: what it is, in sentences.
+      group: the heading that it stands under in help.
+      unit: what a number counts, in the plural: "seconds".
+      least, most: the range, both in it. Either may name another field, or a property.
+      above, below: the range, neither in it.
+      step: the value is a multiple of this.
+      unset: what None stands for, where that is the default: "random weights".
+      effective: the property that says what a None stands for; conflicts go by that.
+      positional: it is given without a flag, of a type that tyro knows for such.
+    """
+    metadata = {_KEY: Setting(help=help, **facts)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def seed(help: str, default: int = 0, **facts: Any) -> Any:
+    """The field of a seed; a greater one would wrap around to another."""
+    return setting(default, help, least=0, most=MAX_SEED, **facts)
+
+
+def facts_of(field: dataclasses.Field) -> Setting:
+    """What was declared of a field; nothing, for one that is no `setting`."""
+    return field.metadata.get(_KEY, Setting())
+
+
+class Conflict(NamedTuple):
+    """Two conditions that do not go together, and why.
+
+    A condition is the name of a field that is not at its default (of a bool: that is true), or
+    ``search=uct|rave`` for those values of it; ``!`` before it negates it. `first` may be several
+    names, with spaces between them: each of them conflicts.
+    """
+
+    first: str
+    second: str
+    reason: str
+
+
+def check(config: Any, prefix: str = "") -> None:
+    """Refuse values out of range and settings that do not go together.
+
+    None passes; a dataclass inside the dataclass is left to the class that has it.
+
+    Args:
+      config: an instance of a dataclass.
+      prefix: what stands before each flag: "player.".
+
+    Raises:
+      ValueError: ``--simulations 0: expected from 1 to 131070``, or ``--leaves 8: not with --search
+        gumbel; its root counts visits one by one``.
+    """
+    kinds = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value, kind = getattr(config, field.name), kind_of_one(kinds[field.name])
+        if value == () and facts_of(field).bounds != Setting().bounds:
+            raise ValueError(f"{flag_of(field.name, prefix)}: expected one or more")
+        for one in value if isinstance(value, tuple) else (value,):
+            allowed = _allowed_instead(config, facts_of(field), kind, one)
+            if allowed:
+                allowed = allowed.replace("--", f"--{prefix}")
+                raise ValueError(f"{flag_of(field.name, prefix)} {one}: expected {allowed}")
+    for conflict in conflicts(type(config)):
+        if _holds(config, conflict.first) and _holds(config, conflict.second):
+            name, reason = _name(conflict.first), conflict.reason.replace("--", f"--{prefix}")
+            value = getattr(config, name)
+            shown = "" if isinstance(value, bool) else f" {value}"
+            against = _against(conflict.second, prefix)
+            raise ValueError(f"{flag_of(name, prefix)}{shown}: {against}; {reason}")
+
+
+def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
+    """What would be allowed in place of a value; empty if that is."""
+    if value is None or kind not in (int, float):
+        choices = choices_of(kind)
+        return "" if value is None or not choices or value in choices else _kind_text(kind)
+    limits = _range_text(facts, lambda bound: _bound_text(config, bound))
+    if not isinstance(value, numbers.Integral if kind is int else numbers.Real):
+        return _with_noun(_NOUNS[kind], limits)
+    if not math.isfinite(value):
+        return _with_noun("a finite number", limits)
+    least, above, most, below = (_number(config, bound) for bound in facts.bounds)
+    fits = (
+        (least is None or value >= least)
+        and (above is None or value > above)
+        and (most is None or value <= most)
+        and (below is None or value < below)
+        and not (facts.step and value % facts.step)
+    )
+    return "" if fits else _with_noun(_step_text(facts), limits)
+
+
+def conflicts(config: type) -> Iterator[Conflict]:
+    """Those of the class's CONFLICTS whose fields it has, one name at a time."""
+    known = {field.name for field in dataclasses.fields(config)}
+    for several in getattr(config, "CONFLICTS", ()):
+        for first in several.first.split():
+            if {_name(first), _name(several.second)} <= known:
+                yield several._replace(first=first)
+
+
+def conflict_text(conflict: Conflict) -> tuple[str, str]:
+    """(what is asked for, what it does not go with), in flags: for the docs."""
+    return _condition_text(conflict.first), _against(conflict.second)
+
+
+def _name(condition: str) -> str:
+    return condition.lstrip("!").partition("=")[0]
+
+
+def _holds(config: Any, condition: str) -> bool:
+    name, _, values = condition.lstrip("!").partition("=")
+    field = next(field for field in dataclasses.fields(config) if field.name == name)
+    value = getattr(config, facts_of(field).effective or name)
+    if values:
+        holds = str(value) in values.split("|")
+    else:
+        holds = value if isinstance(value, bool) else getattr(config, name) != field.default
+    return bool(holds) != condition.startswith("!")
+
+
+def _condition_text(condition: str, prefix: str = "") -> str:
+    """``--search uct or rave``."""
+    values = condition.partition("=")[2].replace("|", " or ")
+    return f"{flag_of(_name(condition), prefix)} {values}".strip()
+
+
+def _against(condition: str, prefix: str = "") -> str:
+    how = "only with" if condition.startswith("!") else "not with"
+    return f"{how} {_condition_text(condition, prefix)}"
+
+
+def flag_of(name: str, prefix: str = "") -> str:
+    """The flag of a field: ``--player.heuristic-visits``."""
+    return f"--{prefix}{name.replace('_', '-')}"
+
+
+def choices_of(kind: Any) -> tuple[Any, ...]:
+    """The values of a Literal; () of another type."""
+    return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+
+
+def kind_of_one(kind: Any) -> Any:
+    """The type of one value: of an optional the other, of a tuple what it is of."""
+    if _is_union(kind):
+        return kind_of_one(next(x for x in typing.get_args(kind) if x is not type(None)))
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
+
+
+def is_several(kind: Any) -> bool:
+    """Whether a flag takes several values: a tuple, or an optional one."""
+    members = typing.get_args(kind) if _is_union(kind) else (kind,)
+    return any(typing.get_origin(member) is tuple for member in members)
+
+
+def value_text(field: dataclasses.Field, kind: Any) -> str:
+    """What a flag expects, in words: ``a whole number from 2 to 25``; `kind`: the field's type."""
+    facts, inner = facts_of(field), kind_of_one(kind)
+    noun = _step_text(facts) or _kind_text(inner)
+    text = _with_noun(noun, limits_text(field))
+    text += ", one or more" if is_several(kind) else ""
+    return f"{text} or None" if _is_union(kind) else text
+
+
+def limits_text(field: dataclasses.Field) -> str:
+    """A field's range: ``from 1 to 131070``, another setting's by its flag; empty without one."""
+    words = lambda bound: flag_of(bound) if isinstance(bound, str) else number_text(bound)
+    return _range_text(facts_of(field), words)
+
+
+def default_text(field: dataclasses.Field, value: Any) -> str:
+    """A default in words; empty for a None, and where there is none, if the field says no more."""
+    if value is None or value is dataclasses.MISSING or value == "":
+        return facts_of(field).unset
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " ".join(map(number_text, value)) or facts_of(field).unset
+    return number_text(value)
+
+
+def number_text(value: Any) -> str:
+    """A number without a point that it does not need."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return str(int(value) if whole else value)
+
+
+def _kind_text(kind: Any) -> str:
+    choices = choices_of(kind)
+    return "one of " + ", ".join(map(str, choices)) if choices else _NOUNS.get(kind, "a value")
+
+
+def _is_union(kind: Any) -> bool:
+    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+
+
+def _range_text(facts: Setting, words: Callable[[Bound], str]) -> str:
+    least, above, most, below = (words(x) if x is not None else "" for x in facts.bounds)
+    top = f"to {most}" if most else f"to below {below}" if below else ""
+    if least:
+        return f"from {least} {top}" if top else f"at least {least}"
+    top = top.replace("to below", "below").replace("to ", "at most ")
+    return f"above {above}{' and ' if top else ''}{top}" if above else top
+
+
+def _with_noun(noun: str, limits: str) -> str:
+    of = "of " if noun and limits.startswith("at ") else ""
+    return f"{noun} {of}{limits}".strip()
+
+
+def _step_text(facts: Setting) -> str:
+    if facts.step is None:
+        return ""
+    return "an even number" if facts.step == 2 else f"a multiple of {number_text(facts.step)}"
+
+
+def _number(config: Any, bound: Bound) -> float | None:
+    return getattr(config, bound) if isinstance(bound, str) else bound
+
+
+def _bound_text(config: Any, bound: Bound) -> str:
+    value = _number(config, bound)
+    if not isinstance(bound, str) or value is None:
+        return "" if value is None else number_text(value)
+    is_field = any(field.name == bound for field in dataclasses.fields(config))
+    return f"the {number_text(value)} of {flag_of(bound)}" if is_field else number_text(value)
