@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gozero.play.evaluators import network_evaluator, playout_evaluator
     from gozero.playouts.playout import uniform_playouts
     from gozero.search.config import SearchConfig
-    from gozero.search.footprint import search_memory
     from gozero.search.game import Evaluation, Evaluator, Game, History
+    from gozero.search.memory import search_memory
     from gozero.search.search import SearchResult, search
 
 __version__ = "0.1.0"
@@ -43,7 +43,7 @@ _HOME = {
     "SearchResult": "gozero.search.search",
     "Evaluator": "gozero.search.game",
     "History": "gozero.search.game",
-    "search_memory": "gozero.search.footprint",
+    "search_memory": "gozero.search.memory",
     "network_evaluator": "gozero.play.evaluators",
     "playout_evaluator": "gozero.play.evaluators",
     "go_game": "gozero.games.go",

@@ -73,9 +73,9 @@ def test_every_public_name_loads():
 
 
 def test_the_search_is_a_function_and_its_package_is_still_there():
-    from gozero.search import selection, tree
+    from gozero.search import edges, tree
 
-    assert (selection.__name__, tree.__name__) == ("gozero.search.selection", "gozero.search.tree")
+    assert (edges.__name__, tree.__name__) == ("gozero.search.edges", "gozero.search.tree")
     assert inspect.isfunction(gozero.search)
     assert list(inspect.signature(gozero.search).parameters) == [
         *("game", "evaluator", "key", "states", "config", "tree"),

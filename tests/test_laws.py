@@ -21,11 +21,12 @@ from gozero.play.evaluators import make_evaluator
 from gozero.play.player import Turn, search_player
 from gozero.playouts.mogo.playouts import mogo_playouts
 from gozero.search import tree as trees
-from gozero.search.config import MAX_VISITS, VALUE_ONE, Amaf, SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
-from gozero.search.rave import Rave
+from gozero.search.rules.rave import Rave
 from gozero.search.search import search
+from gozero.search.values import MAX_VISITS, VALUE_ONE
 from gozero.td import td_search
 from gozero.td.shapes import Shapes
 from gozero.td.td import TdConfig

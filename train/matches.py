@@ -31,7 +31,7 @@ from gozero.play.player import Player, random_player, search_player
 from gozero.play.searches import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Trail
-from gozero.search.selection import Puct
+from gozero.search.rules.puct import Puct
 from train import folder, openings, plan, ratings
 from train.config import Root, TrainConfig
 from train.plan import Plan

@@ -116,9 +116,9 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
     import jax
 
     from experiments.throughput import hash_game, trees
-    from gozero.search.budget import Budget, Runner
     from gozero.search.config import SearchConfig
     from gozero.search.game import Evaluator
+    from gozero.search.runner import Budget, Runner
     from gozero.search.search import search
 
     (leaves,) = config.leaves

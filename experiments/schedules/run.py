@@ -12,7 +12,7 @@ from experiments.schedules.config import SchedulesConfig
 from experiments.sweeps import run
 from experiments.sweeps.points import Change, Contestant, Point, Sweep
 from gozero.play.player_config import PlayerConfig
-from gozero.search.rave import MinimumMse, Rave
+from gozero.search.rules.rave import MinimumMse, Rave
 
 
 def sweep(config: SchedulesConfig) -> Sweep:

@@ -20,7 +20,7 @@ from gozero.go.rules import Rules, init
 from gozero.play import arena, devices
 from gozero.runs import folder as folders
 from gozero.runs.progress import Progress
-from gozero.search import footprint
+from gozero.search.memory import Memory, memory_of
 
 
 def main(config: type[SweepConfig], sweep: Callable[..., Sweep], name: str) -> int:
@@ -168,7 +168,7 @@ def _write(sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> list[resul
     return rows
 
 
-def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> footprint.Memory:
+def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> Memory:
     """What the largest trees of a player take; all players are made, and so checked."""
     half, found = config.piece // 2, []
     for one in {c for point in sweep.points for c in (point.player, point.opponent)}:
@@ -176,5 +176,5 @@ def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> footprint.Memory
         roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
         search = setup.search.roomy if one.reuse else setup.search
         args = rules.num_actions, search, one.reuse, setup.guesses
-        found.append(footprint.memory(roots, *args))
+        found.append(memory_of(roots, *args))
     return max(found, key=lambda memory: memory.total)

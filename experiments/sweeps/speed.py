@@ -14,7 +14,7 @@ from experiments.sweeps.points import Contestant
 from experiments.throughput.measure import in_turn, make_timed
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init
-from gozero.search import footprint
+from gozero.search.memory import memory_of
 from gozero.search.search import search
 
 
@@ -62,7 +62,7 @@ def measure(
     for one, run, times in zip(contestants, runs, seconds, strict=True):
         _, config, guesses, _ = one.setup(rules)
         kept = config.roomy if one.reuse else config
-        memory = footprint.memory(states.position, rules.num_actions, kept, one.reuse, guesses)
+        memory = memory_of(states.position, rules.num_actions, kept, one.reuse, guesses)
         simulations = num_trees * config.num_simulations
         found.append(
             Speed(

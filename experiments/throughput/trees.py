@@ -16,11 +16,12 @@ from experiments.throughput.measure import Report, Result, against, in_turn, mak
 from gozero.go import rules as go
 from gozero.search import reuse
 from gozero.search import tree as trees
-from gozero.search.config import Amaf, Keeps, SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.rave import MinimumMse, Rave
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.search import SearchResult, search
-from gozero.search.selection import Puct
+from gozero.search.tree import Keeps
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:

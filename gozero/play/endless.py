@@ -32,10 +32,10 @@ from gozero.play.player import any_of
 from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import Resignation, ResignConfig
 from gozero.play.selfplay import Searched, check_search
-from gozero.search import footprint, move_choice
+from gozero.search import move_choice
 from gozero.search.config import SearchConfig
-from gozero.search.footprint import Memory
 from gozero.search.game import Evaluate, Game
+from gozero.search.memory import Memory, memory_of
 from gozero.search.move_choice import Temperature
 
 NO_ACTION = -1
@@ -214,7 +214,7 @@ def memory(config: EndlessConfig, guesses: bool = False) -> Memory:
     """What the trees of the largest search take, known before they are allocated; `guesses`: the
     evaluator says what a heuristic believes, with a confidence in visits."""
     roots = jax.eval_shape(lambda: start(config, 0)).states.position
-    of = functools.partial(footprint.memory, roots, config.rules.num_actions, guesses=guesses)
+    of = functools.partial(memory_of, roots, config.rules.num_actions, guesses=guesses)
     sizes = map(of, config.searches)
     return max(sizes, key=lambda size: size.total)
 

@@ -21,8 +21,8 @@ from gozero.playouts.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
 from gozero.playouts.playout import Playouts, outcomes, uniform_playouts
 from gozero.playouts.softmax.softmax import Softmax, softmax_playouts
 from gozero.search.game import Evaluation, Evaluator, Trail
-from gozero.search.rave import Rave
-from gozero.search.selection import Puct
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import Rave
 
 NAMES = ("network", "playout")
 POLICIES = ("uniform", "mogo")

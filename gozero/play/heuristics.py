@@ -19,7 +19,7 @@ from gozero.play.evaluators import Evaluator
 from gozero.playouts.mogo import handcrafted
 from gozero.playouts.mogo.answers import PLAIN, MogoConfig
 from gozero.search.game import Evaluation, Heuristic, Trail
-from gozero.search.judging import with_heuristic
+from gozero.search.prior_counts import with_heuristic
 from gozero.td import local_shape
 from gozero.td import weights as shape_weights
 

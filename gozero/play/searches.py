@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from gozero.search.config import SearchConfig
-from gozero.search.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 
 
 def gumbel_search(num_simulations: int, max_considered: int = 16) -> SearchConfig:

@@ -24,11 +24,11 @@ from gozero.go.rules import GameState, Position, Rules, empty_position, init, pl
 from gozero.play import devices
 from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.evaluators import Evaluator
-from gozero.search import footprint, move_choice, noise, reuse
+from gozero.search import move_choice, reuse, root
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.footprint import Memory
 from gozero.search.game import Evaluate, Game
+from gozero.search.memory import Memory, memory_of
 from gozero.search.move_choice import Temperature
 from gozero.search.search import search
 from gozero.search.tree import Tree
@@ -120,7 +120,7 @@ def search_config(
         num_simulations=num_simulations,
         select=evaluator.select,
         dirichlet_fraction=0.25,
-        dirichlet_alpha=noise.board_alpha(rules.num_points),
+        dirichlet_alpha=root.board_alpha(rules.num_points),
     )
     return config.roomy if reuse_subtree else config
 
@@ -182,7 +182,7 @@ def memory(config: SelfPlayConfig) -> Memory:
     """What the search trees take, known before they are allocated."""
     roots = jax.eval_shape(lambda: start(config, 0)).states.position
     num_actions, reused = config.rules.num_actions, config.reuse_subtree
-    return footprint.memory(roots, num_actions, config.search, reused, config.guesses)
+    return memory_of(roots, num_actions, config.search, reused, config.guesses)
 
 
 def make_play_moves(

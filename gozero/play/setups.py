@@ -19,10 +19,11 @@ from gozero.play.td_player import td_player
 from gozero.playouts.mogo.answers import MogoConfig
 from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.softmax import Softmax, softmax_policy
-from gozero.search import footprint
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
-from gozero.search.rave import HandSelected, MinimumMse, Rave
-from gozero.search.selection import Puct, Ucb1
+from gozero.search.memory import memory_of
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
+from gozero.search.rules.ucb1 import Ucb1
 from gozero.td import weights as shape_weights
 
 UCT_EXPLORATION = 0.25
@@ -82,7 +83,7 @@ def _room(rules: Rules, setup: Setup, reuse: bool, games: int) -> str:
     search = setup.search.roomy if reuse else setup.search
     one = jax.eval_shape(lambda: init(rules)).position
     positions = jax.tree.map(lambda x: jax.ShapeDtypeStruct((games, *x.shape), x.dtype), one)
-    memory = footprint.memory(positions, rules.num_actions, search, reuse, setup.guesses)
+    memory = memory_of(positions, rules.num_actions, search, reuse, setup.guesses)
     return f"{games} trees of {search.num_nodes} nodes: {memory}"
 
 

@@ -12,48 +12,22 @@ for each node of each path is little.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import proofs, rows
+from gozero.search import proofs, rows, values
 from gozero.search import tree as trees
-from gozero.search.config import VALUE_ONE
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.tree import NO_NODE, ROOT, Tree
-
-if TYPE_CHECKING:
-    from gozero.search.config import SearchConfig
-import numpy as np
-
-from gozero.search.config import Amaf
+from gozero.search.values import VALUE_ONE
 
 
-class Path(NamedTuple):
-    """The nodes that each tree's simulation went through: node j lies j edges below the root."""
-
-    nodes: jax.Array  # i32[D + 1, B] or longer; NO_NODE beyond `length`
-    length: jax.Array  # i32[B]: edges on the path; nodes[length] is where it ends
-
-    def rows(self, tree: Tree, wanted: jax.Array) -> jax.Array:
-        """i32[D + 1, B]: the nodes' rows; outside the tree, each its own, where not wanted."""
-        place = jnp.arange(self.nodes.size, dtype=jnp.int32).reshape(self.nodes.shape)
-        return jnp.where(wanted, tree.row(0)[None] + self.nodes, tree.num_rows + place)
-
-    @property
-    def end(self) -> jax.Array:
-        """i32[B]: the node where it ends."""
-        return jnp.take_along_axis(self.nodes, self.length[None], axis=0)[0]
-
-
-def opponent(value: jax.Array, plies: jax.Array) -> jax.Array:
-    """A value as the player `plies` moves away sees it: the one place where the sign flips."""
-    return jnp.where(plies % 2 == 1, -value, value)
-
-
-def back_up(tree: Tree, path: Path, value: jax.Array) -> Tree:
+def back_up(tree: Tree, path: trees.Path, value: jax.Array) -> Tree:
     """Add one value to every node of its path: N += 1, W += value.
 
     Gelly & Silver (2011), Algorithm 1, as one scatter for each array.
@@ -70,14 +44,14 @@ def back_up(tree: Tree, path: Path, value: jax.Array) -> Tree:
     node_rows = path.rows(tree, level <= path.length[None])
     # Found once: it is what an evaluation and an end of a game have come to.
     value = stages.once(lambda value: value, value)
-    gained = opponent(value[None], path.length[None] - level)
+    gained = values.opponent(value[None], path.length[None] - level)
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, jnp.ones_like(gained)),
         value_sum=rows.add(tree.value_sum, node_rows, gained),
     )
 
 
-def lose(tree: Tree, path: Path, amount: int) -> Tree:
+def lose(tree: Tree, path: trees.Path, amount: int) -> Tree:
     """Virtual losses on a path: `amount` more simulations that whoever chose an edge has lost.
 
     N += amount, W += amount for the player to move below the edge. The root, to which no edge
@@ -110,18 +84,6 @@ def of_end(tree: Tree, row: jax.Array, value: jax.Array) -> jax.Array:
     return _exact(rows.read(tree.proven, row), value)
 
 
-def is_open(tree: Tree, row: jax.Array) -> jax.Array | bool:
-    """bool[B]: nothing is proven of the nodes in rows i32[B]."""
-    return True if tree.proven is None else rows.read(tree.proven, row) == proofs.UNKNOWN
-
-
-def unless_proven(tree: Tree, row: jax.Array, child: jax.Array) -> jax.Array:
-    """`Tree.next` of nodes in rows i32[...]: a child i32[...], or NO_NODE: descents stop there."""
-    if tree.proven is None:
-        return child
-    return jnp.where(rows.read(tree.proven, row) == proofs.UNKNOWN, child, NO_NODE)
-
-
 def proven_by_game(tree: Tree, row: jax.Array, proven: jax.Array, grows: jax.Array) -> jax.Array:
     """i8[B]: what is proven where paths end: by the game if they have grown, else as in their rows.
 
@@ -136,7 +98,7 @@ def proven_by_game(tree: Tree, row: jax.Array, proven: jax.Array, grows: jax.Arr
 
 
 def back_up_worth(
-    tree: Tree, path: Path, end_proven: jax.Array, config: SearchConfig, look: bool = False
+    tree: Tree, path: trees.Path, end_proven: jax.Array, config: SearchConfig, look: bool = False
 ) -> Tree:
     """Value the nodes of the paths anew, from their ends up.
 
@@ -221,10 +183,10 @@ def _by_children(
     is_it = is_child & (found.nodes == child[:, None])
     worth = _Worth(jnp.zeros_like(below.backed), jnp.zeros_like(below.proven))
     if tree.backed is not None and config.backup is not None:
-        q = jnp.where(is_it, -trees.to_float(below.backed)[:, None], found.edges.q)
-        mean = trees.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
+        q = jnp.where(is_it, -values.to_float(below.backed)[:, None], found.edges.q)
+        mean = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
         edges = found.edges._replace(q=q, value=mean)
-        worth = worth._replace(backed=trees.to_fixed(jax.vmap(config.backup)(edges)))
+        worth = worth._replace(backed=values.to_fixed(jax.vmap(config.backup)(edges)))
     if found.edges.proven is not None:
         results = jnp.where(is_it, proofs.opponent(below.proven)[:, None], found.edges.proven)
         results = jnp.where(is_child, results, -1)
@@ -235,8 +197,8 @@ def _by_children(
 
 def _own_value(tree: Tree, row: jax.Array) -> jax.Array:
     """i32[B]: of nodes without children, the mean of their evaluations."""
-    mean = trees.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
-    return trees.to_fixed(mean)
+    mean = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
+    return values.to_fixed(mean)
 
 
 def _exact(proven: jax.Array, value: jax.Array) -> jax.Array:
@@ -245,33 +207,7 @@ def _exact(proven: jax.Array, value: jax.Array) -> jax.Array:
     return jnp.where(proven == proofs.UNKNOWN, value, exact)
 
 
-def num_words(num_actions: int) -> int:
-    """Words of a set of actions."""
-    return -(-num_actions // 32)
-
-
-def pack(chosen: jax.Array) -> jax.Array:
-    """Sets of actions bool[..., A] -> u32[..., W]."""
-    num_actions = chosen.shape[-1]
-    width = 32 * num_words(num_actions)
-    padded = jnp.pad(chosen, [(0, 0)] * (chosen.ndim - 1) + [(0, width - num_actions)])
-    bits = padded.reshape(*chosen.shape[:-1], -1, 32).astype(jnp.uint32)
-    return jnp.sum(bits << _places(bits.shape), axis=-1, dtype=jnp.uint32)
-
-
-def unpack(words: jax.Array, num_actions: int) -> jax.Array:
-    """Sets of actions u32[..., W] -> bool[..., A]."""
-    shape = (*words.shape, 32)
-    bits = (jnp.broadcast_to(words[..., None], shape) >> _places(shape)) & np.uint32(1)
-    return (bits != 0).reshape(*words.shape[:-1], -1)[..., :num_actions]
-
-
-def _places(shape: tuple[int, ...]) -> jax.Array:
-    """u32[..., 32]: the place of each bit in its word."""
-    return lax.broadcasted_iota(jnp.uint32, shape, len(shape) - 1)
-
-
-def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, config: Amaf) -> jax.Array:
+def amaf_counted(tree: Tree, path: trees.Path, first_play: jax.Array, config: Amaf) -> jax.Array:
     """The actions that count at each node of the paths, for the player to move there.
 
     Args:
@@ -284,7 +220,7 @@ def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, config: Amaf) ->
     Returns:
       u32[D + 1, B, W]; of no meaning beyond the ends of the paths.
     """
-    played = pack(first_play)
+    played = rows.pack(first_play)
     node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
     action = rows.read(tree.action, node_rows).astype(jnp.int32)  # [D + 1, B]
     num_levels, num_trees, num_sets = *path.nodes.shape, played.shape[-1]

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
 
-from gozero.search import selection
+from gozero.search.edges import Edges
 from gozero.search.game import Trail
-from gozero.search.operators import Operator
-from gozero.search.selection import Edges
-
-VALUE_ONE = 2**14
-"""Fixed point: a value of 1.0 in `Tree.value` and `Tree.value_sum`."""
-
-
-MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
-"""Visits that a value sum and the node's own value are sure to hold together: 131,070."""
-
-
-class Keeps(NamedTuple):
-    """What a tree has room for beside what every search needs; static."""
-
-    amaf: bool = False  # all-moves-as-first statistics
-    guesses: bool = False  # what a heuristic says of the actions
-    shared: bool = False  # what the evaluator says, to be shared by transpositions
-    backed: bool = False  # values that are no means
-    proven: bool = False  # results that are proven
-    common: bool = False  # what trees of one game have told each other
+from gozero.search.rules.operators import Operator
+from gozero.search.rules.puct import Puct
+from gozero.search.values import MAX_VISITS
 
 
 class RootRule(Protocol):
@@ -197,18 +180,18 @@ class SearchConfig:
         with a `RootRule`.
       virtual_loss: simulations that count as lost on the path to each until then.
       max_depth: a node this deep is evaluated, not expanded.
-      select: the selection rule, ``selection.Edges -> f32[K]``.
+      select: the selection rule, ``Edges -> f32[K]``.
       amaf: which later plays count as first ones, for a rule that asks; None: none are kept.
       grandfather: a new node begins with the values that its actions have two plies above, counted
         as so many simulations. Not with several leaves, transpositions or `backup`.
       expand_after: visits that a node needs before it gets its first child, the root apart; until
         then it is judged again. Virtual losses count among them.
-      root_select: the root's, if it is another: of all actions, ``selection.Edges -> f32[A]``, or a
-        `RootRule`, which may also say what is played and learnt (see `gumbel.GumbelRoot`).
-      root_temperature: softens the root's priors, before the noise; see `noise.soften`.
+      root_select: the root's, if it is another: of all actions, ``Edges -> f32[A]``, or a
+        `RootRule`, which may also say what is played and learnt (see `rules.gumbel.GumbelRoot`).
+      root_temperature: softens the root's priors, before the noise; see `root.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration; None: scaled to the number of actions, see
-        `noise.board_alpha`.
+        `root.board_alpha`.
       transpositions: positions of a tree that the evaluator sees alike share one evaluation: True,
         or `Transpositions`, which says what counts as alike. Not with several
         leaves, `amaf` or a heuristic.
@@ -219,8 +202,8 @@ class SearchConfig:
       early_stop: end the search when in no tree the most visited action can be overtaken any
         more; see `root.decided`. For playing: the most visited action stays the same; visits,
         values and policy targets do not, nor what "value" and "bound" choose.
-      backup: what a node is worth by its children, the Q that its parent sees: one of `operators`,
-        ``selection.Edges -> f32[]``; None for the mean. Not with several leaves or `amaf`.
+      backup: a node's value by its children, the Q that its parent sees: one of
+        `rules.operators`, ``Edges -> f32[]``; None for the mean. Not with several leaves or `amaf`.
       prove: results are proven, and a proven node is visited no further, see `proofs`; what is
         proven to win is played, and what is proven to lose is not. Not with a `RootRule`.
       ensemble: several trees for each game, which exchange what they find, see `ensemble`; all that
@@ -237,11 +220,11 @@ class SearchConfig:
     leaves: int = 1
     virtual_loss: int = 3
     max_depth: int = 64
-    select: Callable[[selection.Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
+    select: Callable[[Edges], jax.Array] = Puct()  # noqa: RUF009 (frozen)
     amaf: Amaf | None = None
     grandfather: Grandfather | None = None
     expand_after: int = 1
-    root_select: Callable[[selection.Edges], jax.Array] | RootRule | None = None
+    root_select: Callable[[Edges], jax.Array] | RootRule | None = None
     root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
     dirichlet_alpha: float | None = None
@@ -409,19 +392,6 @@ class SearchConfig:
     def num_nodes(self) -> int:
         """N, the nodes a tree has room for."""
         return self.num_simulations + 1 if self.capacity is None else self.capacity
-
-    def keeps(self, guesses: bool = False) -> Keeps:
-        """What the trees have room for; `guesses`: for a heuristic's values too."""
-        if self.grandfather is not None:
-            guesses |= self.grandfather.visits > 0
-        return Keeps(
-            amaf=self.amaf is not None,
-            guesses=guesses,
-            shared=self.sharing is not None,
-            backed=self.backup is not None,
-            proven=self.prove,
-            common=self.ensemble is not None,
-        )
 
     @property
     def path_limit(self) -> int:

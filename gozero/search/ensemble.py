@@ -25,10 +25,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import proofs, root, rows
+from gozero.search import proofs, root, rows, values
 from gozero.search import tree as trees
 from gozero.search.config import Ensemble
-from gozero.search.selection import Edges
+from gozero.search.edges import Edges
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
 
@@ -218,11 +218,11 @@ def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
     roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
     here, below = _place(tree, roots), _place(tree, _children(tree, roots))
     of_trees = trees.all_edges(tree, ROOT)
-    value, visits = trees.mean(here.sums(tree), here.visits(tree)), below.visits(tree)
+    value, visits = values.mean(here.sums(tree), here.visits(tree)), below.visits(tree)
     edges = Edges(
         prior=jnp.mean(by_game(of_trees.prior), axis=1),
         visits=visits,
-        q=trees.mean(-below.sums(tree), visits),
+        q=values.mean(-below.sums(tree), visits),
         value=value,
         total=jnp.sum(visits, axis=1),
     )

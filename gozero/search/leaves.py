@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, descent, growth, rows
+from gozero.search import backup, expand, prior_counts, rows, select
 from gozero.search import tree as trees
+from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.judging import Judged, judge
-from gozero.search.noise import Draws
+from gozero.search.evaluate import Judged, judge
 from gozero.search.tree import NO_NODE, Tree
 
 
@@ -30,8 +30,8 @@ class _Found(NamedTuple):
     grows: jax.Array  # bool[K, B]: the last node of the path was added by it
     gives_up: jax.Array  # bool[K, B]: none could be, for want of room
 
-    def path(self, k: jax.Array) -> backup.Path:
-        return backup.Path(self.nodes[k], self.length[k])
+    def path(self, k: jax.Array) -> trees.Path:
+        return trees.Path(self.nodes[k], self.length[k])
 
 
 def grow(
@@ -44,9 +44,9 @@ def grow(
     many = lambda x: jnp.repeat(x, count, axis=0)
     by_tree = lambda x: jnp.swapaxes(x, 0, 1).reshape(-1)
     nodes = jnp.transpose(found.nodes, (1, 2, 0)).reshape(num_levels, -1)
-    paths = backup.Path(nodes, by_tree(found.length))
+    paths = trees.Path(nodes, by_tree(found.length))
     first_rows = many(tree.row(0))
-    trail, positions = descent.read_trail(tree, paths, config, first_rows)
+    trail, positions = select.read_trail(tree, paths, config, first_rows)
     row = first_rows + paths.end
     judged = judge(game, evaluate, params, key, jax.tree.map(many, contexts), positions, trail)
     grows = by_tree(found.grows)
@@ -65,38 +65,38 @@ def grow(
         tree = backup.back_up(tree, path, backup.of_end(tree, row, one.value))
         end_proven = backup.proven_by_game(tree, row, one.proven, found.grows[k])
         tree = backup.back_up_worth(tree, path, end_proven, config)
-        return growth.choose_again(tree, path, one, config, draws, found.gives_up[k])
+        return expand.choose_again(tree, path, one, config, draws, found.gives_up[k])
 
     return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)
 
 
 def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _Found]:
     """Add the nodes, not judged yet: nothing is below them, and their paths are lost so far."""
-    num_levels = descent.num_levels(config)
+    num_levels = select.num_levels(config)
 
     def one_more(k, carry):
         tree, found = carry
-        leaf = descent.find_leaf(tree, config, draws.salts)
-        positions = descent.played(game, trees.read_positions(tree, leaf.row), leaf)
+        leaf = select.find_leaf(tree, config, draws.salts)
+        positions = select.played(game, trees.read_positions(tree, leaf.row), leaf)
         parent_row, row = leaf.new_rows(tree)
         path = leaf.longer_path(tree.size)
         grown = tree.replace(
             prior=rows.write(tree.prior, parent_row, leaf.left),
             positions=trees.write_positions(tree, row, positions),
             size=tree.size + leaf.grows,
-            **growth.new_edge(tree, leaf, parent_row, row),
+            **expand.new_edge(tree, leaf, parent_row, row),
         )
         if tree.in_full_rows:
-            grown = grown.replace(untried_prior=growth.open_to_try(tree, row))
+            grown = grown.replace(untried_prior=expand.open_to_try(tree, row))
         else:
-            untried = growth.best_untried(config, leaf.left, draws.salts, leaf.path.end)
+            untried = expand.best_untried(config, leaf.left, draws.salts, leaf.path.end)
             untried = untried.given_up(leaf.gives_up)
             grown = grown.replace(
                 untried=rows.write(tree.untried, parent_row, untried.action),
                 untried_prior=rows.write(tree.untried_prior, parent_row, untried.prior),
             )
         grown = backup.lose(grown, path, config.virtual_loss)
-        grown = growth.choose_again(grown, path, None, config, draws, leaf.gives_up)
+        grown = expand.choose_again(grown, path, None, config, draws, leaf.gives_up)
         here = _Found(path.nodes, path.length, leaf.grows, leaf.gives_up)
         return grown, jax.tree.map(lambda all, one: all.at[k].set(one), found, here)
 
@@ -118,11 +118,11 @@ def _write(
         prior=rows.write(tree.prior, row, judged.prior),
         value=rows.write(tree.value, row, judged.value),
         over=rows.write(tree.over, row, judged.over),
-        **growth.beliefs(tree, row, judged),
+        **prior_counts.prior_counts(tree, row, judged),
     )
     if tree.in_full_rows:  # with its blank priors it looked as if it had given up
-        return written.replace(untried_prior=growth.open_to_try(tree, row))
-    untried = growth.best_untried(config, judged.prior, salts, node)
+        return written.replace(untried_prior=expand.open_to_try(tree, row))
+    untried = expand.best_untried(config, judged.prior, salts, node)
     return written.replace(
         untried=rows.write(tree.untried, row, untried.action),
         untried_prior=rows.write(tree.untried_prior, row, untried.prior),

@@ -1,4 +1,4 @@
-"""The move to play, from the root's statistics."""
+"""The move to play and the policy to learn, from the root's statistics."""
 
 from __future__ import annotations
 
@@ -39,6 +39,25 @@ def by_visits(
     greedy = jnp.where(log_weight == jnp.max(log_weight), 0.0, -jnp.inf)
     logits = jnp.where(temperature > 0, sharpened, greedy)
     return jax.random.categorical(key, logits).astype(jnp.int32)
+
+
+def visit_policy(visits: jax.Array, prior: jax.Array) -> jax.Array:
+    """The share of each action in the root's visits: pi = N / sum N.
+
+    Silver et al. (2017). Without visits (a finished game) it is the prior over the legal
+    actions.
+
+    Args:
+      visits: N, i32[A].
+      prior: f32[A], -inf where illegal.
+
+    Returns:
+      f32[A], summing to 1.
+    """
+    chex.assert_equal_shape([visits, prior])
+    total = jnp.sum(visits)
+    share = visits.astype(jnp.float32) / jnp.maximum(total, 1).astype(jnp.float32)
+    return jnp.where(total > 0, share, jnp.maximum(prior, 0.0))
 
 
 def by_value(key: jax.Array, visits: jax.Array, q: jax.Array, z: float = 0.0) -> jax.Array:

@@ -9,19 +9,16 @@ A result is an i8 that is larger if it is better for the player whose it is.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search import selection
-from gozero.search.selection import Edges
+from gozero.search.edges import Edges
 
 UNKNOWN, LOSS, DRAW, WIN = range(4)
 
-_LEAST = np.finfo(np.float32).min
+LEAST = np.finfo(np.float32).min
+"""A score behind all others that are not -inf."""
 
 
 def of_result(over: jax.Array, value: jax.Array) -> jax.Array:
@@ -69,7 +66,7 @@ def avoid_lost(scores: jax.Array, edges: Edges) -> jax.Array:
     asked for: its node is proven, and a descent stops there.)"""
     if edges.proven is None:
         return scores
-    return jnp.where(is_lost(edges), _LEAST, scores)
+    return jnp.where(is_lost(edges), LEAST, scores)
 
 
 def is_lost(edges: Edges) -> jax.Array:
@@ -90,39 +87,3 @@ def playable(edges: Edges) -> Edges:
     return edges._replace(
         visits=jnp.where(kept, edges.visits, 0), prior=jnp.where(kept, edges.prior, -jnp.inf)
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class ProveFirst:
-    """A selection rule that visits actions proven drawn only if it has no others.
-
-    For solving positions: nothing is learnt from another visit to a draw, and a rule that likes
-    its value spends most of its visits there. What the visits say of a node whose best action is
-    a draw is worth less for it, so not for play.
-
-    Attributes:
-      rule: for the other actions.
-    """
-
-    rule: Callable[[Edges], jax.Array] = selection.Puct()  # noqa: RUF009 (frozen)
-
-    def __call__(self, edges: Edges) -> jax.Array:
-        scores = self.rule(edges)
-        if edges.proven is None:
-            return scores
-        return jnp.where(edges.proven == DRAW, _LEAST / 2, scores)
-
-    @property
-    def needs_raw_value(self) -> bool:
-        return getattr(self.rule, "needs_raw_value", False)
-
-    @property
-    def needs_amaf(self) -> bool:
-        return getattr(self.rule, "needs_amaf", False)
-
-    @property
-    def needs_siblings(self) -> bool:
-        return getattr(self.rule, "needs_siblings", False)
-
-    def rank_untried(self, prior: jax.Array) -> jax.Array:
-        return selection.rank_untried(self.rule, prior)

@@ -18,12 +18,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, growth, rows
+from gozero.search import backup, expand, rows
 from gozero.search import tree as trees
-from gozero.search.config import MAX_VISITS, SearchConfig
-from gozero.search.judging import Judged
-from gozero.search.noise import Draws
+from gozero.search.choose import Draws
+from gozero.search.config import SearchConfig
+from gozero.search.evaluate import Judged
+from gozero.search.memory import keeps_of
 from gozero.search.tree import NO_NODE, ROOT, Tree
+from gozero.search.values import MAX_VISITS
 
 _STATIC = {"capacity", "codec"}
 _MADE_ANEW = {"children", "num_children", "parent", "size"}
@@ -48,7 +50,7 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, guesses: bool = Fa
       config: the search's settings.
       guesses: the evaluator says what a heuristic believes, with a confidence in visits.
     """
-    return trees.allocate(roots, num_actions, config.num_nodes, config.keeps(guesses))
+    return trees.allocate(roots, num_actions, config.num_nodes, keeps_of(config, guesses))
 
 
 def reroot(tree: Tree, action: jax.Array) -> Tree:
@@ -195,7 +197,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
         )
     parent = jnp.where(in_use, rows.read(tree.parent, source), NO_NODE).astype(jnp.int32)
     parent = renumbered(parent)
-    # In a full tree nodes have given up what they had not tried: `descent.Leaf.gives_up`.
+    # In a full tree nodes have given up what they had not tried: `select.Leaf.gives_up`.
     fields["untried_prior"] = fields["prior"][
         jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
     ]
@@ -360,7 +362,7 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
     old_visits, old_sum = rows.read(tree.visits, row), rows.read(tree.value_sum, row)
     old_value, old_size = rows.read(tree.value, row), tree.size
     old_counts = jax.tree.map(lambda x: rows.read(x, row), (tree.amaf, tree.guess))
-    tree = growth.plant(tree, judged._replace(prior=left), roots, config, draws)
+    tree = expand.plant(tree, judged._replace(prior=left), roots, config, draws)
     as_before = lambda old, new: jnp.where(
         is_new.reshape(-1, *[1] * (new.ndim - 1)), rows.read(new, row), old
     )
@@ -379,5 +381,5 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
         guess=counts[1],
     )
     # What was proven by a child that is gone has to be found again: it is to be played.
-    tree = backup.back_up_worth(tree, growth.alone(tree), judged.proven, config, look=True)
-    return growth.choose_at_roots(tree, config, draws)
+    tree = backup.back_up_worth(tree, expand.alone(tree), judged.proven, config, look=True)
+    return expand.choose_at_roots(tree, config, draws)

@@ -13,15 +13,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import backup, move_choice, proofs, rows, selection
+from gozero.search import move_choice, proofs, rows
 from gozero.search import tree as trees
-from gozero.search.noise import Draws
-from gozero.search.selection import Edges
+from gozero.search.choose import Draws
+from gozero.search.edges import Edges, best_edge, tie_break
 from gozero.search.tree import NO_NODE, ROOT, Entries, Tree
 
 if TYPE_CHECKING:
@@ -42,19 +43,19 @@ def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tr
       The trees with what a descent does at the root: `next`, or `untried` and `untried_prior`.
     """
     scores = jax.vmap(functools.partial(_scores, config))(found.edges, draws.gumbel)
-    order = jax.vmap(selection.tie_break, in_axes=(0, None, None))
+    order = jax.vmap(tie_break, in_axes=(0, None, None))
     scores = proofs.avoid_lost(scores, found.edges)
     if config.fills:  # else a full tree that would rather try an action judged its root for ever
         keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
         scores = jnp.where(keeps[:, None] & (found.nodes == NO_NODE), -jnp.inf, scores)
     priority = order(draws.salts, jnp.int32(ROOT), jnp.arange(tree.num_actions))
-    action = jax.vmap(selection.choose)(scores, priority)
+    action = jax.vmap(best_edge)(scores, priority)
     take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]
     child, row = take(found.nodes), tree.row(ROOT)
     # Where a child is chosen, what has no child and comes first stays known.
     untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
     return tree.replace(
-        next=rows.write(tree.next, row, backup.unless_proven(tree, row, child)),
+        next=rows.write(tree.next, row, trees.unless_proven(tree, row, child)),
         untried=rows.write(tree.untried, untried_row, action),
         untried_prior=rows.write(tree.untried_prior, untried_row, take(found.edges.prior)),
     )
@@ -123,7 +124,7 @@ def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
     rule: Any = config.root_select
     if hasattr(rule, "policy_target"):
         return rule.policy_target(edges)
-    return selection.visit_policy(edges.visits, edges.prior)
+    return move_choice.visit_policy(edges.visits, edges.prior)
 
 
 def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
@@ -180,3 +181,63 @@ def while_open(
     carry = start, is_open(grown[0], start), grown
     i, _, grown = lax.while_loop(lambda carry: (carry[0] < end) & carry[1], step, carry)
     return i, grown
+
+
+def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:
+    """A symmetric Dirichlet sample over the legal actions.
+
+    Gammas are drawn by their logarithm: at the small alphas of large boards most of them
+    are too small for f32.
+
+    Args:
+      key: PRNG key.
+      legal: bool[A], at least one True.
+      alpha: the concentration; AlphaGo Zero uses 0.03 on 19x19.
+
+    Returns:
+      f32[A], summing to 1; 0 where illegal.
+    """
+    log_gamma = jax.random.loggamma(key, alpha, legal.shape)
+    return jax.nn.softmax(jnp.where(legal, log_gamma, -jnp.inf))
+
+
+def gumbel(key: jax.Array, num_trees: int, num_actions: int) -> jax.Array:
+    """f32[B, A]: Gumbel(0, 1) samples; those of a tree do not depend on how many there are."""
+    keys = jax.random.split(key, num_trees)
+    return jax.vmap(lambda key: jax.random.gumbel(key, (num_actions,), jnp.float32))(keys)
+
+
+def soften(prior: jax.Array, temperature: float) -> jax.Array:
+    """P^(1 / temperature), made to sum to 1: above 1 the priors come closer to each other.
+
+    Wu (2019) softens the root's priors by 1.03 or more before the noise is added.
+
+    Args:
+      prior: f32[A]; -inf where illegal, and so it stays.
+      temperature: above 0.
+    """
+    chex.assert_rank(prior, 1)
+    legal = prior >= 0
+    logits = jnp.where(prior > 0, jnp.log(jnp.maximum(prior, 1e-38)), -jnp.inf)
+    softened = jax.nn.softmax(logits / temperature)
+    return jnp.where(legal, jnp.where(jnp.any(prior > 0), softened, prior), -jnp.inf)
+
+
+def add_dirichlet(key: jax.Array, prior: jax.Array, alpha: float, fraction: float) -> jax.Array:
+    """P <- (1 - fraction) P + fraction noise, Silver et al. (2017), Methods.
+
+    Args:
+      key: PRNG key.
+      prior: f32[A]; -inf where illegal, and so it stays.
+      alpha: the Dirichlet concentration.
+      fraction: the weight of the noise, 0.25 in the paper.
+    """
+    chex.assert_rank(prior, 1)
+    legal = prior >= 0
+    noisy = (1.0 - fraction) * prior + fraction * dirichlet(key, legal, alpha)
+    return jnp.where(legal, noisy, -jnp.inf)
+
+
+def board_alpha(num_points: int) -> float:
+    """AlphaGo Zero's 0.03 at 361 points, scaled so that the sum over points stays."""
+    return 0.03 * 361 / num_points

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 
 def read(array: jax.Array, rows: jax.Array) -> jax.Array:
@@ -89,3 +90,29 @@ def decode(codec: Codec, matrices: tuple[jax.Array, ...]) -> Any:
         leaves.append(columns.reshape(*columns.shape[:-1], *shape))
         start[dtype] += width
     return jax.tree.unflatten(codec.treedef, leaves)
+
+
+def num_words(num_actions: int) -> int:
+    """Words of a set of actions."""
+    return -(-num_actions // 32)
+
+
+def pack(chosen: jax.Array) -> jax.Array:
+    """Sets of actions bool[..., A] -> u32[..., W]."""
+    num_actions = chosen.shape[-1]
+    width = 32 * num_words(num_actions)
+    padded = jnp.pad(chosen, [(0, 0)] * (chosen.ndim - 1) + [(0, width - num_actions)])
+    bits = padded.reshape(*chosen.shape[:-1], -1, 32).astype(jnp.uint32)
+    return jnp.sum(bits << _places(bits.shape), axis=-1, dtype=jnp.uint32)
+
+
+def unpack(words: jax.Array, num_actions: int) -> jax.Array:
+    """Sets of actions u32[..., W] -> bool[..., A]."""
+    shape = (*words.shape, 32)
+    bits = (jnp.broadcast_to(words[..., None], shape) >> _places(shape)) & np.uint32(1)
+    return (bits != 0).reshape(*words.shape[:-1], -1)[..., :num_actions]
+
+
+def _places(shape: tuple[int, ...]) -> jax.Array:
+    """u32[..., 32]: the place of each bit in its word."""
+    return lax.broadcasted_iota(jnp.uint32, shape, len(shape) - 1)

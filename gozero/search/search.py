@@ -12,7 +12,7 @@ then writes each array once, at rows that depend on what was read, so that XLA h
 to keep the old copy.
 
 A search can be taken in pieces, for whoever wants to look in between: `begin`, `advance` as often
-as he likes, `finish`; `search` is all of them. `budget.Runner` runs the pieces from the host.
+as he likes, `finish`; `search` is all of them. `runner.Runner` runs the pieces from the host.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import ensemble, growth, leaves, noise, reuse, root, rows, transpositions
+from gozero.search import choose, ensemble, expand, leaves, reuse, root, rows, transpositions
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game, history_of
 from gozero.search.tree import Tree
@@ -55,7 +55,7 @@ class Running(NamedTuple):
 
     tree: Tree
     ok: jax.Array  # bool[B]: as in `SearchResult`, so far
-    draws: noise.Draws
+    draws: choose.Draws
     choice_key: jax.Array  # PRNG key of the action that is drawn in the end
     evaluation_key: jax.Array  # PRNG key of the evaluator: step i has its i-th
     steps: jax.Array  # i32[]: done, of `SearchConfig.leaves` simulations of each tree
@@ -122,13 +122,13 @@ def begin(
     noise_key, choice_key, salt_key, evaluation_key = jax.random.split(key, 4)
     noise_key, gumbel_key = jax.random.split(noise_key)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    draws = noise.Draws(
+    draws = choose.Draws(
         salts=jax.random.bits(salt_key, (num_trees,), jnp.uint32),
-        gumbel=noise.gumbel(gumbel_key, num_trees, game.num_actions),
+        gumbel=root.gumbel(gumbel_key, num_trees, game.num_actions),
     )
 
     root_key = jax.random.fold_in(evaluation_key, 0)
-    judged = growth.judge_roots(
+    judged = expand.judge_roots(
         *_static(game, evaluator), root_key, noise_key, contexts, roots, config
     )
     guesses = judged.heuristic is not None and judged.heuristic.visits is not None
@@ -136,7 +136,7 @@ def begin(
     if tree is None:
         blank = reuse.empty(roots, game.num_actions, config, guesses)
         _check_siblings(config, blank)
-        planted, ok = growth.plant(blank, judged, roots, config, draws), judged.ok
+        planted, ok = expand.plant(blank, judged, roots, config, draws), judged.ok
     else:
         _check_siblings(config, tree)
         if guesses and tree.guess is None:
@@ -193,7 +193,7 @@ def advance(
         step_key = jax.random.fold_in(running.evaluation_key, i + 1)
         return grow(*own, step_key, contexts, config, running.draws, *carry)
 
-    grow = growth.grow if config.leaves == 1 else leaves.grow
+    grow = expand.grow if config.leaves == 1 else leaves.grow
     grown = running.tree, running.ok
     steps = end if num_steps is None and last_step is None else jnp.maximum(running.steps, end)
     if config.early_stop:
@@ -207,11 +207,11 @@ def advance(
     return running._replace(tree=grown[0], ok=grown[1], steps=jnp.asarray(steps, jnp.int32))
 
 
-def _meet(config: SearchConfig, draws: noise.Draws, tree: Tree, is_due: jax.Array) -> Tree:
+def _meet(config: SearchConfig, draws: choose.Draws, tree: Tree, is_due: jax.Array) -> Tree:
     """If it is due, the trees of each game exchange what they have found, and choose by that."""
     assert config.ensemble is not None
     met = ensemble.exchange(tree, config.ensemble, is_due)
-    return growth.choose_at(met.tree, met.nodes, met.count, config, draws)
+    return expand.choose_at(met.tree, met.nodes, met.count, config, draws)
 
 
 def finish(running: Running, config: SearchConfig) -> SearchResult:

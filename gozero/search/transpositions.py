@@ -26,16 +26,13 @@ import numpy as np
 from jax import lax
 
 from gozero.hashing import mix
-from gozero.search import backup, descent, growth, rows
+from gozero.search import expand, rows, select
 from gozero.search import tree as trees
+from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig, Transpositions
+from gozero.search.evaluate import check_evaluation, judged_as
 from gozero.search.game import Evaluation, Trail
-from gozero.search.judging import check_evaluation, judged_as
-from gozero.search.noise import Draws
 from gozero.search.tree import NO_NODE, ROOT, Tree
-
-WAYS = 4
-"""Nodes in a bucket."""
 
 _SEEDS = (0x9E3779B9, 0x7F4A7C15)
 
@@ -86,18 +83,13 @@ class Found(NamedTuple):
     slot: jax.Array  # i32[B]: for a node of this key
 
 
-def num_slots(capacity: int) -> int:
-    """Slots of a tree's table: twice its nodes at least, and a power of two."""
-    return max(WAYS, 1 << (2 * capacity - 1).bit_length())
-
-
 def table(tree: Tree) -> jax.Array:
     """i32[B * num_slots]: empty tables, all NO_NODE.
 
     Raises:
       ValueError: more slots than an i32 can number.
     """
-    count = tree.num_trees * num_slots(tree.capacity)
+    count = tree.num_trees * trees.num_slots(tree.capacity)
     if count > trees.MAX_ROWS:
         raise ValueError(f"{tree.num_trees} trees of {tree.capacity} nodes: {count} slots > 2^30")
     return jnp.full(count, NO_NODE, jnp.int32)
@@ -113,7 +105,7 @@ def table_of(tree: Tree) -> jax.Array:
     waiting = (node < rows.read(tree.size, index)) & jnp.any(key != 0, axis=1)
     first = _first_slot(tree, index, key)
     slots = jnp.full_like(blank, tree.capacity)
-    for way in range(WAYS):
+    for way in range(trees.WAYS):
         # The earliest of those that want a place has it; those of its key need none.
         slots = slots.at[jnp.where(waiting, first + way, slots.size)].min(node, mode="drop")
         winner = jnp.minimum(rows.read(slots, first + way), tree.capacity - 1)
@@ -124,22 +116,22 @@ def table_of(tree: Tree) -> jax.Array:
 
 def _first_slot(tree: Tree, index: jax.Array, key: jax.Array) -> jax.Array:
     """i32[M]: where the buckets of keys u32[M, 2] begin, in the tables of trees i32[M]."""
-    count = num_slots(tree.capacity)
-    bucket = (key[:, 0] & np.uint32(count // WAYS - 1)).astype(jnp.int32)
-    return index * count + bucket * WAYS
+    count = trees.num_slots(tree.capacity)
+    bucket = (key[:, 0] & np.uint32(count // trees.WAYS - 1)).astype(jnp.int32)
+    return index * count + bucket * trees.WAYS
 
 
 def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Found:
     """Find keys u32[B, 2], each in its tree's table."""
     assert tree.shared is not None
     first = _first_slot(tree, jnp.arange(tree.num_trees, dtype=jnp.int32), key)
-    nodes = rows.read(slots, first[:, None] + jnp.arange(WAYS)[None])
+    nodes = rows.read(slots, first[:, None] + jnp.arange(trees.WAYS)[None])
     seen = rows.read(tree.shared.key, tree.row(0)[:, None] + jnp.maximum(nodes, ROOT))
     is_it = (nodes != NO_NODE) & jnp.all(seen == key[:, None], axis=2)
     node = jnp.max(jnp.where(is_it, nodes, NO_NODE), axis=1)
     free = nodes == NO_NODE
     way = jnp.where(
-        jnp.any(free, axis=1), jnp.argmax(free, axis=1), key[:, 1] & np.uint32(WAYS - 1)
+        jnp.any(free, axis=1), jnp.argmax(free, axis=1), key[:, 1] & np.uint32(trees.WAYS - 1)
     )
     return Found(node, first + way.astype(jnp.int32))
 
@@ -147,7 +139,7 @@ def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Found:
 class _Leaf(NamedTuple):
     """A leaf of each tree, and what is known of it before the evaluator is asked."""
 
-    leaf: descent.Leaf
+    leaf: select.Leaf
     positions: Any  # [B]
     legal: jax.Array  # bool[B, A]
     over: jax.Array  # bool[B]
@@ -240,9 +232,9 @@ def _find(game, contexts, config: SearchConfig, draws: Draws, state: State) -> _
     tree, sharing = state.tree, config.sharing
     assert tree.shared is not None
     assert sharing is not None
-    leaf = descent.find_leaf(tree, config, draws.salts)
-    trail, parents = descent.read_trail(tree, leaf.path, config)
-    positions = descent.played(game, parents, leaf)
+    leaf = select.find_leaf(tree, config, draws.salts)
+    trail, parents = select.read_trail(tree, leaf.path, config)
+    positions = select.played(game, parents, leaf)
     trail = trail._replace(length=leaf.path.length + leaf.grows)
     observations = jax.vmap(game.observe)(contexts, positions, trail)
     over, exact = jax.vmap(game.outcome)(contexts, positions)
@@ -278,7 +270,7 @@ def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> Stat
     node = jnp.where(leaf.grows, tree.size, leaf.path.end)
     # The others stay where they are: their paths end at the root.
     leaf = leaf._replace(
-        path=backup.Path(leaf.path.nodes, jnp.where(ready, leaf.path.length, 0)),
+        path=trees.Path(leaf.path.nodes, jnp.where(ready, leaf.path.length, 0)),
         grows=grows,
         gives_up=leaf.gives_up & ready,
     )
@@ -292,7 +284,7 @@ def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> Stat
         )
     )
     return state._replace(
-        tree=growth.add_leaf(tree, leaf, found.positions, judged, config, draws, ready),
+        tree=expand.add_leaf(tree, leaf, found.positions, judged, config, draws, ready),
         slots=rows.write(state.slots, slot, node),
         done=state.done + ready,
         ok=state.ok & (judged.ok | ~ready),

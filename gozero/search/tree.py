@@ -21,9 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search import proofs, rows
-from gozero.search.config import VALUE_ONE, Keeps
-from gozero.search.selection import Edges, Rule
+from gozero.search import proofs, rows, values
+from gozero.search.edges import Edges, Rule
 
 NO_NODE = -1
 ROOT = 0
@@ -103,6 +102,17 @@ class Tree(flax.struct.PyTreeNode):
         return jnp.arange(self.num_trees, dtype=jnp.int32) * self.capacity + node
 
 
+class Keeps(NamedTuple):
+    """What a tree has room for beside what every search needs; static."""
+
+    amaf: bool = False  # all-moves-as-first statistics
+    guesses: bool = False  # what a heuristic says of the actions
+    shared: bool = False  # what the evaluator says, to be shared by transpositions
+    backed: bool = False  # values that are no means
+    proven: bool = False  # results that are proven
+    common: bool = False  # what trees of one game have told each other
+
+
 NOTHING_MORE = Keeps()
 
 
@@ -165,10 +175,36 @@ def _index_dtype(count: int) -> Any:
     return jnp.int16 if count < 2**15 else jnp.int32
 
 
+WAYS = 4
+"""Nodes in a bucket of a table of `transpositions`."""
+
+
+def num_slots(capacity: int) -> int:
+    """Slots of a tree's table: twice its nodes at least, and a power of two."""
+    return max(WAYS, 1 << (2 * capacity - 1).bit_length())
+
+
 def memory_bytes(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING_MORE) -> int:
     """Bytes that `allocate` will take, known before it does. Roots may be shapes."""
     arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, keeps), roots)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
+
+
+class Path(NamedTuple):
+    """The nodes that each tree's simulation went through: node j lies j edges below the root."""
+
+    nodes: jax.Array  # i32[D + 1, B] or longer; NO_NODE beyond `length`
+    length: jax.Array  # i32[B]: edges on the path; nodes[length] is where it ends
+
+    def rows(self, tree: Tree, wanted: jax.Array) -> jax.Array:
+        """i32[D + 1, B]: the nodes' rows; outside the tree, each its own, where not wanted."""
+        place = jnp.arange(self.nodes.size, dtype=jnp.int32).reshape(self.nodes.shape)
+        return jnp.where(wanted, tree.row(0)[None] + self.nodes, tree.num_rows + place)
+
+    @property
+    def end(self) -> jax.Array:
+        """i32[B]: the node where it ends."""
+        return jnp.take_along_axis(self.nodes, self.length[None], axis=0)[0]
 
 
 class Entries(NamedTuple):
@@ -207,15 +243,18 @@ def children(
     # The mover of a child is the opponent.
     if tree.backed is None:
         sums = -rows.read(tree.value_sum, child_row)
-        value = mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
+        value = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
     else:
-        sums, value = -rows.read(tree.backed, child_row), to_float(rows.read(tree.backed, row))
+        sums, value = (
+            -rows.read(tree.backed, child_row),
+            values.to_float(rows.read(tree.backed, row)),
+        )
     if tree.guess is not None:
         visits += rows.read_entries(tree.guess.visits, row, action)
         sums += rows.read_entries(tree.guess.sums, row, action)
     visits = jnp.where(is_child, visits, 0)
     sums = jnp.where(is_child, sums, 0)
-    q = mean(sums, visits) if tree.backed is None else to_float(sums)
+    q = values.mean(sums, visits) if tree.backed is None else values.to_float(sums)
     proven = None
     if tree.proven is not None:
         proven = proofs.opponent(rows.read(tree.proven, child_row))
@@ -227,14 +266,14 @@ def children(
         q=q,
         value=value,
         total=jnp.sum(visits, axis=1),
-        raw_value=None if tree.value is None else to_float(rows.read(tree.value, row)),
+        raw_value=None if tree.value is None else values.to_float(rows.read(tree.value, row)),
         proven=proven,
     )
     if tree.amaf is not None:
         heard = row if heard is None else heard
         count = rows.read_entries(tree.amaf.visits, heard, action)
         total = rows.read_entries(tree.amaf.sums, heard, action)
-        edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))
+        edges = edges._replace(amaf_visits=count, amaf_q=values.mean(total, count))
     return Entries(edges, child, action)
 
 
@@ -309,20 +348,15 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
     edges = found.edges._replace(
         prior=put(prior, found.edges.prior),
         visits=visits,
-        q=put(mean(sums, visits), found.edges.q),
+        q=put(values.mean(sums, visits), found.edges.q),
         total=jnp.sum(visits, axis=1),
     )
     if edges.proven is not None:
         edges = edges._replace(proven=put(none.astype(jnp.int8), edges.proven))
     if tree.amaf is not None:
         count, total = (rows.read(x, row) for x in tree.amaf)
-        edges = edges._replace(amaf_visits=count, amaf_q=mean(total, count))
+        edges = edges._replace(amaf_visits=count, amaf_q=values.mean(total, count))
     return Entries(edges, put(none + NO_NODE, found.nodes), None)
-
-
-def mean(sums: jax.Array, visits: jax.Array) -> jax.Array:
-    """f32: fixed-point sums over visits; 0 where there are none."""
-    return to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
 
 
 def read_positions(tree: Tree, node_rows: jax.Array) -> Any:
@@ -336,11 +370,13 @@ def write_positions(tree: Tree, node_rows: jax.Array, positions: Any) -> tuple[j
     return tuple(rows.write(x, node_rows, y) for x, y in zip(tree.positions, encoded, strict=True))
 
 
-def to_fixed(value: jax.Array) -> jax.Array:
-    """f32 in [-1, 1] -> i32 fixed point, rounded to the nearest 2^-14."""
-    return jnp.round(jnp.clip(value, -1.0, 1.0) * VALUE_ONE).astype(jnp.int32)
+def is_open(tree: Tree, row: jax.Array) -> jax.Array | bool:
+    """bool[B]: nothing is proven of the nodes in rows i32[B]."""
+    return True if tree.proven is None else rows.read(tree.proven, row) == proofs.UNKNOWN
 
 
-def to_float(value: jax.Array) -> jax.Array:
-    """i32 fixed point -> f32."""
-    return value.astype(jnp.float32) / VALUE_ONE
+def unless_proven(tree: Tree, row: jax.Array, child: jax.Array) -> jax.Array:
+    """`Tree.next` of nodes in rows i32[...]: a child i32[...], or NO_NODE: descents stop there."""
+    if tree.proven is None:
+        return child
+    return jnp.where(rows.read(tree.proven, row) == proofs.UNKNOWN, child, NO_NODE)

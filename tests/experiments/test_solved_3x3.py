@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.solved_3x3 import run
-from gozero.search import backup
+from gozero.search import values
 from tests.train import tiny
 from train import steps
 from train.loop import Loop
@@ -42,8 +42,8 @@ def test_only_the_outcomes_of_the_rows_that_there_are_change_places(monkeypatch)
 def test_the_backup_is_spoilt_for_as_long_as_it_is_asked():
     value, plies = jnp.array([3, 3, 3]), jnp.array([0, 1, 2])
     with run._spoilt_backup():
-        assert backup.opponent(value, plies).tolist() == [-3, 3, -3]
-    assert backup.opponent(value, plies).tolist() == [3, -3, 3]
+        assert values.opponent(value, plies).tolist() == [-3, 3, -3]
+    assert values.opponent(value, plies).tolist() == [3, -3, 3]
 
 
 def test_a_run_holds_by_all_three():

@@ -24,7 +24,7 @@ from experiments.schedules import run as schedules
 from experiments.schedules.config import SchedulesConfig
 from experiments.sweeps import anchors
 from gozero.go.rules import Rules
-from gozero.search.rave import HandSelected, MinimumMse
+from gozero.search.rules.rave import HandSelected, MinimumMse
 
 RULES = Rules(9)
 ROOT = pathlib.Path(__file__).parents[2]

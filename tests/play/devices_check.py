@@ -14,7 +14,7 @@ from gozero.play import arena, devices, selfplay
 from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import Choice, Player, random_player
-from gozero.search.selection import Puct
+from gozero.search.rules.puct import Puct
 from tests.search.judges import hash_evaluate, observe_position
 
 RULES = go.Rules(3, "simple", max_moves=20)

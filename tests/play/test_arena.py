@@ -16,8 +16,8 @@ from gozero.play.evaluators import playout_evaluator
 from gozero.play.player import NO_ACTION, Choice, Player, policy_player, random_player
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
-from gozero.search.gumbel import GumbelRoot
 from gozero.search.move_choice import Temperature
+from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.search import SearchResult
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.search.judges import hash_evaluate, observe_position

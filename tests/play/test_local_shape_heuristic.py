@@ -14,7 +14,7 @@ from gozero.go import rules as go
 from gozero.play.evaluators import playout_evaluator
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator, Trail
-from gozero.search.judging import with_heuristic
+from gozero.search.prior_counts import with_heuristic
 from gozero.search.search import search
 from gozero.td import local_shape, shapes
 from gozero.td.shapes import Shapes

@@ -15,7 +15,7 @@ from gozero.play.player import any_play, policy_player, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import Setup
 from gozero.search.config import SearchConfig
-from gozero.search.selection import Puct
+from gozero.search.rules.puct import Puct
 from tests.search.judges import hash_evaluate, observe_position
 
 RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile

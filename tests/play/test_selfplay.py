@@ -16,10 +16,10 @@ from gozero.play import selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.search import reuse
 from gozero.search.config import Ensemble, SearchConfig
-from gozero.search.gumbel import GumbelRoot
 from gozero.search.move_choice import Temperature
+from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.search import SearchResult
-from gozero.search.selection import ForcedPlayouts
 from tests.go.boards import unpack
 from tests.reference.go import ReferenceGame
 from tests.search.judges import hash_evaluate, observe_position

@@ -20,8 +20,9 @@ from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.softmax import softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
-from gozero.search.rave import HandSelected, MinimumMse, Rave
-from gozero.search.selection import Puct, Ucb1
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
+from gozero.search.rules.ucb1 import Ucb1
 from gozero.td import local_shape, shapes
 from gozero.td import weights as shape_weights
 

@@ -6,9 +6,9 @@ import functools
 
 import jax
 
-from gozero.search import noise
+from gozero.search import root
 from gozero.search.config import SearchConfig
-from gozero.search.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from tests.hlo import AS_USERS_HAVE_IT
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate
@@ -33,4 +33,4 @@ def compiled(batch):
 def samples(key, num_trees, num_actions):
     """The Gumbel samples of a search with this key."""
     noise_key = jax.random.split(key, 4)[0]
-    return noise.gumbel(jax.random.split(noise_key)[1], num_trees, num_actions)
+    return root.gumbel(jax.random.split(noise_key)[1], num_trees, num_actions)

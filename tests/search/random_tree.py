@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.hashing import mix
-from gozero.search import judging
 from gozero.search.game import Evaluator, Game, Heuristic
 from gozero.search.search import search
 from tests.reference import mcts
@@ -91,7 +90,7 @@ class Plain:
     @staticmethod
     def _judged(evaluate, codes, legal):
         evaluation = evaluate(None, None, codes)
-        prior, value, _ = jax.vmap(judging.checked)(
+        prior, value, _ = jax.vmap(evaluate.checked)(
             legal, evaluation._replace(first_play=None, heuristic=None)
         )
         return prior, value, evaluation.first_play, evaluation.heuristic

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gozero.search.config import SearchConfig
+from gozero.search.evaluate import over_mesh
 from gozero.search.game import Evaluation, Evaluator
-from gozero.search.judging import over_mesh
 from gozero.search.search import search
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate

@@ -7,17 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import backup, rave, reuse
+from gozero.search import backup, reuse, rows
 from gozero.search import tree as trees
-from gozero.search.backup import Path
-from gozero.search.config import Amaf, Keeps, SearchConfig
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.edges import Edges
 from gozero.search.game import Evaluation, Evaluator
-from gozero.search.gumbel import GumbelInterior
-from gozero.search.judging import with_heuristic
-from gozero.search.proofs import ProveFirst
-from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
+from gozero.search.prior_counts import with_heuristic
+from gozero.search.rules import rave
+from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.gumbel import GumbelInterior
+from gozero.search.rules.prove_first import ProveFirst
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
-from gozero.search.selection import Edges, ForcedPlayouts, Puct
+from gozero.search.tree import Keeps, Path
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate
 
@@ -26,9 +29,9 @@ INF = float("inf")
 
 def test_sets_of_actions_are_words():
     chosen = np.random.RandomState(0).rand(3, 2, 82) < 0.3
-    words = backup.pack(jnp.array(chosen))
-    assert words.shape == (3, 2, backup.num_words(82)) == (3, 2, 3)
-    np.testing.assert_array_equal(backup.unpack(words, 82), chosen)
+    words = rows.pack(jnp.array(chosen))
+    assert words.shape == (3, 2, rows.num_words(82)) == (3, 2, 3)
+    np.testing.assert_array_equal(rows.unpack(words, 82), chosen)
     assert int(words[0, 0, 1]) == sum(1 << k for k in range(32) if chosen[0, 0, 32 + k])
 
 
@@ -48,7 +51,7 @@ def test_who_plays_where_first_counts_from_each_node_on(first):
     # The playout: Black plays 3 first, White 4; and White plays 0.
     played = jnp.array([[[0, 0, 0, 1, 0, 0], [1, 0, 0, 0, 1, 0]]], bool)
     words = backup.amaf_counted(tree, path, played, Amaf(first))
-    counted = [np.flatnonzero(backup.unpack(words[level, 0], 6)).tolist() for level in range(5)]
+    counted = [np.flatnonzero(rows.unpack(words[level, 0], 6)).tolist() for level in range(5)]
     either = [
         [0, 3],  # Black at the root: 0, and 3; White was first at 1
         [0, 1, 2, 4],  # White: 1, 2, 4, and 0, as Black's 0 lies behind

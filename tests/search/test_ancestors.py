@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import descent, reuse
+from gozero.search import reuse, select
 from gozero.search import tree as trees
-from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator, Heuristic
-from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
+from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
-from gozero.search.selection import ForcedPlayouts, Puct
-from gozero.search.tree import NO_NODE
+from gozero.search.tree import NO_NODE, Keeps
+from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
@@ -69,7 +71,7 @@ def test_whose_statistics_count_by_hand():
             put(blank.amaf.sums, values * (VALUE_ONE // 10)),
         ),
     )
-    leaf = jax.jit(functools.partial(descent.find_leaf, config=config))(
+    leaf = jax.jit(functools.partial(select.find_leaf, config=config))(
         tree, salts=jnp.arange(4, dtype=jnp.uint32)
     )
     # Nodes 2 and 3 have few visits; node 3 alone; node 1 too, so node 3 goes by its own; none of

@@ -11,18 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import ensemble, growth, noise, proofs, reuse
+from gozero.search import choose, ensemble, expand, proofs, reuse
 from gozero.search import tree as trees
-from gozero.search.budget import Budget, Runner
-from gozero.search.config import VALUE_ONE, Amaf, Ensemble, Grandfather, SearchConfig
-from gozero.search.footprint import memory
+from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.gumbel import GumbelRoot
-from gozero.search.operators import max_backup
-from gozero.search.rave import MinimumMse, Rave
+from gozero.search.memory import keeps_of, memory_of
+from gozero.search.rules.gumbel import GumbelRoot
+from gozero.search.rules.operators import max_backup
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import MinimumMse, Rave
+from gozero.search.runner import Budget, Runner
 from gozero.search.search import search
-from gozero.search.selection import Puct
 from gozero.search.tree import NO_NODE
+from gozero.search.values import VALUE_ONE
 from tests.hlo import moves_in_loops
 from tests.reference import ensemble as plain_ensemble
 from tests.reference import mcts
@@ -135,7 +136,7 @@ def test_with_actions_that_all_trees_know_of():
     compare(result, RAVE_CONFIG, RAVE_EVALUATE, mcts.Rave(beta), amaf="either")
     shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     roots = random_tree.Position(shape(CODES))
-    said = memory(roots, random_tree.NUM_ACTIONS, RAVE_CONFIG, guesses=True)
+    said = memory_of(roots, random_tree.NUM_ACTIONS, RAVE_CONFIG, guesses=True)
     assert said.total == sum(x.nbytes for x in jax.tree.leaves(result.tree))
     assert said.per_game == said.total // NUM_GAMES
 
@@ -153,7 +154,7 @@ def hand_made(*nodes_of_trees):
 
     All priors are 1/2, and nothing is left to try but action 1 of a root without a child by it.
     """
-    tree = trees.allocate(jnp.zeros((3, 1)), 3, 5, BY_HAND.keeps())
+    tree = trees.allocate(jnp.zeros((3, 1)), 3, 5, keeps_of(BY_HAND))
     tree = jax.tree.map(np.array, tree)
     for k, nodes in enumerate(nodes_of_trees):
         number = {line: n for n, (line, *_) in enumerate(nodes)}
@@ -186,8 +187,8 @@ def meeting():
     @jax.jit
     def meet(tree, is_due):
         met = ensemble.exchange(tree, BY_HAND.ensemble, is_due)
-        draws = noise.Draws(jnp.arange(3, dtype=jnp.uint32), jnp.zeros((3, 3)))
-        tree = growth.choose_at(met.tree, met.nodes, met.count, BY_HAND, draws)
+        draws = choose.Draws(jnp.arange(3, dtype=jnp.uint32), jnp.zeros((3, 3)))
+        tree = expand.choose_at(met.tree, met.nodes, met.count, BY_HAND, draws)
         return tree, ensemble.merged_roots(tree, BY_HAND.ensemble)
 
     return lambda tree, is_due=True: jax.tree.map(np.array, meet(tree, is_due))

@@ -11,11 +11,11 @@ import pytest
 
 from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.search import judging
+from gozero.search import evaluate
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
+from gozero.search.rules.puct import Puct
 from gozero.search.search import search
-from gozero.search.selection import Puct
 from tests.go.stepping import new_games, stepper
 from tests.reference import mcts
 from tests.reference.go import BLACK, ReferenceGame
@@ -31,7 +31,7 @@ class PlainGo:
     def __init__(self, rules, komi, evaluate):
         self.rules, self.komi = rules, komi
         self.evaluate = jax.jit(lambda seen: evaluate(None, None, seen))
-        self.prior = jax.jit(jax.vmap(lambda legal, e: judging.checked(legal, e)[0]))
+        self.prior = jax.jit(jax.vmap(lambda legal, e: evaluate.checked(legal, e)[0]))
 
     def play(self, state, action):
         game, depth = state
@@ -134,7 +134,7 @@ def test_priors_are_the_softmax_over_the_legal_actions():
     legal = rng.rand(20, 10) < 0.6
     legal[:, -1] = True
     evaluation = Evaluation(jnp.array(logits), jnp.zeros(20))
-    prior, _, ok = jax.vmap(judging.checked)(jnp.array(legal), evaluation)
+    prior, _, ok = jax.vmap(evaluate.checked)(jnp.array(legal), evaluation)
     weights = np.where(legal, np.exp(logits.astype(np.float64)), 0)
     expected = np.where(legal, weights / weights.sum(axis=1, keepdims=True), -np.inf)
     np.testing.assert_allclose(prior, expected, rtol=1e-5)

@@ -14,14 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search import backup, full_rows
+from gozero.search import backup, dense
 from gozero.search import tree as trees
-from gozero.search.backup import Path
-from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.edges import Edges
 from gozero.search.game import Evaluation, Evaluator, Game
-from gozero.search.rave import AmafOnly, MinimumMse, Rave
+from gozero.search.rules.rave import AmafOnly, MinimumMse, Rave
+from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
-from gozero.search.selection import Edges, Ucb1
+from gozero.search.tree import Keeps, Path
+from gozero.search.values import VALUE_ONE
 
 
 class Line(NamedTuple):
@@ -135,8 +137,8 @@ def test_figure_4_all_moves_as_first():
         # Whoever is to move where the path ends plays nothing for the first time.
         played = jnp.stack([jnp.zeros(3, bool), later])[None]
         tree = backup.back_up(tree, path, value[None])
-        credit = full_rows.Credit(backup.amaf_counted(tree, path, played, Amaf()), value[None])
-        return full_rows.choose_again(tree, path, rule, jnp.zeros(1, jnp.uint32), credit)
+        credit = dense.Credit(backup.amaf_counted(tree, path, played, Amaf()), value[None])
+        return dense.choose_again(tree, path, rule, jnp.zeros(1, jnp.uint32), credit)
 
     def after_all(rule, simulations):
         found = tree

@@ -16,9 +16,10 @@ import pytest
 
 from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.rave import MinimumMse, Rave
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import MinimumMse, Rave
+from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
-from gozero.search.selection import Puct, Ucb1
 from tests.hlo import AS_USERS_HAVE_IT
 from tests.reference.connect_four import ConnectFour, values_of_moves
 from tests.reference.hex import Hex, winning_moves

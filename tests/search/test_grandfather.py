@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from gozero.search import tree as trees
-from gozero.search.backup import Path
-from gozero.search.config import VALUE_ONE, Amaf, Grandfather, Keeps, SearchConfig
-from gozero.search.descent import known_above as known
+from gozero.search.config import Amaf, Grandfather, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.operators import max_backup
-from gozero.search.rave import MinimumMse, Rave
+from gozero.search.prior_counts import known_above as known
+from gozero.search.rules.operators import max_backup
+from gozero.search.rules.rave import MinimumMse, Rave
+from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
-from gozero.search.selection import Ucb1
+from gozero.search.tree import Keeps, Path
+from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from gozero.hashing import mix
-from gozero.search import gumbel, reuse, selection
+from gozero.search import reuse
 from gozero.search.config import SearchConfig
+from gozero.search.edges import Edges
 from gozero.search.game import Evaluation, Evaluator, Game
-from gozero.search.gumbel import GumbelInterior, GumbelRoot
-from gozero.search.judging import with_heuristic
+from gozero.search.prior_counts import with_heuristic
+from gozero.search.rules import gumbel
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import search
 from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts
@@ -37,9 +39,9 @@ def test_sequential_halving_by_hand():
         assert found == plain_gumbel.turns(count, simulations)
 
 
-def node() -> selection.Edges:
+def node() -> Edges:
     """Two actions visited, two not, one illegal."""
-    return selection.Edges(
+    return Edges(
         prior=jnp.array([0.4, 0.3, 0.2, 0.1, -INF]),
         visits=jnp.array([3, 0, 5, 0, 0]),
         q=jnp.array([0.2, 0.0, -0.4, 0.0, 0.0]),
@@ -108,7 +110,7 @@ def test_equal_values_stay_equal():
     prior = rng.dirichlet(np.ones(12)).astype(np.float32)
     visits = rng.randint(0, 4, 12).astype(np.int32)
     value = np.float32(0.3)
-    edges = selection.Edges(
+    edges = Edges(
         prior, visits, np.where(visits > 0, value, np.float32(0)), value, visits.sum(), value
     )
     np.testing.assert_array_equal(jax.jit(gumbel.sigma)(edges, 0.1, 50.0), 0.0)
@@ -129,7 +131,7 @@ def test_values_need_not_be_stretched():
     prior = np.array([0.3, 0.2, 0.5], np.float32)
     visits = np.array([2, 1, 0], np.int32)
     q = np.array([0.4, 0.0, 0.0], np.float32)
-    edges = selection.Edges(prior, visits, q, np.float32(0.2), visits.sum(), np.float32(0.2))
+    edges = Edges(prior, visits, q, np.float32(0.2), visits.sum(), np.float32(0.2))
     plain = jax.jit(lambda edges: gumbel.sigma(edges, 1.0, 50.0, rescale=False))(edges)
     np.testing.assert_allclose(plain, [52 * 0.4, 0, 52 * 0.23], rtol=1e-6)
     target = jax.jit(GumbelRoot(value_scale=0.1, rescale=False).policy_target)(edges)

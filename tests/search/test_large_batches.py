@@ -7,7 +7,7 @@ import pytest
 
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.rave import Rave
+from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from tests.search import tictactoe
 

@@ -14,8 +14,9 @@ from gozero.go import rules as go
 from gozero.search import proofs, reuse
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
+from gozero.search.rules import prove_first
+from gozero.search.rules.puct import Puct
 from gozero.search.search import search
-from gozero.search.selection import Puct
 from tests.reference import solved_go
 from tests.search import connect_four, tictactoe
 from tests.search.test_games import (
@@ -90,7 +91,7 @@ def test_tictactoe_is_a_draw():
     """From the empty board. (Without `ProveFirst` most visits go to draws that are known.)"""
     positions = [(frozenset(), frozenset())] * 2
     roots = tictactoe_roots(positions)
-    config = SearchConfig(60_000, max_depth=9, select=proofs.ProveFirst(), prove=True)
+    config = SearchConfig(60_000, max_depth=9, select=prove_first.ProveFirst(), prove=True)
     found = compiled(tictactoe.GAME, tictactoe.even, config, roots)(jax.random.key(0), roots)
     assert found.proven.tolist() == [DRAW] * 2
     assert found.value.tolist() == [0.0] * 2

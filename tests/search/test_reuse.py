@@ -14,10 +14,12 @@ import gozero
 from gozero.hashing import mix
 from gozero.search import reuse, rows
 from gozero.search import tree as trees
-from gozero.search.config import MAX_VISITS, Keeps, SearchConfig
+from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
+from gozero.search.rules.puct import Puct
 from gozero.search.search import search
-from gozero.search.selection import Puct
+from gozero.search.tree import Keeps
+from gozero.search.values import MAX_VISITS
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from gozero.search.config import Amaf, SearchConfig
-from gozero.search.rave import AmafOnly, HandSelected, MinimumMse, Rave
-from gozero.search.selection import Flat, ForcedPlayouts, Puct, Ucb1
+from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
+from gozero.search.rules.ucb1 import Flat, Ucb1
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_searches

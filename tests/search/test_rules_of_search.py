@@ -9,17 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import backup, choices, move_choice, noise, root, rows, selection
+from gozero.search import backup, choose, move_choice, root, rows, values
 from gozero.search import tree as trees
-from gozero.search.config import VALUE_ONE, SearchConfig
+from gozero.search.config import SearchConfig
+from gozero.search.edges import Edges, best_edge, rank_untried, tie_break
+from gozero.search.rules.forced import ForcedPlayouts, num_forced, pruned_visits
+from gozero.search.rules.puct import Puct, puct
+from gozero.search.rules.ucb1 import Ucb1, ucb1
+from gozero.search.values import VALUE_ONE
 from tests.reference import mcts
 
 INF = float("inf")
 
 
-def one_node() -> selection.Edges:
+def one_node() -> Edges:
     """Two actions visited, one not, one illegal."""
-    return selection.Edges(
+    return Edges(
         prior=jnp.array([0.5, 0.3, 0.2, -INF]),
         visits=jnp.array([3, 0, 5, 0]),
         q=jnp.array([0.2, 0.0, -0.4, 0.0]),
@@ -31,17 +36,17 @@ def one_node() -> selection.Edges:
 def test_puct_by_hand():
     edges = one_node()
     # c sqrt(1 + 8) = 6: 0.2 + 6 * .5 / 4, 6 * .3 / 1, -0.4 + 6 * .2 / 6
-    scores = selection.puct(edges, 2.0)
+    scores = puct(edges, 2.0)
     np.testing.assert_allclose(scores, [0.95, 1.8, -0.2, -INF], rtol=1e-6)
-    np.testing.assert_array_equal(selection.Puct(2.0)(edges), scores)
-    assert selection.puct(edges, 0.0)[3] == -INF
+    np.testing.assert_array_equal(Puct(2.0)(edges), scores)
+    assert puct(edges, 0.0)[3] == -INF
     # Not visited: V - r sqrt(.5 + .2) instead of 0; or a loss.
-    reduced = selection.puct(edges, 2.0, first_play="parent", reduction=0.25)
+    reduced = puct(edges, 2.0, first_play="parent", reduction=0.25)
     np.testing.assert_allclose(reduced, [0.95, 1.7 - 0.25 * 0.7**0.5, -0.2, -INF], rtol=1e-6)
-    lost = selection.puct(edges, 2.0, first_play="loss")
+    lost = puct(edges, 2.0, first_play="loss")
     np.testing.assert_allclose(lost, [0.95, 0.8, -0.2, -INF], rtol=1e-6)
     # c = 1 + log((1 + 8 + 3) / 3) = 1 + 2 log 2
-    growing = selection.puct(edges, 1.0, c_base=3.0)
+    growing = puct(edges, 1.0, c_base=3.0)
     c = 1 + 2 * np.log(2)
     expected = [0.2 + 3 * c * 0.5 / 4, 3 * c * 0.3, -0.4 + 3 * c * 0.2 / 6, -INF]
     np.testing.assert_allclose(growing, expected, rtol=1e-6)
@@ -50,21 +55,19 @@ def test_puct_by_hand():
 def test_ucb1_by_hand():
     edges = one_node()
     bonus = lambda n: 1.5 * np.sqrt(np.log(8) / n)
-    scores = selection.Ucb1(1.5)(edges)
+    scores = Ucb1(1.5)(edges)
     np.testing.assert_allclose(scores, [0.6 + bonus(3), INF, 0.3 + bonus(5), -INF], rtol=1e-6)
-    assert selection.rank_untried(selection.Ucb1(1.5), edges.prior).tolist() == [0, 0, 0, -INF]
-    np.testing.assert_array_equal(
-        selection.rank_untried(selection.Puct(), edges.prior), edges.prior
-    )
-    urgent = selection.Ucb1(1.5, first_play=1.1)(edges)
+    assert rank_untried(Ucb1(1.5), edges.prior).tolist() == [0, 0, 0, -INF]
+    np.testing.assert_array_equal(rank_untried(Puct(), edges.prior), edges.prior)
+    urgent = Ucb1(1.5, first_play=1.1)(edges)
     np.testing.assert_allclose(urgent, [0.6 + bonus(3), 1.1, 0.3 + bonus(5), -INF], rtol=1e-6)
     # The first visit of all: log 0 is not asked for.
     blank = edges._replace(visits=jnp.zeros(4, jnp.int32), total=jnp.int32(0))
-    assert selection.ucb1(blank, 1.0).tolist() == [INF, INF, INF, -INF]
+    assert ucb1(blank, 1.0).tolist() == [INF, INF, INF, -INF]
 
 
 def test_forced_playouts_by_hand():
-    edges = selection.Edges(
+    edges = Edges(
         prior=jnp.array([0.5, 0.36, 0.045, 0.095, -INF]),
         visits=jnp.array([30, 10, 6, 4, 0]),
         q=jnp.array([0.3, 0.1, -0.9, 0.29, 0.0]),
@@ -72,9 +75,9 @@ def test_forced_playouts_by_hand():
         total=jnp.int32(50),
     )
     # sqrt(2 P 50): 7.07, 6, 2.12, 3.08.
-    rule = selection.ForcedPlayouts(selection.Puct(1.0), k=2.0)
+    rule = ForcedPlayouts(Puct(1.0), k=2.0)
     score = jax.jit(rule)
-    wanted = selection.num_forced(edges, 2.0)
+    wanted = num_forced(edges, 2.0)
     np.testing.assert_allclose(wanted, np.sqrt([50, 36, 4.5, 9.5, 0]), rtol=1e-6)
     assert not np.isposinf(score(edges)).any()
     fewer = edges._replace(visits=jnp.array([38, 5, 6, 1, 0]))
@@ -83,7 +86,7 @@ def test_forced_playouts_by_hand():
     #   action 1: .1 + 2.5709 / (1 + n), n > 7.16: 8 of 10 (6 of them forced)
     #   action 2: -.9 + .32136 / (1 + n), none: 6 - 2 forced = 4
     #   action 3: .29 + .67843 / (1 + n), n > 4.4: all 4.
-    pruned = jax.jit(selection.pruned_visits, static_argnums=1)
+    pruned = jax.jit(pruned_visits, static_argnums=1)
     assert pruned(edges, rule).tolist() == [30, 8, 4, 4, 0]
     # They are what is learnt: of 46 visits.
     target = jax.jit(root.policy_target, static_argnums=0)
@@ -96,21 +99,21 @@ def test_forced_playouts_by_hand():
 
 def test_softened_priors():
     prior = jnp.array([0.64, 0.36, 0.0, -INF])
-    softened = noise.soften(prior, 2.0)
+    softened = root.soften(prior, 2.0)
     np.testing.assert_allclose(softened, [0.8 / 1.4, 0.6 / 1.4, 0.0, -INF], rtol=1e-6)
-    np.testing.assert_allclose(noise.soften(prior, 1.0), prior, rtol=1e-6)
+    np.testing.assert_allclose(root.soften(prior, 1.0), prior, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("rule", "field", "value"),
     [
-        (selection.Puct, "c_puct", -1.0),
-        (selection.Puct, "c_base", 0.0),
-        (selection.Puct, "first_play", "win"),
-        (selection.Puct, "reduction", 0.2),
-        (selection.Ucb1, "c", -0.1),
-        (functools.partial(selection.Ucb1, 1.0), "first_play", -0.1),
-        (selection.ForcedPlayouts, "k", 0.0),
+        (Puct, "c_puct", -1.0),
+        (Puct, "c_base", 0.0),
+        (Puct, "first_play", "win"),
+        (Puct, "reduction", 0.2),
+        (Ucb1, "c", -0.1),
+        (functools.partial(Ucb1, 1.0), "first_play", -0.1),
+        (ForcedPlayouts, "k", 0.0),
     ],
 )
 def test_bad_rules(rule, field, value):
@@ -119,43 +122,41 @@ def test_bad_rules(rule, field, value):
 
 
 def test_puct_first_visit_follows_the_prior():
-    edges = selection.Edges(
+    edges = Edges(
         jnp.array([0.1, 0.6, 0.3]),
         jnp.zeros(3, jnp.int32),
         jnp.zeros(3),
         jnp.float32(0),
         jnp.int32(0),
     )
-    assert int(jnp.argmax(selection.puct(edges, 1.5))) == 1
+    assert int(jnp.argmax(puct(edges, 1.5))) == 1
 
 
 def test_equal_rules_are_equal_so_they_do_not_retrace():
-    assert selection.Puct(1.5) == selection.Puct(1.5)
-    assert hash(selection.Puct(1.5)) == hash(selection.Puct(1.5))
+    assert Puct(1.5) == Puct(1.5)
+    assert hash(Puct(1.5)) == hash(Puct(1.5))
 
 
 def test_choice_among_equals_goes_by_priority():
     priority = jnp.array([5, 9, 7, 9], jnp.uint32)
-    assert int(selection.choose(jnp.array([1.0, 1.0, 2.0, 2.0]), priority)) == 3
-    assert int(selection.choose(jnp.array([1.0, 1.0, -INF, 1.0]), priority)) == 1
-    assert int(selection.choose(jnp.full(4, jnp.nan), priority)) == 3
+    assert int(best_edge(jnp.array([1.0, 1.0, 2.0, 2.0]), priority)) == 3
+    assert int(best_edge(jnp.array([1.0, 1.0, -INF, 1.0]), priority)) == 1
+    assert int(best_edge(jnp.full(4, jnp.nan), priority)) == 3
 
 
 def test_tie_break_is_the_published_hash_and_fair():
     choices = jnp.array([0, 5, 3, -1])
-    order = selection.tie_break(jnp.uint32(123), jnp.int32(4), choices)
+    order = tie_break(jnp.uint32(123), jnp.int32(4), choices)
     assert order.tolist() == [mcts.tie_break(123, 4, a) for a in (0, 5, 3, -1)]
     salts = jnp.arange(4000, dtype=jnp.uint32) * np.uint32(7919)
-    first = jax.vmap(lambda s: jnp.argmax(selection.tie_break(s, jnp.int32(0), jnp.arange(5))))(
-        salts
-    )
+    first = jax.vmap(lambda s: jnp.argmax(tie_break(s, jnp.int32(0), jnp.arange(5))))(salts)
     counts = np.bincount(first, minlength=5)
     assert ((counts - 800) ** 2 / 800).sum() < 18.5  # chi-square, 4 degrees, p = 0.001
 
 
 def test_the_sign_flips_at_odd_distances():
     value = jnp.array([3, 3, 3, -4])
-    assert backup.opponent(value, jnp.array([0, 1, 2, 3])).tolist() == [3, -3, 3, 4]
+    assert values.opponent(value, jnp.array([0, 1, 2, 3])).tolist() == [3, -3, 3, 4]
 
 
 def test_backup_by_hand():
@@ -174,11 +175,11 @@ def test_backup_by_hand():
             value_sum=tree.value_sum.at[:5].set(jnp.array([50, -70, 0, 20, 5])),
             size=jnp.array([4, 1]),
         )
-        path = backup.Path(
+        path = trees.Path(
             nodes=jnp.array([[0, 0], [1, -1], [2, -1], [-1, -1]]), length=jnp.array([2, 0])
         )
         salts = jnp.zeros(2, jnp.uint32)
-        return choices.choose_again(
+        return choose.choose_again(
             backup.back_up(tree, path, jnp.array([value, 7])), path, rule, salts
         )
 
@@ -225,19 +226,19 @@ def test_entries_by_hand():
 
 
 def test_fixed_point():
-    assert trees.to_fixed(jnp.array([1.0, -1.0, 0.5, 1e-5, 2.0])).tolist() == [
+    assert values.to_fixed(jnp.array([1.0, -1.0, 0.5, 1e-5, 2.0])).tolist() == [
         16384,
         -16384,
         8192,
         0,
         16384,
     ]
-    assert trees.to_float(jnp.array([16384, -8192])).tolist() == [1.0, -0.5]
+    assert values.to_float(jnp.array([16384, -8192])).tolist() == [1.0, -0.5]
 
 
 def test_dirichlet_is_over_the_legal_actions():
     legal = jnp.array([True, False, True, True])
-    draw = jax.jit(jax.vmap(noise.dirichlet, (0, None, None)))
+    draw = jax.jit(jax.vmap(root.dirichlet, (0, None, None)))
     samples = np.asarray(draw(jax.random.split(jax.random.key(0), 3000), legal, 0.3))
     np.testing.assert_allclose(samples.sum(axis=1), 1.0, rtol=1e-5)
     assert (samples[:, 1] == 0).all()
@@ -250,14 +251,14 @@ def test_dirichlet_is_over_the_legal_actions():
 
 def test_noise_keeps_illegal_actions_illegal():
     prior = jnp.array([0.7, -INF, 0.3])
-    add = jax.jit(noise.add_dirichlet)
+    add = jax.jit(root.add_dirichlet)
     noisy = np.asarray(add(jax.random.key(0), prior, 0.5, 0.25))
     assert noisy[1] == -INF
     assert float(noisy[0] + noisy[2]) == pytest.approx(1.0, abs=1e-6)
     assert float(noisy[0]) >= 0.75 * 0.7 - 1e-6
     np.testing.assert_allclose(add(jax.random.key(0), prior, 0.5, 0.0), prior)
-    assert noise.board_alpha(361) == pytest.approx(0.03)
-    assert noise.board_alpha(81) == pytest.approx(0.1337, abs=1e-4)
+    assert root.board_alpha(361) == pytest.approx(0.03)
+    assert root.board_alpha(81) == pytest.approx(0.1337, abs=1e-4)
 
 
 def draw(visits, prior, temperature, count=4000):
@@ -284,8 +285,10 @@ def test_without_visits_the_prior_decides():
 
 def test_visit_policy():
     prior = jnp.array([0.5, -INF, 0.5])
-    np.testing.assert_allclose(selection.visit_policy(jnp.array([1, 0, 3]), prior), [0.25, 0, 0.75])
-    np.testing.assert_allclose(selection.visit_policy(jnp.zeros(3, int), prior), [0.5, 0, 0.5])
+    np.testing.assert_allclose(
+        move_choice.visit_policy(jnp.array([1, 0, 3]), prior), [0.25, 0, 0.75]
+    )
+    np.testing.assert_allclose(move_choice.visit_policy(jnp.zeros(3, int), prior), [0.5, 0, 0.5])
 
 
 def test_rows_outside_are_dropped():

@@ -14,7 +14,7 @@ import gozero
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluation, Evaluator, Heuristic, history_of
-from gozero.search.rave import Rave
+from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from tests.search import tictactoe
 

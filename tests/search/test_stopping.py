@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import budget, reuse, root
+from gozero.search import reuse, root
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.selection import Puct
+from gozero.search.rules.puct import Puct
+from gozero.search.runner import Budget, Runner
 from tests.hlo import moves_in_loops
 from tests.search import random_tree
 from tests.search.judges import hash_evaluate
@@ -36,7 +37,7 @@ def searcher(config, batch=BATCH):
 
 @functools.cache
 def compiled_runner(config):
-    return budget.Runner(random_tree.GAME, Evaluator(EVALUATE), config)
+    return Runner(random_tree.GAME, Evaluator(EVALUATE), config)
 
 
 def runner(config, chunk=5, clock=time.monotonic):
@@ -57,14 +58,14 @@ def assert_same(one, other, but=()):
 def test_pieces_find_what_the_whole_does(chunk):
     run, key = runner(CONFIG, chunk), jax.random.key(3)
     whole = searcher(CONFIG)(CODES, key)
-    within = budget.Budget(seconds=1e6)
+    within = Budget(seconds=1e6)
     assert_same(run.search(key, random_tree.Position(CODES), within), whole)
     assert whole.simulations.tolist() == [48] * BATCH
 
 
 def test_a_budget_of_visits():
     run, key = runner(CONFIG), jax.random.key(3)
-    search = lambda **limits: run.search(key, random_tree.Position(CODES), budget.Budget(**limits))
+    search = lambda **limits: run.search(key, random_tree.Position(CODES), Budget(**limits))
     few, in_chunks = search(visits=21), search(visits=21, seconds=1e6)
     assert_same(few, in_chunks)
     open_ = ~np.asarray(few.tree.over).reshape(BATCH, -1)[:, 0]
@@ -91,7 +92,7 @@ def test_an_early_stop_spares_simulations_and_plays_the_same():
         if done < 48:
             assert lead(early.visits)[0] > 48 - done
             # Not so a step before.
-            limit = budget.Budget(visits=done - 2)
+            limit = Budget(visits=done - 2)
             before = runner(CONFIG).search(key, random_tree.Position(codes), limit)
             assert lead(before.visits)[0] <= 50 - done
     assert spared > 300
@@ -103,7 +104,7 @@ def test_several_trees_stop_when_all_of_them_are_decided():
     for seed in range(60):
         codes, key = mixed(seed), jax.random.key(seed)
         whole = searcher(CONFIG)(codes, key)
-        early = run.search(key, random_tree.Position(codes), budget.Budget(seconds=1e6))
+        early = run.search(key, random_tree.Position(codes), Budget(seconds=1e6))
         np.testing.assert_array_equal(early.action, whole.action)
         done = int(early.simulations[0])
         assert early.simulations.tolist() == [done] * BATCH
@@ -165,7 +166,7 @@ def test_seconds_are_kept_and_one_chunk_is_done():
     clock = Clock(0.0)
     run, key = runner(CONFIG, 5, clock), jax.random.key(2)
     roots = random_tree.Position(CODES)
-    search = lambda seconds: run.search(key, roots, budget.Budget(None, seconds))
+    search = lambda seconds: run.search(key, roots, Budget(None, seconds))
     simulations = lambda seconds: int(search(seconds).simulations[0])
     assert simulations(0.0) == 48  # a clock that stands still
     clock.tick = 1.0
@@ -192,12 +193,12 @@ def test_law_2_holds_for_pieces():
         (lambda: SearchConfig(early_stop=True, temperature=0.5), "early_stop: .*temperature 0.5"),
         (lambda: SearchConfig(early_stop=True, prove=True), "early_stop: not with prove"),
         (lambda: SearchConfig(early_stop=True, transpositions=True), "early_stop: not with trans"),
-        (lambda: budget.Budget(visits=0), "visits: 0"),
-        (lambda: budget.Budget(visits=1.5), "visits: 1.5"),  # type: ignore
-        (lambda: budget.Budget(seconds=-1.0), "seconds: -1.0"),
-        (lambda: budget.Budget(seconds=float("nan")), "seconds: nan"),
-        (lambda: budget.Budget(seconds=float("inf")), "seconds: inf"),
-        (lambda: budget.Runner(random_tree.GAME, Evaluator(EVALUATE), CONFIG, 0), "chunk: 0"),
+        (lambda: Budget(visits=0), "visits: 0"),
+        (lambda: Budget(visits=1.5), "visits: 1.5"),  # type: ignore
+        (lambda: Budget(seconds=-1.0), "seconds: -1.0"),
+        (lambda: Budget(seconds=float("nan")), "seconds: nan"),
+        (lambda: Budget(seconds=float("inf")), "seconds: inf"),
+        (lambda: Runner(random_tree.GAME, Evaluator(EVALUATE), CONFIG, 0), "chunk: 0"),
     ],
 )
 def test_bad_settings(make, message):

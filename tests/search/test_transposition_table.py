@@ -9,7 +9,7 @@ import pytest
 
 from gozero.search import transpositions
 from gozero.search import tree as trees
-from gozero.search.config import Keeps
+from gozero.search.tree import Keeps
 
 
 def test_a_hash_is_of_every_bit():
@@ -68,5 +68,5 @@ def test_a_table_of_many_nodes_finds_each_or_one_alike():
     forgotten = found != expected
     assert (found[forgotten] == -1).all()
     assert forgotten.sum() <= 3
-    assert transpositions.num_slots(64) == 128
-    assert transpositions.num_slots(65) == 256
+    assert trees.num_slots(64) == 128
+    assert trees.num_slots(65) == 256

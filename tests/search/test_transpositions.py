@@ -13,13 +13,16 @@ import pytest
 
 from gozero.hashing import mix
 from gozero.search import reuse, transpositions
+from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig, Transpositions
-from gozero.search.footprint import memory
+from gozero.search.evaluate import checked
 from gozero.search.game import Evaluator, Game, Heuristic
-from gozero.search.gumbel import GumbelInterior, GumbelRoot
-from gozero.search.judging import checked
+from gozero.search.memory import memory_of
+from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
-from gozero.search.selection import ForcedPlayouts, Puct, Ucb1
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search.comparing import compare_trees
@@ -187,7 +190,7 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
 @pytest.mark.slow
 def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
     """Trees that fill, leaves that do not grow, a key by position, buckets that forget."""
-    monkeypatch.setattr(transpositions, "num_slots", lambda capacity: 8)
+    monkeypatch.setattr(trees, "num_slots", lambda capacity: 8)
     by_position = lambda context, position, trail: jnp.stack([position.taken, position.last])
     run = Searcher(
         transpositions=Transpositions(by_position, rounds=2),
@@ -295,7 +298,7 @@ def test_equal_to_the_search_without(settings):
 
 def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
     text = shared().run.as_text()
-    for size in (CAPACITY, transpositions.num_slots(CAPACITY)):
+    for size in (CAPACITY, trees.num_slots(CAPACITY)):
         assert moves_in_loops(text, BATCH * size) == []
 
 
@@ -311,7 +314,7 @@ def test_law_2_for_one_tree():
     roots = Set(*jnp.zeros((2, 1), jnp.uint32))
     text = jax.jit(run).lower(roots, jax.random.key(0)).compile().as_text()
     assert [move for move in moves_in_loops(text, 31) if "[31]" not in move] == []
-    assert moves_in_loops(text, transpositions.num_slots(31)) == []
+    assert moves_in_loops(text, trees.num_slots(31)) == []
 
 
 @pytest.mark.parametrize(
@@ -352,4 +355,4 @@ def test_memory_is_known_beforehand():
     blank = reuse.empty(ROOTS, NUMBERS, config)
     slots = transpositions.table(blank)
     taken = sum(x.nbytes for x in jax.tree.leaves((blank, slots)))
-    assert memory(ROOTS, NUMBERS, config).total == taken
+    assert memory_of(ROOTS, NUMBERS, config).total == taken

@@ -11,11 +11,17 @@ import pytest
 
 from gozero.search import backup, proofs, root
 from gozero.search import tree as trees
-from gozero.search.config import VALUE_ONE, Amaf, Keeps, SearchConfig
-from gozero.search.gumbel import GumbelRoot
-from gozero.search.operators import MixBackup, max_backup
-from gozero.search.rave import MinimumMse, Rave
-from gozero.search.selection import Edges, ForcedPlayouts, Puct, Ucb1
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.edges import Edges
+from gozero.search.rules import prove_first
+from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.gumbel import GumbelRoot
+from gozero.search.rules.operators import MixBackup, max_backup
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import MinimumMse, Rave
+from gozero.search.rules.ucb1 import Ucb1
+from gozero.search.tree import Keeps
+from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
@@ -175,7 +181,7 @@ def small_tree(**arrays):
         visits=jnp.array([5, 3, 1]),
         value_sum=jnp.array([9 * one // 4, -3 * one // 2, -3 * one // 4]),
     )
-    return tree, backup.Path(jnp.array([[0], [1]]), jnp.array([1]))
+    return tree, trees.Path(jnp.array([[0], [1]]), jnp.array([1]))
 
 
 def test_operators_by_hand():
@@ -213,7 +219,7 @@ def test_operators_by_hand():
 
 
 def test_a_rule_that_seeks_proofs():
-    rule, prior = proofs.ProveFirst(Ucb1(0.0)), jnp.array([0.5, 0.3, 0.2, 0.0])
+    rule, prior = prove_first.ProveFirst(Ucb1(0.0)), jnp.array([0.5, 0.3, 0.2, 0.0])
     edges = Edges(prior, jnp.array([2, 1, 3, 0]), jnp.array([0, -1, -0.5, 0]), 0.0, jnp.int32(6))
     assert rule(edges).tolist() == Ucb1(0.0)(edges).tolist() == [0.5, 0.0, 0.25, np.inf]
     drawn = edges._replace(proven=jnp.array([DRAW, LOSS, 0, 0], jnp.int8))
@@ -249,7 +255,7 @@ def test_proofs_by_hand():
 def prove(tree, path, first):
     """The tree after the proof of a leaf, the root's edges, and where it goes if not node 1."""
     found = backup.back_up_worth(tree, path, first, SearchConfig(prove=True))
-    next_ = backup.unless_proven(found, jnp.array([0]), jnp.array([1]))
+    next_ = trees.unless_proven(found, jnp.array([0]), jnp.array([1]))
     return found, trees.all_edges(found, 0), next_
 
 

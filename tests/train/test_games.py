@@ -13,7 +13,7 @@ import pytest
 from gozero.go import bitboard as bb
 from gozero.go.rules import init
 from gozero.play import endless, resignation, selfplay
-from gozero.search.gumbel import GumbelRoot
+from gozero.search.rules.gumbel import GumbelRoot
 from tests.go.boards import unpack
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference.go import ReferenceGame

@@ -18,7 +18,7 @@ from gozero.nets import network
 from gozero.play import arena, setups
 from gozero.play.player import Turn, search_player
 from gozero.play.player_config import PlayerConfig
-from gozero.search.gumbel import GumbelRoot
+from gozero.search.rules.gumbel import GumbelRoot
 from tests.train import tiny
 from train import checkpoint, folder, matches, run, steps
 from train.loop import Loop

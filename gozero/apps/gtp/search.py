@@ -19,9 +19,10 @@ from gozero.apps.host_game import HostGame
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.play.setups import make_setup
-from gozero.search import footprint, move_choice, reuse
-from gozero.search.budget import Budget, Runner
+from gozero.search import move_choice, reuse
 from gozero.search.config import SearchConfig
+from gozero.search.memory import memory_of
+from gozero.search.runner import Budget, Runner
 from gozero.search.search import SearchResult, search
 from gozero.search.tree import Tree
 
@@ -145,6 +146,6 @@ class Searcher:
 def _new_tree(rules: Rules, settings: SearchConfig, guesses: bool) -> Callable[[], Tree]:
     """What makes an empty tree; says on stderr what one takes, before any is made."""
     state = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x)[None], init(rules)))
-    memory = footprint.memory(state.position, rules.num_actions, settings, True, guesses)
+    memory = memory_of(state.position, rules.num_actions, settings, True, guesses)
     print(f"gozero gtp: a tree of {settings.num_nodes} nodes: {memory}", file=sys.stderr)
     return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings, guesses))

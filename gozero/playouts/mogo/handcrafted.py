@@ -28,7 +28,7 @@ def heuristic(
     config: MogoConfig = PLAIN,
     of: Callable[[Any], tuple[go.Position, jax.Array]] = lambda observations: observations,
 ) -> Callable[[Any, jax.Array, Any], jax.Array]:
-    """Q_mogo for `gozero.search.judging.with_heuristic`.
+    """Q_mogo for `gozero.search.prior_counts.with_heuristic`.
 
     Args:
       rules: the rules.

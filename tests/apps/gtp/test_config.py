@@ -8,7 +8,7 @@ from gozero.apps import host_game
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords
 from gozero.play import player_config
-from gozero.search.config import MAX_VISITS
+from gozero.search.values import MAX_VISITS
 from gozero.td import weights as shape_weights
 
 

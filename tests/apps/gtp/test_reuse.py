@@ -10,8 +10,8 @@ from gozero.apps.gtp import engine as gtp_engine
 from gozero.apps.gtp import search as gtp_search
 from gozero.go import rules as go
 from gozero.play import evaluators, setups
-from gozero.search import selection
 from gozero.search.config import SearchConfig
+from gozero.search.rules.puct import Puct
 from tests.search.judges import hash_evaluate, observe_position
 
 
@@ -58,7 +58,7 @@ def test_a_search_goes_on_where_the_game_did():
 def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
     evaluate = hash_evaluate(10, 1.0, 0.2)
     judge = setups.Setup(
-        evaluators.Evaluator(evaluate, None, observe_position, selection.Puct()),
+        evaluators.Evaluator(evaluate, None, observe_position, Puct()),
         SearchConfig(num_simulations=40),
     )
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: judge)

@@ -24,9 +24,9 @@ from gozero.apps.gtp.clock import GameClock
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import rules as go
 from gozero.play import evaluators, setups
-from gozero.search import selection
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
+from gozero.search.rules.puct import Puct
 from tests.search.judges import hash_evaluate
 
 
@@ -174,7 +174,7 @@ def observe_depth(context, position, trail):
 def lost():
     """A searcher of a game that Black has lost, whatever he does; its time, and its config."""
     judge = setups.Setup(
-        evaluators.Evaluator(hopeless, None, observe_depth, selection.Puct()),
+        evaluators.Evaluator(hopeless, None, observe_depth, Puct()),
         SearchConfig(num_simulations=60),
     )
     config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()

@@ -20,12 +20,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import backup, full_rows, rows
+from gozero.search import dense, prior_counts, rows
 from gozero.search import tree as trees
-from gozero.search.backup import Path
-from gozero.search.config import Grandfather, SearchConfig
-from gozero.search.game import Heuristic, Trail
-from gozero.search.tree import NO_NODE, ROOT, Tree
+from gozero.search.config import SearchConfig
+from gozero.search.game import Trail
+from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 if TYPE_CHECKING:
     from gozero.search.config import SearchConfig
@@ -39,7 +38,7 @@ def num_levels(config: SearchConfig) -> int:
     return -(-(config.path_limit + 1) // _LEVELS_AT_ONCE) * _LEVELS_AT_ONCE
 
 
-def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
+def _descend(tree: Tree, config: SearchConfig) -> trees.Path:
     """Follow each tree's choices from its root to a node that tries an action, or has none.
 
     Or no further than to a node that is to be chosen at anew, see `go_on`. Carries indices and
@@ -73,20 +72,20 @@ def _descend(tree: Tree, config: SearchConfig) -> backup.Path:
 
     args = [tree.next] if least is None else [tree.next, few_visits(tree, least)]
     nodes = stages.one_kernel(descend, *args, reduced=tree.num_trees)[-1]
-    return backup.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
+    return trees.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
 
 
 class Leaf(NamedTuple):
     """Where a descent ended, and the action that it would try there."""
 
-    path: backup.Path
+    path: trees.Path
     row: jax.Array  # i32[B]: of the node where it ended
     action: jax.Array  # i32[B]
     edge_prior: jax.Array  # f32[B]: the action's prior; -inf where no node may be added
     left: jax.Array  # f32[B, A]: the priors of the other actions without a child
     grows: jax.Array  # bool[B]: a node is added
     gives_up: jax.Array  # bool[B]: for want of room none is, nor will be; see `_gives_up`
-    grandfather: Known | None = None  # of the node that is added, if it was asked for
+    grandfather: prior_counts.Known | None = None  # of the node that is added, if it was asked for
 
     def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
         """i32[B] twice: the rows of the leaf and of the node that is added below it.
@@ -98,13 +97,13 @@ class Leaf(NamedTuple):
         parent = jnp.where(changes, self.row, outside + tree.num_trees)
         return parent, jnp.where(self.grows, tree.row(tree.size), outside)
 
-    def longer_path(self, node: jax.Array) -> backup.Path:
+    def longer_path(self, node: jax.Array) -> trees.Path:
         """The path to the node that is added, where one is."""
         path = self.path
         level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
         is_new = (level == path.length[None] + 1) & self.grows[None]
         nodes = jnp.where(is_new, node[None], path.nodes)
-        return backup.Path(nodes, path.length + self.grows)
+        return trees.Path(nodes, path.length + self.grows)
 
 
 def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
@@ -128,15 +127,15 @@ def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
     gives_up = _gives_up(tree, path, row, config)
     grows, known = edge_prior >= 0, None
     if config.grandfather is not None:
-        known = known_above(tree, path)
+        known = prior_counts.known_above(tree, path)
         grows &= known.is_sound  # so that what is written depends on what was read here, too
     return Leaf(path, row, action, edge_prior, left, grows, gives_up, known)
 
 
-def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
+def _may_grow(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: below a path's end, in rows i32[B], a node may be added for an action."""
     may = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    may &= backup.is_open(tree, row)
+    may &= trees.is_open(tree, row)
     if config.fills:
         may &= tree.size < tree.capacity
     if config.expand_after > 1:
@@ -145,7 +144,7 @@ def _may_grow(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfi
     return may
 
 
-def _gives_up(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
+def _gives_up(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: a path's end would get a child if there were room.
 
     It is judged again, and from then on it chooses among the children that it has: else a node
@@ -155,7 +154,7 @@ def _gives_up(tree: Tree, path: backup.Path, row: jax.Array, config: SearchConfi
     if not config.fills:
         return jnp.zeros(tree.num_trees, bool)
     could = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    return could & backup.is_open(tree, row) & (tree.size >= tree.capacity)
+    return could & trees.is_open(tree, row) & (tree.size >= tree.capacity)
 
 
 def played(game, parents: Any, leaf: Leaf) -> Any:
@@ -168,7 +167,7 @@ def played(game, parents: Any, leaf: Leaf) -> Any:
 
 
 def read_trail(
-    tree: Tree, path: backup.Path, config: SearchConfig, first_rows: jax.Array | None = None
+    tree: Tree, path: trees.Path, config: SearchConfig, first_rows: jax.Array | None = None
 ) -> tuple[Trail, Any]:
     """(the ancestors of the ends of paths, the positions at the ends) of M paths.
 
@@ -184,41 +183,6 @@ def read_trail(
     ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
     ancestors = jax.tree.map(lambda x: x[:, : config.path_limit], positions)
     return Trail(ancestors, path.length), ends
-
-
-class Known(NamedTuple):
-    """What the grandfathers of new nodes know of the actions, for the player to move at both."""
-
-    value: jax.Array  # f32[B, A]
-    is_known: jax.Array  # bool[B, A]
-
-    @property
-    def is_sound(self) -> jax.Array:
-        """bool[B]: the values are no larger than 2; always so, but the compiler does not know."""
-        return jnp.all(jnp.abs(self.value) <= 2, axis=1)
-
-    def believed(self, grandfather: Grandfather, legal: jax.Array) -> Heuristic:
-        """What the nodes begin with, where bool[B, A] is legal."""
-        count = lambda most: jnp.where(self.is_known & legal, most, 0)
-        visits, amaf_visits = count(grandfather.visits), count(grandfather.amaf_visits)
-        return Heuristic(self.value, visits, self.value, amaf_visits)
-
-
-def known_above(tree: Tree, path: Path) -> Known:
-    """What is known two plies above nodes that would be added where paths end; at a root nothing.
-
-    Args:
-      tree: the trees, without the nodes.
-      path: the paths, to the parents of the nodes.
-    """
-    level = jnp.maximum(path.length - 1, 0)
-    node = jnp.take_along_axis(path.nodes, level[None], axis=0)[0]
-    edges = trees.all_edges(tree, jnp.maximum(node, ROOT))
-    value, is_known = edges.q, edges.visits > 0
-    if edges.amaf_visits is not None and edges.amaf_q is not None:
-        value = jnp.where(is_known, value, edges.amaf_q)
-        is_known |= edges.amaf_visits > 0
-    return Known(value, is_known & (path.length >= 1)[:, None])
 
 
 _AT_ONCE = 64
@@ -336,7 +300,7 @@ def _choose(
         tries_no_more = jnp.zeros(chunk, bool)
         if config.fills:
             tries_no_more = jnp.isneginf(rows.read(tree.untried_prior, row))
-        chosen = full_rows.choose(
+        chosen = dense.choose(
             tree, config.select, index, node, most, salts, tries_no_more, heard[index]
         )
         target = jnp.where(counts, index, num_trees + jnp.arange(chunk, dtype=jnp.int32))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from gozero.search.selection import Edges
+from gozero.search.edges import Edges
 
 Operator = Callable[[Edges], jax.Array]
 

@@ -13,7 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.selection import Edges
+from gozero.search.edges import Edges
 
 
 def _amaf(edges: Edges) -> tuple[jax.Array, jax.Array]:

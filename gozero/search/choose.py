@@ -8,20 +8,27 @@ children, of which most nodes have few.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import backup, proofs, rows, selection
+from gozero.search import proofs, rows
 from gozero.search import tree as trees
-from gozero.search.backup import Path
-from gozero.search.selection import Rule
-from gozero.search.tree import NO_NODE, ROOT, Tree
+from gozero.search.edges import Rule, best_edge, score_edges, tie_break
+from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 _FEW, _SOME = 8, 32
 """Children: a node with more than a few is looked at on its own level, all trees at once."""
+
+
+class Draws(NamedTuple):
+    """What is drawn once a search."""
+
+    salts: jax.Array  # u32[B]: one a tree, for ties
+    gumbel: jax.Array  # f32[B, A], for a root's rule
 
 
 def choose_again(
@@ -52,7 +59,7 @@ def choose_again(
         most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
         levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
         chosen = _choose_by_level(tree, path, first_level, levels, most, select, salts, chosen)
-    chosen = backup.unless_proven(tree, tree.row(0)[None] + jnp.maximum(path.nodes, ROOT), chosen)
+    chosen = trees.unless_proven(tree, tree.row(0)[None] + jnp.maximum(path.nodes, ROOT), chosen)
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 
@@ -161,7 +168,7 @@ def _choose(
 ) -> jax.Array:
     """i32[M]: the child that the rule chooses, or NO_NODE for the best untried action."""
     found = trees.entries(tree, index, node, width)
-    scores = proofs.avoid_lost(selection.scores(select, found.edges), found.edges)
-    priority = jax.vmap(selection.tie_break)(rows.read(salts, index), node, found.nodes)
-    entry = jax.vmap(selection.choose)(scores, priority)
+    scores = proofs.avoid_lost(score_edges(select, found.edges), found.edges)
+    priority = jax.vmap(tie_break)(rows.read(salts, index), node, found.nodes)
+    entry = jax.vmap(best_edge)(scores, priority)
     return jnp.take_along_axis(found.nodes, entry[:, None], axis=1)[:, 0]

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search.selection import Edges
+from gozero.search.edges import Edges
 
 _TINY = np.finfo(np.float32).tiny
 _LEAST_RANGE = 1e-8

@@ -16,11 +16,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import backup, proofs, rows, selection
+from gozero.search import proofs, rows, values
 from gozero.search import tree as trees
-from gozero.search.backup import Path
-from gozero.search.selection import Edges, Rule
-from gozero.search.tree import NO_NODE, Tree
+from gozero.search.edges import Edges, Rule, best_edge, score_edges, tie_break
+from gozero.search.tree import NO_NODE, Path, Tree
 
 _FEW, _SOME = 8, 32
 """Children: how many are looked at depends on the widest node of a chunk."""
@@ -101,9 +100,9 @@ def _choose_at(
     target = jnp.where(slots.counts, row, tree.num_rows + place)
     changed = {}
     if credit is not None and tree.amaf is not None:
-        here = backup.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
+        here = rows.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
         plies = path.length[slots.index] - slots.level
-        gained = backup.opponent(credit.value[slots.index], plies)
+        gained = values.opponent(credit.value[slots.index], plies)
         visits = rows.read(tree.amaf.visits, row) + here
         sums = rows.read(tree.amaf.sums, row) + jnp.where(here, gained[:, None], 0)
         changed["amaf"] = trees.Counts(
@@ -178,23 +177,23 @@ def _choose(
     total = tried.edges.total + jnp.sum(row.visits, axis=1)
     tried_edges, row = tried.edges._replace(total=total), row._replace(total=total)
 
-    scores = selection.scores(select, row)
+    scores = score_edges(select, row)
     scores = jnp.where(row.prior >= 0, scores, -jnp.inf)
     actions = jnp.arange(tree.num_actions, dtype=jnp.int32)
-    priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salt, node, actions)
-    untried = jax.vmap(selection.choose)(scores, priority)
+    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(salt, node, actions)
+    untried = jax.vmap(best_edge)(scores, priority)
     is_it = actions[None] == untried[:, None]
     best = jnp.where(tries_no_more, -jnp.inf, jnp.max(scores, axis=1))
 
-    tried_scores = proofs.avoid_lost(selection.scores(select, tried_edges), tried_edges)
+    tried_scores = proofs.avoid_lost(score_edges(select, tried_edges), tried_edges)
     tried_scores = jnp.where(tried.nodes >= 0, tried_scores, -jnp.inf)
     scores = jnp.concatenate([tried_scores, best[:, None]], axis=1)
     nodes = jnp.concatenate([tried.nodes, jnp.full_like(tried.nodes[:, :1], NO_NODE)], axis=1)
-    priority = jax.vmap(selection.tie_break)(salt, node, nodes)
-    entry = jax.vmap(selection.choose)(scores, priority)
+    priority = jax.vmap(tie_break)(salt, node, nodes)
+    entry = jax.vmap(best_edge)(scores, priority)
     chosen = jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0]
     return Chosen(
-        next=backup.unless_proven(tree, index * tree.capacity + node, chosen),
+        next=trees.unless_proven(tree, index * tree.capacity + node, chosen),
         untried=untried,
         untried_prior=jnp.where(
             tries_no_more, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)
@@ -212,8 +211,10 @@ def _untried(tree: Tree, row: jax.Array, tried: Edges, heard: jax.Array | None) 
     edges = Edges(prior, visits, jnp.zeros_like(prior), tried.value, tried.total)
     if tree.guess is not None:
         visits = jnp.where(prior >= 0, rows.read(tree.guess.visits, row), 0)
-        edges = edges._replace(visits=visits, q=trees.mean(rows.read(tree.guess.sums, row), visits))
+        edges = edges._replace(
+            visits=visits, q=values.mean(rows.read(tree.guess.sums, row), visits)
+        )
     if tree.amaf is not None:
         count, sums = (rows.read(x, row if heard is None else heard) for x in tree.amaf)
-        edges = edges._replace(amaf_visits=count, amaf_q=trees.mean(sums, count))
+        edges = edges._replace(amaf_visits=count, amaf_q=values.mean(sums, count))
     return edges

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gozero.search import backup, choices, full_rows, noise, root, rows, selection
+from gozero.search import backup, choose, dense, prior_counts, root, rows
 from gozero.search import tree as trees
+from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.descent import Leaf, find_leaf, played, read_trail
-from gozero.search.game import Heuristic, Trail
-from gozero.search.judging import Judged, judge
-from gozero.search.noise import Draws
+from gozero.search.edges import best_edge, rank_untried, tie_break
+from gozero.search.evaluate import Judged, judge
+from gozero.search.game import Trail
+from gozero.search.select import Leaf, find_leaf, played, read_trail
 from gozero.search.tree import ROOT, Tree
-
-
-def beliefs(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic) -> dict[str, Any]:
-    """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
-
-    What other heuristics believe than the evaluator's counts beside it. Gelly & Silver (2011),
-    Eq. 48-52. Rows are used again, so they begin with zeros at least.
-    """
-    said = [judged.heuristic or Heuristic(), *others]
-    none = jnp.zeros(judged.prior.shape, jnp.int32)
-    new: dict[str, Any] = {}
-
-    def put(counts, *pairs):
-        visits = [none if count is None else count.astype(jnp.int32) for _, count in pairs]
-        sums = [
-            none if value is None else trees.to_fixed(value) * count
-            for (value, _), count in zip(pairs, visits, strict=True)
-        ]
-        visits, sums = (functools.reduce(jnp.add, x) for x in (visits, sums))
-        return trees.Counts(
-            rows.write(counts.visits, row, visits), rows.write(counts.sums, row, sums)
-        )
-
-    if tree.guess is not None:
-        new["guess"] = put(tree.guess, *[(x.value, x.visits) for x in said])
-    if tree.amaf is not None:
-        pairs = [(x.amaf_value, x.amaf_visits) for x in said]
-        new["amaf"] = put(tree.amaf, *pairs)
-        if tree.common is not None and tree.common.amaf is not None:
-            # That the trees of a game believe the same is not to be counted for each of them.
-            believed = put(tree.common.amaf, *pairs)
-            new["common"] = tree.common._replace(amaf=believed)
-    return new
 
 
 class Untried(NamedTuple):
@@ -66,10 +33,10 @@ def best_untried(
     config: SearchConfig, prior: jax.Array, salts: jax.Array, nodes: jax.Array
 ) -> Untried:
     """Of actions with the priors f32[B, A] the rule's first, at random among equals."""
-    rank = jax.vmap(lambda prior: selection.rank_untried(config.select, prior))(prior)
+    rank = jax.vmap(lambda prior: rank_untried(config.select, prior))(prior)
     actions = jnp.arange(prior.shape[1])
-    priority = jax.vmap(selection.tie_break, in_axes=(0, 0, None))(salts, nodes, actions)
-    action = jax.vmap(selection.choose)(rank, priority)
+    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(salts, nodes, actions)
+    action = jax.vmap(best_edge)(rank, priority)
     is_it = actions[None] == action[:, None]
     return Untried(action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1))
 
@@ -119,7 +86,7 @@ def add_leaf(
         positions=trees.write_positions(tree, row, positions),
         size=tree.size + leaf.grows,
         **new_edge(tree, leaf, parent_row, row),
-        **beliefs(tree, row, judged, *others),
+        **prior_counts.prior_counts(tree, row, judged, *others),
     )
     if tree.in_full_rows:
         grown = grown.replace(untried_prior=open_to_try(tree, row))
@@ -144,7 +111,7 @@ def add_leaf(
 
 
 def open_to_try(tree: Tree, row: jax.Array) -> jax.Array:
-    """`untried_prior` where new nodes at rows i32[B] have not given up; see `full_rows`."""
+    """`untried_prior` where new nodes at rows i32[B] have not given up; see `dense`."""
     return rows.write(tree.untried_prior, row, jnp.zeros(row.shape))
 
 
@@ -162,7 +129,7 @@ def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> d
 
 def choose_again(
     tree: Tree,
-    path: backup.Path,
+    path: trees.Path,
     judged: Judged | None,
     config: SearchConfig,
     draws: Draws,
@@ -176,13 +143,13 @@ def choose_again(
             tree = root.choose(tree, root.actions(tree), config, draws)
         # What gives up chooses among its children; else the last node of a path has none.
         path = path._replace(length=path.length + gives_up)
-        return choices.choose_again(tree, path, config.select, draws.salts, int(own_root))
+        return choose.choose_again(tree, path, config.select, draws.salts, int(own_root))
     credit = None
     if config.amaf is not None and judged is not None:
         counted = backup.amaf_counted(tree, path, first_play(judged), config.amaf)
-        credit = full_rows.Credit(counted, judged.value)
+        credit = dense.Credit(counted, judged.value)
     given_up = gives_up if config.fills else None
-    tree = full_rows.choose_again(tree, path, config.select, draws.salts, credit, given_up)
+    tree = dense.choose_again(tree, path, config.select, draws.salts, credit, given_up)
     return root.choose(tree, root.actions(tree), config, draws) if own_root else tree
 
 
@@ -198,7 +165,7 @@ def choose_at(
       config, draws: of the search.
     """
     # Full rows are chosen at to the end of a path, others up to there.
-    path = backup.Path(nodes, count - 1 if tree.in_full_rows else count)
+    path = trees.Path(nodes, count - 1 if tree.in_full_rows else count)
     no_one = jnp.zeros(tree.num_trees, bool)
     return choose_again(tree, path, None, config, draws, no_one)
 
@@ -224,11 +191,11 @@ def judge_roots(
     judged = judge(game, evaluate, params, key, contexts, roots, trail)
     prior = judged.prior
     if config.root_temperature != 1:
-        prior = jax.vmap(noise.soften, in_axes=(0, None))(prior, config.root_temperature)
+        prior = jax.vmap(root.soften, in_axes=(0, None))(prior, config.root_temperature)
     if config.dirichlet_fraction > 0:
-        alpha = config.dirichlet_alpha or noise.board_alpha(prior.shape[1])
+        alpha = config.dirichlet_alpha or root.board_alpha(prior.shape[1])
         keys = jax.random.split(noise_key, num_trees)
-        prior = jax.vmap(noise.add_dirichlet, in_axes=(0, 0, None, None))(
+        prior = jax.vmap(root.add_dirichlet, in_axes=(0, 0, None, None))(
             keys, prior, alpha, config.dirichlet_fraction
         )
     return judged._replace(prior=prior)
@@ -245,7 +212,7 @@ def plant(tree: Tree, judged: Judged, roots, config: SearchConfig, draws: Draws)
         over=rows.write(tree.over, row, judged.over),
         positions=trees.write_positions(tree, row, roots),
         size=tree.size + 1,
-        **beliefs(tree, row, judged),
+        **prior_counts.prior_counts(tree, row, judged),
     )
     tree = backup.back_up_worth(tree, alone(tree), judged.proven, config)
     if tree.in_full_rows:
@@ -253,8 +220,8 @@ def plant(tree: Tree, judged: Judged, roots, config: SearchConfig, draws: Draws)
         credit = None
         if config.amaf is not None:
             mine = first_play(judged)[:, 0]
-            credit = full_rows.Credit(backup.pack(mine)[None], judged.value)
-        tree = full_rows.choose_again(tree, alone(tree), config.select, draws.salts, credit)
+            credit = dense.Credit(rows.pack(mine)[None], judged.value)
+        tree = dense.choose_again(tree, alone(tree), config.select, draws.salts, credit)
     else:
         nodes = jnp.full(tree.num_trees, ROOT)
         untried = best_untried(config, judged.prior, draws.salts, nodes)
@@ -273,7 +240,7 @@ def choose_at_roots(tree: Tree, config: SearchConfig, draws: Draws) -> Tree:
     return choose_at(tree, path.nodes, path.length + 1, config, draws)
 
 
-def alone(tree: Tree) -> backup.Path:
+def alone(tree: Tree) -> trees.Path:
     """Paths that begin and end at the roots."""
     nodes = jnp.full((1, tree.num_trees), ROOT, jnp.int32)
-    return backup.Path(nodes, jnp.zeros(tree.num_trees, jnp.int32))
+    return trees.Path(nodes, jnp.zeros(tree.num_trees, jnp.int32))

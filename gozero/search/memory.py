@@ -1,4 +1,4 @@
-"""The memory that a search takes, known before it is allocated."""
+"""What the trees of a search keep, and the memory they take, known before it is allocated."""
 
 from __future__ import annotations
 
@@ -6,10 +6,24 @@ from typing import Any, NamedTuple
 
 import jax
 
-from gozero.search import transpositions
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game, positions_of
+from gozero.search.tree import Keeps
+
+
+def keeps_of(config: SearchConfig, guesses: bool = False) -> Keeps:
+    """What the trees of a search have room for; `guesses`: for a heuristic's values too."""
+    if config.grandfather is not None:
+        guesses |= config.grandfather.visits > 0
+    return Keeps(
+        amaf=config.amaf is not None,
+        guesses=guesses,
+        shared=config.sharing is not None,
+        backed=config.backup is not None,
+        proven=config.prove,
+        common=config.ensemble is not None,
+    )
 
 
 class Memory(NamedTuple):
@@ -26,7 +40,7 @@ class Memory(NamedTuple):
         return f"{self.total / 2**20:,.1f} MiB, {self.per_game / 2**10:,.1f} KiB a game{copies}"
 
 
-def memory(
+def memory_of(
     roots: Any, num_actions: int, config: SearchConfig, reuse: bool = False, guesses: bool = False
 ) -> Memory:
     """What the trees of a search take.
@@ -45,10 +59,10 @@ def memory(
     if config.ensemble is not None:
         roots = jax.eval_shape(config.ensemble.copies, roots)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    keeps = config.keeps(guesses)
+    keeps = keeps_of(config, guesses)
     tree = trees.memory_bytes(roots, num_actions, config.num_nodes, keeps)
     copy = tree if reuse else 0
-    slots = 4 * num_trees * transpositions.num_slots(config.num_nodes) if keeps.shared else 0
+    slots = 4 * num_trees * trees.num_slots(config.num_nodes) if keeps.shared else 0
     total = tree + 2 * copy + slots
     return Memory(tree, copy, copy, -(-total // num_games), total)
 
@@ -56,6 +70,6 @@ def memory(
 def search_memory(
     game: Game, states: Any, config: SearchConfig, reuse: bool = False, guesses: bool = False
 ) -> Memory:
-    """`memory` of a search of states [B], or of their shapes (``jax.eval_shape``)."""
+    """`memory_of` of a search of states [B], or of their shapes (``jax.eval_shape``)."""
     roots = jax.eval_shape(lambda states: positions_of(game, states), states)
-    return memory(roots, game.num_actions, config, reuse, guesses)
+    return memory_of(roots, game.num_actions, config, reuse, guesses)

@@ -1,0 +1,139 @@
+"""What a new node begins with, before any of its actions is tried: a heuristic's values.
+
+Gelly & Silver (2011), section 5: Q(s, a) and Q~(s, a) of a new node begin with the heuristic's
+value, counted as so many simulations, Eq. 48-52, Algorithm 2. The evaluator may have a heuristic,
+see `with_heuristic`; the grandfather is another: a new node begins with what its player knew two
+plies before, section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gozero.search import rows, values
+from gozero.search import tree as trees
+from gozero.search.config import Grandfather
+from gozero.search.evaluate import Judged
+from gozero.search.game import Evaluate, Evaluation, Heuristic
+from gozero.search.tree import ROOT, Path, Tree
+from gozero.search.values import MAX_VISITS
+
+Confidence = int | Callable[[Any, jax.Array, Any], jax.Array]
+"""A number of simulations, or a function ``(params, key, observations[M]) -> i32[M, A]``."""
+
+
+def with_heuristic(
+    evaluate: Evaluate,
+    value: Callable[[Any, jax.Array, Any], jax.Array],
+    visits: Confidence = 0,
+    amaf_visits: Confidence = 0,
+) -> Evaluate:
+    """An evaluator that says what `evaluate` does, and what a heuristic believes.
+
+    Args:
+      evaluate: the evaluator.
+      value: ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: each action's value for
+        the player to move, who would take it. It has the evaluator's params and a key of its own.
+      visits: C, what it counts for beside the simulations through an action; at 0 the search
+        keeps no such counts.
+      amaf_visits: M, what it counts for beside those that played the action later; at 0 none.
+
+    Raises:
+      ValueError: a confidence that is negative, or more than a value sum holds, or none at all.
+    """
+    for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
+        if isinstance(confidence, int) and not 0 <= confidence <= MAX_VISITS:
+            raise ValueError(
+                f"{name}: {confidence} is not from 0 to {MAX_VISITS} "
+                "(the most that a fixed-point value sum holds, the simulations included)"
+            )
+    if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
+        raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
+
+    def evaluate_both(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        own_key, key = jax.random.split(key)
+        believed = value(params, own_key, observations)
+
+        def pair(confidence):
+            if isinstance(confidence, int):
+                count = jnp.full(believed.shape, confidence, jnp.int32)
+                return (believed, count) if confidence > 0 else (None, None)
+            return believed, confidence(params, own_key, observations)
+
+        judged = evaluate(params, key, observations)
+        return judged._replace(heuristic=Heuristic(*pair(visits), *pair(amaf_visits)))
+
+    return evaluate_both
+
+
+def prior_counts(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic) -> dict[str, Any]:
+    """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
+
+    What other heuristics believe than the evaluator's counts beside it. Gelly & Silver (2011),
+    Eq. 48-52. Rows are used again, so they begin with zeros at least.
+    """
+    said = [judged.heuristic or Heuristic(), *others]
+    none = jnp.zeros(judged.prior.shape, jnp.int32)
+    new: dict[str, Any] = {}
+
+    def put(counts, *pairs):
+        visits = [none if count is None else count.astype(jnp.int32) for _, count in pairs]
+        sums = [
+            none if value is None else values.to_fixed(value) * count
+            for (value, _), count in zip(pairs, visits, strict=True)
+        ]
+        visits, sums = (functools.reduce(jnp.add, x) for x in (visits, sums))
+        return trees.Counts(
+            rows.write(counts.visits, row, visits), rows.write(counts.sums, row, sums)
+        )
+
+    if tree.guess is not None:
+        new["guess"] = put(tree.guess, *[(x.value, x.visits) for x in said])
+    if tree.amaf is not None:
+        pairs = [(x.amaf_value, x.amaf_visits) for x in said]
+        new["amaf"] = put(tree.amaf, *pairs)
+        if tree.common is not None and tree.common.amaf is not None:
+            # That the trees of a game believe the same is not to be counted for each of them.
+            believed = put(tree.common.amaf, *pairs)
+            new["common"] = tree.common._replace(amaf=believed)
+    return new
+
+
+class Known(NamedTuple):
+    """What the grandfathers of new nodes know of the actions, for the player to move at both."""
+
+    value: jax.Array  # f32[B, A]
+    is_known: jax.Array  # bool[B, A]
+
+    @property
+    def is_sound(self) -> jax.Array:
+        """bool[B]: the values are no larger than 2; always so, but the compiler does not know."""
+        return jnp.all(jnp.abs(self.value) <= 2, axis=1)
+
+    def believed(self, grandfather: Grandfather, legal: jax.Array) -> Heuristic:
+        """What the nodes begin with, where bool[B, A] is legal."""
+        count = lambda most: jnp.where(self.is_known & legal, most, 0)
+        visits, amaf_visits = count(grandfather.visits), count(grandfather.amaf_visits)
+        return Heuristic(self.value, visits, self.value, amaf_visits)
+
+
+def known_above(tree: Tree, path: Path) -> Known:
+    """What is known two plies above nodes that would be added where paths end; at a root nothing.
+
+    Args:
+      tree: the trees, without the nodes.
+      path: the paths, to the parents of the nodes.
+    """
+    level = jnp.maximum(path.length - 1, 0)
+    node = jnp.take_along_axis(path.nodes, level[None], axis=0)[0]
+    edges = trees.all_edges(tree, jnp.maximum(node, ROOT))
+    value, is_known = edges.q, edges.visits > 0
+    if edges.amaf_visits is not None and edges.amaf_q is not None:
+        value = jnp.where(is_known, value, edges.amaf_q)
+        is_known |= edges.amaf_visits > 0
+    return Known(value, is_known & (path.length >= 1)[:, None])

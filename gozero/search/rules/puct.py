@@ -1,0 +1,93 @@
+"""Q + U: the rule of AlphaGo Zero, and its variants."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, get_args
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from gozero.search.edges import Edges
+
+FirstPlay = Literal["zero", "parent", "loss"]
+
+
+def puct(
+    edges: Edges,
+    c_puct: float,
+    c_base: float | None = None,
+    first_play: FirstPlay = "zero",
+    reduction: float = 0.0,
+) -> jax.Array:
+    """Q + U, the rule of AlphaGo Zero.
+
+    Silver et al. (2017), Methods: U = c P sqrt(1 + sum N) / (1 + N). The 1 under the root lets
+    the priors decide the first visit. Illegal actions get -inf.
+
+    Args:
+      edges: the node's actions.
+      c_puct: c, the weight of the prior.
+      c_base: lets c grow: c = c_puct + log((1 + sum N + c_base) / c_base). AlphaZero (Silver et
+        al. 2018, supplement) has 1.25 and 19,652. None: c is constant.
+      first_play: Q of an action not visited. "zero", as in the paper; "parent": V - reduction
+        sqrt(sum of P over the visited), as in KataGo (Wu 2019), so that a player ahead or behind
+        still compares like with like; "loss": -1.
+      reduction: of "parent".
+
+    Returns:
+      f32[K].
+    """
+    chex.assert_equal_shape([edges.prior, edges.visits, edges.q])
+    visited = edges.visits > 0
+    q = jnp.where(visited, edges.q, 0.0)
+    if first_play == "parent":
+        visited_prior = jnp.sum(jnp.where(visited, edges.prior, 0.0))
+        q = jnp.where(visited, q, edges.value - reduction * jnp.sqrt(visited_prior))
+    elif first_play == "loss":
+        q = jnp.where(visited, q, -1.0)
+    score = q + exploration(edges, c_puct, c_base) * edges.prior / (
+        1.0 + edges.visits.astype(jnp.float32)
+    )
+    return jnp.where(edges.legal, score, -jnp.inf)
+
+
+def exploration(edges: Edges, c_puct: float, c_base: float | None) -> jax.Array:
+    """f32[]: c sqrt(1 + sum N), what `puct` gives a prior of 1 before its first visit."""
+    total = edges.total.astype(jnp.float32)
+    growth = 0.0 if c_base is None else jnp.log((1.0 + total + c_base) / c_base)
+    return (c_puct + growth) * jnp.sqrt(1.0 + total)
+
+
+@dataclasses.dataclass(frozen=True)
+class Puct:
+    """`puct` as a selection rule.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    c_puct: float = 1.5
+    c_base: float | None = None
+    first_play: FirstPlay = "zero"
+    reduction: float = 0.0
+
+    def __post_init__(self):
+        if not self.c_puct >= 0:
+            raise ValueError(f"c_puct: {self.c_puct} is not at least 0")
+        if self.c_base is not None and not self.c_base > 0:
+            raise ValueError(f"c_base: {self.c_base} is not above 0; None keeps c constant")
+        if self.first_play not in get_args(FirstPlay):
+            allowed = ", ".join(get_args(FirstPlay))
+            raise ValueError(f"first_play: {self.first_play!r} is not one of {allowed}")
+        if self.reduction and self.first_play != "parent":
+            raise ValueError('reduction: of no meaning without first_play="parent"')
+
+    @property
+    def needs_siblings(self) -> bool:
+        """A score depends on which other actions were visited; see `dense`."""
+        return self.reduction != 0
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        return puct(edges, self.c_puct, self.c_base, self.first_play, self.reduction)

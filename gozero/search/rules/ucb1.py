@@ -1,0 +1,76 @@
+"""UCB1, and flat Monte-Carlo: rules that do not look at priors."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from gozero.search.edges import Edges
+
+
+def ucb1(edges: Edges, c: float, first_play: float = math.inf) -> jax.Array:
+    """The mean and a bonus for what has been tried little.
+
+    Gelly & Silver (2011), Eq. 7-8, after Auer et al. (2002): Q + c sqrt(log sum N / N), where Q
+    is a probability of winning, (1 + q) / 2. With c = 0 the search is greedy.
+
+    Args:
+      edges: the node's actions; priors say no more than what is legal.
+      c: the weight of the bonus.
+      first_play: the score of what has not been tried, which by the paper comes first. About 1, it
+        leaves the rest untried as long as something tried is good enough: first-play urgency, Gelly
+        & Wang (2006), section 4.
+
+    Returns:
+      f32[K]: -inf for illegal actions.
+    """
+    chex.assert_equal_shape([edges.prior, edges.visits, edges.q])
+    total = edges.total.astype(jnp.float32)
+    visits = jnp.maximum(edges.visits, 1).astype(jnp.float32)
+    bonus = c * jnp.sqrt(jnp.log(jnp.maximum(total, 1.0)) / visits)
+    score = jnp.where(edges.visits > 0, (1.0 + edges.q) / 2 + bonus, first_play)
+    return jnp.where(edges.legal, score, -jnp.inf)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat:
+    """The action with the fewest visits; untried actions come in random order.
+
+    Under ``SearchConfig(max_depth=1)`` this is flat Monte-Carlo: all of the root's actions have as
+    many simulations, but for one, and q is the mean of their outcomes (Gelly & Silver 2011, Eq. 3).
+    """
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        return jnp.where(edges.legal, -edges.visits.astype(jnp.float32), -jnp.inf)
+
+    def rank_untried(self, prior: jax.Array) -> jax.Array:
+        """f32[A]: all legal actions alike."""
+        return jnp.where(prior >= 0, 0.0, -jnp.inf)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ucb1:
+    """`ucb1` as a selection rule; untried actions come in random order.
+
+    Raises:
+      ValueError: a c or a first play that is negative.
+    """
+
+    c: float
+    first_play: float = math.inf
+
+    def __post_init__(self):
+        for name in ("c", "first_play"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least 0")
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        return ucb1(edges, self.c, self.first_play)
+
+    def rank_untried(self, prior: jax.Array) -> jax.Array:
+        """f32[A]: all legal actions alike."""
+        return jnp.where(prior >= 0, 0.0, -jnp.inf)
