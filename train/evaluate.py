@@ -207,14 +207,15 @@ def _play_all(config, terms, networks, others) -> list[Result]:
             asked = _asked(pairing, terms)
             line = played.get(_key(asked))
             if line is None:
-                progress.show(done * terms.games, f"{pairing.first.name}, {pairing.second.name}")
+                names = f"{pairing.first.name}, {pairing.second.name}"
+                progress.show(done * terms.games, {"": names})
                 players = pairing.first.player, pairing.second.player
                 match = matches.play(terms, *players, pairing.numbers)
                 line = asked | matches.line_of(match, terms)
                 folder.add_line(path, line)
             points = line["won"] + line["drawn"] / 2
             results.append(Result(pairing.first.name, pairing.second.name, points, terms.games))
-        progress.show(total, "")
+        progress.show(total)
     return results
 
 

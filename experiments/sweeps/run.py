@@ -92,14 +92,14 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
         if done:
             print(f"{done} games are played; going on", file=sys.stderr)
     players = _Players(rules, config.piece // 2)
-    with runtime.StopRequest() as stop, Progress(sweep.name, total, done) as progress:
+    with runtime.StopRequest() as stop, Progress(sweep.name, total, done=done) as progress:
         try:
             for point, number in todo:
 
                 def show(ply: int, num_open: int, done=done, point=point) -> None:
                     if stop.requested:
                         raise KeyboardInterrupt
-                    progress.show(done + config.piece - num_open, f"{point.name}, ply {ply}")
+                    progress.show(done + config.piece - num_open, {"": f"{point.name}, ply {ply}"})
 
                 folder.add(play_piece(rules, config, players, point, number, show))
                 done += config.piece

@@ -1,41 +1,46 @@
-"""Progress on long work: a live line in a terminal, a plain line now and then elsewhere."""
+"""Progress on long work, on stderr: a live table in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 import time
+from collections.abc import Mapping
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 
 PLAIN_INTERVAL_S = 5.0
 
 
 class Progress:
-    """Games finished and what else there is to say, on stderr. A context manager.
+    """How much is done, what is being done now, named numbers, and the time to go.
+
+    A context manager. The table is there from the start, with the phase of the work and how long it
+    has lasted. Elsewhere than in a terminal a line is printed for each phase before the first
+    numbers, for the first and the last numbers, and in between every PLAIN_INTERVAL_S.
 
     Args:
       name: of the work.
-      num_games: of them all.
-      done: games that were finished before, of which the time to go knows nothing.
+      total: how many units it has.
+      unit: what they are: games, steps.
+      done: those that were done before, of which the time to go knows nothing.
     """
 
-    def __init__(self, name: str, num_games: int, done: int = 0):
+    def __init__(self, name: str, total: int, unit: str = "games", done: int = 0):
+        self.name, self.total, self.unit = name, total, unit
+        self.done = self._before = done
+        self._phase, self._numbers = "", {}
+        self._to_go = math.nan
+        self._started = self._phase_started = time.monotonic()
+        self._last_line = -math.inf
         console = Console(stderr=True)
-        self.num_games, self.done = num_games, done
-        self.started = self.last_plain = time.monotonic()
         self.live = None
         if console.is_terminal:
-            self.live = Bar(
-                TextColumn(name),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("games  {task.fields[rates]}"),
-                console=console,
-            )
-            self.task = self.live.add_task("games", total=num_games, completed=done, rates="")
+            self.live = Live(console=console, get_renderable=self._table)
 
     def __enter__(self) -> Progress:
         if self.live:
@@ -46,26 +51,74 @@ class Progress:
         if self.live:
             self.live.stop()
 
-    def show(self, games: int, text: str) -> None:
-        """Show how many games are finished, and a text beside it."""
-        text = f"{text}  {self._to_go(games)}"
+    def phase(self, text: str) -> None:
+        """Say what is being done now: ``compiling, about 40 s the first time``."""
+        self._phase, self._phase_started = text, time.monotonic()
         if self.live:
-            self.live.update(self.task, completed=games, rates=text)
-        elif time.monotonic() - self.last_plain >= PLAIN_INTERVAL_S:
-            self.last_plain = time.monotonic()
-            print(f"{games}/{self.num_games} games  {text}", file=sys.stderr, flush=True)
+            self.live.refresh()
+        elif text and self._last_line == -math.inf:
+            print(f"{self.name}: {text}", file=sys.stderr, flush=True)
 
-    def _to_go(self, games: int) -> str:
-        """The time left at the rate so far."""
-        if games <= self.done:
-            return "-:--:-- to go"
-        pace = (time.monotonic() - self.started) / (games - self.done)
-        return f"{datetime.timedelta(seconds=round(pace * (self.num_games - games)))} to go"
+    def show(
+        self,
+        done: int,
+        numbers: Mapping[str, str] | None = None,
+        to_go: float | None = None,
+        now: bool = False,
+    ) -> None:
+        """Show how many units are done, and numbers.
+
+        Args:
+          done: how many.
+          numbers: name -> text; no name for a text that speaks for itself.
+          to_go: seconds to the end, nan if that is unknown; None: by the pace so far.
+          now: print the line that is due now and then, if there is no terminal.
+        """
+        self.done, self._numbers = done, dict(numbers or {})
+        self._to_go = self._by_pace() if to_go is None else to_go
+        if self.live:
+            self.live.refresh()
+        elif now or done >= self.total or self._is_time():
+            self._last_line = time.monotonic()
+            print(self._line(), file=sys.stderr, flush=True)
+
+    def _is_time(self) -> bool:
+        return time.monotonic() - self._last_line >= PLAIN_INTERVAL_S
+
+    def _by_pace(self) -> float:
+        if self.done <= self._before:
+            return math.nan
+        pace = (time.monotonic() - self._started) / (self.done - self._before)
+        return pace * (self.total - self.done)
+
+    def _line(self) -> str:
+        cells = [f"{name} {text}".strip() for name, text in self._numbers.items()]
+        head = f"{self.done}/{self.total} {self.unit}"
+        return "  ".join([head, *cells, f"{_clock(self._to_go)} to go"])
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_row(f"[bold]{self.name}", ProgressBar(self.total, self.done, width=40))
+        table.add_row(self.unit, f"{self.done:,} of {self.total:,}")
+        if self._phase:
+            lasted = _clock(time.monotonic() - self._phase_started)
+            table.add_row("now", f"{self._phase} ({lasted})")
+        for name, text in self._numbers.items():
+            table.add_row(name, text)
+        table.add_row("to go", _clock(self._to_go))
+        return table
 
 
-def rates(numbers: dict) -> str:
+def _clock(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "-:--:--"
+    return str(datetime.timedelta(seconds=round(seconds)))
+
+
+def rates(numbers: dict) -> dict[str, str]:
     """Of self-play's numbers: moves, games_per_s, simulations_per_s."""
-    return (
-        f"{numbers['moves']:,} moves  {numbers['games_per_s']:.2f} games/s  "
-        f"{numbers['simulations_per_s']:,.0f} simulations/s"
-    )
+    return {
+        "moves": f"{numbers['moves']:,}",
+        "games/s": f"{numbers['games_per_s']:.2f}",
+        "simulations/s": f"{numbers['simulations_per_s']:,.0f}",
+    }

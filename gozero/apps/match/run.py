@@ -108,21 +108,25 @@ class _Match:
 
     def _play(self, play_games, todo: list[int]) -> None:
         config, folder, total = self.config, self.folder, self.config.games
+        before = total - len(todo)
         if config.player == config.opponent:
             print("the two sides are equal: expect a score of about one half", file=sys.stderr)
-        if len(todo) < total:
-            print(f"{total - len(todo)} games are played; going on", file=sys.stderr)
+        if before:
+            print(f"{before} games are played; going on", file=sys.stderr)
         config = dataclasses.replace(config, parallel=min(config.parallel, len(todo)))
         void = [folder.games[number] for number in todo if number in folder.games]
         failures = {game.game: [*game.failures, game.why] for game in void}
         self.ours.prepare(config.parallel, folder.session)
-        with runtime.StopRequest() as stop, Progress("match", total, total - len(todo)) as progress:
+        with (
+            runtime.StopRequest() as stop,
+            Progress("match", total, done=before) as progress,
+        ):
 
             def finished(game, record) -> None:
                 folder.add(game, record)
                 done.append(game.game)
                 summary = match_score.summarise(folder.games.values(), self.config.paired)
-                progress.show(total - len(todo) + len(done), match_score.line(summary))
+                progress.show(before + len(done), {"score": match_score.line(summary)})
 
             match = config, self.rules, self.names, self.openings, self.ours
             done: list[int] = []
