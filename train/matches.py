@@ -28,7 +28,7 @@ from gozero.play import arena
 from gozero.play.arena import MatchResult
 from gozero.play.evaluators import Evaluator
 from gozero.play.player import Player, random_player, search_player
-from gozero.play.searches import gumbel_search, to_win
+from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Trail
 from gozero.search.rules.puct import Puct

@@ -13,8 +13,8 @@ from gozero.play.evaluators import Evaluator, network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import ResignConfig
-from gozero.play.searches import gumbel_search, to_win
 from gozero.play.selfplay import search_config
+from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.move_choice import Temperature
 from train.buffer import BufferConfig, Window

@@ -27,8 +27,7 @@ from gozero.play import arena
 from gozero.play.evaluators import Evaluator, network_evaluator
 from gozero.play.player import Player, Turn, any_play, search_player
 from gozero.play.player_config import PlayerConfig
-from gozero.play.searches import gumbel_search, to_win
-from gozero.play.setups import make_setup
+from gozero.play.setups import gumbel_search, make_setup, to_win
 from gozero.runs import files, statistics
 from gozero.runs import folder as folders
 

@@ -16,7 +16,7 @@ from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.play.endless import EndlessConfig
 from gozero.play.evaluators import Evaluator, network_evaluator
-from gozero.play.searches import gumbel_search
+from gozero.play.setups import gumbel_search
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
 from train import games as training_games

@@ -1,33 +1,40 @@
-"""The one place where a player's flags become an evaluator and a search, or a player."""
+"""Players by their flags: an evaluator and a search, or temporal-difference search (RLGO 2.4)."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from gozero.go.rules import Rules, init
+from gozero.go.rules import GameState, Rules, init
 from gozero.play import heuristics
 from gozero.play.evaluators import Evaluator, make_evaluator, playout_evaluator
-from gozero.play.player import Player, search_player
+from gozero.play.player import NO_ACTION, Choice, Player, Turn, check_resign, search_player
 from gozero.play.player_config import LEARNT_POLICIES, PlayerConfig
-from gozero.play.searches import gumbel_search, to_win
-from gozero.play.td_player import td_player
 from gozero.playouts.mogo.answers import MogoConfig
 from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.softmax import Softmax, softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.memory import memory_of
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
+from gozero.td import td_search
 from gozero.td import weights as shape_weights
+from gozero.td.td import TdConfig
+from gozero.td.td_search import TdSearchConfig
+from gozero.td.weights import Learnt
 
 UCT_EXPLORATION = 0.25
 """Of UCB1's bonus, for values as probabilities of winning."""
+
+TD_LANES = 32
+"""Simulations of temporal-difference search in lockstep."""
 
 EXCHANGE_EVERY = 50
 """Simulations of each of several trees between two exchanges, or a few more."""
@@ -180,3 +187,83 @@ def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
     if config.rave_k is not None:
         return HandSelected(config.rave_k)
     return MinimumMse() if config.rave_bias is None else MinimumMse(config.rave_bias)
+
+
+def gumbel_search(num_simulations: int, max_considered: int = 16) -> SearchConfig:
+    """The search that training uses: the Gumbel root and interior of Danihelka et al. (2022).
+
+    Values are results of games and are not stretched: c_scale 1, as that paper has it for Go. For
+    PUCT with noise there is `selfplay.search_config`.
+    """
+    return SearchConfig(
+        num_simulations=num_simulations,
+        root_select=GumbelRoot(max_considered, value_scale=1.0, rescale=False),
+        select=GumbelInterior(value_scale=1.0, rescale=False),
+    )
+
+
+def to_win(search: SearchConfig, num_simulations: int | None = None) -> SearchConfig:
+    """The same search without what explores, and with other simulations if they are given.
+
+    Dirichlet noise, softened priors and the Gumbel noise of a `GumbelRoot` go.
+    """
+    rule: Any = search.root_select
+    if hasattr(rule, "scale"):
+        rule = dataclasses.replace(rule, scale=0.0)
+    if num_simulations is not None:
+        search = dataclasses.replace(search, num_simulations=num_simulations, capacity=None)
+    return dataclasses.replace(
+        search, root_select=rule, root_temperature=1.0, dirichlet_fraction=0.0
+    )
+
+
+def td_player(
+    rules: Rules,
+    simulations: int = 1000,
+    learnt: Learnt | None = None,
+    lanes: int = TD_LANES,
+    rate: float = 1.0,
+    epsilon: float = 0.1,
+    resign: float | None = None,
+    reuse_weights: bool = False,
+) -> Player:
+    """A player that learns what local shapes are worth before each move; see `td_search`.
+
+    He has no tree, fills no own eye and passes only where there is no other move. The games of a
+    match are searched one after the other.
+
+    Args:
+      rules: the rules; the simulations' own ko rule is the simple one.
+      simulations: games against himself before each move; 0: the best move by what was learnt.
+      learnt: what he begins each move with, see `gozero.td.weights.read`; None: what comes with the
+        package for the size.
+      lanes: simulations in lockstep.
+      rate: alpha.
+      epsilon: the probability of a random move in a simulation.
+      resign: he resigns when the best move is worth less, from -1 to 0; None: never.
+      reuse_weights: what he has learnt is kept until the game is over; else each move begins with
+        `learnt` again.
+
+    Raises:
+      ValueError: shapes of another size, none that come with the package, or a number that is
+        out of range.
+    """
+    learnt = shape_weights.load(rules.size) if learnt is None else learnt
+    config = TdSearchConfig(TdConfig(rules, learnt.shapes, epsilon), simulations, lanes, rate)
+    check_resign(resign)
+    play = td_search.player(config)
+
+    def choose(params: td_search.Params, key: jax.Array, turn: Turn, memory) -> Choice:
+        if memory is not None:
+            new = turn.recent[0] == NO_ACTION
+            memory = jnp.where(new[:, None], params.weights, memory)
+        found, weights = play(params, key, turn.states, memory)
+        resigns = None if resign is None else found.value < resign
+        memory = None if memory is None else weights
+        return Choice(found.action, jnp.isfinite(found.value), memory, resigns)
+
+    def begin(params: td_search.Params, states: GameState) -> jax.Array:
+        return jnp.tile(params.weights, (states.komi.shape[0], 1))
+
+    params = td_search.params(learnt.shapes, learnt.weights)
+    return Player(choose, params, begin if reuse_weights else None)

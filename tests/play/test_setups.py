@@ -13,8 +13,7 @@ import pytest
 from gozero.go.rules import Rules, init, play
 from gozero.play import heuristics
 from gozero.play.player_config import PlayerConfig
-from gozero.play.searches import gumbel_search, to_win
-from gozero.play.setups import make_player, make_setup
+from gozero.play.setups import gumbel_search, make_player, make_setup, to_win
 from gozero.playouts.mogo.answers import MogoConfig
 from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.softmax import softmax_policy

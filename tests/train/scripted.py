@@ -16,7 +16,7 @@ from gozero.play import endless, selfplay
 from gozero.play.openings import Openings
 from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import ResignConfig
-from gozero.play.searches import gumbel_search, to_win
+from gozero.play.setups import gumbel_search, to_win
 from gozero.search.move_choice import Temperature
 from tests.search.judges import observe_position
 from train import buffer, games

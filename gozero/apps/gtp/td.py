@@ -14,7 +14,7 @@ import numpy as np
 
 from gozero.apps.gtp.search import Found
 from gozero.go.rules import GameState, Rules, init, with_to_play
-from gozero.play.td_player import LANES
+from gozero.play.setups import TD_LANES
 from gozero.td import td_search
 from gozero.td import weights as shape_weights
 from gozero.td.td import TdConfig
@@ -23,7 +23,7 @@ from gozero.td.td_search import Best, Params, TdSearchConfig
 if TYPE_CHECKING:
     from gozero.apps.gtp.config import GtpConfig
 
-_SIMULATIONS_A_LOOK = 2 * LANES
+_SIMULATIONS_A_LOOK = 2 * TD_LANES
 """Between two looks at the clock."""
 
 
@@ -46,7 +46,7 @@ class TdSearcher:
         self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
     ):
         learnt, _ = shape_weights.given(rules.size, config.shapes)
-        all_ = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, LANES)
+        all_ = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, TD_LANES)
         piece = dataclasses.replace(all_, simulations=min(_SIMULATIONS_A_LOOK, config.simulations))
         self._rules, self._clock, self._resign = rules, clock, config.resign
         self._params = td_search.params(learnt.shapes, learnt.weights)

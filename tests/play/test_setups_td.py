@@ -10,7 +10,7 @@ import pytest
 from gozero.go.rules import Rules, legal_actions
 from gozero.play.arena import play_match
 from gozero.play.player import Turn, random_player
-from gozero.play.td_player import td_player
+from gozero.play.setups import td_player
 from gozero.td import shapes
 from gozero.td.shapes import Shapes
 from gozero.td.weights import Learnt
