@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
 
 import flax.struct
 import jax
@@ -77,7 +76,6 @@ class BufferConfig:
       surprise: the share of a row's frequency that goes by how far the search came from the
         network's policy, see `spread`; KataGo takes 1/2. 0 draws all rows alike.
       policy_dtype: of the stored policy targets, "float16" or "float32".
-      limit_bytes: refuse to take more memory than this, games in play included.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -89,7 +87,6 @@ class BufferConfig:
     min_rows: int = 1
     surprise: float = 0.0
     policy_dtype: str = "float16"
-    limit_bytes: int | None = None
 
     def __post_init__(self):
         if not 1 <= self.capacity <= MAX_ADDED:
@@ -123,19 +120,6 @@ class Buffer(flax.struct.PyTreeNode):
     size: jax.Array  # i32[]: rows in it, C at most
     added: jax.Array  # i32[]: rows added in all, MAX_ADDED at most
     owed: jax.Array  # i32[]: rows that have not been learnt from as often as they may
-
-
-class Memory(NamedTuple):
-    """Bytes."""
-
-    row: int  # one row of the ring
-    buffer: int  # the ring
-    games: int  # those in play: where they stand, with the boards before, and their rows
-    total: int
-
-    def __str__(self) -> str:
-        parts = f"{self.buffer / 2**20:,.1f} MiB of rows, {self.games / 2**20:,.1f} MiB of games"
-        return f"{parts} in play; {self.row:,} bytes a row"
 
 
 def start(rules: Rules, config: BufferConfig) -> Buffer:
@@ -174,37 +158,6 @@ def of_rows(rows: Rows) -> tuple[BufferConfig, Buffer]:
     count = jnp.int32(replay.num_rows(rows))
     config = BufferConfig(int(count), Window(int(count)))
     return config, Buffer(rows, None, jnp.int32(0), count, count, count)
-
-
-def memory(rules: Rules, config: BufferConfig, games_bytes: int = 0) -> Memory:
-    """What the buffer takes, known before it is allocated.
-
-    Args:
-      rules: the rules.
-      config: the settings.
-      games_bytes: what the games in play take beside it, see `num_bytes`.
-
-    Raises:
-      ValueError: more than `BufferConfig.limit_bytes`.
-    """
-    shapes = jax.eval_shape(lambda: start(rules, config))
-    total = num_bytes(shapes)
-    row = total // config.capacity
-    limit = config.limit_bytes
-    if limit is not None and total + games_bytes > limit:
-        room = max(0, limit - games_bytes) // row
-        advice = f"use at most {room}" if room else "lower the batch of self-play first"
-        raise ValueError(
-            f"capacity: {config.capacity} rows of {row} bytes and {games_bytes} bytes of games in "
-            f"play are more than limit_bytes, {limit}; {advice}"
-        )
-    return Memory(row, total, games_bytes, total + games_bytes)
-
-
-def num_bytes(shapes) -> int:
-    """Of all the arrays of a pytree, or their shapes."""
-    sizes = (math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes))
-    return sum(sizes)
 
 
 def add(

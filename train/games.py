@@ -33,7 +33,7 @@ from gozero.play import endless
 from gozero.play.endless import EndlessConfig, Lanes
 from gozero.play.evaluators import Evaluator
 from train import buffer as buffers
-from train.buffer import Buffer, BufferConfig, Memory
+from train.buffer import Buffer, BufferConfig
 from train.replay import Rows
 
 LANES_AT_ONCE = 64
@@ -97,11 +97,11 @@ def new_games(rules: Rules, config: BufferConfig, num_lanes: int) -> Games:
     )
 
 
-def memory(config: EndlessConfig, buffer_config: BufferConfig) -> Memory:
-    """What the buffer and the games in play take; the trees of a search are `endless.memory`.
+def start(config: EndlessConfig, buffer_config: BufferConfig, seed: int, shard: int = 0) -> Playing:
+    """The first games and an empty buffer; see `endless.start`.
 
     Raises:
-      ValueError: more than `BufferConfig.limit_bytes`, or a buffer that is too small.
+      ValueError: a buffer that is too small.
     """
     most = _lanes_at_once(config.batch) * config.rules.move_limit
     if buffer_config.capacity < most:
@@ -109,18 +109,6 @@ def memory(config: EndlessConfig, buffer_config: BufferConfig) -> Memory:
             f"capacity: {buffer_config.capacity} rows do not hold {most}, of games that may end "
             f"at one move; use at least {most}"
         )
-    lanes = jax.eval_shape(lambda: endless.start(config, 0))
-    games = jax.eval_shape(lambda: new_games(config.rules, buffer_config, config.batch))
-    return buffers.memory(config.rules, buffer_config, buffers.num_bytes((lanes, games)))
-
-
-def start(config: EndlessConfig, buffer_config: BufferConfig, seed: int, shard: int = 0) -> Playing:
-    """The first games and an empty buffer; see `endless.start`.
-
-    Raises:
-      ValueError: as `memory`.
-    """
-    memory(config, buffer_config)
     return Playing(
         lanes=endless.start(config, seed, shard),
         games=new_games(config.rules, buffer_config, config.batch),

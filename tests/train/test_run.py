@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import jax
 import pytest
 
+from gozero.runs.memory import num_bytes
 from tests.train import tiny
 from train import command, folder, memory, run, steps
 from train.plan import make_plan, num_steps
@@ -121,9 +123,23 @@ def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
     assert not config.folder.exists()
 
 
+@pytest.mark.parametrize("preset", ["9x9-cpu", pytest.param("19x19-slice", marks=pytest.mark.slow)])
+def test_all_that_a_run_goes_on_from_is_counted(preset):
+    plan, mesh = make_plan(PRESETS[preset]), steps.make_mesh(1)
+    parts = {part.name: part.num_bytes for part in memory.parts_of(plan)}
+    state = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    playing = state.playing
+    in_play = num_bytes((playing.lanes, playing.games))
+    assert parts["replay"] == num_bytes(playing.buffer)
+    assert parts["games in play"] == in_play > num_bytes(playing.games)
+    copies = 5 / 8  # without the gradient and what comes of it on the way
+    kept = copies * parts["parameters"] + parts["replay"] + parts["games in play"]
+    assert kept == pytest.approx(num_bytes(state), rel=0.01)
+
+
 def test_what_does_not_fit_is_refused_with_its_bytes_and_what_to_lower():
     plan = make_plan(tiny.config(capacity=10**6))
-    parts = {part.what: part.num_bytes for part in memory.needs(plan)}
+    parts = {part.name: part.num_bytes for part in memory.parts_of(plan)}
     with pytest.raises(ValueError, match=r"lower --capacity$") as error:
         memory.check(plan, 10**7)
     assert f"{sum(parts.values()):,} bytes and has 10,000,000" in str(error.value)

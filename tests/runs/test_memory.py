@@ -1,30 +1,12 @@
-"""What a run takes, and what a host has to give: the machine's memory, less by control groups."""
+"""What a host has to give: the machine's memory, less by control groups."""
 
 from __future__ import annotations
 
-import jax
 import pytest
 
-from train import buffer as buffers
-from train import memory, steps
-from train.plan import make_plan
-from train.presets import PRESETS
+from gozero.runs import memory
 
 MIB = 2**20
-
-
-@pytest.mark.parametrize("preset", ["9x9-cpu", pytest.param("19x19-slice", marks=pytest.mark.slow)])
-def test_all_that_a_run_goes_on_from_is_counted(preset):
-    plan, mesh = make_plan(PRESETS[preset]), steps.make_mesh(1)
-    parts = {part.what: part.num_bytes for part in memory.needs(plan)}
-    state = jax.eval_shape(lambda: steps.begin(plan, mesh))
-    playing = state.playing
-    in_play = buffers.num_bytes((playing.lanes, playing.games))
-    assert parts["replay"] == buffers.num_bytes(playing.buffer)
-    assert parts["games in play"] == in_play > buffers.num_bytes(playing.games)
-    copies = 5 / 8  # without the gradient and what comes of it on the way
-    kept = copies * parts["parameters"] + parts["replay"] + parts["games in play"]
-    assert kept == pytest.approx(buffers.num_bytes(state), rel=0.01)
 
 
 @pytest.fixture

@@ -1,0 +1,113 @@
+"""The memory that a command takes, by parts, before it is allocated; what a host has to give."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+
+class Part(NamedTuple):
+    """A part of what one device needs."""
+
+    name: str
+    num_bytes: int
+    lower: str  # the flags that make it smaller
+
+
+def num_bytes(shapes: Any) -> int:
+    """Of all the arrays of a pytree, or of their shapes."""
+    sizes = (math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes))
+    return sum(sizes)
+
+
+def check(parts: Sequence[Part], limit: int | None) -> str:
+    """What the parts are, in a line, the largest first.
+
+    Args:
+      parts: what a device needs.
+      limit: bytes that a device has; None, where nobody knows, refuses nothing.
+
+    Raises:
+      ValueError: more than there is; the bytes, and which flags to lower.
+    """
+    parts = sorted(parts, key=lambda part: -part.num_bytes)
+    total = sum(part.num_bytes for part in parts)
+    if limit is not None and total > limit:
+        first = parts[0]
+        raise ValueError(
+            f"{first.lower}: a device would need {total:,} bytes and has {limit:,}, of them "
+            f"{first.num_bytes:,} for {first.name}; lower {first.lower}"
+        )
+    text = ", ".join(f"{part.name} {_mib(part.num_bytes)}" for part in parts)
+    return f"{_mib(total)} a device: {text}"
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:,.1f} MiB"
+
+
+def of_device(num_devices: int) -> int | None:
+    """Bytes that each of so many devices has; of the host's memory its share. None: not known."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    if "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    on_host = max(1, min(num_devices, jax.local_device_count()))
+    free = free_on_host()
+    return None if free is None else free // on_host
+
+
+def free_on_host(root: pathlib.Path = pathlib.Path("/")) -> int | None:
+    """Bytes that this program may still take of the host's memory; None where nothing says so.
+
+    The least of what the machine has and what the program's control groups, a container's say,
+    leave of their limits.
+
+    Args:
+      root: where proc and sys/fs/cgroup lie.
+    """
+    lines = _text(root / "proc/meminfo").splitlines()
+    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return min([*free, *_free_in_groups(root)], default=None)
+
+
+def _free_in_groups(root: pathlib.Path) -> Iterator[int]:
+    """What each group that the program is in leaves, of both versions of control groups."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, name = line.split(":", 2)
+        if not controllers:
+            top, limit, used, cached = root / "sys/fs/cgroup", *_V2
+        elif "memory" in controllers.split(","):
+            top, limit, used, cached = root / "sys/fs/cgroup/memory", *_V1
+        else:
+            continue
+        group = pathlib.PurePosixPath(name.lstrip("/"))
+        for one in (top / group, *(top / above for above in group.parents)):
+            most, taken = _text(one / limit).strip(), _text(one / used).strip()
+            if most.isdigit() and taken.isdigit():
+                yield max(0, int(most) - int(taken) + _sum(one / "memory.stat", cached))
+
+
+_V2 = ("memory.max", "memory.current", ("inactive_file", "active_file"))
+_V1 = (
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    ("total_inactive_file", "total_active_file"),
+)
+"""Files of a control group: its limit, what it uses, and of that what is given back when wanted."""
+
+
+def _sum(path: pathlib.Path, names: tuple[str, ...]) -> int:
+    words = (line.split() for line in _text(path).splitlines())
+    return sum(int(value) for name, value in words if name in names)
+
+
+def _text(path: pathlib.Path) -> str:
+    """Of a file of the kernel's; nothing where there is none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
