@@ -21,7 +21,7 @@ from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
 from gozero.nets import weights
 from gozero.play.player import Player
-from gozero.runs import statistics
+from gozero.runs import files, statistics
 from gozero.runs.progress import Progress
 from gozero.runs.statistics import Sprt
 from train import folder, gtp_opponent, matches, ratings
@@ -212,7 +212,7 @@ def _play_all(config, terms, networks, others) -> list[Result]:
                 players = pairing.first.player, pairing.second.player
                 match = matches.play(terms, *players, pairing.numbers)
                 line = asked | matches.line_of(match, terms)
-                folder.add_line(path, line)
+                files.add_line(path, line)
             points = line["won"] + line["drawn"] / 2
             results.append(Result(pairing.first.name, pairing.second.name, points, terms.games))
         progress.show(total)
@@ -267,7 +267,7 @@ def sprt(
             lines = openings[points.size // 2 :][: games // 2]
             match = matches.play(part, newest.player, older.player, numbers, lines)
             won = match.points.tolist()
-            folder.add_line(path, asked | {"points": won})
+            files.add_line(path, asked | {"points": won})
         points, piece = np.concatenate([points, won]), piece + 1
         pairs = statistics.pair_scores(points)
         ratio, verdict = test.log_likelihood_ratio(pairs), test.verdict(pairs)

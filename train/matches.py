@@ -29,6 +29,7 @@ from gozero.play.arena import MatchResult
 from gozero.play.evaluators import Evaluator
 from gozero.play.player import Player, random_player, search_player
 from gozero.play.setups import gumbel_search, to_win
+from gozero.runs import files
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Trail
 from gozero.search.rules.puct import Puct
@@ -125,7 +126,7 @@ def evaluate(
             return {}
         match = play(terms, player, opponent, (iteration, number))
         line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
-        folder.add_line(path, line)
+        files.add_line(path, line)
         lines.append(line)
     me = Rated(stem(iteration), terms.simulations, terms.search)
     rating = rate_lines(lines, [me])[me]

@@ -17,10 +17,12 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.nets import weights
+from gozero.runs import files
 from gozero.runs import folder as folders
 from train import checkpoint, folder, hosts, matches, memory, steps
 from train.config import TrainConfig
 from train.display import Cost, Display
+from train.folder import TrainFolder
 from train.loop import Loop, NotFinite
 from train.plan import Plan, make_plan
 from train.presets import PRESETS
@@ -75,14 +77,11 @@ def run(config: TrainConfig) -> int:
     params, sha256 = hosts.at_each(lambda: given_params(plan))
     hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
     with contextlib.ExitStack() as session:
-        hosts.at_first(lambda: session.enter_context(folder.held(config)))
-        hosts.at_first(lambda: folder.check_weights(config, sha256))
+        facts = folders.manifest(config.seed)
+        facts |= {"devices": mesh.size, "processes": jax.process_count()}
+        hosts.at_first(lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256))
         hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
-        loop = begin(plan, mesh, params)
-        manifest = folders.manifest(config.seed)
-        manifest |= {"devices": mesh.size, "processes": jax.process_count()}
-        hosts.at_first(lambda: folder.write_manifest(config, manifest, sha256))
-        return _Session(plan, loop).work()
+        return _Session(plan, begin(plan, mesh, params)).work()
 
 
 def _say(text: str) -> None:
@@ -212,7 +211,7 @@ class _Session:
                 except NotFinite as error:
                     self._set_aside_the_cause()
                     self._fail(error)
-                self._at_first(lambda line=numbers: folder.add_line(self.metrics, line))
+                self._at_first(lambda line=numbers: files.add_line(self.metrics, line))
                 self._at_first(lambda line=numbers: show(line))  # matches take long
                 numbers = numbers | self._keep_and_evaluate(asked, stop)
                 if matches.due(self.config, self.loop.iteration):

@@ -22,7 +22,8 @@ import numpy as np
 from gozero.go.rules import Rules
 from gozero.runs import folder as folders
 from gozero.runs.files import write_whole
-from train import lock, shards
+from gozero.runs.folder import lock_file
+from train import shards
 from train.replay import Rows
 from train.shards import About, Place
 
@@ -52,20 +53,20 @@ class WorkerRecord:
         self.path = out / "workers" / f"{name}.json"
         self.id = ""
         self.start = self.next_shard = self.rows = self.games = 0
-        self._lock: IO[str] | None = None
+        self._lock: IO[bytes] | None = None
         self._records: dict = {}
 
     def __enter__(self) -> WorkerRecord:
         for path in (self.path.parent, self.out / shards.FOLDER):
             path.mkdir(exist_ok=True)
-        self._lock = lock.take(
+        self._lock = lock_file(
             self.path.with_suffix(".lock"),
             f"--name {self.name}: a worker of that name is at work in {self.out}; give "
             "another name",
             f"no other worker is called {self.name}",
         )
         try:
-            self._sit_down()
+            self._begin()
         except ValueError:
             self._lock.close()
             raise
@@ -75,7 +76,7 @@ class WorkerRecord:
         if self._lock:
             self._lock.close()
 
-    def _sit_down(self) -> None:
+    def _begin(self) -> None:
         starts, next_shard, self.id = _before(self.path)
         self.start, self.next_shard = starts + 1, max(next_shard, self._after_the_last())
         self._records = folders.manifest(self.seed)

@@ -112,13 +112,18 @@ def add_line(path: pathlib.Path, record: Any) -> None:
     """Add a record to a file, made if need be; it is on the disk when this returns.
 
     Raises:
-      OSError: it is not, a full disk say; a part of it may be, which `cut_torn_line` cuts off.
+      OSError: it is not, a full disk say; names the file. A part of it may be on the disk, which
+        `cut_torn_line` cuts off.
     """
     line = _line(record)
-    with path.open("ab", buffering=0) as file:
-        while line:  # a disk that fills up takes a part of it first
-            line = line[file.write(line) :]
-        os.fsync(file.fileno())
+    try:
+        with path.open("ab", buffering=0) as file:
+            while line:  # a disk that fills up takes a part of it first
+                line = line[file.write(line) :]
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = str(path)  # a write does not know it
+        raise
 
 
 def write_lines(path: pathlib.Path, records: Iterable[Any]) -> None:

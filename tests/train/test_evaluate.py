@@ -248,7 +248,7 @@ def test_the_table_in_markdown():
 
 
 def test_refusals(out, tmp_path, capsys):
-    assert "config.json cannot be read" in refused(capsys, "--out", tmp_path)
+    assert "no training run is there" in refused(capsys, "--out", tmp_path)
     assert "--games 3: expected an even" in refused(capsys, "--out", out, "--games", 3)
     assert "--every 0: expected" in refused(capsys, "--out", out, "--every", 0)
     assert "--openings 0: expected at least 1" in refused(capsys, "--out", out, "--openings", 0)

@@ -42,8 +42,8 @@ def test_bad_flags_are_refused(flags, message):
 
 def test_which_process_it_is_does_not_make_it_another_run(tmp_path):
     config = tiny.config(tmp_path / "run", coordinator="here:1", processes=2, process=0)
-    assert not folder.claim(config)
-    assert folder.claim(tiny.config(config.folder, coordinator="there:2", processes=4, process=3))
+    assert not tiny.claim(config)
+    assert tiny.claim(tiny.config(config.folder, coordinator="there:2", processes=4, process=3))
 
 
 def test_one_host_agrees_with_itself():
@@ -128,7 +128,7 @@ def test_two_processes_read_shards_and_begin_from_weights_as_one_does(tmp_path, 
     folders = tmp_path / "whole", tmp_path / "shared"
     for path in folders:
         own = dataclasses.replace(config, out=path)
-        folder.claim(own)
+        tiny.claim(own)
         (path / "shards").mkdir()
         for number, count in enumerate((30, 1, 47)):
             worker_runs.write_shard(own, "a", number, count)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gozero.nets import weights
+from gozero.runs import files
 from tests.train import tiny
 from tests.train.tiny import untimed
 from train import checkpoint, folder, run, steps
@@ -147,7 +148,7 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
     config = tiny.config(tmp_path / "run", iterations=2)
     mesh = steps.make_mesh(1)
     plan = make_plan(config)
-    folder.claim(config)
+    tiny.claim(config)
     state = steps.begin(plan, mesh)
     checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
     (config.folder / "checkpoints" / ".000004.part").mkdir()
@@ -175,14 +176,16 @@ def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypa
     def full(number):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Loop, "iterate", lambda loop: {"iteration": 0})
-    monkeypatch.setattr(folder.os, "fsync", full)
+    def iterate(loop):
+        monkeypatch.setattr(files.os, "fsync", full)
+        return {"iteration": 0}
+
+    monkeypatch.setattr(Loop, "iterate", iterate)
     with pytest.raises(SystemExit) as stop:
         run.run(tiny.config(tmp_path / "run"))
     assert stop.value.code == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert f"{tmp_path / 'run' / 'metrics.jsonl'}: cannot be written" in said
-    assert "No space left on device" in said
+    assert f"No space left on device: '{tmp_path / 'run' / 'metrics.jsonl'}'" in said
 
 
 def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(tmp_path, capsys):
@@ -310,5 +313,5 @@ def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monk
     said = capsys.readouterr().err.splitlines()[-1]
     assert "nan or infinite loss in iteration 4" in said
     assert "the checkpoint of iteration 2 is kept" in said
-    folder.claim(dataclasses.replace(config, learning_rate=1e-4))  # what it says is possible
+    tiny.claim(dataclasses.replace(config, learning_rate=1e-4))  # what it says is possible
     assert begun(config).iteration == 2

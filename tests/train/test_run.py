@@ -8,9 +8,11 @@ import json
 import jax
 import pytest
 
+from gozero.runs import files
 from gozero.runs.memory import num_bytes
 from tests.train import tiny
 from train import command, folder, memory, run, steps
+from train.folder import TrainFolder
 from train.plan import make_plan, num_steps
 from train.presets import PRESETS
 from train.worker_record import WorkerRecord
@@ -152,34 +154,34 @@ def test_what_does_not_fit_is_refused_with_its_bytes_and_what_to_lower():
 
 def test_a_folder_belongs_to_a_run(tmp_path):
     config = tiny.config(tmp_path / "run")
-    assert not folder.claim(config)
-    assert folder.claim(config)
-    assert folder.claim(dataclasses.replace(config, iterations=9, minutes=1.0))
+    assert not tiny.claim(config)
+    assert tiny.claim(config)
+    assert tiny.claim(dataclasses.replace(config, iterations=9, minutes=1.0))
     assert json.loads((config.folder / "config.json").read_text())["iterations"] == 9
     with pytest.raises(ValueError, match="--batch was 8 and is 16; give the same flags"):
-        folder.claim(dataclasses.replace(config, batch=16))
+        tiny.claim(dataclasses.replace(config, batch=16))
     (config.folder / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match="not a run of self-play learning"):
-        folder.claim(config)
+    with pytest.raises(ValueError, match="is not of a training run"):
+        tiny.claim(config)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     with pytest.raises(ValueError, match="is not empty"):
-        folder.claim(tiny.config(tmp_path / "other"))
+        tiny.claim(tiny.config(tmp_path / "other"))
 
 
 def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
     """Another changes nothing, and may when the first is done; a lock alone is no run."""
     config = tiny.config(tmp_path / "run")
     monkeypatch.setattr(run, "parse", lambda argv: dataclasses.replace(config, iterations=9))
-    with folder.held(config):
+    with TrainFolder(config):
         part = config.folder / "checkpoints" / ".000002.part"
         part.mkdir(parents=True)
         with pytest.raises(SystemExit) as stop:
             run.main([])
         assert stop.value.code == 2
         assert capsys.readouterr().err.splitlines()[-1] == (
-            f"python -m train: --out {config.folder}: another process trains this run; let it end, "
-            "or name a new folder"
+            f"python -m train: out: {config.folder} is being trained by another process; let it "
+            "end, or name a new folder"
         )
         assert part.exists()
         assert folder.read_config(config.folder) == config
@@ -188,17 +190,17 @@ def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
         }
         with WorkerRecord(config.folder, "worker"):
             pass
-    with folder.held(dataclasses.replace(config, iterations=9)):
+    with TrainFolder(dataclasses.replace(config, iterations=9)):
         assert folder.read_config(config.folder).iterations == 9
     (tmp_path / "killed").mkdir()
     (tmp_path / "killed" / "run.lock").touch()
-    with folder.held(tiny.config(tmp_path / "killed")):
+    with TrainFolder(tiny.config(tmp_path / "killed")):
         assert (tmp_path / "killed" / "config.json").exists()
 
 
 def test_no_lock_is_left_in_a_folder_of_something_else(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="is not empty"), folder.held(tiny.config(tmp_path)):
+    with pytest.raises(ValueError, match="is not empty"), TrainFolder(tiny.config(tmp_path)):
         pass
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
@@ -207,7 +209,7 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"iteration": i}) + "\n" for i in range(1, 5)) + '{"iter')
     folder.cut_lines(path, 2)
-    folder.add_line(path, {"iteration": 3, "again": True})
+    files.add_line(path, {"iteration": 3, "again": True})
     assert folder.read_lines(path) == [
         {"iteration": 1},
         {"iteration": 2},

@@ -41,13 +41,13 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
     )
 
     # What has begun does not ask for them again; workers and matches read what the run's were.
-    folder.claim(config)
+    tiny.claim(config)
     checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
     path.unlink()
     assert run.given_params(plan) == (None, None)
     assert folder.read_config(config.folder) == config
     with pytest.raises(ValueError, match=r"--weights was .*given\.npz and is None"):
-        folder.claim(dataclasses.replace(config, weights=None))
+        tiny.claim(dataclasses.replace(config, weights=None))
 
 
 def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypatch):

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from gozero.play import selfplay
+from gozero.runs import folder as folders
 from gozero.runs.memory import num_bytes
 from tests.train import scripted, worker_runs
 from train import buffer as buffers
-from train import command, games, lock, shards, steps, worker, worker_record
+from train import command, games, shards, steps, worker, worker_record
 from train.learner import Metrics
 from train.loop import Loop
 from train.losses import Losses
@@ -251,7 +252,7 @@ def test_where_nothing_can_be_locked_it_warns_and_works(tmp_path, monkeypatch, c
     def flock(file, how):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(lock.fcntl, "flock", flock)
+    monkeypatch.setattr(folders.fcntl, "flock", flock)
     with WorkerRecord(tmp_path, "a") as own:
         assert own.start == 1
     assert "cannot be locked (Function not implemented)" in one_line(capsys)
@@ -351,7 +352,7 @@ def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):
         (["--out", "{run}", "--games", "3"], "unknown flag --games"),
         (["--out", "{none}"], "its run reads no shards; start it with --workers"),
         (["--out", "{other}"], "a run of another version, with --later"),
-        (["--out", "{data}"], "not a run of self-play learning"),
+        (["--out", "{data}"], "no training run is there"),
     ],
 )
 def test_bad_input(tmp_path, monkeypatch, capsys, argv, complaint):

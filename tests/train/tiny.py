@@ -10,6 +10,7 @@ from jax.sharding import AbstractMesh
 
 from train import steps
 from train.config import TrainConfig
+from train.folder import TrainFolder
 from train.plan import Plan
 
 
@@ -43,6 +44,12 @@ def config(out: pathlib.Path | None = None, **changes: Any) -> TrainConfig:
         "checkpoint_every": 2,
     }
     return TrainConfig(out=out, **(settings | changes))
+
+
+def claim(config: TrainConfig) -> bool:
+    """Make a run's folder; whether there was a run already."""
+    with TrainFolder(config) as folder:
+        return folder.before is not None
 
 
 def placed(plan: Plan, mesh: AbstractMesh) -> steps.RunState:

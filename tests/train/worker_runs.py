@@ -23,7 +23,7 @@ CONFIG = tiny.config(workers=True, capacity=4000, window=1000)
 def config_in(path, **changes) -> TrainConfig:
     """The run's config, its folder made."""
     config = dataclasses.replace(CONFIG, out=path, **changes)
-    folder.claim(config)
+    tiny.claim(config)
     (path / shards.FOLDER).mkdir(exist_ok=True)
     return config
 
