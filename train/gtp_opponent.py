@@ -9,7 +9,7 @@ import statistics
 import sys
 import zlib
 
-from gozero.apps.match import programs as match_programs
+from gozero.apps.match import gtp_opponent as opponents
 from gozero.apps.match import run as match
 from gozero.apps.match.config import MatchConfig, Side
 from train.matches import Terms
@@ -51,7 +51,7 @@ def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) 
     Raises:
       ValueError: it is not, or flags that cannot be.
     """
-    match_programs.player_names(match_of(run, command, terms, weights))
+    opponents.player_names(match_of(run, command, terms, weights))
 
 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:

@@ -13,7 +13,7 @@ from experiments.matches import plot
 from experiments.matches.config import MatchesConfig
 from experiments.matches.results import Row, rows, table
 from gozero.apps import flags, runtime
-from gozero.apps.match import programs as match_programs
+from gozero.apps.match import gtp_opponent
 from gozero.apps.match import run as match
 from gozero.runs.files import write_whole
 
@@ -25,7 +25,7 @@ def play(config: MatchesConfig, prog: str) -> int:
     try:
         asked = {name: config.match(name) for name in config.only}
         for one in asked.values():
-            match_programs.player_names(one)
+            gtp_opponent.player_names(one)
     except ValueError as error:
         flags.fail(prog, error)
     status = 0

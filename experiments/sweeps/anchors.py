@@ -11,7 +11,7 @@ from experiments.matches.config import TIMEOUT_S
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.points import Point, Sweep
 from experiments.sweeps.results import Row, make_row
-from gozero.apps.match import programs as match_programs
+from gozero.apps.match import gtp_opponent
 from gozero.apps.match import run as match
 from gozero.apps.match.config import MatchConfig, Side
 from gozero.runs.statistics import Tally
@@ -33,7 +33,7 @@ def matches(sweep: Sweep, config: SweepConfig) -> dict[Point, MatchConfig]:
             f"anchor_command: none of the points plays it; name some as anchors: {names}"
         )
     for one in found.values():
-        match_programs.player_names(one)
+        gtp_opponent.player_names(one)
         break
     return found
 

@@ -1,6 +1,6 @@
 """One game between two players, refereed: our rules keep the board and count the area.
 
-A player is a program that speaks GTP, or is played from outside (`None`): then `play` takes his
+A player is a program that speaks GTP, or is played from outside (`None`): then `play` takes its
 moves. A game ends by two passes; at the move limit, scored as it stands; by resignation; or by
 forfeit, as ``B+F``. A player forfeits by a move that our rules forbid or that is no move; by a `?`
 to genmove, or to a legal move of the opponent; and, if the referee is told to go on where an engine
@@ -26,7 +26,7 @@ COLOURS = ("Black", "White")
 End = Literal["score", "limit", "resign", "forfeit", "void"]
 
 
-class Verdict(NamedTuple):
+class Outcome(NamedTuple):
     """How a game has ended: ``B+3.5``, by what, and a remark where there is more to say."""
 
     result: str
@@ -47,9 +47,9 @@ class Referee:
         the game; False: that is raised.
 
     Attributes:
-      verdict: how the game has ended; None while it goes on.
+      outcome: how the game has ended; None while it goes on.
       seconds, turns: what Black's and White's moves have taken, and how many they chose; of a
-        player from outside, what he says with `spend`.
+        player from outside, what is said with `spend`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Referee:
     ):
         self.game, self.komi = HostGame(rules, komi, handicap), komi
         self.players = players
-        self.verdict: Verdict | None = None
+        self.outcome: Outcome | None = None
         self.seconds, self.turns = [0.0, 0.0], [0, 0]
         self._forfeits = (EngineTimeout, EngineConfused) if hanging_forfeits else ()
 
@@ -141,11 +141,11 @@ class Referee:
     def resign(self) -> None:
         """The player whose turn it is gives up."""
         colour = self.game.to_play
-        self.verdict = Verdict(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
+        self.outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
 
     def void(self, why: str) -> None:
         """The game ends without a result."""
-        self.verdict = Verdict("Void", "void", why)
+        self.outcome = Outcome("Void", "void", why)
 
     def spend(self, colour: int, seconds: float) -> None:
         """A move of a colour has taken so long."""
@@ -153,18 +153,18 @@ class Referee:
         self.turns[colour] += 1
 
     def record(self, black: str, white: str, comment: str = "") -> GameRecord:
-        """The game so far, by these names, the comment before the verdict's."""
-        verdict = self.verdict or Verdict("?", "score")
+        """The game so far, by these names, the comment before that of the outcome."""
+        outcome = self.outcome or Outcome("?", "score")
         return GameRecord(
             size=self.game.rules.size,
             komi=self.komi,
             moves=tuple(self.game.moves),
-            result=verdict.result,
+            result=outcome.result,
             black_stones=tuple(sorted(self.game.handicap)),
             handicap=len(self.game.handicap),
             black=black,
             white=white,
-            comment="; ".join(x for x in (comment, verdict.comment) if x),
+            comment="; ".join(x for x in (comment, outcome.comment) if x),
         )
 
     def _told(self, colour: int, action: int) -> str:
@@ -172,13 +172,13 @@ class Referee:
 
     def _forfeit(self, colour: int, why: str) -> None:
         text = f"{COLOURS[colour]} {why}"
-        self.verdict = Verdict(f"{LETTERS[1 - colour]}+F", "forfeit", text)
+        self.outcome = Outcome(f"{LETTERS[1 - colour]}+F", "forfeit", text)
 
     def _look_for_the_end(self) -> None:
         if not self.game.ended:
             return
         cut = self.game.truncated
-        self.verdict = Verdict(
+        self.outcome = Outcome(
             result_text(self.game.score()), "limit" if cut else "score", "move limit" * cut
         )
 
@@ -208,6 +208,6 @@ def play_game(
     rules = Rules(size=size, ko=ko, max_moves=limit)
     referee = Referee(rules, komi, (black, white), handicap)
     referee.set_up()
-    while referee.verdict is None:
+    while referee.outcome is None:
         referee.ask()
     return referee.record(black.name, white.name)

@@ -9,7 +9,7 @@ from gozero.apps import flags, runtime
 from gozero.apps.match import score as match_score
 from gozero.apps.match.config import SIDES, MatchConfig, Side
 from gozero.apps.match.folder import MatchFolder
-from gozero.apps.match.programs import make_room, player_names
+from gozero.apps.match.gtp_opponent import allow_open_files, player_names
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.progress import Progress
@@ -36,7 +36,7 @@ def run(config: MatchConfig) -> int:
     with folders.gone_if_empty(config.out):
         try:
             names = player_names(config)
-            make_room(config)
+            allow_open_files(config)
             match = _Match(config, names)
         except ValueError as error:
             flags.fail(PROG, error)
@@ -71,7 +71,7 @@ class _Match:
         self.folder = MatchFolder(config, self.ours.about, self.openings.sha256, names)
 
     def play(self) -> int:
-        from gozero.apps.match.play import play_games
+        from gozero.apps.match.scheduler import play_games
 
         config, folder = self.config, self.folder
         todo = [number for number in range(config.games) if self._is_open(number)]

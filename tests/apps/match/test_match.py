@@ -18,8 +18,8 @@ import pytest
 
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
+from gozero.apps.match import gtp_opponent
 from gozero.apps.match import openings as match_openings
-from gozero.apps.match import programs as match_programs
 from gozero.go.rules import Rules
 from tests.apps.match.match_runs import arguments, match, results, scripted
 
@@ -292,7 +292,7 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
 
 
 def test_how_to_install_gnugo(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(match_programs, "_GAMES", str(tmp_path))
+    monkeypatch.setattr(gtp_opponent, "_GAMES", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert match(tmp_path / "run", scripted(), "gnugo --mode gtp") == 2
     assert "apt-get install gnugo" in capsys.readouterr().err

@@ -26,7 +26,7 @@ _FILES_OF_START = 5
 """That a program needs more while it is being started; all may be at a time."""
 
 
-def make_room(config: MatchConfig) -> None:
+def allow_open_files(config: MatchConfig) -> None:
     """Let this process open as many files as programs at a time need.
 
     Raises:

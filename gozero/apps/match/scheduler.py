@@ -1,6 +1,6 @@
-"""The games of a match, many at once: programs think in threads, ours search a cohort in a batch.
+"""The games of a match, many at once: programs think in threads, ours search in batches.
 
-A cohort is searched when none of its programs is thinking; one that takes long is waited for no
+A batch is searched when none of its programs is thinking; one that takes long is waited for no
 longer than a search takes, then its lane stays idle for once.
 """
 
@@ -17,7 +17,7 @@ from gozero.apps.match.config import MatchConfig
 from gozero.apps.match.openings import Openings
 from gozero.apps.match.ours import Ours
 from gozero.apps.match.score import Game
-from gozero.apps.match.table import Table
+from gozero.apps.match.worker import GameWorker
 from gozero.apps.runtime import StopRequest
 from gozero.apps.sgf import GameRecord
 from gozero.go.rules import Rules
@@ -71,25 +71,27 @@ def play_games(
       Whatever `finished` raises.
     """
     pool = _Inline() if ours.all_ours else concurrent.futures.ThreadPoolExecutor(config.parallel)
-    hall = _Hall(config, ours, pool, finished, failures or {})
-    hall.open = lambda number: Table(config, rules, number, openings.of(number // 2), names)
+    scheduler = _Scheduler(config, ours, pool, finished, failures or {})
+    scheduler.open = lambda number: GameWorker(
+        config, rules, number, openings.of(number // 2), names
+    )
     try:
-        hall.play(deque(todo), stop)
+        scheduler.play(deque(todo), stop)
     finally:
-        for table in hall.tables:
-            if table is not None:
-                table.abandon()
+        for worker in scheduler.workers:
+            if worker is not None:
+                worker.abandon()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-class _Hall:
-    """Lanes, a game in each; those of cohort c are c * L and on."""
+class _Scheduler:
+    """Which game each of the lanes plays, and what is done next; lanes b * L and on are batch b."""
 
-    open: Callable[[int], Table]
+    open: Callable[[int], GameWorker]
 
     def __init__(self, config: MatchConfig, ours: Ours, pool, finished, failures):
         self.config, self.ours, self.pool, self.finished = config, ours, pool, finished
-        self.tables: list[Table | None] = [None] * config.parallel
+        self.workers: list[GameWorker | None] = [None] * config.parallel
         self.thinking: dict[Future, int] = {}  # -> lane
         self.failures = defaultdict[int, list[str]](list)  # of a game so far
         self.failures.update({number: [*why] for number, why in failures.items()})
@@ -100,7 +102,7 @@ class _Hall:
 
     def play(self, todo: deque[int], stop: StopRequest) -> None:
         while not stop.requested:
-            self._seat(todo)
+            self._start_games(todo)
             due = self._due()
             if due is not None:
                 self._search(*due)
@@ -108,44 +110,44 @@ class _Hall:
                 return
             self._collect(todo, 0.0 if due is not None else _LOOK_S)
 
-    def _seat(self, todo: deque[int]) -> None:
+    def _start_games(self, todo: deque[int]) -> None:
         if time.monotonic() < self.paused_until:
             return
-        for lane, table in enumerate(self.tables):
-            number = self._next(lane, todo) if table is None else None
+        for lane, worker in enumerate(self.workers):
+            number = self._next(lane, todo) if worker is None else None
             if number is not None:
-                table = self.tables[lane] = self.open(number)
-                self._let(lane, table, table.begin)
+                worker = self.workers[lane] = self.open(number)
+                self._submit(lane, worker, worker.begin)
 
-    def _let(self, lane: int, table: Table, step: Callable[..., None], *args) -> None:
-        """Take a step at a table in a thread."""
-        self.thinking[self.pool.submit(self._take, table, step, *args)] = lane
+    def _submit(self, lane: int, worker: GameWorker, step: Callable[..., None], *args) -> None:
+        """Take a step of a game in a thread."""
+        self.thinking[self.pool.submit(self._step, worker, step, *args)] = lane
 
-    def _take(self, table: Table, step: Callable[..., None], *args) -> None:
+    def _step(self, worker: GameWorker, step: Callable[..., None], *args) -> None:
         try:
             step(*args)
-            if table.over:
-                self._settle(table)
+            if worker.over:
+                self._record(worker)
         finally:
-            if table.left:
-                table.close()
+            if worker.left:
+                worker.close()
 
-    def _settle(self, table: Table) -> None:
+    def _record(self, worker: GameWorker) -> None:
         """Record a game that is over, unless it is to be played anew."""
         with self.recording:
-            failures = self.failures[table.number]
-            if table.failure is not None and table.abandoned:
+            failures = self.failures[worker.number]
+            if worker.failure is not None and worker.abandoned:
                 return
-            if table.failure is not None and len(failures) < self.config.retries:
-                failures.append(table.failure)
+            if worker.failure is not None and len(failures) < self.config.retries:
+                failures.append(worker.failure)
                 return
-            self.finished(*table.result(failures))
-            self.recorded.add(table.number)
+            self.finished(*worker.result(failures))
+            self.recorded.add(worker.number)
 
     def _next(self, lane: int, todo: deque[int]) -> int | None:
         """The game for a free lane, which is taken; of ours against ours even ones are for the
-        first cohort, in all of which the same side is to move."""
-        any_game = not self.ours.all_ours or self.ours.num_cohorts == 1
+        first batch, in all of which the same side is to move."""
+        any_game = not self.ours.all_ours or self.ours.num_batches == 1
         for number in todo:
             if any_game or self._in(lane, number % 2):
                 todo.remove(number)
@@ -153,45 +155,45 @@ class _Hall:
         return None
 
     def _due(self) -> tuple[int, int] | None:
-        """(the cohort, the side) to search for: the one that has waited longest."""
+        """(the batch, the side) to search for: the one that has waited longest."""
         waiting = {
-            lane: table
-            for lane, table in enumerate(self.tables)
-            if table is not None and lane not in self.thinking.values()
+            lane: worker
+            for lane, worker in enumerate(self.workers)
+            if worker is not None and lane not in self.thinking.values()
         }
         for lane in sorted(waiting, key=lambda lane: waiting[lane].waiting_since or 0.0):
-            cohort = lane // self.ours.lanes
-            if self._is_ready(cohort, waiting[lane].waiting_since or 0.0):
+            batch = lane // self.ours.lanes
+            if self._is_ready(batch, waiting[lane].waiting_since or 0.0):
                 sides = Counter(
-                    table.side_to_move for i, table in waiting.items() if self._in(i, cohort)
+                    worker.side_to_move for i, worker in waiting.items() if self._in(i, batch)
                 )
-                return cohort, sides.most_common(1)[0][0]
+                return batch, sides.most_common(1)[0][0]
         return None
 
-    def _is_ready(self, cohort: int, since: float) -> bool:
-        if not any(self._in(lane, cohort) for lane in self.thinking.values()):
+    def _is_ready(self, batch: int, since: float) -> bool:
+        if not any(self._in(lane, batch) for lane in self.thinking.values()):
             return True
         if self.ours.all_ours:
             return False  # what is under way is done at once
         return time.monotonic() - since > max(_LEAST_PATIENCE_S, self.ours.seconds)
 
-    def _in(self, lane: int, cohort: int) -> bool:
-        return lane // self.ours.lanes == cohort
+    def _in(self, lane: int, batch: int) -> bool:
+        return lane // self.ours.lanes == batch
 
-    def _search(self, cohort: int, side: int) -> None:
+    def _search(self, batch: int, side: int) -> None:
         lanes = {
-            lane: table
-            for lane, table in enumerate(self.tables)
-            if table is not None
-            and self._in(lane, cohort)
+            lane: worker
+            for lane, worker in enumerate(self.workers)
+            if worker is not None
+            and self._in(lane, batch)
             and lane not in self.thinking.values()
-            and table.side_to_move == side
+            and worker.side_to_move == side
         }
-        first = cohort * self.ours.lanes
-        found = self.ours.choose(side, cohort, {i - first: table for i, table in lanes.items()})
+        first = batch * self.ours.lanes
+        found = self.ours.choose(side, batch, {i - first: worker for i, worker in lanes.items()})
         seconds = self.ours.seconds / len(lanes)
-        for lane, table in lanes.items():
-            self._let(lane, table, table.play, found[lane - first], seconds)
+        for lane, worker in lanes.items():
+            self._submit(lane, worker, worker.play, found[lane - first], seconds)
 
     def _collect(self, todo: deque[int], timeout: float) -> None:
         """Those that have done thinking: the lanes of games that are over are free."""
@@ -203,16 +205,16 @@ class _Hall:
         for future in sorted(done, key=self.thinking.__getitem__):
             future.result()
             lane = self.thinking.pop(future)
-            table = self.tables[lane]
-            assert table is not None
-            if table.left:
-                self.tables[lane] = None
-                if table.number not in self.recorded:
-                    todo.appendleft(table.number)
-            if table.not_begun is None:
+            worker = self.workers[lane]
+            assert worker is not None
+            if worker.left:
+                self.workers[lane] = None
+                if worker.number not in self.recorded:
+                    todo.appendleft(worker.number)
+            if worker.not_begun is None:
                 self.pauses = 0
             else:
-                self._pause(table.not_begun)
+                self._pause(worker.not_begun)
 
     def _pause(self, why: str) -> None:
         """Begin no game for a while, once for all that could not be begun at a time.
@@ -223,7 +225,7 @@ class _Hall:
         now = time.monotonic()
         if now < self.paused_until:
             return
-        in_play = any(table is not None and table.begun for table in self.tables)
+        in_play = any(worker is not None and worker.begun for worker in self.workers)
         if self.pauses == len(_PAUSES_S) and not in_play:
             raise OSError(f"{why}; what was played is kept, and the same command goes on")
         self.pauses = min(self.pauses + 1, len(_PAUSES_S))

@@ -10,11 +10,10 @@ import pytest
 
 from gozero.apps import runtime, sgf
 from gozero.apps.gtp.client import GtpClient
-from gozero.apps.match import play as match_play
-from gozero.apps.match import programs as match_programs
+from gozero.apps.match import gtp_opponent, scheduler
 from gozero.apps.match.config import MatchConfig, Side
 from gozero.apps.match.folder import MatchFolder
-from gozero.apps.match.table import Table
+from gozero.apps.match.worker import GameWorker
 from tests.apps.match.match_runs import ENGINE, match, results, scripted
 
 
@@ -54,7 +53,7 @@ def test_a_program_that_cannot_be_started_for_a_while_costs_no_game(
 ):
     """It is gone after two games, and comes back at the third attempt to start it."""
     out, elsewhere, missed = tmp_path / "run", tmp_path / "elsewhere", []
-    add, begin = MatchFolder.add, Table.begin
+    add, begin = MatchFolder.add, GameWorker.begin
 
     def gone_after_two(self, game, record):
         add(self, game, record)
@@ -69,8 +68,8 @@ def test_a_program_that_cannot_be_started_for_a_while_costs_no_game(
                 elsewhere.rename(comes_and_goes)
 
     monkeypatch.setattr(MatchFolder, "add", gone_after_two)
-    monkeypatch.setattr(Table, "begin", counted)
-    monkeypatch.setattr(match_play, "_PAUSES_S", (0.01,) * 9)
+    monkeypatch.setattr(GameWorker, "begin", counted)
+    monkeypatch.setattr(scheduler, "_PAUSES_S", (0.01,) * 9)
     flags = ["--games", "6", "--parallel", "1", "--retries", "0"]
     assert match(out, f"{comes_and_goes} {{game}}", scripted(), *flags) == 0
     assert len(missed) == 3
@@ -90,7 +89,7 @@ def test_a_program_that_is_gone_for_good_ends_the_match(
         comes_and_goes.unlink(missing_ok=True)
 
     monkeypatch.setattr(MatchFolder, "add", gone_after_one)
-    monkeypatch.setattr(match_play, "_PAUSES_S", (0.01, 0.02))
+    monkeypatch.setattr(scheduler, "_PAUSES_S", (0.01, 0.02))
     flags = ["--games", "12", "--parallel", parallel]
     assert match(out, f"{comes_and_goes} {{game}}", scripted(), *flags) == 1
     complaint = capsys.readouterr().err.splitlines()[-1]
@@ -143,5 +142,5 @@ def test_as_many_files_as_programs_need(monkeypatch, capsys, tmp_path):
     assert f"gozero match: {says}; use 10\n" == capsys.readouterr().err
     limits = []
     monkeypatch.setattr(resource, "setrlimit", lambda kind, value: limits.append(value))
-    match_programs.make_room(MatchConfig(player=Side(command="a"), games=4, parallel=10))
+    gtp_opponent.allow_open_files(MatchConfig(player=Side(command="a"), games=4, parallel=10))
     assert limits == [(288, 320)]  # of four games, each with one program, and five more to start it

@@ -1,7 +1,7 @@
 """One game of a match: its programs, its referee, and what it waits for.
 
-What a program does takes its time, so a table's methods are for a thread; a table is in one thread
-at a time, but for `abandon`.
+A program takes its time, so the methods of a game are for a thread, one at a time, but for
+`abandon`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import jax
 
 from gozero.apps.gtp.client import EngineDied, EngineNotStarted, GtpClient
 from gozero.apps.match.config import SIDES, MatchConfig
-from gozero.apps.match.programs import located
+from gozero.apps.match.gtp_opponent import located
 from gozero.apps.match.referee import Referee
 from gozero.apps.match.score import Game
 from gozero.apps.sgf import GameRecord
 from gozero.go.rules import GameState, Rules
 
 
-class Table:
+class GameWorker:
     """A game being played.
 
     Attributes:
@@ -114,7 +114,7 @@ class Table:
     @property
     def over(self) -> bool:
         """It has ended, or is void."""
-        return self._referee is not None and self._referee.verdict is not None
+        return self._referee is not None and self._referee.outcome is not None
 
     @property
     def left(self) -> bool:
@@ -124,8 +124,8 @@ class Table:
     @property
     def failure(self) -> str | None:
         """Why it is void; None if it is not."""
-        verdict = self.referee.verdict
-        return verdict.comment if verdict is not None and verdict.end == "void" else None
+        outcome = self.referee.outcome
+        return outcome.comment if outcome is not None and outcome.end == "void" else None
 
     def abandon(self) -> None:
         """End the programs from another thread, for the match has ended."""
@@ -143,17 +143,17 @@ class Table:
     def result(self, failures: Sequence[str] = ()) -> tuple[Game, GameRecord]:
         """The game for the records, when it is over; `failures` are those of earlier attempts."""
         black = self._side_of[0]
-        referee, verdict = self.referee, self.referee.verdict
-        assert verdict is not None
-        for_black = {"B": 1.0, "W": 0.0}.get(verdict.result[0], 0.5)
+        referee, outcome = self.referee, self.referee.outcome
+        assert outcome is not None
+        for_black = {"B": 1.0, "W": 0.0}.get(outcome.result[0], 0.5)
         points = for_black if black == 0 else 1.0 - for_black
         game = Game(
             game=self.number,
             black=SIDES[black],
-            result=verdict.result,
-            points=None if verdict.end == "void" else points,
-            end=verdict.end,
-            why=verdict.comment,
+            result=outcome.result,
+            points=None if outcome.end == "void" else points,
+            end=outcome.end,
+            why=outcome.comment,
             moves=len(referee.game.moves),
             attempts=1 + len(failures),
             seconds=self._by_side([round(x, 6) for x in referee.seconds]),
@@ -176,7 +176,7 @@ class Table:
     def _go_on(self) -> None:
         """Until a search of ours is due or the game is over."""
         referee = self.referee
-        while referee.verdict is None and not self.abandoned:
+        while referee.outcome is None and not self.abandoned:
             if self._clients[self.side_to_move] is not None:
                 referee.ask()
             elif referee.game.wins_by_passing(referee.game.to_play):
