@@ -41,7 +41,9 @@ def mixed_value(edges: Edges) -> jax.Array:
     visited = edges.visits > 0
     total = jnp.sum(edges.visits).astype(jnp.float32)
     weight = jnp.where(visited, jnp.maximum(edges.prior, _TINY), 0.0)
-    gain = jnp.sum(weight * (edges.q - edges.raw_value)) / jnp.maximum(jnp.sum(weight), _TINY)
+    # (Without visits not 0 / tiny: XLA:CPU of jaxlib 0.7.2 makes that a nan.)
+    mass = jnp.where(total > 0, jnp.sum(weight), 1.0)
+    gain = jnp.sum(weight * (edges.q - edges.raw_value)) / mass
     return edges.raw_value + total / (1.0 + total) * gain
 
 
