@@ -11,7 +11,11 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gozero.games.connect_four import connect_four_game
     from gozero.games.go import go_game
+    from gozero.games.hex import hex_game
+    from gozero.games.registry import make_game
+    from gozero.games.rollouts import rollout_evaluator
     from gozero.go.rules import GameState, Position, Rules, init, legal_actions, play, stones
     from gozero.go.scoring import area_score, ownership
     from gozero.go.setup import from_stones, with_handicap
@@ -47,6 +51,10 @@ _HOME = {
     "network_evaluator": "gozero.play.evaluators",
     "playout_evaluator": "gozero.play.evaluators",
     "go_game": "gozero.games.go",
+    "connect_four_game": "gozero.games.connect_four",
+    "hex_game": "gozero.games.hex",
+    "make_game": "gozero.games.registry",
+    "rollout_evaluator": "gozero.games.rollouts",
 }
 
 __all__ = [
@@ -61,14 +69,18 @@ __all__ = [
     "SearchResult",
     "__version__",
     "area_score",
+    "connect_four_game",
     "from_stones",
     "go_game",
+    "hex_game",
     "init",
     "legal_actions",
+    "make_game",
     "network_evaluator",
     "ownership",
     "play",
     "playout_evaluator",
+    "rollout_evaluator",
     "search",
     "search_memory",
     "stones",

@@ -14,24 +14,26 @@ import jax
 import numpy as np
 import pytest
 
+from gozero.games.connect_four import connect_four_game
+from gozero.games.rollouts import rollout_evaluator
 from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
+from tests.games import positions
 from tests.hlo import AS_USERS_HAVE_IT
 from tests.reference.connect_four import ConnectFour, values_of_moves
 from tests.reference.hex import Hex, winning_moves
-from tests.search import connect_four, hex_game, tictactoe
-from tests.search.hex_game import as_board
+from tests.search import tictactoe
 
 
-def actions_of(game, evaluate, config, roots, seed=0):
+def actions_of(game, evaluator, config, roots, seed=0):
     """i32[B]: the moves that one batched search of all the roots plays."""
 
     def run(key, roots):
-        result = search(game, Evaluator(evaluate), key, roots, config)
+        result = search(game, evaluator, key, roots, config)
         return result.action, result.ok
 
     run = jax.jit(run, compiler_options=AS_USERS_HAVE_IT)  # it runs for long
@@ -92,7 +94,7 @@ def lost_value_at_tictactoe(positions, config, seed=0):
     """The positions where the search throws away what it had, and its moves."""
     has = lambda stones: np.array([p in stones for p in range(9)])
     roots = stacked([tictactoe.Board(has(own), has(other)) for own, other in positions])
-    moves = actions_of(tictactoe.GAME, tictactoe.even, config, roots, seed)
+    moves = actions_of(tictactoe.GAME, Evaluator(tictactoe.even), config, roots, seed)
     return [
         (sorted(own), sorted(other), int(move))
         for (own, other), move in zip(positions, moves, strict=True)
@@ -131,26 +133,18 @@ def connect_four_positions(width, height, plies, count, seed):
         if not game.over and game.code() not in found:
             worth = values_of_moves(game, known)
             if len(set(worth.values())) > 1:
-                found[game.code()] = connect_four_board(game), worth
+                found[game.code()] = positions.connect_four_state(game), worth
     return list(found.values())
 
 
-def connect_four_board(game: ConnectFour) -> connect_four.Board:
-    cells = np.array(game.cells) * game.to_play
-    bit = 1 << np.arange(game.height)[:, None]
-    columns = lambda stones: (stones * bit).sum(axis=0).astype(np.uint8)
-    return connect_four.Board(columns(cells == 1), columns(cells == -1))
-
-
 def check_connect_four(width, height, plies, count, config, seed=0):
-    positions = connect_four_positions(width, height, plies, count, seed)
-    roots = stacked([board for board, _ in positions])
-    game = connect_four.connect_four(width, height)
-    evaluate = connect_four.playout_evaluate(width, height)
-    moves = actions_of(game, evaluate, config, roots, seed)
-    best = [max(worth.values()) for _, worth in positions]
+    found = connect_four_positions(width, height, plies, count, seed)
+    roots = stacked([board for board, _ in found])
+    game = connect_four_game(width, height)
+    moves = actions_of(game, rollout_evaluator(game), config, roots, seed)
+    best = [max(worth.values()) for _, worth in found]
     assert len(set(best)) > 1
-    chosen = [worth[int(move)] for (_, worth), move in zip(positions, moves, strict=True)]
+    chosen = [worth[int(move)] for (_, worth), move in zip(found, moves, strict=True)]
     wrong = [i for i in range(count) if chosen[i] != best[i]]
     assert wrong == [], f"{len(wrong)} of {count}"
 
@@ -178,7 +172,7 @@ HEX_4X4_WINNING = {3, 6, 9, 12}  # the short diagonal; the other openings lose
 
 
 def hex_positions(size, stones, count, seed):
-    """Random positions where some moves win and others lose: (board, moves that win)."""
+    """Random positions where some moves win and others lose: (game, moves that win)."""
     rng, known, found = random.Random(seed), {}, {}
     while len(found) < count:
         game = Hex(size)
@@ -187,15 +181,20 @@ def hex_positions(size, stones, count, seed):
         if not game.over() and tuple(game.cells) not in found:
             winning = winning_moves(game, known)
             if 0 < len(winning) < sum(game.legal()):
-                found[tuple(game.cells)] = as_board(game), winning
+                found[tuple(game.cells)] = game, winning
     return list(found.values())
 
 
-def check_hex(positions, size, config, seed=0):
-    roots = stacked([board for board, _ in positions])
-    moves = actions_of(hex_game.hex_game(size), hex_game.playout_evaluate, config, roots, seed)
-    wrong = [i for i, (_, winning) in enumerate(positions) if int(moves[i]) not in winning]
-    assert wrong == [], f"{len(wrong)} of {len(positions)}"
+def hex_actions(plains, config, seed=0, first_plays=False):
+    game = positions.hex_game(plains[0].size)
+    evaluator = rollout_evaluator(game, first_plays)
+    return actions_of(game, evaluator, config, positions.hex_states(plains), seed)
+
+
+def check_hex(found, config, seed=0):
+    moves = hex_actions([game for game, _ in found], config, seed)
+    wrong = [i for i, (_, winning) in enumerate(found) if int(moves[i]) not in winning]
+    assert wrong == [], f"{len(wrong)} of {len(found)}"
 
 
 def all_hex_positions(size):
@@ -211,7 +210,7 @@ def all_hex_positions(size):
         seen.add(tuple(game.cells))
         winning = winning_moves(game, known)
         if 0 < len(winning) < sum(game.legal()):
-            found.append((as_board(game), winning))
+            found.append((game, winning))
         waiting += [(*line, point) for point, legal in enumerate(game.legal()) if legal]
     return found
 
@@ -220,25 +219,24 @@ def all_hex_positions(size):
 def test_hex_3x3():
     """Some of all the positions where a move may be wrong."""
     config = SearchConfig(num_simulations=1000, max_depth=9, select=HEX_RULE)
-    positions = all_hex_positions(3)
-    assert len(positions) == 2429
-    check_hex(random.Random(0).sample(positions, 128), 3, config)
+    found = all_hex_positions(3)
+    assert len(found) == 2429
+    check_hex(random.Random(0).sample(found, 128), config)
 
 
 @pytest.mark.slow
 def test_hex_3x3_from_every_position():
     config = SearchConfig(num_simulations=3000, max_depth=9, select=HEX_RULE)
-    positions = all_hex_positions(3)
-    for start in range(0, len(positions), 347):
-        check_hex(positions[start : start + 347], 3, config)
+    found = all_hex_positions(3)
+    for start in range(0, len(found), 347):
+        check_hex(found[start : start + 347], config)
 
 
 def share_of_winning_moves(config):
     """Of 64 positions of 4x4 Hex, four times over, how many the search plays right."""
-    positions = hex_positions(4, range(6, 9), 64, seed=0)
-    roots = stacked([board for board, _ in positions] * 4)
-    moves = actions_of(hex_game.hex_game(4), hex_game.playout_evaluate, config, roots)
-    winning = [moves for _, moves in positions] * 4
+    found = hex_positions(4, range(6, 9), 64, seed=0) * 4
+    moves = hex_actions([game for game, _ in found], config, first_plays=config.amaf is not None)
+    winning = [moves for _, moves in found]
     return np.mean([int(move) in right for move, right in zip(moves, winning, strict=True)])
 
 
@@ -263,7 +261,7 @@ def test_eight_trees_are_better_than_one_in_hex():
 @pytest.mark.slow
 def test_hex_4x4_opens_on_the_short_diagonal():
     config = SearchConfig(num_simulations=16_000, max_depth=16, select=HEX_RULE)
-    check_hex([(hex_game.empty(4), HEX_4X4_WINNING)] * 8, 4, config)
+    check_hex([(Hex(4), HEX_4X4_WINNING)] * 8, config)
 
 
 @pytest.mark.slow
@@ -271,5 +269,5 @@ def test_hex_4x4():
     """That those openings win and no other, by plain Python; and random positions."""
     assert winning_moves(Hex(4), {}) == HEX_4X4_WINNING
     config = SearchConfig(num_simulations=40_000, max_depth=16, select=HEX_RULE)
-    check_hex([(hex_game.empty(4), HEX_4X4_WINNING)] * 32, 4, config)
-    check_hex(hex_positions(4, range(5, 10), 128, seed=0), 4, config)
+    check_hex([(Hex(4), HEX_4X4_WINNING)] * 32, config)
+    check_hex(hex_positions(4, range(5, 10), 128, seed=0), config)

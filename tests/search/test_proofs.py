@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.connect_four import connect_four_game
 from gozero.games.go import go_game
+from gozero.games.rollouts import rollout_evaluator
 from gozero.go import rules as go
 from gozero.search import proofs, reuse
 from gozero.search.config import SearchConfig
@@ -18,7 +20,7 @@ from gozero.search.rules import prove_first
 from gozero.search.rules.puct import Puct
 from gozero.search.search import search
 from tests.reference import solved_go
-from tests.search import connect_four, tictactoe
+from tests.search import tictactoe
 from tests.search.test_games import (
     connect_four_positions,
     one_of_each_eight,
@@ -29,13 +31,14 @@ from tests.search.test_games import (
 )
 
 LOSS, DRAW, WIN = proofs.LOSS, proofs.DRAW, proofs.WIN
+EVEN = Evaluator(tictactoe.even)
 
 
-def compiled(game, evaluate, config, roots, goes_on=False):
+def compiled(game, evaluator, config, roots, goes_on=False):
     """(key, roots) -> SearchResult, or (key, roots, tree)."""
 
     def run(key, roots, *tree):
-        return search(game, Evaluator(evaluate), key, roots, config, *tree)
+        return search(game, evaluator, key, roots, config, *tree)
 
     more = (reuse.empty(roots, game.num_actions, config),) if goes_on else ()
     return jax.jit(run).lower(jax.random.key(0), roots, *more).compile()
@@ -67,7 +70,8 @@ def test_tictactoe():
     positions = [as_position(diagram) for diagram in ENDGAMES] + classes
     roots = tictactoe_roots(positions)
     config = SearchConfig(600, max_depth=9, prove=True)
-    found = compiled(tictactoe.GAME, tictactoe.even, config, roots)(jax.random.key(0), roots)
+    run = compiled(tictactoe.GAME, EVEN, config, roots)
+    found = run(jax.random.key(0), roots)
     for i, (proven, moves) in enumerate(ENDGAMES.values()):
         assert (int(found.proven[i]), int(found.action[i]) in moves) == (proven, True)
     check_tictactoe(positions, found)
@@ -92,7 +96,8 @@ def test_tictactoe_is_a_draw():
     positions = [(frozenset(), frozenset())] * 2
     roots = tictactoe_roots(positions)
     config = SearchConfig(60_000, max_depth=9, select=prove_first.ProveFirst(), prove=True)
-    found = compiled(tictactoe.GAME, tictactoe.even, config, roots)(jax.random.key(0), roots)
+    run = compiled(tictactoe.GAME, EVEN, config, roots)
+    found = run(jax.random.key(0), roots)
     assert found.proven.tolist() == [DRAW] * 2
     assert found.value.tolist() == [0.0] * 2
 
@@ -103,7 +108,7 @@ def test_a_proof_is_found_again_where_its_move_was_pruned():
     classes = one_of_each_eight(tictactoe_positions(), random.Random(0))
     roots = tictactoe_roots(classes)
     config = SearchConfig(300, capacity=450, max_depth=9, prove=True)
-    run = compiled(tictactoe.GAME, tictactoe.even, config, roots, goes_on=True)
+    run = compiled(tictactoe.GAME, EVEN, config, roots, goes_on=True)
     first = run(jax.random.key(0), roots, reuse.empty(roots, 9, config))
     check_tictactoe(classes, first)
     for most in (40, 2, 1):
@@ -127,10 +132,11 @@ def test_connect_four():
     """5x4, late in the game: against the exact values, most of them proven."""
     positions = connect_four_positions(5, 4, range(11, 16), 128, seed=0)
     roots = stacked([board for board, _ in positions])
-    game, evaluate = connect_four.connect_four(5, 4), connect_four.playout_evaluate(5, 4)
+    game = connect_four_game(5, 4)
     rule = Puct(1.5, first_play="parent")
     config = SearchConfig(6000, max_depth=20, select=rule, prove=True)
-    found = compiled(game, evaluate, config, roots)(jax.random.key(0), roots)
+    run = compiled(game, rollout_evaluator(game), config, roots)
+    found = run(jax.random.key(0), roots)
     best = np.array([max(worth.values()) for _, worth in positions])
     proven = np.asarray(found.proven)
     known = proven != proofs.UNKNOWN

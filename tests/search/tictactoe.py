@@ -21,14 +21,16 @@ class Board(NamedTuple):
 
 
 def play(board, action):
-    return Board(board.other, board.own | (jnp.arange(9) == action))
+    after = Board(board.other, board.own | (jnp.arange(9) == action))
+    over = outcome(board)[0]
+    return jax.tree.map(lambda new, old: jnp.where(over, old, new), after, board)
 
 
 def outcome(board):
     """The player to move has lost if the other has three in a row."""
     lost = board.other[LINES].all(axis=1).any()
     over = lost | (board.own | board.other).all()
-    return over, jnp.where(lost, -1.0, 0.0)
+    return over, jnp.where(lost, np.float32(-1), np.float32(0))
 
 
 def legal(board):

@@ -1,0 +1,127 @@
+"""Connect Four as a `Game`, 7x6 or any other board of at most 8 columns and 7 rows.
+
+A colour's stones are a bit each, a byte a column, the lowest row its lowest bit: four columns a
+word. The highest bit of a byte is never set, so that a line's shift never wraps:
+
+    point (column, row)  ->  word column // 4, bit (column % 4) * 8 + row
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.search.game import Game
+
+_LINES = (1, 8, 9, 7)  # bits from a point to the next of a line: up, across, and both diagonals
+
+Stones = tuple[jax.Array, ...]
+"""u32 words of four columns each, scalars for one game."""
+
+
+class Board(NamedTuple):
+    own: Stones  # of the player to move
+    other: Stones
+
+
+def connect_four_game(width: int = 7, height: int = 6) -> Game:
+    """The game; an action is a column, from the left. A full board without a line is a draw.
+
+    An observation is f32[height, width, 3], the top row first: the stones of the player to move,
+    the opponent's, and ones where the player to move began the game.
+
+    Raises:
+      ValueError: a board that the words do not hold.
+    """
+    for name, size, most in (("width", width, 8), ("height", height, 7)):
+        if not 1 <= size <= most:
+            raise ValueError(f"{name}: {size} is not from 1 to {most}")
+    blank = tuple(np.uint32(0) for _ in range(-(-width // 4)))
+
+    def init(key: jax.Array) -> Board:
+        del key
+        return Board(*(tuple(jnp.zeros((), jnp.uint32) for _ in blank) for _ in range(2)))
+
+    def is_open(board: Board) -> jax.Array:
+        """bool[width]: the column is not full."""
+        return ~_has(_taken(board), np.arange(width), np.full(width, height - 1))
+
+    def outcome(board: Board) -> tuple[jax.Array, jax.Array]:
+        lost = has_line(board.other)
+        return lost | ~is_open(board).any(), jnp.where(lost, np.float32(-1), np.float32(0))
+
+    def play(board: Board, action: jax.Array) -> Board:
+        """The stone falls on the top of its column: one more than the column's bits."""
+        over, taken = outcome(board)[0], _taken(board)
+        bottom = np.uint32(1) << (8 * (action % 4)).astype(jnp.uint32)
+        added = []
+        for w, word in enumerate(taken):
+            here = jnp.where(action // 4 == w, bottom, np.uint32(0))
+            added.append(board.own[w] | ((word + here) & ~word))
+        swapped = Board(board.other, tuple(added))
+        return jax.tree.map(lambda new, old: jnp.where(over, old, new), swapped, board)
+
+    def observe(board: Board) -> jax.Array:
+        columns, rows = np.meshgrid(np.arange(width), np.arange(height)[::-1])
+        planes = [_has(stones, columns, rows) for stones in board]
+        began = jnp.broadcast_to(first_to_move(board), planes[0].shape)
+        return jnp.stack([*planes, began], axis=-1).astype(jnp.float32)
+
+    return Game(
+        num_actions=width,
+        init=init,
+        play=play,
+        legal=lambda board: is_open(board) & ~outcome(board)[0],
+        outcome=outcome,
+        observe=observe,
+        max_moves=width * height,
+        symmetries=mirrored,
+    )
+
+
+def mirrored(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """An observation and a policy, as they are and mirrored: [2, height, width, C], [2, width]."""
+    return jnp.stack([planes, planes[:, ::-1]]), jnp.stack([policy, policy[::-1]])
+
+
+def first_to_move(board: Board) -> jax.Array:
+    """bool[]: the player to move is he who began: both have as many stones."""
+    count = lambda stones: functools.reduce(jnp.add, map(lax.population_count, stones))
+    return count(board.own) == count(board.other)
+
+
+def has_line(stones: Stones) -> jax.Array:
+    """bool[]: four in a row somewhere. Pairs of neighbours, then pairs of pairs."""
+    found = jnp.zeros_like(stones[0])
+    for bits in _LINES:
+        pairs = _meet(stones, _ahead(stones, bits))
+        found = functools.reduce(jnp.bitwise_or, _meet(pairs, _ahead(pairs, 2 * bits)), found)
+    return found != 0
+
+
+def _taken(board: Board) -> Stones:
+    return tuple(a | b for a, b in zip(board.own, board.other, strict=True))
+
+
+def _meet(a: Stones, b: Stones) -> Stones:
+    return tuple(x & y for x, y in zip(a, b, strict=True))
+
+
+def _ahead(stones: Stones, bits: int) -> Stones:
+    """At each point what stands so many bits further on; fewer than a word's."""
+    further = (*stones[1:], jnp.zeros_like(stones[0]))
+    here, rest = np.uint32(bits), np.uint32(32 - bits)
+    return tuple((a >> here) | (b << rest) for a, b in zip(stones, further, strict=True))
+
+
+def _has(stones: Stones, columns: np.ndarray, rows: np.ndarray) -> jax.Array:
+    """bool[...]: whether there is a stone at each of these points, by a mask for each word."""
+    bit = np.uint32(1) << (8 * (columns % 4) + rows).astype(np.uint32)
+    masks = [np.where(columns // 4 == w, bit, np.uint32(0)) for w in range(len(stones))]
+    hits = [word & mask for word, mask in zip(stones, masks, strict=True)]
+    return functools.reduce(jnp.bitwise_or, hits) != 0

@@ -1,0 +1,148 @@
+"""Hex as a `Game`, n x n: the first player joins top and bottom, the other the sides; no swap.
+
+Point (row, column) touches (row, column +- 1), (row +- 1, column), (row - 1, column + 1) and
+(row + 1, column - 1). Nobody passes and somebody always wins, by a chain from side to side: so a
+board keeps beside each colour's stones those that are joined to its first side, and each move
+leads them on from there.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from gozero.search.game import Game
+
+SIZES = range(3, 14)
+FIRST, SECOND = 0, 1
+
+_AT_ONCE = 2  # steps of a flood between two looks whether it goes on
+
+Rows = tuple[jax.Array, ...]
+"""A u16 word for each row, the left column its lowest bit; scalars for one game."""
+
+
+class Board(NamedTuple):
+    stones: tuple[Rows, Rows]  # the first player's, and the second's
+    joined: tuple[Rows, Rows]  # of these the stones that are joined to the top, or to the left
+    to_play: jax.Array  # u8[]: FIRST or SECOND
+
+
+def hex_game(size: int = 11) -> Game:
+    """The game; an action is a point, row by row from the top left.
+
+    An observation is f32[n, n, 3]: the stones of the player to move, the opponent's, and ones
+    where the player to move joins top and bottom.
+
+    Raises:
+      ValueError: a size that is not from 3 to 13.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size: {size} is not from {SIZES[0]} to {SIZES[-1]}")
+    full, ends = np.uint16(2**size - 1), np.arange(size) == 0
+    top = tuple(np.where(ends, full, np.uint16(0)))
+    left = (np.uint16(1),) * size
+
+    def init(key: jax.Array) -> Board:
+        del key
+        empty = lambda: tuple(jnp.zeros((), jnp.uint16) for _ in range(size))
+        return Board((empty(), empty()), (empty(), empty()), jnp.zeros((), jnp.uint8))
+
+    def is_over(board: Board) -> jax.Array:
+        """bool[]: the player who moved last is through."""
+        through_down = board.joined[FIRST][-1]
+        through_across = functools.reduce(jnp.bitwise_or, board.joined[SECOND]) >> (size - 1)
+        return jnp.where(board.to_play == FIRST, through_across, through_down) != 0
+
+    def outcome(board: Board) -> tuple[jax.Array, jax.Array]:
+        over = is_over(board)
+        return over, jnp.where(over, np.float32(-1), np.float32(0))
+
+    def play(board: Board, action: jax.Array) -> Board:
+        is_first, over = board.to_play == FIRST, is_over(board)
+        column = np.uint16(1) << (action % size).astype(jnp.uint16)
+        stone = [
+            jnp.where((action // size == r) & ~over, column, np.uint16(0)) for r in range(size)
+        ]
+        mine = _either(_where(is_first, *board.stones), stone)
+        side = _where(is_first, top, left)
+        start = _either(_where(is_first, *board.joined), map(jnp.bitwise_and, mine, side))
+        led_on = _flood(start, mine)
+        put = lambda new, old: (_where(is_first, new, old[0]), _where(is_first, old[1], new))
+        to_play = jnp.where(over, board.to_play, np.uint8(SECOND) - board.to_play)
+        return Board(put(mine, board.stones), put(led_on, board.joined), to_play)
+
+    def observe(board: Board) -> jax.Array:
+        is_first, (first, second) = board.to_play == FIRST, map(_unpack, board.stones)
+        own, other = jnp.where(is_first, first, second), jnp.where(is_first, second, first)
+        downward = jnp.broadcast_to(is_first, own.shape)
+        return jnp.stack([own, other, downward], axis=-1).astype(jnp.float32)
+
+    return Game(
+        num_actions=size * size,
+        init=init,
+        play=play,
+        legal=lambda board: ~_unpack(_either(*board.stones)).reshape(-1) & ~is_over(board),
+        outcome=outcome,
+        observe=observe,
+        max_moves=size * size,
+        symmetries=turned,
+    )
+
+
+def turned(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """An observation and a policy, as they are and turned by 180: [2, n, n, C], [2, n * n]."""
+    return jnp.stack([planes, planes[::-1, ::-1]]), jnp.stack([policy, policy[::-1]])
+
+
+def _where(condition: jax.Array, a, b) -> Rows:
+    return tuple(map(functools.partial(jnp.where, condition), a, b))
+
+
+def _either(a, b) -> Rows:
+    return tuple(map(jnp.bitwise_or, a, b))
+
+
+def _unpack(rows: Rows) -> jax.Array:
+    """bool[n, n]."""
+    size = len(rows)
+    bits = np.uint16(1) << np.arange(size, dtype=np.uint16)
+    return jnp.stack([row & bits for row in rows]) != 0
+
+
+@custom_vmap
+def _flood(start: Rows, stones: Rows) -> Rows:
+    """The stones that chains join to those of `start`. Trip bound: n^2 / 2.
+
+    Words of any shape: games of a batch grow in one loop, with one predicate for all of them.
+    """
+
+    def grow(carry):
+        grown, _ = carry
+        for _ in range(_AT_ONCE):
+            grown, before = _grown(grown, stones), grown
+        changes = functools.reduce(jnp.bitwise_or, map(jnp.bitwise_xor, grown, before))
+        return grown, jnp.any(changes)
+
+    return lax.while_loop(lambda carry: carry[1], grow, (start, jnp.bool_(True)))[0]
+
+
+@_flood.def_vmap
+def _(axis_size, batched, start, stones):
+    along = lambda is_batched, x: x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape))
+    start, stones = jax.tree.map(along, batched, [start, stones])
+    return _flood(start, stones), jax.tree.map(lambda _: True, start)
+
+
+def _grown(x: Rows, stones: Rows) -> Rows:
+    """`x` and the stones next to it; from the row above one comes down or down to the left."""
+    one, none = np.uint16(1), jnp.zeros_like(x[0])
+    above, below = (none, *x[:-1]), (*x[1:], none)
+    near = lambda x, up, down: x | x << one | x >> one | up | up >> one | down | down << one
+    return tuple(near(*three) & row for *three, row in zip(x, above, below, stones, strict=True))

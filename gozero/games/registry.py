@@ -1,0 +1,122 @@
+"""Games by name, for commands, with their actions and boards as text: ``make_game("hex", 7)``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gozero.search.game import Game
+
+
+class NamedGame(NamedTuple):
+    """A game that a command can play and write down.
+
+    Attributes:
+      name, size: what it was made by; the size is None where there is none to choose.
+      game: the game.
+      action_names: of each action, as a record of a game has them.
+      to_text: (state) -> its board as text; X is the player who began.
+    """
+
+    name: str
+    size: int | None
+    game: Game
+    action_names: tuple[str, ...]
+    to_text: Callable[[Any], str]
+
+    def record(self, actions: list[int]) -> str:
+        """The moves of a game, one line."""
+        return " ".join(self.action_names[action] for action in actions)
+
+
+def make_game(name: str, size: int | None = None) -> Game:
+    """The game of this name; see `named_game`."""
+    return named_game(name, size).game
+
+
+def named_game(name: str, size: int | None = None) -> NamedGame:
+    """The game of this name, imported when it is asked for.
+
+    Args:
+      name: one of `NAMES`, or "pgx:NAME", a game of pgx, see `pgx.pgx_game`.
+      size: of the board; None: the usual one.
+
+    Raises:
+      ValueError: an unknown name; a size that the game does not come in.
+    """
+    kind, _, of_pgx = name.partition(":")
+    if kind not in _MAKERS or (kind == "pgx") != bool(of_pgx):
+        raise ValueError(f"game: {name!r} is not one of {', '.join(NAMES)}, pgx:NAME")
+    if kind in ("connect4", "pgx") and size is not None:
+        raise ValueError(f"size: {name} comes in one size; leave it out")
+    return _MAKERS[kind](name, size)
+
+
+def _go(name: str, size: int | None) -> NamedGame:
+    rules = importlib.import_module("gozero.go.rules")
+    coords = importlib.import_module("gozero.go.coords")
+    size = 9 if size is None else size
+    own = rules.Rules(size=size)
+    game = importlib.import_module("gozero.games.go").go_game(own)
+    names = tuple(coords.to_gtp(size, action) for action in range(own.num_actions))
+
+    def to_text(state: Any) -> str:
+        return _board(np.asarray(rules.stones(own, state)), "XO", [])
+
+    return NamedGame(name, size, game, names, to_text)
+
+
+def _connect_four(name: str, size: int | None) -> NamedGame:
+    game = importlib.import_module("gozero.games.connect_four").connect_four_game()
+    names = tuple(str(column + 1) for column in range(game.num_actions))
+
+    def to_text(state: Any) -> str:
+        return _planes(game.observe(state), [" ".join(names)])
+
+    return NamedGame(name, size, game, names, to_text)
+
+
+def _hex(name: str, size: int | None) -> NamedGame:
+    size = 11 if size is None else size
+    game = importlib.import_module("gozero.games.hex").hex_game(size)
+    letters = "abcdefghijklm"[:size]
+    names = tuple(f"{letter}{row + 1}" for row in range(size) for letter in letters)
+
+    def to_text(state: Any) -> str:
+        rows = _planes(game.observe(state), [" ".join(letters)]).split("\n")
+        slanted = [" " * (i + 1) + row for i, row in enumerate(rows[:-1])]
+        return "\n".join([rows[-1], *slanted])
+
+    return NamedGame(name, size, game, names, to_text)
+
+
+def _pgx(name: str, size: int | None) -> NamedGame:
+    pgx = importlib.import_module("gozero.games.pgx")
+    game = pgx.pgx_game(pgx.make(name.partition(":")[2]))
+    names = tuple(map(str, range(game.num_actions)))
+    return NamedGame(name, size, game, names, lambda state: str(np.asarray(game.observe(state))))
+
+
+_MAKERS: dict[str, Callable[[str, int | None], NamedGame]] = {
+    "go": _go,
+    "connect4": _connect_four,
+    "hex": _hex,
+    "pgx": _pgx,
+}
+
+NAMES = ("go", "connect4", "hex")
+
+
+def _planes(planes: Any, below: list[str]) -> str:
+    """Planes [H, W, 3] of a board game: mine, the opponent's, and ones where I began."""
+    own, other, began = np.moveaxis(np.asarray(planes), -1, 0) > 0
+    return _board(own.astype(int) - other, "XO" if began.any() else "OX", below)
+
+
+def _board(stones: np.ndarray, marks: str, below: list[str]) -> str:
+    """Rows of a board: +1 is the first mark, -1 the second."""
+    rows = np.where(stones > 0, marks[0], np.where(stones < 0, marks[1], "."))
+    return "\n".join([*(" ".join(row) for row in rows), *below])

@@ -1,0 +1,97 @@
+"""Evaluation of any game's positions by random games from there to the end."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.hashing import mix
+from gozero.search.game import Evaluation, Evaluator, Game
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import Rave
+
+ROLLOUT_RULE = Puct(c_puct=3.0, first_play="parent")
+"""As for Go's playouts: a uniform prior over many actions wants more exploration than a network's,
+and actions without visits are worth what their node is."""
+
+
+def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -> Evaluator:
+    """One game of uniformly random legal actions from each leaf to its end; a uniform prior.
+
+    Args:
+      game: any game without a history (for Go there is `playout_evaluator`).
+      first_plays: also say who was first to play which action, for `SearchConfig(amaf=...)` with
+        a rule of `rave`, which then is the evaluator's own; "same", for `Amaf(first="same")`:
+        which actions each has played at all.
+
+    Raises:
+      ValueError: a game with a history, whose positions are not states that can be played on.
+    """
+    if game.history is not None:
+        raise ValueError(
+            "game: its positions are no states to play on from; for Go use playout_evaluator(rules)"
+        )
+
+    def evaluate(params: Any, key: jax.Array, states: Any) -> Evaluation:
+        del params
+        count = jax.tree.leaves(states)[0].shape[0]
+        seeds = jax.random.bits(key, (count,), jnp.uint32)
+        value, played = rollouts(game, states, seeds, first_plays)
+        return Evaluation(jnp.zeros((count, game.num_actions)), value, played)
+
+    select = Rave() if first_plays else ROLLOUT_RULE
+    observe = lambda context, state, trail: state
+    return Evaluator(evaluate, None, observe, select, {"evaluator": "rollout"})
+
+
+def rollouts(
+    game: Game, states: Any, seeds: jax.Array, first_plays: bool | Literal["same"] = False
+) -> tuple[jax.Array, jax.Array | None]:
+    """A game of uniformly random actions from each of M states to its end.
+
+    Trip bound: `Game.max_moves`. Move i of a game depends on its seed and on i.
+
+    Args:
+      game: the game.
+      states: with a leading axis [M].
+      seeds: u32[M].
+      first_plays: as of `rollout_evaluator`.
+
+    Returns:
+      (value f32[M] for the player to move at the state, first_play bool[M, 2, A] or None).
+    """
+    outcome = jax.vmap(game.outcome)
+
+    def goes_on(carry):
+        return ~jnp.all(carry[1])
+
+    def move(carry):
+        states, over, moves, played = carry
+        random = mix(seeds + moves.astype(jnp.uint32) * np.uint32(0x9E3779B9))
+        action = jax.vmap(_random_action)(jax.vmap(game.legal)(states), random)
+        if played is not None:
+            mine = jnp.arange(2)[None] == (moves % 2)[:, None]
+            is_it = jnp.arange(game.num_actions)[None] == action[:, None]
+            if first_plays != "same":
+                is_it &= ~played.any(axis=1)
+            played |= mine[:, :, None] & (is_it & ~over[:, None])[:, None]
+        states = jax.vmap(game.play)(states, action)  # no change once a game is over
+        return states, outcome(states)[0], moves + ~over, played
+
+    count = seeds.shape[0]
+    played = jnp.zeros((count, 2, game.num_actions), bool) if first_plays else None
+    start = states, outcome(states)[0], jnp.zeros(count, jnp.int32), played
+    states, _, moves, played = lax.while_loop(goes_on, move, start)
+    value = outcome(states)[1]
+    return jnp.where(moves % 2 == 1, -value, value), played
+
+
+def _random_action(legal: jax.Array, random: jax.Array) -> jax.Array:
+    """i32[]: the k-th legal action, k drawn by u32[]; of none, action 0."""
+    count = jnp.cumsum(legal, dtype=jnp.uint32)
+    k = random % jnp.maximum(count[-1], 1)
+    return jnp.argmax(legal & (count == k + 1)).astype(jnp.int32)

@@ -1,0 +1,96 @@
+"""Every game keeps what the search asks of a `Game`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gozero.games.connect_four import connect_four_game
+from gozero.games.go import go_game
+from gozero.games.hex import hex_game
+from gozero.games.registry import NAMES, make_game, named_game
+from gozero.go.rules import Rules
+from tests.games import contract
+from tests.search import tictactoe
+
+GAMES = {
+    "tic-tac-toe": tictactoe.GAME,
+    "connect four": connect_four_game(),
+    "connect four, 4x5": connect_four_game(4, 5),
+    "connect four, 8x7": connect_four_game(8, 7),
+    "hex 3x3": hex_game(3),
+    "hex 7x7": hex_game(7),
+    "go 3x3": go_game(Rules(size=3)),
+}
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_contract(name):
+    results = contract.check_contract(GAMES[name])
+    assert np.any(results != 0)
+
+
+@pytest.mark.parametrize("name", ["tic-tac-toe", "connect four", "hex 7x7"])
+def test_who_moves_last_has_not_lost(name):
+    contract.check_values_change_sides(GAMES[name])
+
+
+@pytest.mark.parametrize("name", ["connect four", "connect four, 4x5", "hex 3x3", "hex 7x7"])
+def test_symmetries(name):
+    contract.check_symmetries(GAMES[name])
+
+
+def test_games_by_name():
+    assert make_game("connect4").num_actions == 7
+    assert make_game("hex").num_actions == 121
+    assert make_game("hex", 5).num_actions == 25
+    assert make_game("go", 5).num_actions == 26
+    for name in NAMES:
+        named = named_game(name)
+        assert len(named.action_names) == len(set(named.action_names)) == named.game.num_actions
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("chess", None, r"^game: 'chess' is not one of go, connect4, hex, pgx:NAME"),
+        ("pgx", None, r"^game: 'pgx' is not one of"),
+        ("go:9", None, r"^game: 'go:9' is not one of"),
+        ("connect4", 7, r"^size: connect4 comes in one size"),
+        ("hex", 14, r"^size: 14 is not from 3 to 13"),
+    ],
+)
+def test_bad_names_and_sizes(name, size, message):
+    with pytest.raises(ValueError, match=message):
+        make_game(name, size)
+
+
+def test_boards_as_text():
+    named = named_game("connect4")
+    state = named.game.init(None)
+    for column in (3, 3, 2):
+        state = named.game.play(state, np.int32(column))
+    assert named.to_text(state) == "\n".join(
+        [
+            ". . . . . . .",
+            ". . . . . . .",
+            ". . . . . . .",
+            ". . . . . . .",
+            ". . . O . . .",
+            ". . X X . . .",
+            "1 2 3 4 5 6 7",
+        ]
+    )
+    assert named.record([3, 3, 2]) == "4 4 3"
+
+    named = named_game("hex", 3)
+    state = named.game.init(None)
+    for point in (4, 2, 7):
+        state = named.game.play(state, np.int32(point))
+    assert named.to_text(state) == "a b c\n . . O\n  . X .\n   . X ."
+    assert named.record([4, 2, 7]) == "b2 c1 b3"
+
+    named = named_game("go", 3)
+    state = named.game.play(named.game.init(None), np.int32(4))
+    assert named.to_text(state) == ". . .\n. X .\n. . ."
+    assert named.record([4, 9]) == "B2 pass"
