@@ -1,21 +1,14 @@
-"""What a run shows of itself: a live table in a terminal, a line an iteration elsewhere."""
+"""What a run shows of itself: `Progress` of its iterations, their numbers, and the last Elo."""
 
 from __future__ import annotations
 
-import datetime
 import math
 import statistics
-import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from gozero.runs.progress import Progress
 
-PLAIN_INTERVAL_S = 5.0
 _RECENT = 10  # iterations that the time of those to come is told by
 
 
@@ -41,7 +34,7 @@ class Cost(NamedTuple):
         return playing + learning + number * sum(matches) / max(len(matches), 1)
 
 
-class Display:
+class Display(Progress):
     """A context manager.
 
     Args:
@@ -52,69 +45,29 @@ class Display:
     """
 
     def __init__(self, name: str, num_iterations: int, before: Sequence[dict], cost: Cost):
-        self.name, self.num_iterations, self.cost = name, num_iterations, cost
-        self.lines = [*before]
+        done = before[-1]["iteration"] if before else 0
+        super().__init__(name, num_iterations, "iterations", done)
+        self.lines, self.cost = [*before], cost
         self.rated = next((line for line in reversed(before) if "elo" in line), None)
-        self.last_plain = -math.inf
-        console = Console(stderr=True)
-        self.live = Live(console=console) if console.is_terminal else None
 
-    def __enter__(self) -> Display:
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.live:
-            self.live.stop()
-
-    def show(self, numbers: dict) -> None:
+    def add(self, numbers: dict) -> None:
         """Show a line of the metrics, which may come again with more, and the last Elo."""
         if self.lines and self.lines[-1]["iteration"] == numbers["iteration"]:
             self.lines.pop()
         self.lines.append(numbers)
         self.rated = numbers if "elo" in numbers else self.rated
-        if self.live:
-            self.live.update(self._table(numbers))
-        elif self._is_time(numbers):
-            self.last_plain = time.monotonic()
-            print(self._line(numbers), file=sys.stderr, flush=True)
+        to_go = self.cost.to_go(self.lines, self.total)
+        self.show(numbers["iteration"], self._cells(numbers), to_go, now="elo" in numbers)
 
-    def _is_time(self, numbers: dict) -> bool:
-        last = numbers["iteration"] == self.num_iterations
-        return last or "elo" in numbers or time.monotonic() - self.last_plain >= PLAIN_INTERVAL_S
-
-    def to_go(self) -> str:
-        """The time left after the last line."""
-        seconds = self.cost.to_go(self.lines, self.num_iterations)
-        return "-:--:--" if math.isnan(seconds) else str(datetime.timedelta(seconds=round(seconds)))
-
-    def _line(self, numbers: dict) -> str:
-        cells = [f"{name} {text}" for name, text in self._cells(numbers)]
-        head = f"{numbers['iteration']}/{self.num_iterations}"
-        return "  ".join([head, *cells, f"{self.to_go()} to go"])
-
-    def _table(self, numbers: dict) -> Table:
-        table = Table.grid(padding=(0, 2))
-        bar = ProgressBar(self.num_iterations, numbers["iteration"], width=40)
-        table.add_row(f"[bold]{self.name}", bar)
-        table.add_row("iteration", f"{numbers['iteration']} of {self.num_iterations}")
-        for name, text in self._cells(numbers):
-            table.add_row(name, text)
-        table.add_row("to go", self.to_go())
-        return table
-
-    def _cells(self, numbers: dict) -> list[tuple[str, str]]:
-        losses = numbers.get("losses")
-        cells = [
-            ("games/s", f"{numbers['games_per_s']:,.1f}"),
-            ("sims/s", f"{numbers['simulations_per_s']:,.0f}"),
-            ("steps", f"{numbers['steps']:,}"),
-        ]
-        if losses:
-            cells += [(name, f"{value:.3f}") for name, value in losses.items()]
+    def _cells(self, numbers: dict) -> dict[str, str]:
+        cells = {
+            "games/s": f"{numbers['games_per_s']:,.1f}",
+            "simulations/s": f"{numbers['simulations_per_s']:,.0f}",
+            "steps": f"{numbers['steps']:,}",
+        }
+        cells |= {name: f"{value:.3f}" for name, value in (numbers.get("losses") or {}).items()}
         if self.rated is not None:
             before = "-".join(map(str, self.rated.get("before", ())))
             before = f", {before} against the one before" if before else ""
-            cells.append(("Elo", f"{self.rated['elo']:+.0f} at {self.rated['iteration']}{before}"))
+            cells["Elo"] = f"{self.rated['elo']:+.0f} at {self.rated['iteration']}{before}"
         return cells

@@ -31,6 +31,7 @@ class Loop:
       steps: learner steps taken.
       seconds: played and learnt for, over all sessions.
       shard_reader: what reads the shards of workers.
+      phase: is told what is done now.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, state: RunState, progress: dict | None = None):
@@ -40,6 +41,7 @@ class Loop:
         self.games: int = progress.get("games", 0)
         self.steps: int = progress.get("steps", 0)
         self.seconds: float = progress.get("seconds", 0.0)
+        self.phase: Callable[[str], None] = lambda text: None
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
@@ -58,13 +60,17 @@ class Loop:
           NotFinite: the state is left as the last good step had it.
         """
         simulations = self.plan.simulations(self.iteration)
+        if not self._compiled.keys() >= {"learn", ("play", simulations)}:
+            self.phase("compiling, about 60 s the first time")
         play, step = self._play(simulations), self._step()
+        self.phase("playing")
         from_workers = self._take_in()
         started = time.perf_counter()
         playing, tallies = play(self.state.learner.ema, self.state.playing)
         self.state = self.state.replace(playing=playing)
         told: Tallies = jax.device_get(tallies)
         played = time.perf_counter()
+        self.phase("learning")
         taken, metrics = self._learn(step, int(told.steps_due))
         learnt = time.perf_counter()
         self.iteration += 1

@@ -9,7 +9,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import jax
@@ -165,17 +165,11 @@ class End(enum.IntEnum):
     INTERRUPTED = 3
 
 
-@contextlib.contextmanager
-def _display(plan: Plan) -> Iterator[Callable[[dict], None]]:
-    """What shows an iteration's numbers, at the first host."""
+def _display(plan: Plan) -> Display:
     config = plan.config
-    if not hosts.is_first():
-        yield lambda numbers: None
-        return
     before = folder.read_lines(config.folder / folder.METRICS)
     cost = Cost(plan.simulations, functools.partial(matches.due, config))
-    with Display(f"zero {config.preset}", config.iterations, before, cost) as display:
-        yield display.show
+    return Display(f"zero {config.preset}", config.iterations, before, cost)
 
 
 class _Session:
@@ -204,7 +198,10 @@ class _Session:
     def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
         """Iterate until there is a reason to end; once asked to, what can wait is left out."""
         asked = lambda: hosts.greatest(self._end(stop, until)) >= End.ASKED
-        with _display(self.plan) as show:
+        display = _display(self.plan)
+        if hosts.is_first():
+            self.loop.phase = display.phase
+        with display if hosts.is_first() else contextlib.nullcontext():
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
                     numbers = self.loop.iterate()
@@ -212,10 +209,11 @@ class _Session:
                     self._set_aside_the_cause()
                     self._fail(error)
                 self._at_first(lambda line=numbers: files.add_line(self.metrics, line))
-                self._at_first(lambda line=numbers: show(line))  # matches take long
+                self._at_first(lambda line=numbers: display.add(line))  # matches take long
+                self.loop.phase("saving and evaluating")
                 numbers = numbers | self._keep_and_evaluate(asked, stop)
                 if matches.due(self.config, self.loop.iteration):
-                    self._at_first(lambda line=numbers: show(line))
+                    self._at_first(lambda line=numbers: display.add(line))
         return End(end)
 
     def _keep_and_evaluate(self, asked: Callable[[], bool], stop: runtime.StopRequest) -> dict:

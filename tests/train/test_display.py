@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
+import math
 
 import pytest
 
-from train import display
+from gozero.runs import progress
 from train.display import Cost, Display
 
 COST = Cost(lambda done: 16 if done < 2 else 32, lambda iteration: iteration % 2 == 0)
@@ -18,63 +18,61 @@ def numbers(iteration, **more):
     return {"iteration": iteration, "steps": 10, "losses": {"policy": 1.5}, **rates, **more}
 
 
-def shown(table):
-    """{name: text} of a table."""
-    names, texts = ([*column.cells] for column in table.columns)
-    return dict(zip(names, texts, strict=True))
-
-
 @pytest.fixture
 def one():
     return Display("zero tiny", 4, [], COST)
 
 
-def test_the_last_elo_stays_with_its_iteration(one):
-    one.show(numbers(1))
-    assert "Elo" not in shown(one._table(numbers(1)))
-    one.show(numbers(2, elo=120.4))
-    one.show(numbers(3))
-    cells = shown(one._table(numbers(3)))
-    assert cells["iteration"] == "3 of 4"
-    assert cells["Elo"] == "+120 at 2"
-    assert "Elo +120 at 2" in one._line(numbers(3))
+@pytest.fixture
+def said(capsys):
+    """The last line on stderr."""
+    return lambda: capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_run_that_goes_on_has_the_elo_of_before():
+def test_the_last_elo_stays_with_its_iteration(one, said):
+    one.add(numbers(1))
+    assert "Elo" not in said()
+    one.add(numbers(2, elo=120.4))
+    assert said().startswith("2/4 iterations  games/s 2.0  simulations/s 3,000  steps 10")
+    one.add(numbers(4))
+    assert "policy 1.500  Elo +120 at 2" in said()
+
+
+def test_a_run_that_goes_on_has_the_elo_of_before(said):
     one = Display("zero tiny", 4, [numbers(1, elo=-30.0), numbers(2)], COST)
-    assert shown(one._table(numbers(3)))["Elo"] == "-30 at 1"
+    one.add(numbers(3))
+    assert "Elo -30 at 1" in said()
 
 
-def test_the_elo_comes_with_the_match_against_the_network_before(one):
-    one.show(numbers(2))
-    one.show(numbers(2, elo=40.0, before=[38, 2, 24]))
+def test_the_elo_comes_with_the_match_against_the_network_before(one, said):
+    one.add(numbers(2))
+    one.add(numbers(2, elo=40.0, before=[38, 2, 24]))
     assert len(one.lines) == 1
-    assert shown(one._table(numbers(2)))["Elo"] == "+40 at 2, 38-2-24 against the one before"
+    assert "Elo +40 at 2, 38-2-24 against the one before" in said()
 
 
-def test_the_time_to_go_knows_how_many_simulations_and_matches_are_to_come(one):
+def test_the_time_to_go_knows_how_many_simulations_and_matches_are_to_come():
     """Two iterations of 16 simulations took 10 s to play; those of 32 are left, and a match."""
-    assert one.to_go() == "-:--:--"
-    one.show(numbers(1))
-    assert one.to_go() == str(datetime.timedelta(seconds=10 + 2 * 20 + 3 * 4))
-    one.show(numbers(2))
-    assert one.to_go() == str(datetime.timedelta(seconds=2 * 20 + 2 * 4))
-    one.show(numbers(2, elo=0.0, evaluation_s=100.0))
-    assert one.to_go() == str(datetime.timedelta(seconds=2 * 20 + 2 * 4 + 100))
-    one.show(numbers(4))
-    assert one.to_go() == "0:00:00"
+    lines = []
+    assert math.isnan(COST.to_go(lines, 4))
+    lines = [numbers(1)]
+    assert COST.to_go(lines, 4) == 10 + 2 * 20 + 3 * 4
+    lines += [numbers(2)]
+    assert COST.to_go(lines, 4) == 2 * 20 + 2 * 4
+    lines[-1] = numbers(2, elo=0.0, evaluation_s=100.0)
+    assert COST.to_go(lines, 4) == 2 * 20 + 2 * 4 + 100
+    assert COST.to_go([*lines, numbers(4)], 4) == 0
 
 
-def test_a_pause_does_not_count(one):
-    for line in (numbers(1), numbers(2), numbers(3, playing_s=20.0 + 3600)):
-        one.show(line)
-    assert one.to_go() == str(datetime.timedelta(seconds=20 + 4))
+def test_a_pause_does_not_count():
+    lines = [numbers(1), numbers(2), numbers(3, playing_s=20.0 + 3600)]
+    assert COST.to_go(lines, 4) == 20 + 4
 
 
 def test_a_line_is_printed_now_and_then_and_at_an_elo(one, monkeypatch, capsys):
-    monkeypatch.setattr(display.time, "monotonic", lambda: 100.0)
-    one.last_plain = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 100.0)
     for line in (numbers(1), numbers(2, elo=5.0), numbers(3), numbers(4)):
-        one.show(line)
+        one.add(line)
     said = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in said] == ["2/4", "4/4"]
+    assert [line.split()[0] for line in said] == ["1/4", "2/4", "4/4"]
+    assert said[1].endswith("0:00:48 to go")

@@ -200,7 +200,7 @@ def test_told_to_stop_in_the_save_before_it_an_evaluation_waits(tmp_path, monkey
 
 def test_the_elo_is_shown(tmp_path, monkeypatch):
     shown = []
-    monkeypatch.setattr(run.Display, "show", lambda display, numbers: shown.append(numbers))
+    monkeypatch.setattr(run.Display, "add", lambda display, numbers: shown.append(numbers))
     train(tmp_path / "run", evaluate_every=3)
     by_iteration = {numbers["iteration"]: numbers for numbers in shown}
     assert [*map(tiny.untimed, by_iteration.values())] == [

@@ -168,7 +168,7 @@ def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(
         Loop, "iterate", lambda loop: os.kill(os.getpid(), signal.SIGINT) or {"iteration": 0}
     )
-    monkeypatch.setattr("train.display.Display.show", lambda *_: None)
+    monkeypatch.setattr("train.display.Display.add", lambda *_: None)
     assert run.run(tiny.config(tmp_path / "run")) == 130
 
 
