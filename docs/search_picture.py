@@ -9,7 +9,7 @@ import gozero
 from gozero.apps.board_svg import board_svg
 from gozero.nets import weights
 
-WEIGHTS = pathlib.Path("experiments/zero_strength/results/9x9.npz")
+WEIGHTS = pathlib.Path("experiments/zero_strength/results/9x9.safetensors")
 MOVES = 17
 
 rules = gozero.Rules(size=9)

@@ -14,7 +14,7 @@ class Solved5x5Config:
     """Play 5x5 as Black, who has to own all of the board, with a network that learnt it by
     self-play, against MC-RAVE with MoGo's playouts."""
 
-    weights: pathlib.Path = pathlib.Path(__file__).parent / "results" / "5x5.npz"
+    weights: pathlib.Path = pathlib.Path(__file__).parent / "results" / "5x5.safetensors"
     """The network; without it the one that lies here."""
 
     games: int = 200

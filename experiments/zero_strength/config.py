@@ -30,7 +30,7 @@ _RAVE = Side(
 def _network(size: int) -> Side:
     return Side(
         evaluator="network",
-        weights=RESULTS / f"{size}x{size}.npz",
+        weights=RESULTS / f"{size}x{size}.safetensors",
         search="gumbel",
         simulations=200,
         resign=-0.95,

@@ -42,7 +42,7 @@ class SelfPlayFlags:
     evaluator: Literal["network", "playout"] = "network"
     """What judges a position: a policy and value network, or uniform random playouts."""
     weights: pathlib.Path | None = None
-    """The network's weights, a .npz with its .json beside it; without them they are random."""
+    """The network's weights, a file; without them they are random."""
     features: Literal["compact", "full", "full-no-ladders", "zero"] | None = None
     """The planes of a network of random weights; weights from a file bring their own."""
     komi: float = 7.0

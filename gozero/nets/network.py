@@ -12,7 +12,10 @@ dict of arrays, so that ``jax.jit``, ``jax.grad`` and a file see plain pytrees.
     heads     policy: a 1x1 convolution, and the pass from the pooled trunk; value and score: one
               hidden layer on the pooled trunk; ownership: a 1x1 convolution
 
-Every head pools or is a convolution: one set of weights fits every board size in shape.
+Every head pools or is a convolution: one set of weights fits every board size in shape. So it is
+of Go, and of a game whose actions are the points of its planes, or those and one more. Where they
+are others, as the columns of Connect Four, policy and value come of dense layers on the pooled
+trunk and a few of its channels point by point (AlphaZero's heads), which fit one board.
 
 With ``dtype="bfloat16"`` the convolutions and the trunk between them are bf16. Parameters, pooled
 sums, heads and outputs are f32 always.
@@ -29,11 +32,15 @@ import jax.numpy as jnp
 from flax import nnx
 
 from gozero.nets.features import Inputs, feature_set
+from gozero.search.game import Game
 
 DTYPES = ("float32", "bfloat16")
 
 SCORE_SCALE = 20.0
 """Points to one unit of the score head, so that it need not grow large weights first."""
+
+FLAT_CHANNELS = 4
+"""Channels that dense heads see point by point."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +51,14 @@ class NetworkConfig:
       blocks: residual blocks of two 3x3 convolutions.
       channels: channels of the trunk.
       features: the name of the planes it takes (`gozero.nets.features`).
-      pool_every: every so many-th block pools the board: with 2 the second, the fourth, ...;
-        0: none does.
-      auxiliary: whether it has heads for ownership and score.
+      pool_every: with 2 every second block pools the board, with 1 each; 0: none does.
+      auxiliary: whether it has heads for ownership and score, which are Go's.
       dtype: what the trunk computes in, "float32" or "bfloat16". Not the parameters.
       board_size: points on a side of the board that its weights were trained for, which evaluators
         check; None: any board. No part of the shape: networks that differ in it are equal.
+      observation: of another game, which observes planes of its own: their rows, columns and
+        channels, see `of_game`; None: Go's, of `features`.
+      num_actions: of that game; None: Go's.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -62,6 +71,8 @@ class NetworkConfig:
     auxiliary: bool = False
     dtype: str = "float32"
     board_size: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    observation: tuple[int, int, int] | None = None
+    num_actions: int | None = None
 
     def __post_init__(self):
         for name, least in (("blocks", 1), ("channels", 1), ("pool_every", 0)):
@@ -72,6 +83,22 @@ class NetworkConfig:
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype: {self.dtype!r} is not one of {', '.join(DTYPES)}")
         feature_set(self.features)
+        if (self.observation is None) != (self.num_actions is None):
+            raise ValueError("observation, num_actions: give both, or for Go neither")
+        if self.observation is not None and self.auxiliary:
+            raise ValueError("auxiliary: the heads for ownership and score are Go's")
+
+    @property
+    def num_planes(self) -> int:
+        return self.observation[-1] if self.observation else feature_set(self.features).num_planes
+
+    @property
+    def policy_head(self) -> str:
+        """ "points" (an action for each), "points and pass" (and one more), or "dense"."""
+        if self.observation is None or self.num_actions is None:
+            return "points and pass"
+        extra = self.num_actions - self.observation[0] * self.observation[1]
+        return {0: "points", 1: "points and pass"}.get(extra, "dense")
 
     @property
     def pooled_channels(self) -> int:
@@ -83,10 +110,29 @@ class NetworkConfig:
         return bool(self.pool_every) and (block + 1) % self.pool_every == 0
 
 
+def of_game(game: Game, **shape: Any) -> NetworkConfig:
+    """The config of a network for a game other than Go, by what the game observes.
+
+    Args:
+      game: it observes planes [rows, columns, channels], of any number type.
+      shape: blocks, channels, pool_every and dtype, as in `NetworkConfig`.
+
+    Raises:
+      ValueError: it observes something else.
+    """
+    seen = jax.eval_shape(lambda key: game.observe(game.init(key)), jax.random.key(0))
+    if not hasattr(seen, "shape") or len(seen.shape) != 3:
+        raise ValueError(
+            f"game: it observes {jax.tree.map(lambda x: x.shape, seen)}; a network needs planes "
+            "[rows, columns, channels] (for Go give the Rules in place of the game)"
+        )
+    return NetworkConfig(observation=seen.shape, num_actions=game.num_actions, **shape)
+
+
 class NetworkOutput(NamedTuple):
     """Fields have a leading axis [M]. All are for the player to move."""
 
-    policy_logits: jax.Array  # f32[M, A], the pass last
+    policy_logits: jax.Array  # f32[M, A]; the pass last
     value: jax.Array  # f32[M] in [-1, 1]
     ownership_logits: jax.Array | None = None  # f32[M, size^2]; None without auxiliary heads
     score: jax.Array | None = None  # f32[M]: the final area score expected, in points, komi counted
@@ -148,16 +194,25 @@ class _Network(nnx.Module):
         channels = config.channels
         self.num_blocks = config.blocks
         self.auxiliary = config.auxiliary
-        inputs = feature_set(config.features)
-        self.stem = _trunk_conv(config, inputs.num_planes, channels, rngs)
-        if inputs.global_inputs:
-            self.stem_globals = nnx.Linear(len(inputs.global_inputs), channels, rngs=rngs)
+        self.head = config.policy_head
+        self.stem = _trunk_conv(config, config.num_planes, channels, rngs)
+        global_inputs = () if config.observation else feature_set(config.features).global_inputs
+        if global_inputs:
+            self.stem_globals = nnx.Linear(len(global_inputs), channels, rngs=rngs)
         for i in range(config.blocks):
             block = _PooledBlock if config.pools(i) else _Block
             setattr(self, f"block_{i}", block(config, rngs))
-        self.points = nnx.Conv(channels, 1, (1, 1), rngs=rngs)
-        self.pass_move = nnx.Linear(2 * channels, 1, rngs=rngs)
-        self.value_hidden = nnx.Linear(2 * channels, channels, rngs=rngs)
+        summary = 2 * channels  # of the whole board: each channel's mean and maximum
+        if self.head == "dense":
+            rows, columns, _ = config.observation
+            self.flat = nnx.Conv(channels, FLAT_CHANNELS, (1, 1), rngs=rngs)
+            summary += rows * columns * FLAT_CHANNELS
+            self.actions = nnx.Linear(summary, config.num_actions, rngs=rngs)
+        else:
+            self.points = nnx.Conv(channels, 1, (1, 1), rngs=rngs)
+        if self.head == "points and pass":
+            self.pass_move = nnx.Linear(summary, 1, rngs=rngs)
+        self.value_hidden = nnx.Linear(summary, channels, rngs=rngs)
         self.value = nnx.Linear(channels, 1, rngs=rngs)
         if config.auxiliary:  # last: the draws of the others do not depend on them
             self.owners = nnx.Conv(channels, 1, (1, 1), rngs=rngs)
@@ -165,13 +220,17 @@ class _Network(nnx.Module):
 
     def __call__(self, inputs) -> NetworkOutput:
         x = nnx.relu(self._trunk(inputs)).astype(jnp.float32)
-        pooled = jnp.concatenate([x.mean(axis=(1, 2)), x.max(axis=(1, 2))], axis=-1)
-        points = self.points(x).reshape(x.shape[0], -1)
-        hidden = nnx.relu(self.value_hidden(pooled))
-        output = NetworkOutput(
-            policy_logits=jnp.concatenate([points, self.pass_move(pooled)], axis=-1),
-            value=jnp.tanh(self.value(hidden)[:, 0]),
-        )
+        summary = jnp.concatenate([x.mean(axis=(1, 2)), x.max(axis=(1, 2))], axis=-1)
+        if self.head == "dense":
+            flat = nnx.relu(self.flat(x)).reshape(x.shape[0], -1)
+            summary = jnp.concatenate([summary, flat], axis=-1)
+            logits = self.actions(summary)
+        else:
+            logits = self.points(x).reshape(x.shape[0], -1)
+        hidden = nnx.relu(self.value_hidden(summary))
+        if self.head == "points and pass":
+            logits = jnp.concatenate([logits, self.pass_move(summary)], axis=-1)
+        output = NetworkOutput(policy_logits=logits, value=jnp.tanh(self.value(hidden)[:, 0]))
         if not self.auxiliary:
             return output
         return output._replace(
@@ -204,9 +263,9 @@ def init(config: NetworkConfig, key: jax.Array) -> dict:
 
 
 def apply(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
-    """The network on M positions, as the set ``config.features`` sees them.
+    """The network on M positions, as the set ``config.features`` or the game sees them.
 
-    Planes f32[M, size, size, C], with f32[M, G] beside them where the set has global inputs.
+    Planes f32[M, rows, columns, C], with f32[M, G] beside them where the set has global inputs.
     """
     graph, state = _abstract(config)
     nnx.replace_by_pure_dict(state, params)

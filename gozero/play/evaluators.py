@@ -1,8 +1,9 @@
-"""Evaluators of Go positions: networks and playouts."""
+"""Evaluators of positions: networks, of Go and of other games, and playouts of Go."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from gozero.playouts.first_plays import Wanted
 from gozero.playouts.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
 from gozero.playouts.playout import Playouts, outcomes, uniform_playouts
 from gozero.playouts.softmax.softmax import Softmax, softmax_playouts
-from gozero.search.game import Evaluation, Evaluator, Trail
+from gozero.search.game import Evaluation, Evaluator, Game, Trail
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
@@ -33,18 +34,64 @@ and a player ahead would never try a second if the untried counted as even."""
 
 
 def network_evaluator(
-    rules: Rules, config: NetworkConfig | None = None, params: dict | None = None
+    rules: Rules | Game, config: NetworkConfig | None = None, params: dict | None = None
 ) -> Evaluator:
     """The policy and value of a network; without parameters, random ones of seed 0.
 
-    Its auxiliary heads, if it has any, judge nothing: where nobody asks for what they say,
+    Its auxiliary heads, if it has any, evaluate nothing: where nobody asks for what they say,
     compiling leaves them out.
 
+    Args:
+      rules: of Go; or a `Game` that observes planes [rows, columns, channels].
+      config: the network's shape; None: a small one. For a `Game` see `network.of_game`.
+      params: as `network.init` makes them, or `weights.load` reads them.
+
     Raises:
-      ValueError: weights that were trained for another board size; features that look at past
-        boards, under simple ko, which keeps none.
+      ValueError: weights that were trained for another board or game; features that look at past
+        boards, under simple ko, which keeps none; a game that observes no planes.
     """
-    config = config or NetworkConfig()
+    if isinstance(rules, Game):
+        config = _config_for(rules, config)
+        observe = None  # the game's own
+    else:
+        config = config or NetworkConfig()
+        _check_fits(rules, config)
+        features = feature_set(config.features)
+        observe = functools.partial(features.observe, rules)
+    if params is None:
+        params = network.init(config, jax.random.key(0))
+
+    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
+        del key
+        inputs = inputs if config.observation is None else inputs.astype(jnp.float32)
+        output = network.apply(config, params, inputs)
+        return Evaluation(output.policy_logits, output.value)
+
+    apart = {"board_size"}  # the records of a run say it in its rules
+    apart |= {"features"} if config.observation else {"observation", "num_actions"}
+    shape = {k: v for k, v in dataclasses.asdict(config).items() if k not in apart}
+    return Evaluator(evaluate, params, observe, Puct(), {"evaluator": "network", **shape})
+
+
+def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:
+    fits = network.of_game(game)
+    if config is None:
+        return fits
+    found, wanted = (
+        f"{c.observation} with {c.num_actions} actions" if c.observation else "Go"
+        for c in (config, fits)
+    )
+    if found != wanted:
+        raise ValueError(f"config: a network for {found}; this game wants one for {wanted}")
+    return config
+
+
+def _check_fits(rules: Rules, config: NetworkConfig) -> None:
+    if config.observation is not None:
+        raise ValueError(
+            f"config: a network for planes {config.observation} of another game than Go; give the "
+            "Game in place of the rules"
+        )
     if config.board_size not in (None, rules.size):
         made = config.board_size
         raise ValueError(
@@ -52,26 +99,11 @@ def network_evaluator(
             f"{rules.size}x{rules.size}; use weights for it, or, to take these as they are, "
             "dataclasses.replace(config, board_size=None)"
         )
-    features = feature_set(config.features)
-    if features.history and rules.ko == "simple":
+    if feature_set(config.features).history and rules.ko == "simple":
         raise ValueError(
             f"features: {config.features!r} looks at past boards, and simple ko keeps none; "
             "use another ko rule or the compact features"
         )
-    if params is None:
-        params = network.init(config, jax.random.key(0))
-
-    def observe(state: GameState, position: Position, trail: Trail) -> Any:
-        return features.observe(rules, state, position, trail)
-
-    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
-        del key
-        output = network.apply(config, params, inputs)
-        return Evaluation(output.policy_logits, output.value)
-
-    about = {"evaluator": "network", **dataclasses.asdict(config)}
-    del about["board_size"]  # the records of a run say it in its rules
-    return Evaluator(evaluate, params, observe, Puct(), about)
 
 
 def playout_evaluator(

@@ -67,7 +67,7 @@ def beside(
       mogo: the rules of "mogo", and of good moves.
       good_visits: what MoGo's good moves count for besides, as all-moves-as-first simulations that
         were won.
-      shapes: the file of these weights, a .npz of `gozero.td.weights`; None for those in
+      shapes: the file of these weights, of `gozero.td.weights`; None for those in
         the package.
 
     Raises:

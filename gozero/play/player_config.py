@@ -40,7 +40,7 @@ class PlayerConfig:
     rave, and else uniform."""
 
     strengths: pathlib.Path | None = None
-    """Strengths for mm or balanced playouts (.npz), of train.classical.mm or .balancing; without,
+    """Strengths for mm or balanced playouts, a file of train.classical.mm or .balancing; without,
     those that come with the package."""
 
     nakade: bool = False
@@ -50,7 +50,7 @@ class PlayerConfig:
     """Tries of MoGo's playouts to play where all is empty, 0 to 8."""
 
     weights: pathlib.Path | None = None
-    """The network's weights (.npz); without, random ones. They are of one board size: give it as
+    """The network's weights, a file; without, random ones. They are of one board size: give it as
     --size."""
 
     search: RuleName = "puct"
@@ -95,7 +95,7 @@ class PlayerConfig:
     MoGo's rules hold of it, or the value of local shapes (7x7, 9x9, or of --shapes)."""
 
     shapes: pathlib.Path | None = None
-    """What local shapes are worth (.npz), of train.classical.td, for --heuristic shape and --search
+    """What local shapes are worth, a file of train.classical.td, for --heuristic shape and --search
     td; without, what comes with the package. They are of one board size."""
 
     heuristic_visits: int = 0

@@ -1,23 +1,18 @@
-"""Weights of local shapes on disk: one ``NAME.npz`` of f16, and ``NAME.json`` that says what it is.
+"""Weights of local shapes in a file: f16, and which shapes they are of.
 
 Those that come with the package are in ``data/``; ``data/README.md`` says how they were made.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import pathlib
-import zipfile
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gozero.runs.files import write_whole
+from gozero.runs import arrays
 from gozero.td.shapes import Shapes, sharing
 
-FORMAT = "gozero-local-shapes-1"
 _DATA = pathlib.Path(__file__).parent / "data"
 
 
@@ -29,20 +24,23 @@ class Learnt(NamedTuple):
     about: dict  # how they were made
 
 
+def shipped() -> dict[int, pathlib.Path]:
+    """The files that come with the package, by board size."""
+    return {int(path.stem.rpartition("_")[2]): path for path in _DATA.glob("*.safetensors")}
+
+
 def load(size: int = 9) -> Learnt:
     """The weights that come with the package.
 
     Raises:
       ValueError: there are none for that size.
     """
-    path = _DATA / f"local_shape_{size}.npz"
-    if not path.is_file():
-        there = sorted(int(p.stem.rpartition("_")[2]) for p in _DATA.glob("local_shape_*.npz"))
+    if size not in shipped():
         raise ValueError(
-            f"size: no weights for {size}x{size} come with the package, but for {there}; "
-            "make them with python -m train.classical.td, and read() them"
+            f"size: no weights for {size}x{size} come with the package, but for "
+            f"{sorted(shipped())}; make them with python -m train.classical.td, and read() them"
         )
-    return read(path)
+    return read(shipped()[size])
 
 
 def given(size: int, path: pathlib.Path | None) -> tuple[Learnt, dict]:
@@ -61,7 +59,7 @@ def given(size: int, path: pathlib.Path | None) -> tuple[Learnt, dict]:
 
 
 def save(path: pathlib.Path, shapes: Shapes, weights: np.ndarray, **about: Any) -> None:
-    """Write weights f32[K + 1] to `path` (.npz), as f16, and their description beside it.
+    """Write weights f32[K + 1] as f16, with their description, to `path` (.safetensors).
 
     Raises:
       ValueError: weights that are too many, too few, or beyond f16.
@@ -70,20 +68,9 @@ def save(path: pathlib.Path, shapes: Shapes, weights: np.ndarray, **about: Any) 
     count = sharing(shapes).num_weights
     if half.shape != (count + 1,) or not np.isfinite(half).all():
         raise ValueError(f"weights: {half.shape}, or not finite; expected {count + 1} numbers")
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, weights=half)
-    about = {
-        "format": FORMAT,
-        "size": shapes.size,
-        "largest": shapes.largest,
-        "anywhere": shapes.anywhere,
-        "num_weights": count,
-        "moved": int(np.count_nonzero(half)),
-        "sha256": hashlib.sha256(buffer.getvalue()).hexdigest(),
-        **about,
-    }
-    write_whole(path, buffer.getvalue())
-    write_whole(path.with_suffix(".json"), (json.dumps(about, indent=2) + "\n").encode())
+    moved = int(np.count_nonzero(half))
+    said = {**vars(shapes), "num_weights": count, "moved": moved, **about}
+    arrays.write(path, "local-shapes", {"weights": half}, said)
 
 
 def read(path: pathlib.Path) -> Learnt:
@@ -92,18 +79,11 @@ def read(path: pathlib.Path) -> Learnt:
     Raises:
       ValueError: a file that is missing, damaged or of another format.
     """
+    found, about = arrays.read(path, "local-shapes")
     try:
-        about = json.loads(path.with_suffix(".json").read_text())
-        if about.get("format") != FORMAT:
-            raise ValueError(f"its .json does not say format {FORMAT!r}")
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != about["sha256"]:
-            raise ValueError("its contents are not those that its .json describes")
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            weights = arrays["weights"].astype(np.float32)
         shapes = Shapes(about["size"], about["largest"], about["anywhere"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"local shapes {path}: missing or damaged ({error})") from error
-    if weights.shape != (sharing(shapes).num_weights + 1,):
-        raise ValueError(f"local shapes {path}: {weights.shape[0]} numbers, not those of {shapes}")
-    return Learnt(shapes, weights, about)
+        count = sharing(shapes).num_weights + 1
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"local shapes {path}: it does not say which shapes ({error})") from error
+    arrays.check(found, {"weights": np.empty(count, np.float16)}, f"local shapes {path}")
+    return Learnt(shapes, found["weights"].astype(np.float32), about)

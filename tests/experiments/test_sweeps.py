@@ -196,7 +196,7 @@ def test_another_config_in_the_same_folder_is_refused(tmp_path):
 
 
 def test_games_with_other_strengths_are_other_games(tmp_path):
-    path = tmp_path / "fitted.npz"
+    path = tmp_path / "fitted.safetensors"
     strengths.save(path, strengths.uniform())
     flags = dataclasses.replace(FLAGS, playouts="mm", strengths=path)
     config = config_of(tmp_path / "out")

@@ -17,7 +17,7 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
         assert asked.paired
         assert asked.games == 200
         assert (asked.player.simulations, asked.player.search) == (200, "gumbel")
-        assert asked.player.weights.name == f"{match.size}x{match.size}.npz"
+        assert asked.player.weights.name == f"{match.size}x{match.size}.safetensors"
         assert (ROOT / asked.player.weights).is_file()
     assert config.match("7x7-rave").opponent.heuristic == "shape"
     assert config.match("7x7-gnugo").opponent.command == GNUGO

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
+from gozero.runs import arrays
 
 CONFIG = NetworkConfig(blocks=2, channels=6)
 
@@ -65,10 +64,10 @@ def test_blocks_start_as_the_identity():
     np.testing.assert_allclose(a.value, b.value, rtol=1e-5)
 
 
-@pytest.fixture
-def saved(tmp_path):
+@pytest.fixture(params=arrays.SUFFIXES)
+def saved(tmp_path, request):
     params = network.init(CONFIG, jax.random.key(0))
-    return weights.save(tmp_path / "w.npz", params, CONFIG, size=5, steps=7), params
+    return weights.save(tmp_path / f"w{request.param}", params, CONFIG, size=5, steps=7), params
 
 
 def test_weights_round_trip(saved):
@@ -79,28 +78,23 @@ def test_weights_round_trip(saved):
     jax.tree.map(np.testing.assert_array_equal, loaded, params)
 
 
-def damage(path):
-    path.write_bytes(path.read_bytes()[:500])
-
-
 def edit(path, **changes):
-    beside = path.with_suffix(".json")
-    beside.write_text(json.dumps(json.loads(beside.read_text()) | changes))
+    """The same arrays under another description."""
+    found, about = arrays.read(path, "weights")
+    arrays.write(path, "weights", found, about | changes)
 
 
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
-        (damage, "damaged"),
+        (lambda path: path.write_bytes(path.read_bytes()[:500]), "damaged"),
         (lambda path: path.unlink(), "there is no file"),
-        (lambda path: path.with_suffix(".json").unlink(), "there is no file"),
-        (lambda path: path.with_suffix(".json").write_text("{"), "is damaged"),
-        (lambda path: edit(path, format="x"), "does not say format"),
         (lambda path: edit(path, size=None), "lacks size"),
         (lambda path: edit(path, planes=3), "3 input planes"),
-        (lambda path: edit(path, channels=8), "needs"),
+        (lambda path: edit(path, features="other"), "features: 'other' is not one of"),
+        (lambda path: edit(path, channels=8), "of 2 blocks of 8: array .* expected"),
         (lambda path: edit(path, blocks=0), "blocks: 0"),
-        (lambda path: edit(path, blocks=3000), "2 blocks, its .json says 3000"),
+        (lambda path: edit(path, blocks=3000), "2 blocks, its description says 3000"),
         (lambda path: edit(path, blocks=True), "lacks blocks"),
     ],
 )
@@ -112,6 +106,23 @@ def test_bad_weights(saved, harm, says):
     assert str(path) in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda path: path.unlink(), "there is no file"),
+        (lambda path: path.write_text("{"), "damaged"),
+        (lambda path: path.write_text("[]"), "damaged"),
+        (lambda path: path.write_text(path.read_text().replace("-weights-", "-x-")), "format"),
+    ],
+)
+def test_a_bad_description_beside_weights_of_earlier_versions(tmp_path, harm, says):
+    params = network.init(CONFIG, jax.random.key(0))
+    path = weights.save(tmp_path / "w.npz", params, CONFIG, size=5)
+    harm(path.with_suffix(".json"))
+    with pytest.raises(ValueError, match=says):
+        weights.load(path, 5)
+
+
 def test_weights_of_another_size(saved):
     with pytest.raises(ValueError, match=r"made for 5x5, not for 9x9; .* or --size 5"):
         weights.load(saved[0], 9)
@@ -119,11 +130,11 @@ def test_weights_of_another_size(saved):
 
 def test_weights_with_nan(tmp_path):
     params = jax.tree.map(lambda x: x * jnp.nan, network.init(CONFIG, jax.random.key(0)))
-    path = weights.save(tmp_path / "w.npz", params, CONFIG, size=5)
-    with pytest.raises(ValueError, match="nan"):
+    path = weights.save(tmp_path / "w.safetensors", params, CONFIG, size=5)
+    with pytest.raises(ValueError, match="not finite"):
         weights.load(path, 5)
 
 
-def test_the_name_must_be_npz(tmp_path):
-    with pytest.raises(ValueError, match=r"not a \.npz"):
+def test_the_name_must_say_what_it_is(tmp_path):
+    with pytest.raises(ValueError, match=r"not a \.safetensors"):
         weights.load(tmp_path / "w.json", 5)

@@ -138,7 +138,7 @@ def sha256(path: pathlib.Path) -> str:
 
 
 def test_strengths_from_a_file(tmp_path):
-    path = tmp_path / "mine.npz"
+    path = tmp_path / "mine.safetensors"
     strengths.save(path, strengths.uniform())
     evaluator = make_setup(RULES, PlayerConfig(playouts="mm", strengths=path)).evaluator
     said = {"policy": "mm", "strengths": str(path), "strengths_sha256": sha256(path)}
@@ -151,7 +151,7 @@ def test_strengths_from_a_file(tmp_path):
 
 
 def test_local_shapes_from_a_file(tmp_path):
-    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=2)
+    path, chosen = tmp_path / "mine.safetensors", shapes.Shapes(3, largest=2)
     weights = np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32)
     weights[1] = 1.5
     shape_weights.save(path, chosen, weights)
@@ -160,9 +160,9 @@ def test_local_shapes_from_a_file(tmp_path):
     assert evaluator.about["shapes"] == str(path)
     assert evaluator.about["shapes_sha256"] == sha256(path)
     np.testing.assert_array_equal(evaluator.params.table, local_shape.table(chosen, weights))
-    with pytest.raises(ValueError, match=r"mine\.npz is of 3x3, the board 5x5"):
+    with pytest.raises(ValueError, match=r"mine\.safetensors is of 3x3, the board 5x5"):
         make_setup(Rules(5), flags)
-    with pytest.raises(ValueError, match=r"local shapes no\.npz: missing or damaged"):
+    with pytest.raises(ValueError, match=r"local shapes no\.npz: there is no file no.npz"):
         make_setup(RULES, PlayerConfig(**vars(flags) | {"shapes": pathlib.Path("no.npz")}))
     flags = PlayerConfig(search="rave", heuristic="shape")
     shipped = make_setup(Rules(7), flags).evaluator.about
@@ -182,7 +182,7 @@ def test_trees_that_go_on_have_room_for_what_a_heuristic_believes():
 
 
 def test_temporal_difference_search(tmp_path):
-    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=1)
+    path, chosen = tmp_path / "mine.safetensors", shapes.Shapes(3, largest=1)
     shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))
     flags = PlayerConfig(search="td", simulations=8, shapes=path)
     made = make_player(RULES, flags)

@@ -7,15 +7,15 @@ import numpy as np
 
 
 def convolve(x: np.ndarray, layer: dict) -> np.ndarray:
-    """[size, size, C] -> [size, size, D]: odd kernels [w, w, C, D], zeros outside the board."""
+    """[rows, columns, C] -> [rows, columns, D]: odd kernels [w, w, C, D], zeros outside."""
     kernel = layer["kernel"]
-    width, size = len(kernel), len(x)
+    width, (rows, columns, _) = len(kernel), x.shape
     reach = width // 2
     padded = np.pad(x, ((reach, reach), (reach, reach), (0, 0)))
-    out = np.zeros((size, size, kernel.shape[-1])) + layer["bias"]
+    out = np.zeros((rows, columns, kernel.shape[-1])) + layer["bias"]
     for row in range(width):
         for column in range(width):
-            out += padded[row : row + size, column : column + size] @ kernel[row, column]
+            out += padded[row : row + rows, column : column + columns] @ kernel[row, column]
     return out
 
 
@@ -39,19 +39,22 @@ def block(x: np.ndarray, layers: dict) -> np.ndarray:
 
 
 def forward(params: dict, planes: np.ndarray) -> dict[str, np.ndarray]:
-    """Policy logits, value, and what the other heads say, of planes [size, size, C]."""
+    """Policy logits, value, and what the other heads say, of planes [rows, columns, C]."""
     params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
     x = convolve(np.asarray(planes, np.float64), params["stem"])
     for name in sorted(name for name in params if name.startswith("block_")):
         x = block(x, params[name])
     x = relu(x)
     pooled = np.concatenate([x.mean(axis=(0, 1)), x.max(axis=(0, 1))])
+    if "flat" in params:  # dense heads, see `gozero.nets.network`
+        pooled = np.append(pooled, relu(convolve(x, params["flat"])))
+        logits = dense(pooled, params["actions"])
+    else:
+        logits = convolve(x, params["points"]).reshape(-1)
+    if "pass_move" in params:
+        logits = np.append(logits, dense(pooled, params["pass_move"]))
     hidden = relu(dense(pooled, params["value_hidden"]))
-    points = convolve(x, params["points"]).reshape(-1)
-    out = {
-        "policy_logits": np.append(points, dense(pooled, params["pass_move"])),
-        "value": np.tanh(dense(hidden, params["value"])[0]),
-    }
+    out = {"policy_logits": logits, "value": np.tanh(dense(hidden, params["value"])[0])}
     if "owners" in params:
         out["ownership"] = np.tanh(convolve(x, params["owners"]).reshape(-1))
         out["score"] = 20 * dense(hidden, params["score"])[0]

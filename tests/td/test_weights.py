@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.go import bitboard as bb
+from gozero.runs import arrays
 from gozero.td import local_shape, shapes
 from gozero.td import weights as shape_weights
 from gozero.td.shapes import Shapes
@@ -20,7 +19,7 @@ SHAPES = Shapes(3, largest=2)
 @pytest.fixture
 def saved(tmp_path):
     weights = np.linspace(0, 1, shapes.sharing(SHAPES).num_weights + 1, dtype=np.float32)
-    path = tmp_path / "w.npz"
+    path = tmp_path / "w.safetensors"
     shape_weights.save(path, SHAPES, weights, command=["made", "here"])
     return path, weights
 
@@ -36,23 +35,26 @@ def test_weights_come_back(saved):
 
 def test_what_is_missing_damaged_or_wrong_is_refused(saved, tmp_path):
     path, weights = saved
-    with pytest.raises(ValueError, match="missing or damaged"):
+    with pytest.raises(ValueError, match="there is no file"):
         shape_weights.read(tmp_path / "nothing.npz")
     with pytest.raises(ValueError, match="expected 30 numbers"):
         shape_weights.save(path, Shapes(3, 2, anywhere=False), weights)
     with pytest.raises(ValueError, match="not finite"):
         shape_weights.save(path, SHAPES, np.full_like(weights, np.inf))
-    beside = path.with_suffix(".json")
-    about = json.loads(beside.read_text())
-    beside.write_text(json.dumps({**about, "format": "other"}))
-    with pytest.raises(ValueError, match="does not say format"):
+    found, about = arrays.read(path, "local-shapes")
+    arrays.write(path, "weights", found, about)
+    with pytest.raises(ValueError, match="it says format 'gozero-weights-1'"):
         shape_weights.read(path)
-    beside.write_text(json.dumps({**about, "largest": 3}))
-    with pytest.raises(ValueError, match="numbers, not those of"):
-        shape_weights.read(path)
-    beside.write_text(json.dumps(about))
+    for change, says in (
+        ({"largest": 3}, r"'weights' is float16\[\d+\], expected float16"),
+        ({"largest": 4}, "does not say which shapes .largest: 4"),
+        ({"size": None}, "does not say which shapes"),
+    ):
+        arrays.write(path, "local-shapes", found, about | change)
+        with pytest.raises(ValueError, match=says):
+            shape_weights.read(path)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="not those that its"):
+    with pytest.raises(ValueError, match="damaged or not local shapes"):
         shape_weights.read(path)
 
 
@@ -65,7 +67,7 @@ def test_the_weights_of_9x9_know_a_little_go():
     learnt = shape_weights.load(9)
     assert learnt.shapes == Shapes(9)
     assert np.count_nonzero(learnt.weights) > 50_000
-    files = [p for p in shape_weights._DATA.iterdir() if p.suffix == ".npz"]
+    files = shape_weights.shipped().values()
     assert sum(path.stat().st_size for path in files) < 2**20
     lay, table = bb.layout(9), local_shape.table(learnt.shapes, learnt.weights)
 

@@ -1,6 +1,6 @@
 """Learning the weights of local shapes by self-play, from a checkout; see `gozero.td.td`.
 
-python -m train.classical.td --size 9 --steps 20000 --out runs/shapes/local_shape_9.npz
+python -m train.classical.td --size 9 --steps 20000 --out runs/shapes/local_shape_9.safetensors
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 import pathlib
 
 from gozero.apps import flags, runtime
+from gozero.runs import arrays
 
 PROG = "python -m train.classical.td"
 
@@ -19,7 +20,7 @@ class TdFlags:
     """Learn the values of local shapes by self-play."""
 
     out: pathlib.Path
-    """Where the weights go, a .npz; its .json and a checkpoint will lie beside it."""
+    """Where the weights go, a .safetensors file; a checkpoint will lie beside it."""
 
     size: int = 9
     """Points on a side of the board, 3 to 25."""
@@ -49,7 +50,7 @@ class TdFlags:
     """Go on from the checkpoint beside --out, made with the same flags."""
 
     weights: pathlib.Path | None = None
-    """Weights to begin with, a .npz of this command; without them, zeros. A run that is resumed
+    """Weights to begin with, a file of this command; without them, zeros. A run that is resumed
     goes on from its checkpoint, whatever it began with."""
 
     seed: int = 0
@@ -68,8 +69,7 @@ class TdFlags:
             raise ValueError(f"--rate {self.rate}: expected a number above 0")
         if not 0 <= self.epsilon <= 1:
             raise ValueError(f"--epsilon {self.epsilon}: expected from 0 to 1")
-        if self.out.suffix != ".npz":
-            raise ValueError(f"--out {self.out}: not a .npz file; its .json will lie beside it")
+        arrays.check_name(self.out, "--out")
         if self.out.exists() and not self.resume:
             raise ValueError(f"--out {self.out}: is there already; name a new file, or --resume")
 

@@ -6,21 +6,15 @@ product of the strengths of its features; 1 is that of a feature that says nothi
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import pathlib
-import zipfile
-import zlib
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from gozero.playouts.softmax import surroundings
-from gozero.runs.files import write_whole
+from gozero.runs import arrays
 
-FORMAT = 1
 SHIPPED = ("mm_9", "balanced_9")
 """Names of what lies in `data/` beside this file; see its README.md."""
 
@@ -42,52 +36,39 @@ def uniform() -> Strengths:
 
 
 def save(path: pathlib.Path, strengths: Strengths, **about: Any) -> None:
-    """Write a .npz: the strengths, and what is said about them as JSON.
+    """Write the strengths, and what is said about them, to a .safetensors file.
 
     Raises:
       ValueError: strengths of wrong shapes, or that are not finite and above 0.
     """
-    arrays: dict[str, Any] = {k: np.asarray(v, np.float32) for k, v in strengths._asdict().items()}
-    _check(arrays, f"strengths for {path}")
-    buffer = io.BytesIO()
-    text = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    np.savez_compressed(buffer, format=np.int32(FORMAT), about=text, **arrays)
-    write_whole(path, buffer.getvalue())
+    held = {name: np.asarray(array, np.float32) for name, array in strengths._asdict().items()}
+    _check(held, f"strengths for {path}")
+    arrays.write(path, "strengths", held, about)
 
 
 def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
     """(strengths, what is said about them) of a file, or of one of the SHIPPED by its name.
 
-    `about` gains ``sha256``, of the file.
+    `about` gains ``sha256``, see `arrays.read`.
 
     Raises:
       ValueError: no such file, one that holds no strengths, or is damaged.
     """
     if str(path) in SHIPPED:
-        path = pathlib.Path(__file__).parent / "data" / f"{path}.npz"
-    path = pathlib.Path(path)
+        path = pathlib.Path(__file__).parent / "data" / f"{path}.safetensors"
     try:
-        data = path.read_bytes()
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        version = int(arrays.pop("format"))
-        about = json.loads(arrays.pop("about").tobytes())
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        found, about = arrays.read(pathlib.Path(path), "strengths")
+    except ValueError as error:
         raise ValueError(
-            f"strengths {path}: damaged or not strengths ({error}); give a file of "
-            f"train.classical.mm or .balancing, or one of {', '.join(SHIPPED)}"
+            f"{error}; give a file of train.classical.mm or .balancing, or one of "
+            f"{', '.join(SHIPPED)}"
         ) from error
-    if version != FORMAT:
-        raise ValueError(f"strengths {path}: format {version}, this version reads {FORMAT}")
-    _check(arrays, f"strengths {path}")
-    return Strengths(**arrays), {**about, "sha256": hashlib.sha256(data).hexdigest()}
+    _check(found, f"strengths {path}")
+    return Strengths(**found), about
 
 
-def _check(arrays: dict[str, np.ndarray], where: str) -> None:
-    expected = {name: array.shape for name, array in uniform()._asdict().items()}
-    found = {name: array.shape for name, array in arrays.items()}
-    if found != expected:
-        raise ValueError(f"{where}: arrays {found}, expected {expected}")
-    for name, array in arrays.items():
-        if not (np.isfinite(array).all() and (array > 0).all()):
-            raise ValueError(f"{where}: {name} has one that is not a finite number above 0")
+def _check(held: arrays.Arrays, what: str) -> None:
+    arrays.check(held, uniform()._asdict(), what)
+    for name, array in held.items():
+        if not (array > 0).all():
+            raise ValueError(f"{what}: {name} has one that is not above 0")

@@ -257,7 +257,7 @@ def test_genmove_passes_when_that_wins_and_not_when_it_loses():
 def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     shape = NetworkConfig(blocks=1, channels=8)
     params = network.init(shape, jax.random.key(0))
-    path = weights.save(tmp_path / "net.npz", params, shape, 3)
+    path = weights.save(tmp_path / "net.safetensors", params, shape, 3)
     config = gtp.GtpConfig(size=3, ko="simple", evaluator="network", weights=path, simulations=2)
     given = session("genmove b\nboardsize 9\nboardsize 3\n", config)
     assert coords.from_gtp(3, given[0].removeprefix("= ")) <= 9
@@ -271,7 +271,7 @@ def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
     assert out.getvalue() == ""
     complaint = capsys.readouterr().err.splitlines()
     assert len(complaint) == 1
-    assert "net.npz: damaged" in complaint[0]
+    assert "net.safetensors: damaged" in complaint[0]
 
 
 def test_sizes_without_local_shapes_are_refused_without_jax():
@@ -287,7 +287,7 @@ def test_sizes_without_local_shapes_are_refused_without_jax():
 
 
 def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
-    path, chosen = tmp_path / "mine.npz", shapes.Shapes(3, largest=2)
+    path, chosen = tmp_path / "mine.safetensors", shapes.Shapes(3, largest=2)
     count = shapes.sharing(chosen).num_weights
     shape_weights.save(path, chosen, np.zeros(count + 1, np.float32))
     flags = {"search": "rave", "heuristic": "shape", "shapes": path}
@@ -298,7 +298,7 @@ def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
         gtp.run(gtp.GtpConfig(**flags), io.StringIO("name\n"), io.StringIO())
     assert stop.value.code == 2
     assert re.fullmatch(
-        "gozero gtp: shapes: .*mine.npz is of 3x3, the board 9x9\n", capsys.readouterr().err
+        "gozero gtp: shapes: .*mine.safetensors is of 3x3, the board 9x9\n", capsys.readouterr().err
     )
 
 

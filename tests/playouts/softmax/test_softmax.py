@@ -291,8 +291,8 @@ def test_it_exports_for_all_platforms():
 def test_strengths_come_back_from_a_file(tmp_path):
     shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
     given = strengths.Strengths(shape, np.array([2, 3], np.float32))
-    strengths.save(tmp_path / "a.npz", given, command="x", size=9)
-    found, about = strengths.load(tmp_path / "a.npz")
+    strengths.save(tmp_path / "a.safetensors", given, command="x", size=9)
+    found, about = strengths.load(tmp_path / "a.safetensors")
     jax.tree.map(np.testing.assert_array_equal, found, given)
     assert about["command"] == "x"
     assert about["size"] == 9
@@ -306,12 +306,12 @@ def test_those_shipped_say_how_they_were_made():
 
 
 def test_bad_strengths_are_refused(tmp_path):
-    path = tmp_path / "a.npz"
+    path = tmp_path / "a.safetensors"
     with pytest.raises(ValueError, match="above 0"):
         strengths.save(path, strengths.uniform()._replace(contiguity=np.array([1.0, 0.0])))
     with pytest.raises(ValueError, match="expected"):
         strengths.save(path, strengths.uniform()._replace(contiguity=np.ones(3)))
-    with pytest.raises(ValueError, match="damaged or not strengths"):
+    with pytest.raises(ValueError, match=r"there is no file .* or one of mm_9, balanced_9"):
         strengths.load(path)
     path.write_bytes(b"PK\x03\x04 nonsense")
     with pytest.raises(ValueError, match="damaged or not strengths"):

@@ -20,7 +20,7 @@ BOARDS = [  # before each move of a point, from the side of the player to move
 
 
 def config_of(tmp_path, **more):
-    return BalancingConfig(out=tmp_path / "out.npz", **more)
+    return BalancingConfig(out=tmp_path / "out.safetensors", **more)
 
 
 def board_of(rules, position):

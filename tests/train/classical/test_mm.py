@@ -207,7 +207,7 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
     for number in range(20):
         sgf.write(tmp_path / f"{number}.sgf", random_record(number))
     (tmp_path / "bad.sgf").write_text("(;GM[1]SZ[5];B[zz])")
-    out = tmp_path / "strengths.npz"
+    out = tmp_path / "strengths.safetensors"
     flags = ["--sgf", str(tmp_path), "--out", str(out), "--size", "5", "--iterations", "2"]
     assert run.main(flags) == 0
     said = capsys.readouterr()
@@ -226,10 +226,10 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--sgf", "nowhere", "--out", "a.npz"], "no *.sgf there"),
-        (["--sgf", ".", "--out", "a.txt"], "not a .npz"),
-        (["--sgf", ".", "--out", "a.npz", "--iterations", "0"], "at least 1"),
-        (["--sgf", ".", "--out", "a.npz", "--holdout-fraction", "1"], "below 1"),
+        (["--sgf", "nowhere", "--out", "a.safetensors"], "no *.sgf there"),
+        (["--sgf", ".", "--out", "a.txt"], "not a .safetensors"),
+        (["--sgf", ".", "--out", "a.safetensors", "--iterations", "0"], "at least 1"),
+        (["--sgf", ".", "--out", "a.safetensors", "--holdout-fraction", "1"], "below 1"),
     ],
 )
 def test_bad_flags_are_one_line_and_status_2(flags, said, tmp_path, capsys, monkeypatch):

@@ -1,6 +1,6 @@
 """Balance the strengths of playouts by the values that search finds.
 
-python -m train.classical.balancing --sgf runs/match/games --start mm_9 --out balanced.npz
+python -m train.classical.balancing --sgf runs/match/games --start mm_9 --out balanced.safetensors
 """
 
 from gozero.apps import runtime

@@ -38,7 +38,7 @@ class BalancingConfig:
     """Balance playouts: make their mean results those that search finds."""
 
     out: pathlib.Path
-    """Where the strengths go, a .npz that is not there yet."""
+    """Where the strengths go, a .safetensors file that is not there yet."""
 
     data: pathlib.Path | None = None
     """The folder that self-play wrote, with shards/*.npz in it: positions come from there."""

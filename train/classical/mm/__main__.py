@@ -1,6 +1,6 @@
 """Fit the strengths of 3x3 shapes and contiguity to the games of a folder.
 
-python -m train.classical.mm --sgf runs/selfplay/games --out strengths.npz
+python -m train.classical.mm --sgf runs/selfplay/games --out strengths.safetensors
 """
 
 from gozero.apps import runtime

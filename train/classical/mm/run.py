@@ -15,6 +15,7 @@ from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
 from gozero.playouts.softmax import strengths
 from gozero.playouts.softmax.strengths import Strengths
+from gozero.runs import arrays
 from train.classical import choices as choice
 from train.classical import records
 from train.classical.choices import Choices
@@ -31,7 +32,7 @@ class MmConfig:
     """A folder with *.sgf in it or below it, or one such file."""
 
     out: pathlib.Path
-    """Where the strengths go, a .npz that is not there yet."""
+    """Where the strengths go, a .safetensors file that is not there yet."""
 
     size: int = 9
     """Points on a side; games of other sizes are left out."""
@@ -62,9 +63,8 @@ class MmConfig:
 
 
 def check_new(out: pathlib.Path) -> None:
-    """Refuse to write what is no .npz, or over what is there."""
-    if out.suffix != ".npz":
-        raise ValueError(f"--out {out}: not a .npz file")
+    """Refuse to write what is no such file, or over what is there."""
+    arrays.check_name(out, "--out")
     if out.exists():
         raise ValueError(f"--out {out}: is there already; name a new file")
     if not out.parent.is_dir():

@@ -1,0 +1,176 @@
+"""Arrays in files: what was written is read; what is damaged, foreign or old."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+import pickle
+import struct
+
+import jax
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+
+from gozero.nets import network, weights
+from gozero.nets.network import NetworkConfig
+from gozero.playouts.softmax import strengths
+from gozero.runs import arrays
+from gozero.td import shapes
+from gozero.td import weights as shape_weights
+
+OLD = pathlib.Path(__file__).parent / "data"
+"""Files that version 0.1 wrote; see `test_files_of_earlier_versions_are_read`."""
+
+HELD = {
+    "a/b": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "turned": np.arange(6, dtype=np.int16).reshape(2, 3).T,
+    "none": np.zeros((0, 4), np.float16),
+    "one": np.float32(2.5),
+    "flags": np.array([True, False]),
+}
+
+
+@pytest.mark.parametrize("suffix", arrays.SUFFIXES)
+def test_they_come_back(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    arrays.write(path, "weights", HELD, {"blocks": 2, "sizes": [5, 7], "sha256": "of another"})
+    found, about = arrays.read(path, "weights")
+    assert found.keys() == HELD.keys()
+    for name, array in HELD.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+    assert (about["blocks"], about["sizes"]) == (2, [5, 7])
+    assert about["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    others = [] if suffix == ".safetensors" else ["a.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [*others, path.name]
+
+
+def test_others_can_read_the_file(tmp_path):
+    arrays.write(tmp_path / "a.safetensors", "weights", HELD, {"blocks": 2})
+    with safetensors.safe_open(tmp_path / "a.safetensors", framework="numpy") as file:
+        assert sorted(file.keys()) == sorted(HELD)
+        header = file.metadata()
+    assert list(header) == ["gozero"]
+    assert (
+        json.loads(header["gozero"]).items() >= {"format": "gozero-weights-1", "blocks": 2}.items()
+    )
+
+
+def foreign(path):
+    path.write_bytes(safetensors.numpy.save({"a": np.zeros(3, np.float32)}))
+
+
+def flipped(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def renamed(path):
+    """An array under another name of the same length."""
+    path.write_bytes(path.read_bytes().replace(b'"a/b"', b'"a/c"'))
+
+
+def huge_header(path):
+    path.write_bytes(struct.pack("<Q", 2**60) + path.read_bytes()[8:])
+
+
+def deep_header(path):
+    text = json.dumps("[" * 100_000)
+    header = f'{{"__metadata__":{{"gozero":{text}}}}}'.encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+def objects(path):
+    np.savez(path.with_suffix(".npz"), a=np.array([{}], object), allow_pickle=True)
+    path.write_bytes(path.with_suffix(".npz").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda path: path.unlink(), "there is no file"),
+        (lambda path: path.write_bytes(b""), "damaged or not weights"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-3]), "damaged or not weights"),
+        (lambda path: path.write_bytes(path.read_bytes()[:30]), "damaged or not weights"),
+        (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "damaged or not weights"),
+        (lambda path: path.write_bytes(b"PK\x03\x04 nonsense"), "damaged or not weights"),
+        (foreign, "damaged or not weights"),
+        (flipped, "not those that its header describes"),
+        (renamed, "not those that its header describes"),
+        (huge_header, "damaged or not weights"),
+        (deep_header, "damaged or not weights"),
+        (objects, "damaged or not weights .*allow_pickle=False"),
+        (lambda path: arrays.write(path, "strengths", HELD, {}), "'gozero-strengths-1', not"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_error(tmp_path, harm, says):
+    path = tmp_path / "a.safetensors"
+    arrays.write(path, "weights", HELD, {})
+    harm(path)
+    with pytest.raises(ValueError, match=says) as raised:
+        arrays.read(path, "weights")
+    assert str(path) in str(raised.value)
+    assert len(str(raised.value)) < 600
+
+
+def test_objects_are_not_written(tmp_path):
+    with pytest.raises((ValueError, TypeError, safetensors.SafetensorError)):
+        arrays.write(tmp_path / "a.safetensors", "weights", {"a": np.array([{}], object)}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_that_were_not_expected():
+    like = {"a": np.zeros((2, 3), np.float32)}
+    arrays.check({"a": np.ones((2, 3), np.float32)}, like, "these")
+    for given, says in (
+        ({}, "these: array 'a' is missing, expected float32\\[2, 3\\]"),
+        ({"a": np.zeros((3, 2), np.float32)}, "'a' is float32\\[3, 2\\], expected"),
+        ({"a": np.zeros((2, 3), np.float16)}, "'a' is float16\\[2, 3\\], expected"),
+        ({**like, "b": np.zeros(1)}, "'b' is float64\\[1\\], expected missing"),
+        ({"a": np.full((2, 3), np.nan, np.float32)}, "'a' has numbers that are not finite"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            arrays.check(given, like, "these")
+
+
+def test_the_name_says_which_kind_of_file():
+    for name in ("a.safetensors", "b.npz"):
+        assert arrays.check_name(name) == pathlib.Path(name)
+    with pytest.raises(ValueError, match=r"--out a.txt: not a \.safetensors file"):
+        arrays.check_name("a.txt", "--out")
+
+
+# --- files of earlier versions --------------------------------------------------------
+
+
+def test_files_of_earlier_versions_are_read():
+    """Weights and local shapes made by a formula, strengths as they were shipped."""
+    config, params, about = weights.load(OLD / "weights.npz", 5)
+    assert config == NetworkConfig(1, 2, pool_every=1, auxiliary=True)
+    assert about["steps"] == 7
+    for leaf in jax.tree.leaves(params):
+        expected = np.linspace(-1, 1, leaf.size, dtype=np.float32).reshape(leaf.shape)
+        np.testing.assert_array_equal(leaf, expected)
+    assert jax.tree.structure(params) == jax.tree.structure(network.shapes(config))
+
+    learnt = shape_weights.read(OLD / "shapes.npz")
+    assert learnt.shapes == shapes.Shapes(3, largest=2)
+    expected = np.linspace(0, 1, len(learnt.weights), dtype=np.float16)
+    np.testing.assert_array_equal(learnt.weights, expected)
+
+    old, about = strengths.load(OLD / "strengths.npz")
+    now, converted = strengths.load("mm_9")
+    jax.tree.map(np.testing.assert_array_equal, old, now)
+    assert about["command"] == converted["command"]
+    assert about["sha256"] == converted["sha256"]  # so that a match of before goes on
+
+
+def test_an_old_name_finds_the_file_that_it_was_converted_to(tmp_path):
+    arrays.write(tmp_path / "a.safetensors", "weights", HELD, {})
+    assert arrays.read(tmp_path / "a.npz", "weights")[0].keys() == HELD.keys()
+    with pytest.raises(ValueError, match=r"there is no file .*b\.npz"):
+        arrays.read(tmp_path / "b.npz", "weights")
