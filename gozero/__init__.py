@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gozero.games.connect_four import connect_four_game
     from gozero.games.go import go_game
     from gozero.games.hex import hex_game
+    from gozero.games.pgx import pgx_game
     from gozero.games.registry import make_game
     from gozero.games.rollouts import rollout_evaluator
     from gozero.go.rules import GameState, Position, Rules, init, legal_actions, play, stones
@@ -54,6 +55,7 @@ _HOME = {
     "connect_four_game": "gozero.games.connect_four",
     "hex_game": "gozero.games.hex",
     "make_game": "gozero.games.registry",
+    "pgx_game": "gozero.games.pgx",
     "rollout_evaluator": "gozero.games.rollouts",
 }
 
@@ -78,6 +80,7 @@ __all__ = [
     "make_game",
     "network_evaluator",
     "ownership",
+    "pgx_game",
     "play",
     "playout_evaluator",
     "rollout_evaluator",

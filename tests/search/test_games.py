@@ -23,6 +23,7 @@ from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
 from tests.games import positions
+from tests.games.hex_fills import fill_evaluator
 from tests.hlo import AS_USERS_HAVE_IT
 from tests.reference.connect_four import ConnectFour, values_of_moves
 from tests.reference.hex import Hex, winning_moves
@@ -185,9 +186,9 @@ def hex_positions(size, stones, count, seed):
     return list(found.values())
 
 
-def hex_actions(plains, config, seed=0, first_plays=False):
+def hex_actions(plains, config, seed=0, fills=False):
     game = positions.hex_game(plains[0].size)
-    evaluator = rollout_evaluator(game, first_plays)
+    evaluator = fill_evaluator(plains[0].size) if fills else rollout_evaluator(game)
     return actions_of(game, evaluator, config, positions.hex_states(plains), seed)
 
 
@@ -235,7 +236,7 @@ def test_hex_3x3_from_every_position():
 def share_of_winning_moves(config):
     """Of 64 positions of 4x4 Hex, four times over, how many the search plays right."""
     found = hex_positions(4, range(6, 9), 64, seed=0) * 4
-    moves = hex_actions([game for game, _ in found], config, first_plays=config.amaf is not None)
+    moves = hex_actions([game for game, _ in found], config, fills=True)
     winning = [moves for _, moves in found]
     return np.mean([int(move) in right for move, right in zip(moves, winning, strict=True)])
 
