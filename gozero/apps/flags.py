@@ -156,7 +156,7 @@ def _flags(config: type, prefix: str = "") -> Iterator[tuple[str, str]]:
         if dataclasses.is_dataclass(kind):
             yield from _flags(typing.cast(type, kind), f"{prefix}{field.name}.")
             continue
-        yield settings.flag_of(field.name, prefix), settings.value_text(field, kind)
+        yield settings.flag_of(field.name, prefix), settings.value_text(config, field, kind)
         if kind is bool:
             yield settings.flag_of(f"no-{field.name}", prefix), "no value"
 

@@ -44,9 +44,10 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
       default: an instance that has the defaults; None for the fields' own.
       prefix: what stands before each flag.
     """
-    kinds, docs, listed = typing.get_type_hints(config), _docstrings(config), {}
+    kinds, docs, listed, group = typing.get_type_hints(config), _docstrings(config), {}, ""
     for field in dataclasses.fields(config):
         facts, kind = facts_of(field), kinds[field.name]
+        group = facts.group or group
         text = facts.help or docs.get(field.name, "")
         if dataclasses.is_dataclass(kind):
             if kind in listed:
@@ -63,7 +64,7 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
             flag += f", {settings.flag_of(f'no-{field.name}', prefix)}"
         if facts.positional:
             flag = field.name.upper()
-        yield Row(flag, _value(field, kind), text, _note(field, kind, shown), facts.group)
+        yield Row(flag, _value(field, kind), text, _note(config, field, shown), group)
 
 
 def text(
@@ -201,8 +202,8 @@ def _value(field: dataclasses.Field, kind: Any) -> str:
     return f"{name} ..." if settings.is_several(kind) else name
 
 
-def _note(field: dataclasses.Field, kind: Any, default: Any) -> str:
-    limits = settings.limits_text(field)
+def _note(config: type, field: dataclasses.Field, default: Any) -> str:
+    limits = settings.limits_text(config, field)
     shown = settings.default_text(field, default)
     return "; ".join(filter(None, [limits, shown and f"default: {shown}"]))
 

@@ -68,7 +68,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) ->
     Args:
       default: its default; left out, the field must be given.
       help: what it is, in sentences.
-      group: the heading that it stands under in help.
+      group: the heading in help that begins with it, until the next one.
       unit: what a number counts, in the plural: "seconds".
       least, most: the range, both in it. Either may name another field, or a property.
       above, below: the range, neither in it.
@@ -119,7 +119,8 @@ def check(config: Any, prefix: str = "") -> None:
     """
     kinds = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
-        value, kind = getattr(config, field.name), kind_of_one(kinds[field.name])
+        kind = kind_of_one(kinds[field.name])
+        value = getattr(config, facts_of(field).effective or field.name)
         if value == () and facts_of(field).bounds != Setting().bounds:
             raise ValueError(f"{flag_of(field.name, prefix)}: expected one or more")
         for one in value if isinstance(value, tuple) else (value,):
@@ -220,18 +221,23 @@ def is_several(kind: Any) -> bool:
     return any(typing.get_origin(member) is tuple for member in members)
 
 
-def value_text(field: dataclasses.Field, kind: Any) -> str:
+def value_text(config: type, field: dataclasses.Field, kind: Any) -> str:
     """What a flag expects, in words: ``a whole number from 2 to 25``; `kind`: the field's type."""
-    facts, inner = facts_of(field), kind_of_one(kind)
-    noun = _step_text(facts) or _kind_text(inner)
-    text = _with_noun(noun, limits_text(field))
+    noun = _step_text(facts_of(field)) or _kind_text(kind_of_one(kind))
+    text = _with_noun(noun, limits_text(config, field))
     text += ", one or more" if is_several(kind) else ""
     return f"{text} or None" if _is_union(kind) else text
 
 
-def limits_text(field: dataclasses.Field) -> str:
+def limits_text(config: type, field: dataclasses.Field) -> str:
     """A field's range: ``from 1 to 131070``, another setting's by its flag; empty without one."""
-    words = lambda bound: flag_of(bound) if isinstance(bound, str) else number_text(bound)
+    names = {field.name for field in dataclasses.fields(config)}
+
+    def words(bound: Bound) -> str:
+        if not isinstance(bound, str):
+            return number_text(bound)
+        return flag_of(bound) if bound in names else ""
+
     return _range_text(facts_of(field), words)
 
 

@@ -193,7 +193,7 @@ def test_temporal_difference_search(tmp_path):
     assert flags.text == "local shapes td 8"
     with pytest.raises(ValueError, match="search: td has no tree"):
         make_setup(RULES, flags)
-    with pytest.raises(ValueError, match=r"opponent\.search: td has no local shapes of 5x5"):
+    with pytest.raises(ValueError, match=r"--opponent\.search td: has no local shapes of 5x5"):
         PlayerConfig(search="td").check_size(5, "opponent.")
 
 
@@ -202,30 +202,33 @@ def test_temporal_difference_search(tmp_path):
     [
         (
             {"strengths": "x.npz", "search": "rave"},
-            "strengths: mogo playouts have none; use --playouts mm or balanced",
+            "--strengths x.npz: only with --playouts mm or balanced",
         ),
-        ({"shapes": "x.npz"}, "shapes: nothing is of them; use --heuristic shape, or --search td"),
+        ({"shapes": "x.npz"}, "--shapes x.npz: only with --heuristic shape or --search td"),
         (
             {"shapes": "x.npz", "search": "rave", "heuristic": "mogo"},
-            "shapes: nothing is of them",
+            "--shapes x.npz: only with --heuristic shape",
         ),
-        ({"nakade": True}, "nakade, diversity: only MoGo's playouts"),
-        ({"search": "td", "leaves": 8}, "leaves: not of --search td"),
-        ({"search": "td", "evaluator": "network"}, "evaluator: not of --search td"),
-        ({"playouts": "mogo", "diversity": 9}, "diversity: 9 is not from 0 to 8"),
-        ({"first_play": 0.5}, "first_play: of --search uct or rave"),
-        ({"search": "rave", "first_play": -1.0}, "first_play: -1.0 is not a number from 0"),
-        ({"heuristic": "good"}, "heuristic: 'good' is not one of even, grandfather, mogo, shape"),
-        ({"heuristic_visits": 1}, "heuristic_visits, heuristic_amaf_visits: without --heuristic"),
+        ({"nakade": True}, "--nakade: only with --playouts mogo; they are of MoGo's playouts"),
+        ({"search": "td", "leaves": 8}, "--leaves 8: not with --search td"),
+        ({"search": "td", "evaluator": "network"}, "--evaluator network: not with --search td"),
+        ({"playouts": "mogo", "diversity": 9}, "--diversity 9: expected from 0 to 8"),
+        ({"first_play": 0.5}, "--first-play 0.5: only with --search uct or rave"),
+        ({"search": "rave", "first_play": -1.0}, "--first-play -1.0: expected from 0"),
+        ({"heuristic": "good"}, "--heuristic good: expected one of even, grandfather, mogo, shape"),
+        ({"heuristic_visits": 1}, "--heuristic-visits 1: only with --heuristic"),
         (
             {"search": "uct", "heuristic": "even", "heuristic_good_visits": 5},
-            "heuristic_good_visits: beside --heuristic even, mogo or shape of --search rave",
+            "--heuristic-good-visits 5: not with --heuristic-amaf-visits 0",
         ),
-        ({"heuristic": "even"}, "heuristic: counts for nothing; give --heuristic-visits"),
-        ({"heuristic": "even", "heuristic_visits": -1}, "heuristic_visits: -1 is not from 0 to"),
+        ({"heuristic": "even"}, "--heuristic even: counts for nothing; give --heuristic-visits"),
+        (
+            {"heuristic": "even", "heuristic_visits": -1},
+            "--heuristic-visits -1: expected from 0 to",
+        ),
         (
             {"heuristic": "even", "heuristic_visits": 131_000, "simulations": 71},
-            "heuristic_visits: 131000 is not from 0 to 130999",
+            "--heuristic-visits 131000: expected from 0 to 130999",
         ),
         (
             {
@@ -235,18 +238,18 @@ def test_temporal_difference_search(tmp_path):
                 "heuristic_good_visits": 65_000,
                 "simulations": 2000,
             },
-            "heuristic_amaf_visits: 65000 is not from 0 to 64070",
+            "--heuristic-amaf-visits 65000: expected from 0 to 64070",
         ),
         (
             {"heuristic": "even", "heuristic_visits": 1, "heuristic_amaf_visits": 5},
-            "heuristic_amaf_visits: only --search rave has such values",
+            "--heuristic-amaf-visits 5: only with --search rave",
         ),
         (
             {"search": "rave", "heuristic": "grandfather", "leaves": 8},
-            "heuristic: grandfather goes with one tree and one leaf a step; use --leaves 1",
+            "--leaves 8: not with --heuristic grandfather; it goes with one tree and one leaf",
         ),
-        ({"trees": 401}, "trees: 401 is not from 1 to the 400 simulations"),
-        ({"resign": 0.5}, "resign: 0.5 is not a value from -1"),
+        ({"trees": 401}, "--trees 401: expected from 1 to the 400 of --simulations"),
+        ({"resign": 0.5}, "--resign 0.5: expected from -1 to below 0"),
     ],
 )
 def test_complaints(flags, message):
@@ -255,9 +258,15 @@ def test_complaints(flags, message):
 
 
 def test_what_does_not_go_together_names_the_flag():
-    with pytest.raises(ValueError, match=r"^opponent\.search: rave asks"):
+    with pytest.raises(
+        ValueError, match=r"^--opponent\.search rave: only with --opponent\.evaluator"
+    ):
         PlayerConfig(evaluator="network", search="rave").check("opponent.")
-    with pytest.raises(ValueError, match="playouts: a network plays none"):
+    with pytest.raises(
+        ValueError, match="--playouts mogo: only with --evaluator playout; a network plays none"
+    ):
         make_setup(RULES, PlayerConfig(evaluator="network", playouts="mogo"))
-    with pytest.raises(ValueError, match="leaves: 500 is not from 1 to the 400 simulations"):
+    with pytest.raises(
+        ValueError, match="--leaves 500: expected from 1 to the 400 of --simulations"
+    ):
         make_setup(RULES, PlayerConfig(leaves=500))

@@ -120,17 +120,18 @@ def test_words():
     kinds = Config.__annotations__ | {"simulations": int, "share": float | None}
     kinds |= {"sizes": tuple[int, ...], "leaves": int, "games": int}
     told = {
-        name: settings.value_text(fields[name], kinds[name]) for name in ("simulations", "share")
+        name: settings.value_text(Config, fields[name], kinds[name])
+        for name in ("simulations", "share")
     }
     assert told == {
         "simulations": "a whole number from 1 to 1000",
         "share": "a number from 0 to below 1 or None",
     }
-    assert settings.value_text(fields["games"], int) == "an even number of at least 2"
-    assert settings.value_text(fields["sizes"], kinds["sizes"]) == (
+    assert settings.value_text(Config, fields["games"], int) == "an even number of at least 2"
+    assert settings.value_text(Config, fields["sizes"], kinds["sizes"]) == (
         "a whole number from 2 to 25, one or more"
     )
-    assert settings.limits_text(fields["leaves"]) == "from 1 to --simulations"
+    assert settings.limits_text(Config, fields["leaves"]) == "from 1 to --simulations"
     shown = lambda name: settings.default_text(fields[name], fields[name].default)
     assert [shown(name) for name in ("share", "moves", "komi", "rate", "reuse", "sizes")] == [
         *("all", "", "7", "0.1", "yes", "9 19")

@@ -7,9 +7,10 @@ import pathlib
 import shlex
 from typing import Literal
 
-from gozero.apps.flags import check_seed
-from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
-from gozero.play.player_config import PlayerConfig
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
+from gozero.play.player_config import PlayerConfig, board_size
+from gozero.runs import settings
+from gozero.runs.settings import Conflict, setting
 
 MAX_GAMES = 10**6
 SIDES = ("player", "opponent")
@@ -19,12 +20,26 @@ SIDES = ("player", "opponent")
 class Side(PlayerConfig):
     """A player of a match: a program that speaks GTP, or a search of ours."""
 
-    command: str | None = None
-    """A GTP engine's command line, as a shell would split it: "gnugo --mode gtp --seed {game}".
-    {game} becomes the game's number. Without it the side is ours, and the other flags say what."""
+    command: str | None = setting(
+        None,
+        "A GTP engine's command line, as a shell would split it: "
+        '"gnugo --mode gtp --seed {game}"; {game} becomes the game\'s number.',
+        group="side",
+        unset="the side is a search of ours",
+    )
+    reuse: bool = setting(
+        False,
+        "Whether ours goes on from what its last search found, or td from what it has learnt.",
+    )
 
-    reuse: bool = False
-    """Whether ours goes on from what its last search found, or td from what it has learnt."""
+    CONFLICTS = (
+        Conflict(
+            " ".join(field.name for field in dataclasses.fields(PlayerConfig)) + " reuse",
+            "command",
+            "a program brings its own search",
+        ),
+        *PlayerConfig.CONFLICTS,
+    )
 
     def words(self, game: int = 0) -> list[str]:
         """The program and its arguments, for a game."""
@@ -32,16 +47,11 @@ class Side(PlayerConfig):
 
     def check(self, prefix: str = "") -> None:
         """As `PlayerConfig.check`; a program's own search is not ours to set."""
-        if self.command is None:
-            super().check(prefix)
-            return
-        if not self._is_command():
-            raise ValueError(f"{prefix}command: {self.command!r} is not a program's command line")
-        for field in dataclasses.fields(self):
-            if field.name != "command" and getattr(self, field.name) != field.default:
-                raise ValueError(
-                    f"{prefix}{field.name}: with {prefix}command; a program brings its own search"
-                )
+        if self.command is not None and not self._is_command():
+            raise ValueError(
+                f"--{prefix}command {self.command!r}: expected a program's command line"
+            )
+        super().check(prefix)
 
     def _is_command(self) -> bool:
         try:
@@ -66,85 +76,97 @@ class MatchConfig:
     """
 
     player: Side = Side()
-    """One side, for which the score is counted."""
-
     opponent: Side = Side()
-    """The other."""
 
-    games: int = 100
-    """Games to play."""
+    games: int = setting(100, "Games to play.", group="match", least=1, most=MAX_GAMES)
+    parallel: int = setting(
+        8,
+        "Games at once: a process of each program for each; ours searches in batches of half of "
+        "them, while the programs of the others think.",
+        least=1,
+        most=4096,
+        unit="games",
+    )
+    openings: int = setting(
+        0,
+        "Plies that each pair of games begins with, once with either colour: random ones, or those "
+        "of --openings-from. 0: all of the files' plies, or none without files.",
+        least=0,
+        most="most_openings",
+        unit="plies",
+    )
+    openings_from: pathlib.Path | None = setting(
+        None,
+        "An SGF file, or a folder of them, whose first moves the pairs begin with, in turn.",
+        unset="random plies",
+    )
+    timeout: float = setting(
+        60.0,
+        "Seconds that a program may take for an answer, by the clock on the wall: many at once on "
+        "few cores want more.",
+        above=0,
+        most=86_400,
+        unit="seconds",
+    )
+    retries: int = setting(
+        2,
+        "How often a game is played anew that a program's death has made void; with more, the same "
+        "command plays again those that were void before.",
+        least=0,
+        most=1000,
+    )
+    seed: int = settings.seed("Of our searches and the random openings.")
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/match"),
+        "The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf: a "
+        "new one, or one to go on with: then all flags are the same but --parallel, --retries and "
+        "--timeout, and --games may be more.",
+    )
 
-    parallel: int = 8
-    """Games at once: a process of each program for each; ours searches in batches of half of them,
-    while the programs of the others think."""
+    size: int | None = setting(
+        None,
+        "Points on a side of the board.",
+        group="game",
+        least=MIN_SIZE,
+        most=MAX_SIZE,
+        unset="that of a side's weights or shapes, else 9",
+    )
+    komi: float = setting(
+        7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
+    )
+    ko: Literal["simple", "positional", "situational"] = setting("positional", "The ko rule.")
+    max_moves: int | None = setting(
+        None,
+        "The move limit, at which a game is scored as it stands.",
+        above="openings",
+        most=2**15 - 1,
+        unset="far beyond real games",
+    )
 
-    size: int = 9
-    """Points on a side, 2 to 25."""
-
-    komi: float = 7.0
-    """Points for White, a multiple of 0.5."""
-
-    ko: Literal["simple", "positional", "situational"] = "positional"
-    """The ko rule."""
-
-    max_moves: int | None = None
-    """The move limit, at which a game is scored as it stands; far beyond real games without it."""
-
-    openings: int = 0
-    """Plies that each pair of games begins with, once with either colour: random ones, or those of
-    --openings-from. 0: all of the files' plies, or none without files."""
-
-    openings_from: pathlib.Path | None = None
-    """An SGF file, or a folder of them, whose first moves the pairs begin with, in turn."""
-
-    timeout: float = 60.0
-    """Seconds that a program may take for an answer, by the clock on the wall: many at once on few
-    cores want more."""
-
-    retries: int = 2
-    """How often a game is played anew that a program's death has made void; with more, the same
-    command plays again those that were void before."""
-
-    seed: int = 0
-    """Of our searches and the random openings."""
-
-    out: pathlib.Path = pathlib.Path("runs/match")
-    """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf: a new
-    one, or one to go on with: then all flags are the same but --parallel, --retries and
-    --timeout, and --games may be more."""
+    CONFLICTS = ()
+    EXAMPLES = (
+        'gozero match --player.simulations 800 --opponent.command "gnugo --mode gtp"',
+        "gozero match --player.search rave --opponent.search uct --games 200 --openings 4",
+    )
 
     def __post_init__(self):
         for name in SIDES:
             getattr(self, name).check(f"{name}.")
-        check_seed(self.seed)
-        for name, least, most in (
-            ("games", 1, MAX_GAMES),
-            ("parallel", 1, 4096),
-            ("size", MIN_SIZE, MAX_SIZE),
-            ("openings", 0, 2 * self.size**2),
-            ("retries", 0, 1000),
-        ):
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name}: {getattr(self, name)} is not from {least} to {most}")
+        of_files = next((side for side in self.sides if side.weights or side.shapes), Side())
+        size = board_size(self.size, of_files.weights, of_files.shapes)
+        object.__setattr__(self, "size", size)
+        settings.check(self)
         for name in SIDES:
-            getattr(self, name).check_size(self.size, f"{name}.")
-        if not is_komi(self.komi):
-            raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
-        if self.ko not in KO_RULES:
-            raise ValueError(f"ko: {self.ko!r} is not a ko rule; use one of {', '.join(KO_RULES)}")
-        if self.max_moves is not None and not 1 <= self.max_moves < 2**15:
-            raise ValueError(f"max_moves: {self.max_moves} is not from 1 to {2**15 - 1}")
-        if self.max_moves is not None and self.openings >= self.max_moves:
-            raise ValueError(
-                f"openings: {self.openings} plies leave none of the {self.max_moves} of max_moves"
-            )
-        if not 0 < self.timeout <= 86_400:
-            raise ValueError(f"timeout: {self.timeout} is not above 0, or more than a day")
+            getattr(self, name).check_size(size, f"{name}.")
         if self.paired and self.games % 2:
             raise ValueError(
-                f"games: {self.games} is odd, and openings are played in pairs; use "
-                f"{self.games + 1}"
+                f"--games {self.games}: openings are played in pairs; use {self.games + 1}"
             )
+
+    @property
+    def most_openings(self) -> int:
+        """Plies that the board has room for."""
+        return 2 * self.size**2
 
     @property
     def sides(self) -> tuple[Side, Side]:

@@ -254,11 +254,12 @@ def test_genmove_passes_when_that_wins_and_not_when_it_loses():
     assert session("play w c3\nplay b pass\ngenmove b\nshowboard")[-1].count("X") == 1
 
 
-def test_the_network_judges_too_and_weights_fix_the_size(tmp_path, capsys):
+def test_the_network_evaluates_too_and_weights_fix_the_size(tmp_path, capsys):
     shape = NetworkConfig(blocks=1, channels=8)
     params = network.init(shape, jax.random.key(0))
     path = weights.save(tmp_path / "net.safetensors", params, shape, 3)
-    config = gtp.GtpConfig(size=3, ko="simple", evaluator="network", weights=path, simulations=2)
+    config = gtp.GtpConfig(ko="simple", evaluator="network", weights=path, simulations=2)
+    assert config.size == 3
     given = session("genmove b\nboardsize 9\nboardsize 3\n", config)
     assert coords.from_gtp(3, given[0].removeprefix("= ")) <= 9
     assert given[1:] == ["? unacceptable size: the weights are for 3x3", "="]
@@ -282,7 +283,9 @@ def test_sizes_without_local_shapes_are_refused_without_jax():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     refused, taken, *_ = answers(done.stdout)
-    assert refused.startswith("? unacceptable size: heuristic: shape has no local shapes of 13x13;")
+    assert refused.startswith(
+        "? unacceptable size: --heuristic shape: has no local shapes of 13x13;"
+    )
     assert taken == "="
 
 
@@ -293,9 +296,10 @@ def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
     flags = {"search": "rave", "heuristic": "shape", "shapes": path}
     given = session("boardsize 9\nboardsize 3\n", gtp.GtpConfig(size=3, **flags))
     assert given == ["? unacceptable size: the shapes are for 3x3", "="]
+    assert gtp.GtpConfig(**flags).size == 3
     capsys.readouterr()
     with pytest.raises(SystemExit) as stop:
-        gtp.run(gtp.GtpConfig(**flags), io.StringIO("name\n"), io.StringIO())
+        gtp.run(gtp.GtpConfig(size=9, **flags), io.StringIO("name\n"), io.StringIO())
     assert stop.value.code == 2
     assert re.fullmatch(
         "gozero gtp: shapes: .*mine.safetensors is of 3x3, the board 9x9\n", capsys.readouterr().err

@@ -27,7 +27,7 @@ def evaluators(path: str, digest: str) -> dict:
 
 def test_weights_are_known_by_what_they_are(tmp_path):
     player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
-    config = MatchConfig(player=player, games=4, out=tmp_path / "run")
+    config = MatchConfig(player=player, size=9, games=4, out=tmp_path / "run")
     first = evaluators("a.npz", "0" * 64)
     with MatchFolder(config, first) as folder:
         folder.write_manifest({"evaluators": first})
@@ -107,7 +107,7 @@ FLAGS = {
 def test_files_are_known_by_what_is_in_them(name, tmp_path):
     player = lambda path: Side(**FLAGS[name], **{name: path and pathlib.Path(path)})
     about = lambda path, digest: {"player": {name: path, f"{name}_sha256": digest}}
-    config = MatchConfig(player=player("a.npz"), games=4, out=tmp_path / "run")
+    config = MatchConfig(player=player("a.npz"), size=9, games=4, out=tmp_path / "run")
     with MatchFolder(config, about("a.npz", "0" * 64)) as folder:
         folder.write_manifest({"evaluators": about("a.npz", "0" * 64)})
         folder.add(GAME, MOVES)
@@ -123,7 +123,7 @@ def test_files_are_known_by_what_is_in_them(name, tmp_path):
 
 def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
     player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
-    config = MatchConfig(player=player, games=4, out=tmp_path / "run")
+    config = MatchConfig(player=player, size=9, games=4, out=tmp_path / "run")
     more = dataclasses.replace(config, games=10)
     first, other = evaluators("a.npz", "0" * 64), evaluators("a.npz", "1" * 64)
     with MatchFolder(config, first) as folder:

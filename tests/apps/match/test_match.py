@@ -237,26 +237,35 @@ def test_openings_from_files(tmp_path):
 BAD = {
     "a missing program": (["--opponent.command", "no-such-engine"], "'no-such-engine' is no prog"),
     "one that ends": (["--opponent.command", "false"], "opponent.command: .*exit status 1"),
-    "no command line": (["--player.command", "'unfinished"], "is not a program's command line"),
-    "a search of a program": (["--player.leaves", "8"], "player.leaves: with player.command"),
-    "odd games in pairs": (["--games", "3", "--openings", "2"], "games: 3 is odd.*use 4"),
+    "no command line": (
+        ["--player.command", "'unfinished"],
+        "--player.command \"'unfinished\": expected a program's command line",
+    ),
+    "a search of a program": (
+        ["--player.leaves", "8"],
+        "--player.leaves 8: not with --player.command",
+    ),
+    "odd games in pairs": (
+        ["--games", "3", "--openings", "2"],
+        "--games 3: openings are played in pairs; use 4",
+    ),
     "nothing after the openings": (
         ["--games", "2", "--openings", "4", "--max-moves", "4"],
-        "openings: 4 plies leave none of the 4 of max_moves",
+        "--max-moves 4: expected above the 4 of --openings",
     ),
     "a flag that would be right": (
         ["--player.command", "None", "--player.leaves", "2", "--player.search", "gumbel"],
-        "player.search: gumbel goes with one tree and one leaf a step; use --player.leaves 1",
+        "--player.leaves 2: not with --player.search gumbel",
     ),
-    "no games": (["--games", "0"], "games: 0 is not from 1"),
-    "no time": (["--timeout", "0"], "timeout: 0.0 is not above 0"),
-    "a komi that is none": (["--komi", "0.3"], "komi: 0.3"),
+    "no games": (["--games", "0"], "--games 0: expected from 1"),
+    "no time": (["--timeout", "0"], "--timeout 0.0: expected above 0"),
+    "a komi that is none": (["--komi", "0.3"], "--komi 0.3: expected a multiple of 0.5"),
     "a size without local shapes": (
         [
             *("--size", "13", "--player.command", "None"),
             *("--player.search", "rave", "--player.heuristic", "shape"),
         ],
-        "player.heuristic: shape has no local shapes of 13x13",
+        "--player.heuristic shape: has no local shapes of 13x13",
     ),
     "openings that are not there": (["--openings-from", "no.sgf", "--games", "2"], "no.sgf"),
 }
