@@ -46,25 +46,20 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
     """
     kinds, docs, listed, group = typing.get_type_hints(config), _docstrings(config), {}, ""
     for field in dataclasses.fields(config):
-        facts, kind = facts_of(field), kinds[field.name]
-        group = facts.group or group
-        text = facts.help or docs.get(field.name, "")
-        if dataclasses.is_dataclass(kind):
-            if kind in listed:
-                text = f"{text} Its flags are those of --{prefix}{listed[kind]}."
-                yield Row(f"--{prefix}{field.name}.FLAG", "", text, "", field.name)
-                continue
-            listed[kind] = field.name
-            for row in rows(typing.cast(type, kind), None, f"{prefix}{field.name}."):
-                yield row._replace(group=f"{field.name}: {row.group}".rstrip(": "))
-            continue
-        shown = _default(field) if default is None else getattr(default, field.name)
-        flag = settings.flag_of(field.name, prefix)
-        if kind is bool:
-            flag += f", {settings.flag_of(f'no-{field.name}', prefix)}"
-        if facts.positional:
-            flag = field.name.upper()
-        yield Row(flag, _value(field, kind), text, _note(config, field, shown), group)
+        name, kind = field.name, kinds[field.name]
+        group = facts_of(field).group or group
+        text = facts_of(field).help or docs.get(name, "")
+        if not dataclasses.is_dataclass(kind):
+            shown = _default(field) if default is None else getattr(default, name)
+            note = _note(config, field, shown).replace("--", f"--{prefix}")
+            yield Row(_flag(field, kind, prefix), _value(field, kind), text, note, group)
+        elif kind in listed:
+            text = f"{text} Its flags are those of --{prefix}{listed[kind]}."
+            yield Row(f"--{prefix}{name}.FLAG", "", text, "", name)
+        else:
+            listed[kind] = name
+            for row in rows(typing.cast(type, kind), None, f"{prefix}{name}."):
+                yield row._replace(group=f"{name}: {row.group}".rstrip(": "))
 
 
 def text(
@@ -191,6 +186,13 @@ def _default(field: dataclasses.Field) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
+
+
+def _flag(field: dataclasses.Field, kind: Any, prefix: str) -> str:
+    if facts_of(field).positional:
+        return field.name.upper()
+    names = [field.name, f"no-{field.name}"] if kind is bool else [field.name]
+    return ", ".join(settings.flag_of(name, prefix) for name in names)
 
 
 def _value(field: dataclasses.Field, kind: Any) -> str:

@@ -75,9 +75,6 @@ class MatchConfig:
     folder goes on where it ended, killed or not.
     """
 
-    player: Side = Side()
-    opponent: Side = Side()
-
     games: int = setting(100, "Games to play.", group="match", least=1, most=MAX_GAMES)
     parallel: int = setting(
         8,
@@ -142,6 +139,9 @@ class MatchConfig:
         most=2**15 - 1,
         unset="far beyond real games",
     )
+
+    player: Side = Side()
+    opponent: Side = setting(Side(), "The other side.")
 
     CONFLICTS = ()
     EXAMPLES = (
