@@ -16,57 +16,93 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.apps.game_writer import GameWriter
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
 from gozero.go.rules import Rules
 from gozero.play import devices, selfplay
 from gozero.play.evaluators import Evaluator, make_evaluator
+from gozero.play.player_config import MAX_SIMULATIONS, board_size
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.progress import Progress, rates
+from gozero.runs.settings import Conflict, check, seed_setting, setting
 
 PROG = "gozero selfplay"
 MOVES_PER_CALL = 4
+_MANY = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class SelfPlayFlags:
     """Play games of Go against itself, in lockstep, and write them down."""
 
-    size: int = 9
-    """Points on a side, 2 to 25."""
-    games: int = 64
-    """Games to play."""
-    simulations: int = 64
-    """Simulations of the search at every move."""
-    batch: int = 32
-    """Games played at once."""
-    evaluator: Literal["network", "playout"] = "network"
-    """What judges a position: a policy and value network, or uniform random playouts."""
-    weights: pathlib.Path | None = None
-    """The network's weights, a file; without them they are random."""
-    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = None
-    """The planes of a network of random weights; weights from a file bring their own."""
-    komi: float = 7.0
-    """Points for White, a multiple of 0.5."""
-    ko: Literal["simple", "positional", "situational"] = "positional"
-    """The ko rule: simple ko, or positional or situational superko."""
-    suicide: bool = False
-    """Whether a play may remove its own chain; never a single stone."""
-    max_moves: int | None = None
-    """The move limit; 2 * size^2 without it. A game it ends is scored as it stands."""
-    temperature_moves: int = 16
-    """Opening moves drawn in proportion to the visits; after them the most visited is played."""
-    reuse_subtree: bool = False
-    """Whether a search goes on from what the last one found below the move played."""
-    seed: int = 0
-    """Of all chance in the run: the same seed, flags and number of devices, the same games."""
-    out: pathlib.Path = pathlib.Path("runs/selfplay")
-    """A new or empty folder for games/*.sgf, shards/*.npz and the records of the run."""
+    games: int = setting(64, "Games to play.", group="run", least=1, most=_MANY)
+    batch: int = setting(32, "Games played at once.", least=1, most=_MANY, unit="games")
+    seed: int = seed_setting(
+        "Of all chance in the run: the same seed, flags and number of devices, the same games."
+    )
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/selfplay"),
+        "A new or empty folder for games/*.sgf, shards/*.npz and the records of the run.",
+    )
+
+    size: int | None = setting(
+        None,
+        "Points on a side of the board.",
+        group="game",
+        least=MIN_SIZE,
+        most=MAX_SIZE,
+        unset="that of --weights, else 9",
+    )
+    komi: float = setting(
+        7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
+    )
+    ko: Literal["simple", "positional", "situational"] = setting(
+        "positional", "The ko rule: simple ko, or positional or situational superko."
+    )
+    suicide: bool = setting(False, "Whether a play may remove its own chain; never a single stone.")
+    max_moves: int | None = setting(
+        None,
+        "The move limit. A game it ends is scored as it stands.",
+        least=1,
+        most=2**15 - 1,
+        unset="2 * size^2",
+    )
+
+    evaluator: Literal["network", "playout"] = setting(
+        "network",
+        "What evaluates a position: a policy and value network, or uniform random playouts.",
+        group="search",
+    )
+    weights: pathlib.Path | None = setting(
+        None, "The network's weights, of one board size.", unset="random weights"
+    )
+    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
+        None,
+        "The planes of a network of random weights; weights from a file bring their own.",
+        unset="compact",
+    )
+    simulations: int = setting(
+        64, "Simulations of the search at every move.", least=1, most=MAX_SIMULATIONS
+    )
+    reuse_subtree: bool = setting(
+        False, "Whether a search goes on from what the last one found below the move played."
+    )
+    temperature_moves: int = setting(
+        16,
+        "Opening moves drawn in proportion to the visits; after them the most visited is played.",
+        least=0,
+        unit="moves",
+    )
+
+    CONFLICTS = (Conflict("weights features", "!evaluator=network", "playouts take none"),)
+    EXAMPLES = (
+        "gozero selfplay --size 9 --games 64 --simulations 64 --out runs/first",
+        "gozero selfplay --weights NET.safetensors --size 9 --batch 256 --out runs/second",
+    )
 
     def __post_init__(self):
-        flags.check_seed(self.seed)
-        for name in ("games", "batch", "simulations"):
-            if not 1 <= getattr(self, name) < 2**31:
-                raise ValueError(f"--{name} {getattr(self, name)}: expected from 1 to {2**31 - 1}")
+        check(self)
+        object.__setattr__(self, "size", board_size(self.size, self.weights))
 
 
 def run(config: SelfPlayFlags) -> int:

@@ -81,7 +81,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) ->
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def seed(help: str, default: int = 0, **facts: Any) -> Any:
+def seed_setting(help: str, default: int = 0, **facts: Any) -> Any:
     """The field of a seed; a greater one would wrap around to another."""
     return setting(default, help, least=0, most=MAX_SEED, **facts)
 

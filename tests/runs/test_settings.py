@@ -32,7 +32,7 @@ class Config:
     reuse: bool = setting(True)
     bias: float | None = setting(None)
     weights: pathlib.Path | None = setting(None)
-    seed: int = settings.seed("Of all chance.")
+    seed: int = settings.seed_setting("Of all chance.")
 
     CONFLICTS = (
         Conflict("leaves moves", "search=gumbel", "its root counts one by one; use --leaves 1"),

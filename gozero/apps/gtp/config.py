@@ -54,13 +54,13 @@ class GtpConfig(PlayerConfig):
         "Whether a search goes on from what the last one found, if the game went on from there; "
         "td, whether it keeps what it has learnt in the game. Off with --search gumbel.",
     )
-    seed: int = settings.seed(
+    seed: int = settings.seed_setting(
         "Of all that is random: the same seed and the same session give the same moves."
     )
 
     EXAMPLES = (
         "gozero gtp --search rave --simulations 3000 --size 9",
-        "gozero gtp --evaluator network --weights NET.npz --search gumbel --seconds 5",
+        "gozero gtp --evaluator network --weights NET.safetensors --search gumbel --seconds 5",
     )
 
     def __post_init__(self):
