@@ -34,7 +34,7 @@ from gozero.td.td import TdConfig
 from tests.go.stepping import new_games
 from tests.hlo import AS_USERS_FUSE, AS_USERS_HAVE_IT, moves_in_loops
 from tests.search import gumbel_search, random_tree
-from tests.search.judges import hash_evaluate, observe_position
+from tests.search.evaluators import hash_evaluate, observe_position
 from tests.train import batches
 from train import learner
 from train.optimizer import OptimizerConfig

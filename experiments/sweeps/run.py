@@ -175,6 +175,6 @@ def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> Memory:
         setup, lanes = one.setup(rules), config.piece if one.reuse else half
         roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
         search = setup.search.roomy if one.reuse else setup.search
-        args = rules.num_actions, search, one.reuse, setup.guesses
+        args = rules.num_actions, search, one.reuse, setup.prior_counts
         found.append(memory_of(roots, *args))
     return max(found, key=lambda memory: memory.total)

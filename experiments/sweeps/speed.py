@@ -60,9 +60,9 @@ def measure(
     seconds = in_turn([make_timed(run, lambda: ()) for run in runs], repeats)
     found = []
     for one, run, times in zip(contestants, runs, seconds, strict=True):
-        _, config, guesses, _ = one.setup(rules)
+        _, config, prior_counts, _ = one.setup(rules)
         kept = config.roomy if one.reuse else config
-        memory = memory_of(states.position, rules.num_actions, kept, one.reuse, guesses)
+        memory = memory_of(states.position, rules.num_actions, kept, one.reuse, prior_counts)
         simulations = num_trees * config.num_simulations
         found.append(
             Speed(

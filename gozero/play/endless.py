@@ -210,11 +210,11 @@ def _draw_komi(config: EndlessConfig, key: jax.Array) -> jax.Array:
     return jax.random.choice(key, jnp.asarray(config.komi, jnp.float32), (config.batch,))
 
 
-def memory(config: EndlessConfig, guesses: bool = False) -> Memory:
-    """What the trees of the largest search take, known before they are allocated; `guesses`: the
+def memory(config: EndlessConfig, prior_counts: bool = False) -> Memory:
+    """What the trees of the largest search take, known before they are allocated; `prior_counts`: the
     evaluator says what a heuristic believes, with a confidence in visits."""
     roots = jax.eval_shape(lambda: start(config, 0)).states.position
-    of = functools.partial(memory_of, roots, config.rules.num_actions, guesses=guesses)
+    of = functools.partial(memory_of, roots, config.rules.num_actions, prior_counts=prior_counts)
     sizes = map(of, config.searches)
     return max(sizes, key=lambda size: size.total)
 

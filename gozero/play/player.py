@@ -134,8 +134,7 @@ def search_player(
     """
     if temperature is not None:
         _check_temperature(config)
-    if reuse_subtree and hasattr(config.root_select, "score_root"):
-        raise ValueError(f"reuse_subtree: {config.root_select} counts the visits of one search")
+    config.check_with(tree=reuse_subtree)
     check_resign(resign)
     game = go_game(rules, reward=reward)
     config = config.roomy if reuse_subtree else config
@@ -157,11 +156,11 @@ def search_player(
 
     def begin(params, states):
         """Empty trees, with room for what a heuristic believes if the evaluator has one."""
-        plant = lambda params, states: searching.begin(
+        start = lambda params, states: searching.begin(
             game, evaluator._replace(params=params), jax.random.key(0), states, config
         )
-        guesses = jax.eval_shape(plant, params, states).tree.guess is not None
-        return reuse.empty(states.position, rules.num_actions, config, guesses)
+        counts = jax.eval_shape(start, params, states).tree.prior_counts is not None
+        return reuse.empty(states.position, rules.num_actions, config, counts)
 
     return Player(choose, evaluator.params, begin if reuse_subtree else None)
 
@@ -176,7 +175,7 @@ def _drawn(key: jax.Array, found: SearchResult, temperature: jax.Array) -> jax.A
 
 def _check_temperature(config: SearchConfig) -> None:
     wrong = {
-        "a root rule that says what is played": hasattr(config.root_select, "final_action"),
+        "a root rule that says what is played": config.plays_by_rule,
         "prove, which says what is played": config.prove,
         "early_stop, which settles the most visited action alone": config.early_stop,
         "a temperature of the config": config.temperature > 0,

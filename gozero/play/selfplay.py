@@ -51,7 +51,7 @@ class SelfPlayConfig:
       temperature_moves: moves of a game drawn in proportion to the visits; after them the
         most visited is played.
       temperature: another schedule than that, by moves into the game.
-      guesses: the evaluator says what a heuristic believes, with a confidence in visits; room for
+      prior_counts: the evaluator says what a heuristic believes, with a confidence in visits; room for
         them, in trees that are reused.
       reuse_subtree: a search goes on from what the last one found below the move played; give
         `search` room for it, see `SearchConfig.roomy`.
@@ -68,17 +68,14 @@ class SelfPlayConfig:
     temperature_moves: int = 16
     reuse_subtree: bool = False
     temperature: Temperature | None = None
-    guesses: bool = False
+    prior_counts: bool = False
 
     def __post_init__(self):
         for name, least in (("num_games", 1), ("batch", 1), ("temperature_moves", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
         check_search(self.search, self.batch)
-        if self.reuse_subtree and hasattr(self.search.root_select, "score_root"):
-            raise ValueError(
-                f"reuse_subtree: {self.search.root_select} counts the visits of one search"
-            )
+        self.search.check_with(tree=self.reuse_subtree)
         init(self.rules, self.komi)  # refuses a komi that is none
 
     @property
@@ -168,7 +165,7 @@ def _first_lanes(config: SelfPlayConfig, seed: int) -> Lanes:
     tree = None
     if config.reuse_subtree:
         num_actions = config.rules.num_actions
-        tree = reuse.empty(states.position, num_actions, config.search, config.guesses)
+        tree = reuse.empty(states.position, num_actions, config.search, config.prior_counts)
     return Lanes(
         states=states,
         game=jnp.where(number < config.num_games, number, NO_GAME),
@@ -182,7 +179,7 @@ def memory(config: SelfPlayConfig) -> Memory:
     """What the search trees take, known before they are allocated."""
     roots = jax.eval_shape(lambda: start(config, 0)).states.position
     num_actions, reused = config.rules.num_actions, config.reuse_subtree
-    return memory_of(roots, num_actions, config.search, reused, config.guesses)
+    return memory_of(roots, num_actions, config.search, reused, config.prior_counts)
 
 
 def make_play_moves(
@@ -254,7 +251,7 @@ def by_visits(key: jax.Array, found: Searched, temperature: jax.Array) -> jax.Ar
 
 def says_what_is_played(config: SearchConfig) -> bool:
     """Whether the root has a rule that chooses the action itself."""
-    return hasattr(config.root_select, "final_action")
+    return config.plays_by_rule
 
 
 def _played(

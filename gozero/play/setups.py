@@ -45,7 +45,7 @@ class Setup(NamedTuple):
 
     evaluator: Evaluator
     search: SearchConfig
-    guesses: bool = False
+    prior_counts: bool = False
     """Whether trees keep what a heuristic believes, counted in visits; for `reuse.empty`."""
     resign: float | None = None
     """He resigns when the position and its best move are worth less."""
@@ -90,7 +90,7 @@ def _room(rules: Rules, setup: Setup, reuse: bool, games: int) -> str:
     search = setup.search.roomy if reuse else setup.search
     one = jax.eval_shape(lambda: init(rules)).position
     positions = jax.tree.map(lambda x: jax.ShapeDtypeStruct((games, *x.shape), x.dtype), one)
-    memory = memory_of(positions, rules.num_actions, search, reuse, setup.guesses)
+    memory = memory_of(positions, rules.num_actions, search, reuse, setup.prior_counts)
     return f"{games} trees of {search.num_nodes} nodes: {memory}"
 
 
@@ -137,8 +137,8 @@ def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
         grandfather=grandfather,
         ensemble=_ensemble(config),
     )
-    guesses = config.heuristic is not None and visits > 0
-    return Setup(evaluator, search, guesses, config.resign)
+    prior_counts = config.heuristic is not None and visits > 0
+    return Setup(evaluator, search, prior_counts, config.resign)
 
 
 def _ensemble(config: PlayerConfig) -> Ensemble | None:
@@ -208,7 +208,7 @@ def to_win(search: SearchConfig, num_simulations: int | None = None) -> SearchCo
     Dirichlet noise, softened priors and the Gumbel noise of a `GumbelRoot` go.
     """
     rule: Any = search.root_select
-    if hasattr(rule, "scale"):
+    if isinstance(rule, GumbelRoot):
         rule = dataclasses.replace(rule, scale=0.0)
     if num_simulations is not None:
         search = dataclasses.replace(search, num_simulations=num_simulations, capacity=None)

@@ -22,7 +22,7 @@ from jax import lax
 from gozero.compile import stages
 from gozero.search import proofs, rows, values
 from gozero.search import tree as trees
-from gozero.search.config import Amaf, SearchConfig
+from gozero.search.rules.operators import Operator
 from gozero.search.tree import NO_NODE, ROOT, Tree
 from gozero.search.values import VALUE_ONE
 
@@ -70,10 +70,10 @@ _FEW, _SOME = 8, 32
 """Children: how many are looked at depends on the widest node of a level."""
 
 
-class _Worth(NamedTuple):
+class _NodeValue(NamedTuple):
     """Of one node of each tree, for the player to move there."""
 
-    backed: jax.Array  # i32[B], fixed point
+    backup_value: jax.Array  # i32[B], fixed point
     proven: jax.Array  # i8[B]
 
 
@@ -97,8 +97,12 @@ def proven_by_game(tree: Tree, row: jax.Array, proven: jax.Array, grows: jax.Arr
     return jnp.where(grows, proven, rows.read(tree.proven, row))
 
 
-def back_up_worth(
-    tree: Tree, path: trees.Path, end_proven: jax.Array, config: SearchConfig, look: bool = False
+def back_up_values(
+    tree: Tree,
+    path: trees.Path,
+    end_proven: jax.Array,
+    operator: Operator | None,
+    look: bool = False,
 ) -> Tree:
     """Value the nodes of the paths anew, from their ends up.
 
@@ -108,13 +112,13 @@ def back_up_worth(
       tree: the trees.
       path: the paths.
       end_proven: i8[B], what is proven of the nodes where they end.
-      config: the settings.
+      operator: `SearchConfig.backup`.
       look: the ends' own children may prove them. (Else proofs come from what is new.)
 
     Returns:
       The trees with new `backed` and `proven`, if they have these.
     """
-    if tree.backed is None and tree.proven is None:
+    if tree.backup_value is None and tree.proven is None:
         return tree
     num_levels, num_trees = path.nodes.shape
     if tree.proven is None:
@@ -132,27 +136,27 @@ def back_up_worth(
         before = end_proven if tree.proven is None else rows.read(tree.proven, row)
         known = jnp.where(is_end, end_proven, before)
         wanted = level <= path.length
-        if tree.backed is None:
+        if tree.backup_value is None:
             wanted &= (is_end & look) | (~is_end & is_new)
-        start = _Worth(_own_value(tree, row), known)
+        start = _NodeValue(_own_value(tree, row), known)
         has_children = rows.read(tree.num_children, row) > 0
         wanted &= has_children
         most = jnp.max(jnp.where(wanted, rows.read(tree.num_children, row), 0))
         which = sum((most > w).astype(jnp.int32) for w in (0, *widths[:-1]))
         branches = [lambda below: start] + [
-            functools.partial(_by_children, tree, config, width, lanes, node, child)
+            functools.partial(_by_children, tree, operator, width, lanes, node, child)
             for width in widths
         ]
         by_children = lax.switch(which, branches, below)
         seen = jax.tree.map(lambda new, old: jnp.where(wanted, new, old), by_children, start)
         proven = jnp.where(known == proofs.UNKNOWN, seen.proven, known)
-        here = _Worth(_exact(proven, seen.backed), proven)
+        here = _NodeValue(_exact(proven, seen.backup_value), proven)
         is_new = (level <= path.length) & (proven != before)
         put = lambda all, one: lax.dynamic_update_slice(all, one[None], (level, 0))
         return jax.tree.map(put, found, here), here, is_new
 
     last = jnp.max(path.length)
-    blank = _Worth(jnp.zeros(num_trees, jnp.int32), jnp.zeros(num_trees, jnp.int8))
+    blank = _NodeValue(jnp.zeros(num_trees, jnp.int32), jnp.zeros(num_trees, jnp.int8))
     found = jax.tree.map(lambda x: jnp.zeros((num_levels, num_trees), x.dtype), blank)
     start = (found, blank, jnp.zeros(num_trees, bool))
     found, _, _ = lax.fori_loop(0, last + 1, one_up, start)
@@ -160,19 +164,20 @@ def back_up_worth(
     node_rows = path.rows(tree, level <= path.length[None])
     write = lambda x, new: None if x is None else rows.write(x, node_rows, new)
     return tree.replace(
-        backed=write(tree.backed, found.backed), proven=write(tree.proven, found.proven)
+        backup_value=write(tree.backup_value, found.backup_value),
+        proven=write(tree.proven, found.proven),
     )
 
 
 def _by_children(
     tree: Tree,
-    config: SearchConfig,
+    operator: Operator | None,
     width: int,
     lanes: jax.Array,
     node: jax.Array,
     child: jax.Array,
-    below: _Worth,
-) -> _Worth:
+    below: _NodeValue,
+) -> _NodeValue:
     """Of nodes i32[B], one a tree; of their children i32[B] it is known what they have come to.
 
     A child may be NO_NODE.
@@ -181,12 +186,12 @@ def _by_children(
     row = tree.row(node)
     is_child = found.nodes != NO_NODE
     is_it = is_child & (found.nodes == child[:, None])
-    worth = _Worth(jnp.zeros_like(below.backed), jnp.zeros_like(below.proven))
-    if tree.backed is not None and config.backup is not None:
-        q = jnp.where(is_it, -values.to_float(below.backed)[:, None], found.edges.q)
+    worth = _NodeValue(jnp.zeros_like(below.backup_value), jnp.zeros_like(below.proven))
+    if tree.backup_value is not None and operator is not None:
+        q = jnp.where(is_it, -values.to_float(below.backup_value)[:, None], found.edges.q)
         mean = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
         edges = found.edges._replace(q=q, value=mean)
-        worth = worth._replace(backed=values.to_fixed(jax.vmap(config.backup)(edges)))
+        worth = worth._replace(backup_value=values.to_fixed(jax.vmap(operator)(edges)))
     if found.edges.proven is not None:
         results = jnp.where(is_it, proofs.opponent(below.proven)[:, None], found.edges.proven)
         results = jnp.where(is_child, results, -1)
@@ -207,7 +212,7 @@ def _exact(proven: jax.Array, value: jax.Array) -> jax.Array:
     return jnp.where(proven == proofs.UNKNOWN, value, exact)
 
 
-def amaf_counted(tree: Tree, path: trees.Path, first_play: jax.Array, config: Amaf) -> jax.Array:
+def amaf_counted(tree: Tree, path: trees.Path, first_play: jax.Array, first: str) -> jax.Array:
     """The actions that count at each node of the paths, for the player to move there.
 
     Args:
@@ -215,7 +220,7 @@ def amaf_counted(tree: Tree, path: trees.Path, first_play: jax.Array, config: Am
       path: the paths.
       first_play: bool[B, 2, A]: who was first to play what in the playout; 0 is the player to
         move where the path ends.
-      config: what counts.
+      first: `Amaf.first`, which plays count.
 
     Returns:
       u32[D + 1, B, W]; of no meaning beyond the ends of the paths.
@@ -235,7 +240,7 @@ def amaf_counted(tree: Tree, path: trees.Path, first_play: jax.Array, config: Am
             bit = jnp.where(word, np.uint32(1) << (taken % 32).astype(jnp.uint32)[:, None], 0)
             bit = jnp.where((level < length)[:, None], bit, np.uint32(0))
             is_mine = ((length - level) % 2 == 0)[:, None]
-            keep = ~bit if config.first == "either" else ~np.uint32(0)
+            keep = ~bit if first == "either" else ~np.uint32(0)
             mine = jnp.where(is_mine, mine | bit, mine & keep)
             other = jnp.where(is_mine, other & keep, other | bit)
             here = jnp.where(is_mine, mine, other)

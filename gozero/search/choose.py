@@ -1,8 +1,8 @@
-"""The choice at each node that a value has gone up through.
+"""Cached selection: the choice at each node that a value was backed up through.
 
-What a rule chooses at a node changes only then, so the choice is made then and kept; a descent
-follows it. The nodes of all paths are chosen at one by one, as it were: each from its own
-children, of which most nodes have few.
+The inputs of a rule change only there, so the choice is made then and stored in `Tree.next`; a
+descent follows it. A node chooses among its children, of which most nodes have few, and the best
+action without one. `dense` chooses from whole rows of actions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax import lax
 from gozero.compile import stages
 from gozero.search import proofs, rows
 from gozero.search import tree as trees
-from gozero.search.edges import Rule, best_edge, score_edges, tie_break
+from gozero.search.edges import Rule, as_rule, best_edge, score_edges, tie_break
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 _FEW, _SOME = 8, 32
@@ -27,15 +27,55 @@ _FEW, _SOME = 8, 32
 class Draws(NamedTuple):
     """What is drawn once a search."""
 
-    salts: jax.Array  # u32[B]: one a tree, for ties
+    tie_seeds: jax.Array  # u32[B]: one a tree, for ties
     gumbel: jax.Array  # f32[B, A], for a root's rule
+
+
+class Untried(NamedTuple):
+    """The best action of a node that has no child."""
+
+    action: jax.Array  # i32[B]
+    prior: jax.Array  # f32[B]: -inf if there is none
+
+
+def best_untried(select: Rule, prior: jax.Array, tie_seeds: jax.Array, nodes: jax.Array) -> Untried:
+    """Of actions with the priors f32[B, A] the rule's first, at random among equals."""
+    rank = jax.vmap(as_rule(select).rank_untried)(prior)
+    actions = jnp.arange(prior.shape[1])
+    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seeds, nodes, actions)
+    action = jax.vmap(best_edge)(rank, priority)
+    is_it = actions[None] == action[:, None]
+    return Untried(action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1))
+
+
+def write_untried(
+    tree: Tree,
+    row: jax.Array,
+    prior: jax.Array,
+    select: Rule,
+    tie_seeds: jax.Array,
+    nodes: jax.Array,
+    tree_full: jax.Array | None = None,
+) -> Tree:
+    """The trees with the best untried action of nodes i32[M] in rows i32[M], of priors f32[M, A].
+
+    None is left where bool[M] `tree_full` says so.
+    """
+    untried = best_untried(select, prior, tie_seeds, nodes)
+    best = untried.prior
+    if tree_full is not None:
+        best = jnp.where(tree_full, -jnp.inf, best)
+    return tree.replace(
+        untried=rows.write(tree.untried, row, untried.action),
+        untried_prior=rows.write(tree.untried_prior, row, best),
+    )
 
 
 def choose_again(
     tree: Tree,
     path: Path,
     select: Rule,
-    salts: jax.Array,
+    tie_seeds: jax.Array,
     first_level: int = 0,
 ) -> Tree:
     """Choose at every node of the paths but the last, where there is nothing new to choose.
@@ -44,7 +84,7 @@ def choose_again(
       tree: the trees, with the values backed up.
       path: the paths.
       select: the rule.
-      salts: u32[B], one a tree, for ties.
+      tie_seeds: u32[B], one a tree, for ties.
       first_level: 1 if the root has a rule of its own (see `root`), and else 0.
 
     Returns:
@@ -52,18 +92,18 @@ def choose_again(
     """
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     leads_on = (level >= first_level) & (level < path.length[None])
-    chosen = _choose_among_few(tree, path, select, salts)
+    chosen = _choose_among_few(tree, path, select, tie_seeds)
     if tree.num_actions > _FEW:
         node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
         num_children = rows.read(tree.num_children, node_rows).astype(jnp.int32)
         most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
         levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
-        chosen = _choose_by_level(tree, path, first_level, levels, most, select, salts, chosen)
+        chosen = _choose_by_level(tree, path, first_level, levels, most, select, tie_seeds, chosen)
     chosen = trees.unless_proven(tree, tree.row(0)[None] + jnp.maximum(path.nodes, ROOT), chosen)
     return tree.replace(next=rows.write(tree.next, path.rows(tree, leads_on), chosen))
 
 
-def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) -> jax.Array:
+def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array) -> jax.Array:
     """i32[D + 1, B]: right where a node has a few children at most."""
     num_slots = path.nodes.size
     width = min(_FEW, tree.num_actions)
@@ -79,7 +119,7 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) ->
     slots, chosen = lax.platform_dependent(
         trees.for_entries(tree, select),
         path,
-        salts,
+        tie_seeds,
         cpu=on_cpu,
         default=functools.partial(in_chunks, num_slots),
     )
@@ -88,7 +128,7 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, salts: jax.Array) ->
 
 
 def _choose_in_chunks(
-    select: Rule, chunk: int, tree: Tree, path: Path, salts: jax.Array
+    select: Rule, chunk: int, tree: Tree, path: Path, tie_seeds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """(slots, chosen), i32[D B] each: the nodes of one path after those of another, no gaps.
 
@@ -108,7 +148,7 @@ def _choose_in_chunks(
         node = jnp.maximum(path.nodes[level, index], ROOT)
         slot = jnp.where(counts, level * num_trees + index, num_levels * num_trees)
         put = lambda x, some: lax.dynamic_update_slice(x, some, (i * chunk,))
-        return put(slots, slot), put(chosen, _choose(tree, index, node, width, select, salts))
+        return put(slots, slot), put(chosen, _choose(tree, index, node, width, select, tie_seeds))
 
     num_slots = -(-num_levels * num_trees // chunk) * chunk
     blank = jnp.full(num_slots, num_levels * num_trees, jnp.int32)
@@ -131,7 +171,7 @@ def _choose_by_level(
     end_level: jax.Array,
     most: jax.Array,
     select: Rule,
-    salts: jax.Array,
+    tie_seeds: jax.Array,
     chosen: jax.Array,
 ) -> jax.Array:
     """`chosen` put right on levels up to `end_level`, whose widest nodes have `most` children.
@@ -145,12 +185,12 @@ def _choose_by_level(
         node = jnp.maximum(path.nodes[level], ROOT)
 
         def choose(width):
-            def twice(tree, node, salts):  # a kernel has two results or more
-                chosen = _choose(tree, everyone, node, width, select, salts)
+            def twice(tree, node, tie_seeds):  # a kernel has two results or more
+                chosen = _choose(tree, everyone, node, width, select, tie_seeds)
                 return chosen, chosen + 1
 
             seen, reduced = trees.for_entries(tree, select), tree.num_trees * (width + 1)
-            return stages.one_kernel(twice, seen, node, salts, reduced=reduced)[0]
+            return stages.one_kernel(twice, seen, node, tie_seeds, reduced=reduced)[0]
 
         branches = [functools.partial(choose, width) for width in widths]
         return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))
@@ -164,11 +204,11 @@ def _choose(
     node: jax.Array,
     width: int,
     select: Rule,
-    salts: jax.Array,
+    tie_seeds: jax.Array,
 ) -> jax.Array:
     """i32[M]: the child that the rule chooses, or NO_NODE for the best untried action."""
     found = trees.entries(tree, index, node, width)
-    scores = proofs.avoid_lost(score_edges(select, found.edges), found.edges)
-    priority = jax.vmap(tie_break)(rows.read(salts, index), node, found.nodes)
+    scores = proofs.avoid_lost(score_edges(select, found.edges), found.edges.proven)
+    priority = jax.vmap(tie_break)(rows.read(tie_seeds, index), node, found.nodes)
     entry = jax.vmap(best_edge)(scores, priority)
     return jnp.take_along_axis(found.nodes, entry[:, None], axis=1)[:, 0]

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
-from gozero.search.edges import Edges
+from gozero.search.checks import (
+    ABOVE_0,
+    AT_LEAST_0,
+    COUNT,
+    SHARE,
+    Conflict,
+    Feature,
+    Range,
+    check,
+    check_choice,
+    check_conflicts,
+)
+from gozero.search.edges import Rule, SelectionRule, as_rule
 from gozero.search.game import Trail
 from gozero.search.rules.operators import Operator
 from gozero.search.rules.puct import Puct
 from gozero.search.values import MAX_VISITS
 
-
-class RootRule(Protocol):
-    """A rule for the root alone; hashable.
-
-    It may have two methods more: ``final_action(edges, gumbel) -> i32[]``, the action that is
-    played, and ``policy_target(edges) -> f32[A]``. Without them the visits decide.
-    """
-
-    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
-        """f32[A]: what to visit next has the highest score; -inf where illegal.
-
-        Args:
-          edges: all actions of the root.
-          gumbel: f32[A], samples of Gumbel(0, 1), the same in every simulation.
-          num_simulations: of the search.
-        """
-        ...
+_OPTIONAL_COUNT = COUNT._replace(optional=True)
+_CONFIDENCE = Range(0, MAX_VISITS, whole=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +52,7 @@ class Transpositions:
     def __post_init__(self):
         if self.key is not None and not callable(self.key):
             raise ValueError(f"key: {self.key!r} is not a function of a position")
-        if not isinstance(self.rounds, int) or self.rounds < 1:
-            raise ValueError(f"rounds: {self.rounds!r} is not a whole number of at least 1")
+        check(self, rounds=COUNT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +76,7 @@ class Grandfather:
     amaf_visits: int = 0
 
     def __post_init__(self):
-        for name in ("visits", "amaf_visits"):
-            count = getattr(self, name)
-            if not (isinstance(count, int) and 0 <= count <= MAX_VISITS):
-                raise ValueError(f"{name}: {count!r} is not a whole number from 0 to {MAX_VISITS}")
+        check(self, visits=_CONFIDENCE, amaf_visits=_CONFIDENCE)
         if self.visits == self.amaf_visits == 0:
             raise ValueError("visits, amaf_visits: both 0; then the grandfather counts for nothing")
 
@@ -110,13 +103,8 @@ class Ensemble:
     share: float = 0.05
 
     def __post_init__(self):
-        for name, least in (("trees", 1), ("every", 1), ("depth", 0)):
-            value = getattr(self, name)
-            is_none = name == "every" and value is None
-            if not is_none and (not isinstance(value, int) or value < least):
-                raise ValueError(f"{name}: {value!r} is not a whole number of at least {least}")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share: {self.share!r} is not above 0 and at most 1")
+        check(self, trees=COUNT, every=_OPTIONAL_COUNT, depth=Range(0, whole=True))
+        check(self, share=Range(above=0, most=1))
 
     def copies(self, x: Any) -> Any:
         """A pytree with a leading axis [B] -> [B K]: each as often as it has trees."""
@@ -155,15 +143,58 @@ class Amaf:
     ancestor: int | None = None
 
     def __post_init__(self):
-        if self.ancestor is not None and not (
-            isinstance(self.ancestor, int) and self.ancestor >= 1
-        ):
-            raise ValueError(f"ancestor: {self.ancestor!r} is not a whole number from 1 on")
-        if self.first not in get_args(Colours):
-            raise ValueError(f"first: {self.first!r} is not one of {', '.join(get_args(Colours))}")
+        check(self, ancestor=_OPTIONAL_COUNT)
+        check_choice(self, "first", Colours)
 
 
 FinalMove = Literal["visits", "value", "bound"]
+
+
+RANGES = {
+    "num_simulations": Range(1, MAX_VISITS, whole=True),
+    "capacity": Range(2, whole=True, optional=True),
+    "leaves": COUNT,
+    "virtual_loss": COUNT,
+    "max_depth": COUNT,
+    "expand_after": COUNT,
+    "root_temperature": ABOVE_0,
+    "dirichlet_fraction": SHARE,
+    "dirichlet_alpha": ABOVE_0._replace(optional=True),
+    "temperature": AT_LEAST_0,
+}
+"""What the numbers of a `SearchConfig` may be. `MAX_VISITS` is what a fixed-point sum holds."""
+
+CONFLICTS = (
+    Conflict("final_move", "temperature", "it draws no action; use temperature=0"),
+    Conflict("early_stop", "transpositions", "their trees are at different simulations"),
+    Conflict("early_stop", "prove", "a later proof may change the move"),
+    Conflict("early_stop", "temperature", "only the most visited action is settled early"),
+    Conflict("leaves", "transpositions", "they share evaluations of a leaf a step; use leaves=1"),
+    Conflict("leaves", "grandfather", "its values would show virtual losses; use leaves=1"),
+    Conflict("leaves", "own_visits", "it would count virtual losses; use leaves=1"),
+    Conflict("backup", "leaves", "a backup by an operator shows no virtual losses; use leaves=1"),
+    Conflict("backup", "amaf", "first plays are averaged; use amaf=None"),
+    Conflict("backup", "prior_counts", "values that count as visits are averaged"),
+    Conflict("amaf", "transpositions", "playouts are not shared"),
+    Conflict("transpositions", "prove", "a proof goes up one path only"),
+    Conflict("transpositions", "backup", "a backup value goes up one path only"),
+    Conflict("transpositions", "heuristic", "what it says of actions is not shared"),
+    Conflict("grandfather", "transpositions", "nodes of one position begin with other values"),
+    Conflict("grandfather", "backup", "its counts stand for values that are averaged"),
+    Conflict("prove", "own_visits", "it would visit actions that are proven to lose"),
+    Conflict("ensemble", "transpositions", "their trees are at different simulations"),
+    Conflict("ensemble", "backup", "such values do not add up"),
+    Conflict("ensemble", "early_stop", "an exchange may change which action is most visited"),
+    Conflict("ensemble", "grandfather", "the trees differ in what their nodes begin with"),
+    Conflict("ensemble", "ancestor", "it goes by ancestors in one tree"),
+    Conflict("ensemble", "own_visits", "it counts the visits of one tree"),
+    Conflict("siblings", "amaf", "it scores an action by its siblings, not all of which it sees"),
+    Conflict("siblings", "prior_counts", "it scores an action by its siblings, not all seen"),
+    Conflict("own_visits", "heuristic_visits", "it would count those that a heuristic stands for"),
+    Conflict("tree", "own_visits", "it counts the visits of one search, from none on; give none"),
+    Conflict("tree", "ensemble", "an ensemble begins anew with each search; give none"),
+)
+"""What does not go with what: two features by their names, see `SearchConfig.features`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,25 +207,23 @@ class SearchConfig:
         needs. With fewer a tree fills up: then it goes on searching without new nodes, and a
         leaf is evaluated again. A search that goes on from an earlier tree keeps `num_kept` of
         its nodes, so reuse wants more: `roomy` says how many.
-      leaves: leaves of a tree that are judged together at a step; divides the simulations. One
-        with a `RootRule`.
+      leaves: leaves of a tree that are evaluated together at a step; divides the simulations.
       virtual_loss: simulations that count as lost on the path to each until then.
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``Edges -> f32[K]``.
       amaf: which later plays count as first ones, for a rule that asks; None: none are kept.
       grandfather: a new node begins with the values that its actions have two plies above, counted
-        as so many simulations. Not with several leaves, transpositions or `backup`.
+        as so many simulations.
       expand_after: visits that a node needs before it gets its first child, the root apart; until
-        then it is judged again. Virtual losses count among them.
+        then it is evaluated again. Virtual losses count among them.
       root_select: the root's, if it is another: of all actions, ``Edges -> f32[A]``, or a
-        `RootRule`, which may also say what is played and learnt (see `rules.gumbel.GumbelRoot`).
+        `SelectionRule`, which may also say what is played and learnt (`rules.gumbel.GumbelRoot`).
       root_temperature: softens the root's priors, before the noise; see `root.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration; None: scaled to the number of actions, see
         `root.board_alpha`.
       transpositions: positions of a tree that the evaluator sees alike share one evaluation: True,
-        or `Transpositions`, which says what counts as alike. Not with several
-        leaves, `amaf` or a heuristic.
+        or `Transpositions`, which says what counts as alike.
       temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
         says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
@@ -203,13 +232,14 @@ class SearchConfig:
         more; see `root.decided`. For playing: the most visited action stays the same; visits,
         values and policy targets do not, nor what "value" and "bound" choose.
       backup: a node's value by its children, the Q that its parent sees: one of
-        `rules.operators`, ``Edges -> f32[]``; None for the mean. Not with several leaves or `amaf`.
+        `rules.operators`, ``Edges -> f32[]``; None for the mean.
       prove: results are proven, and a proven node is visited no further, see `proofs`; what is
-        proven to win is played, and what is proven to lose is not. Not with a `RootRule`.
+        proven to win is played, and what is proven to lose is not.
       ensemble: several trees for each game, which exchange what they find, see `ensemble`; all that
         is said above of a tree is said of each of them. The result is one for the game, and its
-        trees are all of them. Not with a tree to go on from, transpositions, backup, early_stop, a
-        grandfather, ancestors' statistics or a `RootRule`.
+        trees are all of them.
+
+    `CONFLICTS` says what does not go together, `RANGES` what the numbers may be.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -220,11 +250,11 @@ class SearchConfig:
     leaves: int = 1
     virtual_loss: int = 3
     max_depth: int = 64
-    select: Callable[[Edges], jax.Array] = Puct()  # noqa: RUF009 (frozen)
+    select: Rule = Puct()  # noqa: RUF009 (frozen)
     amaf: Amaf | None = None
     grandfather: Grandfather | None = None
     expand_after: int = 1
-    root_select: Callable[[Edges], jax.Array] | RootRule | None = None
+    root_select: Rule | None = None
     root_temperature: float = 1.0
     dirichlet_fraction: float = 0.0
     dirichlet_alpha: float | None = None
@@ -237,97 +267,51 @@ class SearchConfig:
     ensemble: Ensemble | None = None
 
     def __post_init__(self):
-        for name in ("num_simulations", "leaves", "virtual_loss", "max_depth", "expand_after"):
-            if not isinstance(getattr(self, name), int):
-                raise ValueError(f"{name}: {getattr(self, name)!r} is not a whole number")
-        if not 1 <= self.num_simulations <= MAX_VISITS:
-            raise ValueError(
-                f"num_simulations: {self.num_simulations} is not from 1 to {MAX_VISITS} "
-                "(the most that a fixed-point value sum holds)"
-            )
-        if self.capacity is not None and self.capacity < 2:
-            raise ValueError(
-                f"capacity: {self.capacity} nodes do not hold a root and a move; use at least 2"
-            )
-        if not callable(self.select):
+        check(self, **RANGES)
+        check_choice(self, "final_move", FinalMove)
+        self._check_kinds()
+        check_conflicts(CONFLICTS, self.features())
+        self._check_counts()
+
+    def _check_kinds(self):
+        """Refuse what is no rule, and a rule without the statistics that it needs."""
+        if not callable(self.select) or as_rule(self.select).needs.own_visits:
             raise ValueError(f"select: {self.select!r} is not a function of Edges")
-        if not (
-            self.root_select is None
-            or callable(self.root_select)
-            or hasattr(self.root_select, "score_root")
-        ):
-            raise ValueError(f"root_select: {self.root_select!r} is not a rule for a root")
-        for name in ("leaves", "virtual_loss", "max_depth", "expand_after"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
-        if self.final_move not in get_args(FinalMove):
-            allowed = ", ".join(get_args(FinalMove))
-            raise ValueError(f"final_move: {self.final_move!r} is not one of {allowed}")
-        if self.final_move != "visits" and self.temperature > 0:
-            raise ValueError(
-                f"final_move: {self.final_move!r} has no temperature; use temperature=0"
-            )
-        if self.early_stop and self.sharing is not None:
-            raise ValueError("early_stop: not with transpositions, whose trees do not keep step")
-        if self.early_stop and self.prove:
-            raise ValueError("early_stop: not with prove, by which a later proof changes the move")
-        if self.early_stop and self.temperature > 0:
-            raise ValueError(
-                "early_stop: only the most visited action is settled early, and temperature "
-                f"{self.temperature} draws others; use temperature=0"
-            )
+        for name in ("root_select", "backup"):
+            if not (getattr(self, name) is None or callable(getattr(self, name))):
+                raise ValueError(f"{name}: {getattr(self, name)!r} is not a function of Edges")
+        kinds = {"transpositions": Transpositions | bool, "ensemble": Ensemble | None}
+        for name, kind in {**kinds, "grandfather": Grandfather | None, "amaf": Amaf | None}.items():
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"{name}: {getattr(self, name)!r} is not of {kind}")
+        if self.amaf is None and as_rule(self.select).needs.amaf:
+            raise ValueError(f"amaf: {self.select} needs such statistics; give amaf=Amaf()")
+        if self.amaf is None and self.grandfather is not None and self.grandfather.amaf_visits > 0:
+            raise ValueError(f"amaf: {self.grandfather} begins such statistics; give amaf=Amaf()")
+
+    def _check_counts(self):
+        """Refuse leaves that do not divide what they should, and more visits than a sum holds."""
         if self.num_simulations % self.leaves:
             raise ValueError(
                 f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
                 f"use {-(-self.num_simulations // self.leaves) * self.leaves} simulations"
             )
+        held = f"than the {MAX_VISITS} that a fixed-point value sum holds"
         if self.num_simulations + self.most_lost > MAX_VISITS:
             raise ValueError(
                 f"virtual_loss: {self.virtual_loss} on {self.leaves} leaves and "
-                f"{self.num_simulations} simulations are more than the {MAX_VISITS} that a "
-                "fixed-point value sum holds"
+                f"{self.num_simulations} simulations are more {held}"
             )
-        if getattr(self.select, "needs_amaf", False) and self.amaf is None:
-            raise ValueError(f"amaf: {self.select} needs such statistics; give amaf=Amaf()")
-        if self.grandfather is not None:
-            self._check_grandfather(self.grandfather)
-        if not self.root_temperature > 0:
-            raise ValueError(f"root_temperature: {self.root_temperature} is not above 0")
-        if not 0 <= self.dirichlet_fraction <= 1:
-            raise ValueError(f"dirichlet_fraction: {self.dirichlet_fraction} is not from 0 to 1")
-        if self.dirichlet_alpha is not None and not self.dirichlet_alpha > 0:
-            raise ValueError(f"dirichlet_alpha: {self.dirichlet_alpha} is not above 0")
-        if not isinstance(self.transpositions, Transpositions | bool):
+        first = self.grandfather
+        if first and self.num_simulations + max(first.visits, first.amaf_visits) > MAX_VISITS:
             raise ValueError(
-                f"transpositions: {self.transpositions!r} is neither a bool nor Transpositions(...)"
+                f"grandfather: {first} and {self.num_simulations} simulations are more together "
+                f"{held}"
             )
-        if self.sharing is not None and self.leaves > 1:
-            raise ValueError(f"leaves: {self.leaves}; transpositions want a leaf a step, leaves=1")
-        if self.sharing is not None and self.amaf is not None:
-            raise ValueError(f"amaf: {self.amaf}; playouts are not shared by transpositions")
-        if not (self.backup is None or callable(self.backup)):
-            raise ValueError(f"backup: {self.backup!r} is not a function of Edges")
-        if self.backup is not None and self.leaves > 1:
-            raise ValueError(f"backup: {self.backup} shows no virtual losses; use leaves=1")
-        if self.backup is not None and self.amaf is not None:
-            raise ValueError(f"backup: {self.backup} is not mixed with amaf; use amaf=None")
-        if self.sharing is not None and (self.prove or self.backup is not None):
-            raise ValueError("transpositions: not with prove or backup, which see one parent")
-        if self.prove and hasattr(self.root_select, "score_root"):
-            raise ValueError(f"prove: {self.root_select} would visit what is proven to lose")
-        if self.leaves > 1 and hasattr(self.root_select, "score_root"):
-            raise ValueError(
-                f"leaves: {self.leaves}; {self.root_select} counts visits, and would count virtual "
-                "losses among them; use leaves=1"
-            )
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature: {self.temperature} is not at least 0")
         if self.ensemble is not None:
             self._check_ensemble(self.ensemble)
 
     def _check_ensemble(self, ensemble: Ensemble):
-        if not isinstance(ensemble, Ensemble):
-            raise ValueError(f"ensemble: {ensemble!r} is neither None nor Ensemble(...)")
         most = (MAX_VISITS + 1) // ensemble.trees - 1
         if self.num_simulations > most:
             raise ValueError(
@@ -340,41 +324,59 @@ class SearchConfig:
                 f"ensemble: exchanges every {ensemble.every} simulations, but a step has "
                 f"{self.leaves} leaves; use a multiple"
             )
-        refused = {
-            "transpositions, whose trees do not keep step": self.sharing is not None,
-            f"backup={self.backup}, for which values do not add up": self.backup is not None,
-            "early_stop, for an exchange may change what is most visited": self.early_stop,
-            f"{self.grandfather}, for trees differ in what they begin with": self.grandfather
-            is not None,
-            f"{self.amaf}, which goes by a tree's own ancestors": self.amaf is not None
-            and self.amaf.ancestor is not None,
-            f"{self.root_select}, which counts its tree's own visits": hasattr(
-                self.root_select, "score_root"
-            ),
-        }
-        for what, is_asked in refused.items():
-            if is_asked:
-                raise ValueError(f"ensemble: not with {what}")
 
-    def _check_grandfather(self, grandfather: Grandfather):
-        if not isinstance(grandfather, Grandfather):
-            raise ValueError(f"grandfather: {grandfather!r} is not a Grandfather(...)")
-        if grandfather.amaf_visits > 0 and self.amaf is None:
-            raise ValueError(f"amaf: {grandfather} begins such statistics; give amaf=Amaf()")
-        most = MAX_VISITS - max(grandfather.visits, grandfather.amaf_visits)
-        if self.num_simulations > most:
-            raise ValueError(
-                f"grandfather: {grandfather} and {self.num_simulations} simulations are more "
-                f"together than the {MAX_VISITS} that a fixed-point value sum holds"
-            )
-        if self.leaves > 1:
-            raise ValueError(
-                f"leaves: {self.leaves}; grandfathers show virtual losses; use leaves=1"
-            )
-        if self.sharing is not None or self.backup is not None:
-            raise ValueError(
-                "grandfather: not with transpositions or backup, which have other values"
-            )
+    def features(self) -> dict[str, Feature]:
+        """What a search does besides, by the names in `CONFLICTS`."""
+        named = "leaves", "amaf", "grandfather", "transpositions", "backup", "prove", "early_stop"
+        plain = {field.name: field.default for field in dataclasses.fields(self)}
+        used = {
+            name: Feature(name, getattr(self, name))
+            for name in (*named, "ensemble", "temperature", "final_move")
+            if getattr(self, name) != plain[name]
+        }
+        if self.amaf is not None and self.amaf.ancestor is not None:
+            used["ancestor"] = Feature("amaf", self.amaf)
+        if self.grandfather is not None and self.grandfather.visits > 0:
+            used["prior_counts"] = Feature("grandfather", self.grandfather)
+        if as_rule(self.select).needs.siblings:
+            used["siblings"] = Feature("select", self.select)
+        if self.root_rule is not None and self.root_rule.needs.own_visits:
+            used["own_visits"] = Feature("root_select", self.root_select)
+        return used
+
+    def check_with(
+        self, tree: bool = False, heuristic: bool = False, prior_counts: bool = False
+    ) -> None:
+        """Refuse what does not go with what a search is given beside its settings.
+
+        Args:
+          tree: a tree to go on from.
+          heuristic: an evaluator with a heuristic's values of actions,
+          prior_counts: ... that count as visits.
+
+        Raises:
+          ValueError: naming both, and the reason.
+        """
+        given = {
+            "tree": tree and Feature("tree", "one to go on from"),
+            "heuristic": heuristic and Feature("evaluator", "a heuristic"),
+            "heuristic_visits": prior_counts
+            and Feature("evaluator", "one with visits of a heuristic"),
+        }
+        used = self.features() | {name: x for name, x in given.items() if x}
+        if prior_counts:
+            used["prior_counts"] = given["heuristic_visits"]
+        check_conflicts(CONFLICTS, used)
+
+    @property
+    def root_rule(self) -> SelectionRule | None:
+        """`root_select` as a rule."""
+        return None if self.root_select is None else as_rule(self.root_select)
+
+    @property
+    def plays_by_rule(self) -> bool:
+        """The root's rule chooses the action that is played."""
+        return self.root_rule is not None and self.root_rule.final_action is not None
 
     @property
     def sharing(self) -> Transpositions | None:

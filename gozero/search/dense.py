@@ -1,9 +1,10 @@
-"""The choice at each node of the paths when actions without visits differ in more than priors.
+"""Dense selection: the cached choice at each node of the paths, from the whole row of its actions.
 
-All-moves-as-first statistics and a heuristic's guesses belong to actions, tried or not. So a node
-is looked at in two parts: the row of its A actions, of which those without a child have no visits,
-and its children. The rule scores both; the best of the row stands for all that are untried. So it
-may not ask of an action what its siblings are (a rule that does says `needs_siblings`).
+For searches whose actions without visits differ in more than their priors: all-moves-as-first
+statistics and a heuristic's counts belong to actions, tried or not. A node is scored in two parts:
+the row of its A actions, of which those without a child have no visits, and its children. The best
+of the row stands for all untried actions, so a rule cannot score an action by its siblings
+(`Needs.siblings`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ from gozero.search.tree import NO_NODE, Path, Tree
 
 _FEW, _SOME = 8, 32
 """Children: how many are looked at depends on the widest node of a chunk."""
+
+
+def open_rows(tree: Tree, row: jax.Array) -> Tree:
+    """The trees in which new nodes at rows i32[B] may try actions: `untried_prior` is not -inf."""
+    return tree.replace(untried_prior=rows.write(tree.untried_prior, row, jnp.zeros(row.shape)))
 
 
 class Credit(NamedTuple):
@@ -46,9 +52,9 @@ def choose_again(
     tree: Tree,
     path: Path,
     select: Rule,
-    salts: jax.Array,
+    tie_seeds: jax.Array,
     credit: Credit | None,
-    gives_up: jax.Array | None = None,
+    tree_full: jax.Array | None = None,
 ) -> Tree:
     """Credit the actions at every node of the paths, and choose there again.
 
@@ -58,9 +64,9 @@ def choose_again(
       tree: the trees, with the values backed up.
       path: the paths.
       select: the rule.
-      salts: u32[B], one a tree, for ties.
+      tie_seeds: u32[B], one a tree, for ties.
       credit: for all-moves-as-first statistics; None if there are none to add.
-      gives_up: bool[B]: the last node of a path tries no more actions, for the tree is full; it
+      tree_full: bool[B]: the last node of a path tries no more actions, for the tree is full; it
         keeps to its children, and an `untried_prior` of -inf says so from then on.
 
     Returns:
@@ -81,7 +87,7 @@ def choose_again(
         place = jnp.where(counts, number - (ends - alive)[at], 0)
         slots = _Slots(order[place], jnp.where(counts, at, 0), counts)
         changing = tree.replace(**carry)
-        return _choose_at(changing, path, select, salts, credit, gives_up, slots)
+        return _choose_at(changing, path, select, tie_seeds, credit, tree_full, slots)
 
     names = ["next", "untried", "untried_prior"]
     if credit is not None:
@@ -91,7 +97,13 @@ def choose_again(
 
 
 def _choose_at(
-    tree: Tree, path: Path, select, salts: jax.Array, credit: Credit | None, gives_up, slots: _Slots
+    tree: Tree,
+    path: Path,
+    select,
+    tie_seeds: jax.Array,
+    credit: Credit | None,
+    tree_full,
+    slots: _Slots,
 ) -> dict[str, jax.Array]:
     """The arrays that change, by name."""
     node = jnp.maximum(path.nodes[slots.level, slots.index], trees.ROOT)
@@ -110,13 +122,13 @@ def _choose_at(
         )
         tree = tree.replace(**changed)
 
-    tries_no_more = jnp.zeros(row.shape, bool)
-    if gives_up is not None:
+    is_full = jnp.zeros(row.shape, bool)
+    if tree_full is not None:
         is_last = slots.level == path.length[slots.index]
-        tries_no_more = jnp.isneginf(rows.read(tree.untried_prior, row))
-        tries_no_more |= is_last & gives_up[slots.index]
+        is_full = jnp.isneginf(rows.read(tree.untried_prior, row))
+        is_full |= is_last & tree_full[slots.index]
     most = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
-    chosen = choose(tree, select, slots.index, node, most, salts, tries_no_more)
+    chosen = choose(tree, select, slots.index, node, most, tie_seeds, is_full)
     changed["next"] = rows.write(tree.next, target, chosen.next)
     changed["untried"] = rows.write(tree.untried, target, chosen.untried)
     changed["untried_prior"] = rows.write(tree.untried_prior, target, chosen.untried_prior)
@@ -135,9 +147,9 @@ def choose(
     index: jax.Array,
     node: jax.Array,
     most: jax.Array,
-    salts: jax.Array,
-    tries_no_more: jax.Array,
-    heard: jax.Array | None = None,
+    tie_seeds: jax.Array,
+    tree_full: jax.Array,
+    amaf_source: jax.Array | None = None,
 ) -> Chosen:
     """What a rule chooses at some nodes.
 
@@ -146,14 +158,21 @@ def choose(
       select: the rule.
       index, node: i32[M]: node `node` of tree `index`; few enough for one kernel.
       most: i32[]: children of the widest of these nodes; of one with more a few are not seen.
-      salts: u32[B], one a tree, for ties.
-      tries_no_more: bool[M]: the node keeps to its children.
-      heard: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
+      tie_seeds: u32[B], one a tree, for ties.
+      tree_full: bool[M]: the node keeps to its children.
+      amaf_source: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
     """
     widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
     which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
     seen = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN)
-    args = (seen, index, node, salts, tries_no_more, *([] if heard is None else [heard]))
+    args = (
+        seen,
+        index,
+        node,
+        tie_seeds,
+        tree_full,
+        *([] if amaf_source is None else [amaf_source]),
+    )
 
     def choose_here(width):
         return stages.one_kernel(functools.partial(_choose, select, width), *args)
@@ -167,54 +186,54 @@ def _choose(
     tree: Tree,
     index: jax.Array,
     node: jax.Array,
-    salts: jax.Array,
-    tries_no_more: jax.Array,
-    heard: jax.Array | None = None,
+    tie_seeds: jax.Array,
+    tree_full: jax.Array,
+    amaf_source: jax.Array | None = None,
 ) -> Chosen:
-    salt = rows.read(salts, index)
-    tried = trees.children(tree, index, node, width, heard)
-    row = _untried(tree, index * tree.capacity + node, tried.edges, heard)
+    tie_seed = rows.read(tie_seeds, index)
+    tried = trees.children(tree, index, node, width, amaf_source)
+    row = _untried(tree, index * tree.capacity + node, tried.edges, amaf_source)
     total = tried.edges.total + jnp.sum(row.visits, axis=1)
     tried_edges, row = tried.edges._replace(total=total), row._replace(total=total)
 
     scores = score_edges(select, row)
     scores = jnp.where(row.prior >= 0, scores, -jnp.inf)
     actions = jnp.arange(tree.num_actions, dtype=jnp.int32)
-    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(salt, node, actions)
+    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seed, node, actions)
     untried = jax.vmap(best_edge)(scores, priority)
     is_it = actions[None] == untried[:, None]
-    best = jnp.where(tries_no_more, -jnp.inf, jnp.max(scores, axis=1))
+    best = jnp.where(tree_full, -jnp.inf, jnp.max(scores, axis=1))
 
-    tried_scores = proofs.avoid_lost(score_edges(select, tried_edges), tried_edges)
+    tried_scores = proofs.avoid_lost(score_edges(select, tried_edges), tried_edges.proven)
     tried_scores = jnp.where(tried.nodes >= 0, tried_scores, -jnp.inf)
     scores = jnp.concatenate([tried_scores, best[:, None]], axis=1)
     nodes = jnp.concatenate([tried.nodes, jnp.full_like(tried.nodes[:, :1], NO_NODE)], axis=1)
-    priority = jax.vmap(tie_break)(salt, node, nodes)
+    priority = jax.vmap(tie_break)(tie_seed, node, nodes)
     entry = jax.vmap(best_edge)(scores, priority)
     chosen = jnp.take_along_axis(nodes, entry[:, None], axis=1)[:, 0]
     return Chosen(
         next=trees.unless_proven(tree, index * tree.capacity + node, chosen),
         untried=untried,
         untried_prior=jnp.where(
-            tries_no_more, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)
+            tree_full, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)
         ),
     )
 
 
-def _untried(tree: Tree, row: jax.Array, tried: Edges, heard: jax.Array | None) -> Edges:
+def _untried(tree: Tree, row: jax.Array, tried: Edges, amaf_source: jax.Array | None) -> Edges:
     """The actions of nodes (rows i32[M]) that have no child: [M, A], a prior of -inf elsewhere.
 
-    `heard` is as in `choose`.
+    `amaf_source` is as in `choose`.
     """
     prior = rows.read(tree.prior, row)
     visits = jnp.zeros(prior.shape, jnp.int32)
     edges = Edges(prior, visits, jnp.zeros_like(prior), tried.value, tried.total)
-    if tree.guess is not None:
-        visits = jnp.where(prior >= 0, rows.read(tree.guess.visits, row), 0)
+    if tree.prior_counts is not None:
+        visits = jnp.where(prior >= 0, rows.read(tree.prior_counts.visits, row), 0)
         edges = edges._replace(
-            visits=visits, q=values.mean(rows.read(tree.guess.sums, row), visits)
+            visits=visits, q=values.mean(rows.read(tree.prior_counts.sums, row), visits)
         )
     if tree.amaf is not None:
-        count, sums = (rows.read(x, row if heard is None else heard) for x in tree.amaf)
+        count, sums = (rows.read(x, row if amaf_source is None else amaf_source) for x in tree.amaf)
         edges = edges._replace(amaf_visits=count, amaf_q=values.mean(sums, count))
     return edges

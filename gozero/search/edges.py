@@ -1,13 +1,13 @@
-"""The edges of one node, as a selection rule sees them, and the choice among them.
+"""The edges of one node, the rules that score them, and the choice of the best one.
 
-A selection rule is a hashable callable ``Edges -> f32[K]``; a higher score is better. Rules
-are passed in the search's configuration, and a frozen dataclass makes one with parameters.
-Of the actions of a node that have not been visited the rule sees the best one only: the one with
-the highest prior, unless the rule has a method ``rank_untried(prior f32[A]) -> f32[A]``.
+A selection rule is a hashable callable ``Edges -> f32[K]``; a higher score is better. Any function
+will do. A `SelectionRule`, a frozen dataclass in most cases, also declares what it needs of the
+search, in which order it tries actions, and what it says of a finished root.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ class Edges(NamedTuple):
     """
 
     prior: jax.Array  # P, f32[K]: -inf where illegal
-    visits: jax.Array  # N, i32[K]; with what a heuristic's guess counts for
+    visits: jax.Array  # N, i32[K]; with what a heuristic's value counts for
     q: jax.Array  # Q, f32[K] in [-1, 1]: the mean value, 0 where not visited
     value: jax.Array  # V, f32[]: the mean of the node's own evaluation and all its visits
     total: jax.Array  # sum N, i32[]: over all actions of the node, be they among the K or not
@@ -42,7 +42,74 @@ class Edges(NamedTuple):
         return self.prior >= 0
 
 
-Rule = Callable[[Edges], jax.Array]
+class Needs(NamedTuple):
+    """What a rule asks for beside the priors, visits and values of the edges."""
+
+    amaf: bool = False  # all-moves-as-first statistics
+    raw_value: bool = False  # `Edges.raw_value`
+    siblings: bool = False  # a score depends on which other actions were visited
+    own_visits: bool = False  # at a root: the visits of this search, counted one by one from none
+
+
+class SelectionRule:
+    """A rule with what it declares; base class of hashable rules, frozen dataclasses in most cases.
+
+    Attributes:
+      needs: what it asks for.
+      final_action: of a root: ``(edges, gumbel) -> i32[]``, the action that is played; None: the
+        visits or values decide.
+      policy_target: of a root: ``edges -> f32[A]``; None: the share of the visits.
+    """
+
+    needs: Needs = Needs()
+    final_action: Callable[[Edges, jax.Array], jax.Array] | None = None
+    policy_target: Callable[[Edges], jax.Array] | None = None
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        """f32[K]: the scores, -inf where illegal."""
+        raise NotImplementedError(f"{type(self).__name__} scores no edges")
+
+    def rank_untried(self, prior: jax.Array) -> jax.Array:
+        """f32[A]: the order in which untried actions are thought of, best first; -inf if illegal.
+
+        Of the actions without visits a rule sees the best one only: that with the highest prior,
+        unless the rule ranks them otherwise.
+        """
+        return prior
+
+    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
+        """f32[A]: what to visit next from a root has the highest score; -inf where illegal.
+
+        Args:
+          edges: all actions of the root.
+          gumbel: f32[A], samples of Gumbel(0, 1), the same in every simulation.
+          num_simulations: of the search.
+        """
+        del gumbel, num_simulations
+        return self(edges)
+
+
+@dataclasses.dataclass(frozen=True)
+class _FunctionRule(SelectionRule):
+    """A plain function as a rule that needs nothing."""
+
+    function: Callable[[Edges], jax.Array]
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        return self.function(edges)
+
+
+Rule = SelectionRule | Callable[[Edges], jax.Array]
+
+
+def as_rule(rule: Rule) -> SelectionRule:
+    """The rule, or a function as one."""
+    return rule if isinstance(rule, SelectionRule) else _FunctionRule(rule)
+
+
+def random_order(prior: jax.Array) -> jax.Array:
+    """f32[A]: `SelectionRule.rank_untried` of rules for which all legal actions are alike."""
+    return jnp.where(prior >= 0, 0.0, -jnp.inf)
 
 
 def score_edges(rule: Rule, edges: Edges) -> jax.Array:
@@ -63,14 +130,6 @@ def score_edges(rule: Rule, edges: Edges) -> jax.Array:
     return found
 
 
-def rank_untried(rule: Callable, prior: jax.Array) -> jax.Array:
-    """f32[A]: the order in which a rule tries actions, best first; -inf where illegal.
-
-    By their priors f32[A], or as the rule's own `rank_untried` says.
-    """
-    return rule.rank_untried(prior) if hasattr(rule, "rank_untried") else prior
-
-
 def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:
     """i32[]: the action with the highest score; among equals the highest priority.
 
@@ -87,13 +146,13 @@ def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:
     return jnp.minimum(jnp.min(first), scores.shape[0] - 1)
 
 
-def tie_break(salt: jax.Array, node: jax.Array, choices: jax.Array) -> jax.Array:
+def tie_break(tie_seed: jax.Array, node: jax.Array, choices: jax.Array) -> jax.Array:
     """u32[K]: a random order of what may be chosen at a node, the same at every visit.
 
     Args:
-      salt: u32[]; one a tree and search.
+      tie_seed: u32[]; one a tree and search.
       node: i32[].
       choices: i32[K], a number for each: actions, or child nodes.
     """
-    seed = mix(salt + node.astype(jnp.uint32) * np.uint32(0x9E3779B9))
+    seed = mix(tie_seed + node.astype(jnp.uint32) * np.uint32(0x9E3779B9))
     return mix(seed ^ (choices.astype(jnp.uint32) * np.uint32(0x85EBCA6B)))

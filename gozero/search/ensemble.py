@@ -8,7 +8,7 @@ are, near the roots, get the visits and values that they have found since the la
 of the trees. In the end the roots are merged.
 
 Nodes of different trees are one if the same actions lead to them. What each node of one place held
-after the last exchange is the same in all trees that had it then, and it is kept (`tree.Common`);
+after the last exchange is the same in all trees that had it then, and it is kept (`tree.LastSync`);
 what it holds more has been found since, by its own tree. So nothing counts twice, and a tree that
 gets to a place late gains all of it at once. The sums are integers: the trees may stand in any
 order.
@@ -32,43 +32,43 @@ from gozero.search.edges import Edges
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
 
-class _Place(NamedTuple):
+class _SharedNode(NamedTuple):
     """Nodes of the K trees of a game to which the same actions lead."""
 
     is_there: jax.Array  # bool[B, K, ...]: a tree has it
     row: jax.Array  # i32[B, K, ...]; the root's where it is not there
-    leads: jax.Array  # bool[B, K, ...]: the one whose `Common` is that of all that exchanged here
+    leads: jax.Array  # bool[B, K, ...]: the one whose `LastSync` is that of all that exchanged here
 
-    def pooled(self, now: jax.Array, common: jax.Array) -> jax.Array:
+    def pooled(self, now: jax.Array, last_sync: jax.Array) -> jax.Array:
         """i32[B, ...]: what all trees have found, of arrays [R, ...] that they hold and held."""
-        now, common = rows.read(now, self.row), rows.read(common, self.row)
+        now, common = rows.read(now, self.row), rows.read(last_sync, self.row)
         wide = lambda x: x.reshape(*x.shape, *[1] * (now.ndim - x.ndim))
         found = now - jnp.where(wide(self.leads), 0, common)
         return jnp.sum(jnp.where(wide(self.is_there), found, 0), axis=1)
 
     def visits(self, tree: Tree) -> jax.Array:
         """i32[B, ...]."""
-        return self.pooled(tree.visits, _common(tree).visits)
+        return self.pooled(tree.visits, _last_sync(tree).visits)
 
     def sums(self, tree: Tree) -> jax.Array:
         """i32[B, ...], fixed point, for the player to move at the nodes."""
-        return self.pooled(tree.value_sum, _common(tree).sums)
+        return self.pooled(tree.value_sum, _last_sync(tree).sums)
 
 
-def _common(tree: Tree) -> trees.Common:
-    assert tree.common is not None, "trees of no ensemble"
-    return tree.common
+def _last_sync(tree: Tree) -> trees.LastSync:
+    assert tree.last_sync is not None, "trees of no ensemble"
+    return tree.last_sync
 
 
-def _place(tree: Tree, node: jax.Array) -> _Place:
+def _shared_node(tree: Tree, node: jax.Array) -> _SharedNode:
     """Of nodes i32[B, K, ...]; NO_NODE where a tree has none."""
     first = tree.row(ROOT).reshape(*node.shape[:2], *[1] * (node.ndim - 2))
     row, is_there = first + jnp.maximum(node, ROOT), node != NO_NODE
     # A tree that has exchanged here before has visits from then, and they all have the same.
-    had = jnp.where(is_there, rows.read(_common(tree).visits, row), -1)
+    had = jnp.where(is_there, rows.read(_last_sync(tree).visits, row), -1)
     has_most = had == jnp.max(had, axis=1, keepdims=True)
     is_first = jnp.cumsum(has_most, axis=1, dtype=jnp.int32) == 1
-    return _Place(is_there, row, is_there & has_most & is_first)
+    return _SharedNode(is_there, row, is_there & has_most & is_first)
 
 
 def _children(tree: Tree, node: jax.Array) -> jax.Array:
@@ -85,7 +85,7 @@ def _children(tree: Tree, node: jax.Array) -> jax.Array:
     return none.at[game[..., None], which[None], action].set(child, mode="drop")
 
 
-class _Places(NamedTuple):
+class _SharedNodes(NamedTuple):
     """Of each game, in the order in which they were found: level by level, by their actions."""
 
     nodes: jax.Array  # i32[S, B, K]; NO_NODE where a tree has none, and beyond the size
@@ -93,31 +93,31 @@ class _Places(NamedTuple):
     size: jax.Array  # i32[B]
 
 
-def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _Places:
+def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _SharedNodes:
     """The places to exchange at; none unless it is due. Trip bound: S."""
     most = ensemble.num_places(tree.capacity)
     num_games = tree.num_trees // ensemble.trees
     game = jnp.arange(num_games)[:, None]
     roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
-    visits = _place(tree, roots).visits(tree)
+    visits = _shared_node(tree, roots).visits(tree)
     least = jnp.float32(ensemble.share) * visits.astype(jnp.float32)
 
     def look_below(carry):
         s, places = carry
         child = _children(tree, places.nodes[s])
-        visits = _place(tree, child).visits(tree)
+        visits = _shared_node(tree, child).visits(tree)
         is_open = (s < places.size) & (places.depth[s] < ensemble.depth)
         joins = (visits > 0) & (visits.astype(jnp.float32) >= least[:, None]) & is_open[:, None]
         at = places.size[:, None] + jnp.cumsum(joins, axis=1, dtype=jnp.int32) - 1
         at = jnp.where(joins, at, most)
         below = jnp.broadcast_to(places.depth[s][:, None] + 1, at.shape)
-        return s + 1, _Places(
+        return s + 1, _SharedNodes(
             places.nodes.at[at, game].set(jnp.moveaxis(child, 1, 2), mode="drop"),
             places.depth.at[at, game].set(below, mode="drop"),
             jnp.minimum(places.size + jnp.sum(joins, axis=1, dtype=jnp.int32), most),
         )
 
-    places = _Places(
+    places = _SharedNodes(
         nodes=jnp.full((most, *roots.shape), NO_NODE, jnp.int32).at[0].set(roots),
         depth=jnp.zeros((most, num_games), jnp.int32),
         size=jnp.broadcast_to(is_due, (num_games,)).astype(jnp.int32),
@@ -152,7 +152,7 @@ def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) ->
     outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32).reshape(shape)
 
     def pool_at(s, tree):
-        place = _place(tree, places.nodes[s])
+        place = _shared_node(tree, places.nodes[s])
         target = jnp.where(place.is_there & (s < places.size)[:, None], place.row, outside)
 
         def pool(now, common):
@@ -160,15 +160,15 @@ def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) ->
             new = jnp.broadcast_to(new, (*shape, *new.shape[2:]))
             return rows.write(now, target, new), rows.write(common, target, new)
 
-        common = _common(tree)
+        common = _last_sync(tree)
         visits, common_visits = pool(tree.visits, common.visits)
         value_sum, common_sums = pool(tree.value_sum, common.sums)
         amaf = common_amaf = None
         if tree.amaf is not None and common.amaf is not None:
             both = [pool(*x) for x in zip(tree.amaf, common.amaf, strict=True)]
             amaf, common_amaf = (trees.Counts(*x) for x in zip(*both, strict=True))
-        common = trees.Common(common_visits, common_sums, common_amaf)
-        return tree.replace(visits=visits, value_sum=value_sum, amaf=amaf, common=common)
+        common = trees.LastSync(common_visits, common_sums, common_amaf)
+        return tree.replace(visits=visits, value_sum=value_sum, amaf=amaf, last_sync=common)
 
     tree = lax.fori_loop(0, jnp.max(places.size), pool_at, tree)
     return Met(tree, *_packed(places.nodes.reshape(-1, tree.num_trees)))
@@ -216,7 +216,7 @@ def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
     num_games = tree.num_trees // ensemble.trees
     by_game = lambda x: x.reshape(num_games, ensemble.trees, *x.shape[1:])
     roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
-    here, below = _place(tree, roots), _place(tree, _children(tree, roots))
+    here, below = _shared_node(tree, roots), _shared_node(tree, _children(tree, roots))
     of_trees = trees.all_edges(tree, ROOT)
     value, visits = values.mean(here.sums(tree), here.visits(tree)), below.visits(tree)
     edges = Edges(

@@ -1,11 +1,8 @@
 """Evaluation of the positions that a search comes to: legality, outcome, prior and value.
 
-Around an evaluator: `with_heuristic`, what is believed of actions before any is tried (Gelly &
-Silver 2011, section 5: Q(s, a) and Q~(s, a) of a new node begin with the heuristic's value, counted
-as so many simulations, Eq. 48-52, Algorithm 2); and `over_mesh`, which divides the positions among
-devices. For one tree on many devices, `SearchConfig(leaves=...)` makes the batch: K leaves of each
-of B trees are evaluated in one call, and of these K B positions a device gets as many as any other.
-The trees themselves stay whole on every device.
+`over_mesh` divides the positions among devices. For one tree on many devices,
+`SearchConfig(leaves=...)` makes the batch: K leaves of each of B trees are evaluated in one call,
+and each device gets an equal share of these K B positions. Every device holds all the trees.
 """
 
 from __future__ import annotations
@@ -18,10 +15,10 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 from gozero.search import proofs, values
-from gozero.search.game import Evaluate, Evaluation, Heuristic, Trail
+from gozero.search.game import Evaluate, Evaluation, Evaluator, Heuristic, History, Trail
 
 
-class Judged(NamedTuple):
+class Evaluated(NamedTuple):
     prior: jax.Array  # f32[B, A]: -inf where illegal
     value: jax.Array  # i32[B], fixed point: exact where the game is over
     over: jax.Array  # bool[B]
@@ -30,16 +27,28 @@ class Judged(NamedTuple):
     heuristic: Heuristic | None
     proven: jax.Array  # i8[B]: what the game's end proves, see `proofs`
 
+    @property
+    def played(self) -> jax.Array:
+        """bool[B, 2, A]: `first_play`; nothing without a playout, or where the game was over."""
+        if self.first_play is not None:
+            return self.first_play & ~self.over[:, None, None]
+        num_trees, num_actions = self.prior.shape
+        return jnp.zeros((num_trees, 2, num_actions), bool)
 
-def judge(game, evaluate, params, key, contexts, positions, trail: Trail) -> Judged:
+
+def evaluate_positions(
+    game: History, evaluator: Evaluator, key, contexts, positions, trail: Trail
+) -> Evaluated:
     """Legality, result and evaluation of B positions."""
     legal = jax.vmap(game.legal)(contexts, positions, trail)
     over, exact = jax.vmap(game.outcome)(contexts, positions)
-    evaluation = evaluate(params, key, jax.vmap(game.observe)(contexts, positions, trail))
-    return judged_as(legal, over, exact, evaluation)
+    evaluation = evaluator.evaluate(
+        evaluator.params, key, jax.vmap(game.observe)(contexts, positions, trail)
+    )
+    return evaluated_as(legal, over, exact, evaluation)
 
 
-def judged_as(legal, over, exact, evaluation: Evaluation) -> Judged:
+def evaluated_as(legal, over, exact, evaluation: Evaluation) -> Evaluated:
     """What an evaluation of B positions comes to: legal bool[B, A], over bool[B], exact f32[B]."""
     check_evaluation(evaluation, legal.shape)
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
@@ -50,7 +59,7 @@ def judged_as(legal, over, exact, evaluation: Evaluation) -> Judged:
     value = values.to_fixed(jnp.where(over, exact, value))
     ok = over | (ok & legal.any(axis=1))
     proven = proofs.of_result(over, exact)
-    return Judged(prior, value, over, ok, evaluation.first_play, heuristic, proven)
+    return Evaluated(prior, value, over, ok, evaluation.first_play, heuristic, proven)
 
 
 _MOST_VALUE = 1 + 2**-10
@@ -113,10 +122,10 @@ def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Ar
 def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
     """The evaluator, with its positions divided among the devices of a mesh.
 
-    Every device has the parameters, and all of the judgements afterwards. One whose judgements
-    do not depend on the key, nor on what else is in the batch, judges as before; of the others
+    Every device has the parameters, and all of the evaluations afterwards. One whose evaluations
+    do not depend on the key, nor on what else is in the batch, evaluates as before; of the others
     each device has a key of its own. Positions that cannot be divided evenly (the root of one
-    tree, for one) are filled up with copies of the first, and their judgements dropped: let the
+    tree, for one) are filled up with copies of the first, and their evaluations dropped: let the
     devices divide leaves * trees.
 
     Args:
@@ -137,8 +146,8 @@ def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
         mine = jax.tree.map(
             lambda x: lax.dynamic_slice_in_dim(x, number * share, share), observations
         )
-        judged = evaluate(params, jax.random.fold_in(key, number), mine)
-        return jax.tree.map(lambda x: lax.all_gather(x, axis, tiled=True), judged)
+        evaluated = evaluate(params, jax.random.fold_in(key, number), mine)
+        return jax.tree.map(lambda x: lax.all_gather(x, axis, tiled=True), evaluated)
 
     everywhere = PartitionSpec()
     on_all = jax.shard_map(

@@ -1,9 +1,9 @@
-"""Several leaves of each tree at a step, judged together.
+"""Several leaves of each tree at a step, evaluated together.
 
 Each descent leaves a virtual loss on its path, so that the next one goes elsewhere: simulations
 that the player who chose the path has lost (Chaslot et al. 2008; Silver et al. 2016, n_vl = 3).
-When the judgements are there they take its place. A descent that comes to a node another one of
-the step has added ends there, and that node is judged twice.
+When the evaluations are there they take its place. A descent that comes to a node another one of
+the step has added ends there, and that node is evaluated twice.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, expand, prior_counts, rows, select
+from gozero.search import backup, choose, dense, expand, rows, select
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.evaluate import Judged, judge
-from gozero.search.tree import NO_NODE, Tree
+from gozero.search.evaluate import Evaluated, evaluate_positions
+from gozero.search.game import Evaluator, History
+from gozero.search.prior_counts import initial_counts
+from gozero.search.tree import NO_NODE, Path, Tree
 
 
 class _Found(NamedTuple):
@@ -28,14 +30,21 @@ class _Found(NamedTuple):
     nodes: jax.Array  # i32[K, D + 1, B]: the paths
     length: jax.Array  # i32[K, B]
     grows: jax.Array  # bool[K, B]: the last node of the path was added by it
-    gives_up: jax.Array  # bool[K, B]: none could be, for want of room
+    tree_full: jax.Array  # bool[K, B]: none could be, for want of room
 
-    def path(self, k: jax.Array) -> trees.Path:
-        return trees.Path(self.nodes[k], self.length[k])
+    def path(self, k: jax.Array) -> Path:
+        return Path(self.nodes[k], self.length[k])
 
 
-def grow(
-    game, evaluate, params, key, contexts, config: SearchConfig, draws: Draws, tree: Tree, ok
+def simulate(
+    game: History,
+    evaluator: Evaluator,
+    key,
+    contexts,
+    config: SearchConfig,
+    draws: Draws,
+    tree: Tree,
+    ok: jax.Array,
 ) -> tuple[Tree, jax.Array]:
     """Find `config.leaves` leaves of each tree, judge them at once, and back their values up."""
     tree, found = _find(game, config, draws, tree)
@@ -44,19 +53,26 @@ def grow(
     many = lambda x: jnp.repeat(x, count, axis=0)
     by_tree = lambda x: jnp.swapaxes(x, 0, 1).reshape(-1)
     nodes = jnp.transpose(found.nodes, (1, 2, 0)).reshape(num_levels, -1)
-    paths = trees.Path(nodes, by_tree(found.length))
+    paths = Path(nodes, by_tree(found.length))
     first_rows = many(tree.row(0))
-    trail, positions = select.read_trail(tree, paths, config, first_rows)
+    trail, positions = expand.read_trail(tree, paths, config, first_rows)
     row = first_rows + paths.end
-    judged = judge(game, evaluate, params, key, jax.tree.map(many, contexts), positions, trail)
+    evaluated = evaluate_positions(
+        game, evaluator, key, jax.tree.map(many, contexts), positions, trail
+    )
     grows = by_tree(found.grows)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
     tree = _write(
-        tree, jnp.where(grows, row, outside), paths.end, judged, config, many(draws.salts)
+        tree,
+        jnp.where(grows, row, outside),
+        paths.end,
+        evaluated,
+        config.select,
+        many(draws.tie_seeds),
     )
 
     split = lambda x: jnp.swapaxes(x.reshape(num_trees, count, *x.shape[1:]), 0, 1)
-    by_leaf = jax.tree.map(split, judged)
+    by_leaf = jax.tree.map(split, evaluated)
 
     def back_up(k, tree):
         path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
@@ -64,20 +80,20 @@ def grow(
         row = tree.row(path.end)
         tree = backup.back_up(tree, path, backup.of_end(tree, row, one.value))
         end_proven = backup.proven_by_game(tree, row, one.proven, found.grows[k])
-        tree = backup.back_up_worth(tree, path, end_proven, config)
-        return expand.choose_again(tree, path, one, config, draws, found.gives_up[k])
+        tree = backup.back_up_values(tree, path, end_proven, config.backup)
+        return expand.choose_again(tree, path, one, config, draws, found.tree_full[k])
 
     return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)
 
 
 def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _Found]:
-    """Add the nodes, not judged yet: nothing is below them, and their paths are lost so far."""
+    """Add the nodes, not evaluated yet: nothing is below them, and their paths are lost so far."""
     num_levels = select.num_levels(config)
 
     def one_more(k, carry):
         tree, found = carry
-        leaf = select.find_leaf(tree, config, draws.salts)
-        positions = select.played(game, trees.read_positions(tree, leaf.row), leaf)
+        leaf = select.find_leaf(tree, config, draws.tie_seeds)
+        positions = expand.played(game, trees.read_positions(tree, leaf.row), leaf)
         parent_row, row = leaf.new_rows(tree)
         path = leaf.longer_path(tree.size)
         grown = tree.replace(
@@ -87,17 +103,13 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
             **expand.new_edge(tree, leaf, parent_row, row),
         )
         if tree.in_full_rows:
-            grown = grown.replace(untried_prior=expand.open_to_try(tree, row))
+            grown = dense.open_rows(grown, row)
         else:
-            untried = expand.best_untried(config, leaf.left, draws.salts, leaf.path.end)
-            untried = untried.given_up(leaf.gives_up)
-            grown = grown.replace(
-                untried=rows.write(tree.untried, parent_row, untried.action),
-                untried_prior=rows.write(tree.untried_prior, parent_row, untried.prior),
-            )
+            untried = config.select, draws.tie_seeds, leaf.path.end, leaf.tree_full
+            grown = choose.write_untried(grown, parent_row, leaf.left, *untried)
         grown = backup.lose(grown, path, config.virtual_loss)
-        grown = expand.choose_again(grown, path, None, config, draws, leaf.gives_up)
-        here = _Found(path.nodes, path.length, leaf.grows, leaf.gives_up)
+        grown = expand.choose_again(grown, path, None, config, draws, leaf.tree_full)
+        here = _Found(path.nodes, path.length, leaf.grows, leaf.tree_full)
         return grown, jax.tree.map(lambda all, one: all.at[k].set(one), found, here)
 
     count = config.leaves
@@ -105,25 +117,21 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
         nodes=jnp.full((count, num_levels, tree.num_trees), NO_NODE, jnp.int32),
         length=jnp.zeros((count, tree.num_trees), jnp.int32),
         grows=jnp.zeros((count, tree.num_trees), bool),
-        gives_up=jnp.zeros((count, tree.num_trees), bool),
+        tree_full=jnp.zeros((count, tree.num_trees), bool),
     )
     return lax.fori_loop(0, count, one_more, (tree, blank))
 
 
 def _write(
-    tree: Tree, row: jax.Array, node: jax.Array, judged: Judged, config: SearchConfig, salts
+    tree: Tree, row: jax.Array, node: jax.Array, evaluated: Evaluated, select, tie_seeds: jax.Array
 ) -> Tree:
-    """The judgements of new nodes at rows i32[B K]; rows outside the tree are dropped."""
+    """The evaluations of new nodes at rows i32[B K]; rows outside the tree are dropped."""
     written = tree.replace(
-        prior=rows.write(tree.prior, row, judged.prior),
-        value=rows.write(tree.value, row, judged.value),
-        over=rows.write(tree.over, row, judged.over),
-        **prior_counts.prior_counts(tree, row, judged),
+        prior=rows.write(tree.prior, row, evaluated.prior),
+        value=rows.write(tree.value, row, evaluated.value),
+        over=rows.write(tree.over, row, evaluated.over),
+        **initial_counts(tree, row, evaluated),
     )
-    if tree.in_full_rows:  # with its blank priors it looked as if it had given up
-        return written.replace(untried_prior=expand.open_to_try(tree, row))
-    untried = expand.best_untried(config, judged.prior, salts, node)
-    return written.replace(
-        untried=rows.write(tree.untried, row, untried.action),
-        untried_prior=rows.write(tree.untried_prior, row, untried.prior),
-    )
+    if tree.in_full_rows:  # blank priors look like those of a full tree
+        return dense.open_rows(written, row)
+    return choose.write_untried(written, row, evaluated.prior, select, tie_seeds, node)

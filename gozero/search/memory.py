@@ -12,17 +12,17 @@ from gozero.search.game import Game, positions_of
 from gozero.search.tree import Keeps
 
 
-def keeps_of(config: SearchConfig, guesses: bool = False) -> Keeps:
-    """What the trees of a search have room for; `guesses`: for a heuristic's values too."""
+def keeps_of(config: SearchConfig, prior_counts: bool = False) -> Keeps:
+    """What the trees of a search have room for; `prior_counts`: for a heuristic's values too."""
     if config.grandfather is not None:
-        guesses |= config.grandfather.visits > 0
+        prior_counts |= config.grandfather.visits > 0
     return Keeps(
         amaf=config.amaf is not None,
-        guesses=guesses,
+        prior_counts=prior_counts,
         shared=config.sharing is not None,
-        backed=config.backup is not None,
+        backup_value=config.backup is not None,
         proven=config.prove,
-        common=config.ensemble is not None,
+        last_sync=config.ensemble is not None,
     )
 
 
@@ -41,7 +41,11 @@ class Memory(NamedTuple):
 
 
 def memory_of(
-    roots: Any, num_actions: int, config: SearchConfig, reuse: bool = False, guesses: bool = False
+    roots: Any,
+    num_actions: int,
+    config: SearchConfig,
+    reuse: bool = False,
+    prior_counts: bool = False,
 ) -> Memory:
     """What the trees of a search take.
 
@@ -53,13 +57,13 @@ def memory_of(
       reuse: trees are re-rooted from move to move. Where moves follow each other in one compiled
         loop, as in self-play, XLA keeps room for all three at once; where each move is a call
         that is given its trees (``donate_argnums``), there are two at most.
-      guesses: the evaluator says what a heuristic believes, with a confidence in visits.
+      prior_counts: the evaluator says what a heuristic believes, with a confidence in visits.
     """
     num_games = jax.tree.leaves(roots)[0].shape[0]
     if config.ensemble is not None:
         roots = jax.eval_shape(config.ensemble.copies, roots)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    keeps = keeps_of(config, guesses)
+    keeps = keeps_of(config, prior_counts)
     tree = trees.memory_bytes(roots, num_actions, config.num_nodes, keeps)
     copy = tree if reuse else 0
     slots = 4 * num_trees * trees.num_slots(config.num_nodes) if keeps.shared else 0
@@ -68,8 +72,8 @@ def memory_of(
 
 
 def search_memory(
-    game: Game, states: Any, config: SearchConfig, reuse: bool = False, guesses: bool = False
+    game: Game, states: Any, config: SearchConfig, reuse: bool = False, prior_counts: bool = False
 ) -> Memory:
     """`memory_of` of a search of states [B], or of their shapes (``jax.eval_shape``)."""
     roots = jax.eval_shape(lambda states: positions_of(game, states), states)
-    return memory_of(roots, game.num_actions, config, reuse, guesses)
+    return memory_of(roots, game.num_actions, config, reuse, prior_counts)

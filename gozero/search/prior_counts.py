@@ -17,8 +17,7 @@ import jax.numpy as jnp
 
 from gozero.search import rows, values
 from gozero.search import tree as trees
-from gozero.search.config import Grandfather
-from gozero.search.evaluate import Judged
+from gozero.search.evaluate import Evaluated
 from gozero.search.game import Evaluate, Evaluation, Heuristic
 from gozero.search.tree import ROOT, Path, Tree
 from gozero.search.values import MAX_VISITS
@@ -65,20 +64,22 @@ def with_heuristic(
                 return (believed, count) if confidence > 0 else (None, None)
             return believed, confidence(params, own_key, observations)
 
-        judged = evaluate(params, key, observations)
-        return judged._replace(heuristic=Heuristic(*pair(visits), *pair(amaf_visits)))
+        evaluated = evaluate(params, key, observations)
+        return evaluated._replace(heuristic=Heuristic(*pair(visits), *pair(amaf_visits)))
 
     return evaluate_both
 
 
-def prior_counts(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic) -> dict[str, Any]:
+def initial_counts(
+    tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
+) -> dict[str, Any]:
     """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
 
-    What other heuristics believe than the evaluator's counts beside it. Gelly & Silver (2011),
-    Eq. 48-52. Rows are used again, so they begin with zeros at least.
+    The counts of other heuristics than the evaluator's are added. Gelly & Silver (2011), Eq. 48-52.
+    Rows are used again, so they begin with zeros at least.
     """
-    said = [judged.heuristic or Heuristic(), *others]
-    none = jnp.zeros(judged.prior.shape, jnp.int32)
+    said = [evaluated.heuristic or Heuristic(), *others]
+    none = jnp.zeros(evaluated.prior.shape, jnp.int32)
     new: dict[str, Any] = {}
 
     def put(counts, *pairs):
@@ -92,15 +93,15 @@ def prior_counts(tree: Tree, row: jax.Array, judged: Judged, *others: Heuristic)
             rows.write(counts.visits, row, visits), rows.write(counts.sums, row, sums)
         )
 
-    if tree.guess is not None:
-        new["guess"] = put(tree.guess, *[(x.value, x.visits) for x in said])
+    if tree.prior_counts is not None:
+        new["prior_counts"] = put(tree.prior_counts, *[(x.value, x.visits) for x in said])
     if tree.amaf is not None:
         pairs = [(x.amaf_value, x.amaf_visits) for x in said]
         new["amaf"] = put(tree.amaf, *pairs)
-        if tree.common is not None and tree.common.amaf is not None:
-            # That the trees of a game believe the same is not to be counted for each of them.
-            believed = put(tree.common.amaf, *pairs)
-            new["common"] = tree.common._replace(amaf=believed)
+        if tree.last_sync is not None and tree.last_sync.amaf is not None:
+            # What the trees of a game begin with counts once, not once for each of them.
+            initial = put(tree.last_sync.amaf, *pairs)
+            new["last_sync"] = tree.last_sync._replace(amaf=initial)
     return new
 
 
@@ -115,11 +116,10 @@ class Known(NamedTuple):
         """bool[B]: the values are no larger than 2; always so, but the compiler does not know."""
         return jnp.all(jnp.abs(self.value) <= 2, axis=1)
 
-    def believed(self, grandfather: Grandfather, legal: jax.Array) -> Heuristic:
-        """What the nodes begin with, where bool[B, A] is legal."""
+    def heuristic(self, visits: int, amaf_visits: int, legal: jax.Array) -> Heuristic:
+        """What the nodes begin with, where bool[B, A] is legal; counts are `Grandfather`'s."""
         count = lambda most: jnp.where(self.is_known & legal, most, 0)
-        visits, amaf_visits = count(grandfather.visits), count(grandfather.amaf_visits)
-        return Heuristic(self.value, visits, self.value, amaf_visits)
+        return Heuristic(self.value, count(visits), self.value, count(amaf_visits))
 
 
 def known_above(tree: Tree, path: Path) -> Known:

@@ -13,8 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search.edges import Edges
-
 UNKNOWN, LOSS, DRAW, WIN = range(4)
 
 LEAST = np.finfo(np.float32).min
@@ -61,29 +59,9 @@ def exact_or(result: jax.Array, mean: jax.Array) -> jax.Array:
     return jnp.where(result == UNKNOWN, mean, value(result))
 
 
-def avoid_lost(scores: jax.Array, edges: Edges) -> jax.Array:
-    """Scores f32[..., K] with the actions that lose behind all others. (One that wins is never
-    asked for: its node is proven, and a descent stops there.)"""
-    if edges.proven is None:
-        return scores
-    return jnp.where(is_lost(edges), LEAST, scores)
+def avoid_lost(scores: jax.Array, results: jax.Array | None) -> jax.Array:
+    """Scores f32[..., K] with the actions that lose, by results i8[..., K], behind all others.
 
-
-def is_lost(edges: Edges) -> jax.Array:
-    """bool[K]: the actions that lose."""
-    return edges.proven == jnp.int8(LOSS)
-
-
-def playable(edges: Edges) -> Edges:
-    """A root's actions without the legality and the visits of those that must not be played.
-
-    An action that wins is played, and one that loses only if all do.
+    (One that wins is never asked for: its node is proven, and a descent stops there.)
     """
-    if edges.proven is None:
-        return edges
-    wins, safe = edges.legal & (edges.proven == WIN), edges.legal & ~is_lost(edges)
-    kept = jnp.where(jnp.any(safe), safe, edges.legal)
-    kept = jnp.where(jnp.any(wins), wins, kept)
-    return edges._replace(
-        visits=jnp.where(kept, edges.visits, 0), prior=jnp.where(kept, edges.prior, -jnp.inf)
-    )
+    return scores if results is None else jnp.where(results == jnp.int8(LOSS), LEAST, scores)

@@ -1,4 +1,4 @@
-"""Going on from an earlier tree: re-root it, prune it, plant its root again.
+"""Going on from an earlier tree: re-root it, prune it, refresh its root.
 
 A tree of a game that has moved on is compacted: the nodes to keep move to the front in their old
 order, so parents still precede their children. What lies below a node is found by pointer
@@ -6,7 +6,7 @@ doubling over parents, and lists of children are made anew from the parents of w
 that of arrays with an action axis only those that say more are moved.
 
 Visits that are taken over count towards `config.MAX_VISITS`: a tree in which this search could
-pass it is planted anew.
+pass it is made anew.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.search import backup, expand, rows
+from gozero.search import backup, expand, root, rows
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.evaluate import Judged
+from gozero.search.evaluate import Evaluated
 from gozero.search.memory import keeps_of
 from gozero.search.tree import NO_NODE, ROOT, Tree
 from gozero.search.values import MAX_VISITS
@@ -41,16 +41,16 @@ _BLANK = {
 _NODES_AT_ONCE = 16
 
 
-def empty(roots: Any, num_actions: int, config: SearchConfig, guesses: bool = False) -> Tree:
-    """Trees for a first search with ``tree=``: all of them will be planted.
+def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool = False) -> Tree:
+    """Trees for a first search with ``tree=``: all of them will be initialised.
 
     Args:
       roots: positions with a leading axis [B]; only their shapes matter.
       num_actions: A.
       config: the search's settings.
-      guesses: the evaluator says what a heuristic believes, with a confidence in visits.
+      prior_counts: the evaluator says what a heuristic believes, with a confidence in visits.
     """
-    return trees.allocate(roots, num_actions, config.num_nodes, keeps_of(config, guesses))
+    return trees.allocate(roots, num_actions, config.num_nodes, keeps_of(config, prior_counts))
 
 
 def reroot(tree: Tree, action: jax.Array) -> Tree:
@@ -197,7 +197,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
         )
     parent = jnp.where(in_use, rows.read(tree.parent, source), NO_NODE).astype(jnp.int32)
     parent = renumbered(parent)
-    # In a full tree nodes have given up what they had not tried: `select.Leaf.gives_up`.
+    # In a full tree nodes have given up what they had not tried: `select.Leaf.tree_full`.
     fields["untried_prior"] = fields["prior"][
         jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
     ]
@@ -335,15 +335,17 @@ def _most_counted(tree: Tree, spent: jax.Array) -> jax.Array:
         return jnp.max(jnp.where(in_use[:, :, None], by_tree, 0), axis=(1, 2))
 
     counted = spent
-    if tree.guess is not None:
-        counted = spent + most(tree.guess)
+    if tree.prior_counts is not None:
+        counted = spent + most(tree.prior_counts)
     if tree.amaf is not None:
         counted = jnp.maximum(counted, most(tree.amaf))
     return counted
 
 
-def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws: Draws) -> Tree:
-    """Plant what is empty; give the other roots the priors of `judged`, and choose there again.
+def refresh_root(
+    tree: Tree, evaluated: Evaluated, roots: Any, config: SearchConfig, draws: Draws
+) -> Tree:
+    """Write roots that are empty; the others get new priors, and are chosen at again.
 
     The priors are the evaluator's own with this search's noise: noise does not add up. What is
     known of the roots' children stays.
@@ -355,21 +357,21 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
     child_row = row[:, None] + child
     action = rows.read(tree.action, child_row).astype(jnp.int32)
     tried = jnp.where(is_child, action, tree.num_actions)
-    left = judged.prior.at[lanes, tried].set(-jnp.inf, mode="drop")
-    edge_prior = judged.prior[lanes, action]
+    left = evaluated.prior.at[lanes, tried].set(-jnp.inf, mode="drop")
+    edge_prior = evaluated.prior[lanes, action]
     place = jnp.arange(child.size, dtype=jnp.int32).reshape(child.shape)
     edge_rows = jnp.where(is_child, child_row, tree.num_rows + place)
     old_visits, old_sum = rows.read(tree.visits, row), rows.read(tree.value_sum, row)
     old_value, old_size = rows.read(tree.value, row), tree.size
-    old_counts = jax.tree.map(lambda x: rows.read(x, row), (tree.amaf, tree.guess))
-    tree = expand.plant(tree, judged._replace(prior=left), roots, config, draws)
+    old_counts = jax.tree.map(lambda x: rows.read(x, row), (tree.amaf, tree.prior_counts))
+    tree = root.init_root(tree, evaluated._replace(prior=left), roots, config, draws)
     as_before = lambda old, new: jnp.where(
         is_new.reshape(-1, *[1] * (new.ndim - 1)), rows.read(new, row), old
     )
     counts = jax.tree.map(
         lambda old, new: rows.write(new, row, as_before(old, new)),
         old_counts,
-        (tree.amaf, tree.guess),
+        (tree.amaf, tree.prior_counts),
     )
     tree = tree.replace(
         edge_prior=rows.write(tree.edge_prior, edge_rows.reshape(-1), edge_prior.reshape(-1)),
@@ -378,8 +380,10 @@ def replant(tree: Tree, judged: Judged, roots: Any, config: SearchConfig, draws:
         value=rows.write(tree.value, row, as_before(old_value, tree.value)),
         size=jnp.maximum(old_size, 1),
         amaf=counts[0],
-        guess=counts[1],
+        prior_counts=counts[1],
     )
     # What was proven by a child that is gone has to be found again: it is to be played.
-    tree = backup.back_up_worth(tree, expand.alone(tree), judged.proven, config, look=True)
-    return expand.choose_at_roots(tree, config, draws)
+    tree = backup.back_up_values(
+        tree, root.root_path(tree), evaluated.proven, config.backup, look=True
+    )
+    return expand.choose_again_at_roots(tree, config, draws)

@@ -1,17 +1,13 @@
-"""The roots: rules of their own, results, and when a search may end.
+"""The roots: their evaluation and noise, rules of their own, results, and when a search may end.
 
 A root's rule sees every action of the root, and noise that is drawn once a search. It may take any
 action that has no child yet, and not only the one with the highest prior.
-
-A search may end when no simulation that is left can change what is played. A simulation gives one
-visit to one action of the root, so the most visited one stays it when it is more visits ahead of
-the second than simulations are left.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -19,36 +15,102 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import move_choice, proofs, rows
+from gozero.search import backup, dense, move_choice, proofs, rows
+from gozero.search import choose as cached
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
+from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, best_edge, tie_break
-from gozero.search.tree import NO_NODE, ROOT, Entries, Tree
+from gozero.search.evaluate import Evaluated, evaluate_positions
+from gozero.search.game import Evaluator, History, Trail
+from gozero.search.prior_counts import initial_counts
+from gozero.search.tree import NO_NODE, ROOT, Entries, Path, Tree
 
-if TYPE_CHECKING:
-    from gozero.search.config import SearchConfig
-from collections.abc import Callable
+
+def evaluate_roots(
+    game: History, evaluator: Evaluator, key, noise_key, contexts, roots, config: SearchConfig
+) -> Evaluated:
+    """Evaluate the roots; the priors are softened and noisy."""
+    num_trees = jax.tree.leaves(roots)[0].shape[0]
+    stacked = jax.tree.map(
+        lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit, *x.shape[1:])),
+        roots,
+    )
+    trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
+    evaluated = evaluate_positions(game, evaluator, key, contexts, roots, trail)
+    prior = evaluated.prior
+    if config.root_temperature != 1:
+        prior = jax.vmap(soften, in_axes=(0, None))(prior, config.root_temperature)
+    if config.dirichlet_fraction > 0:
+        alpha = config.dirichlet_alpha or board_alpha(prior.shape[1])
+        keys = jax.random.split(noise_key, num_trees)
+        prior = jax.vmap(add_dirichlet, in_axes=(0, 0, None, None))(
+            keys, prior, alpha, config.dirichlet_fraction
+        )
+    return evaluated._replace(prior=prior)
 
 
-def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tree:
+def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws) -> Tree:
+    """Write the roots as node 0 of each tree, which is empty."""
+    row = tree.row(ROOT)
+    tree = tree.replace(
+        prior=rows.write(tree.prior, row, evaluated.prior),
+        visits=rows.write(tree.visits, row, jnp.ones_like(row)),
+        value_sum=rows.write(tree.value_sum, row, evaluated.value),
+        value=rows.write(tree.value, row, evaluated.value),
+        over=rows.write(tree.over, row, evaluated.over),
+        positions=trees.write_positions(tree, row, roots),
+        size=tree.size + 1,
+        **initial_counts(tree, row, evaluated),
+    )
+    tree = backup.back_up_values(tree, root_path(tree), evaluated.proven, config.backup)
+    if tree.in_full_rows:
+        tree = dense.open_rows(tree, row)
+        credit = None
+        if config.amaf is not None:
+            mine = evaluated.played[:, 0]
+            credit = dense.Credit(rows.pack(mine)[None], evaluated.value)
+        tree = dense.choose_again(tree, root_path(tree), config.select, draws.tie_seeds, credit)
+    else:
+        nodes = jnp.full(tree.num_trees, ROOT)
+        tree = cached.write_untried(
+            tree, row, evaluated.prior, config.select, draws.tie_seeds, nodes
+        )
+    if config.root_select is not None:
+        tree = choose_at_roots(tree, trees.by_action(tree, ROOT, 0), config, draws)
+    return tree
+
+
+def root_path(tree: Tree) -> Path:
+    """Paths that begin and end at the roots."""
+    nodes = jnp.full((1, tree.num_trees), ROOT, jnp.int32)
+    return Path(nodes, jnp.zeros(tree.num_trees, jnp.int32))
+
+
+def choose_at_roots(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tree:
     """Choose at the roots, by `config.root_select`.
 
     Args:
       tree: the trees.
       found: all actions of the roots, [B, A].
       config: the settings.
-      draws: salts for ties, and the samples that the rule sees.
+      draws: seeds for ties, and the samples that the rule sees.
 
     Returns:
       The trees with what a descent does at the root: `next`, or `untried` and `untried_prior`.
     """
-    scores = jax.vmap(functools.partial(_scores, config))(found.edges, draws.gumbel)
+    rule = config.root_rule
+    assert rule is not None
+    score = functools.partial(rule.score_root, num_simulations=config.num_simulations)
+    scores = jax.vmap(score)(found.edges, draws.gumbel)
     order = jax.vmap(tie_break, in_axes=(0, None, None))
-    scores = proofs.avoid_lost(scores, found.edges)
-    if config.fills:  # else a full tree that would rather try an action judged its root for ever
+    scores = proofs.avoid_lost(scores, found.edges.proven)
+    if (
+        config.fills
+    ):  # else a full tree that preferred an untried action would evaluate its root for ever
         keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
         scores = jnp.where(keeps[:, None] & (found.nodes == NO_NODE), -jnp.inf, scores)
-    priority = order(draws.salts, jnp.int32(ROOT), jnp.arange(tree.num_actions))
+    priority = order(draws.tie_seeds, jnp.int32(ROOT), jnp.arange(tree.num_actions))
     action = jax.vmap(best_edge)(scores, priority)
     take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]
     child, row = take(found.nodes), tree.row(ROOT)
@@ -59,13 +121,6 @@ def choose(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tr
         untried=rows.write(tree.untried, untried_row, action),
         untried_prior=rows.write(tree.untried_prior, untried_row, take(found.edges.prior)),
     )
-
-
-def _scores(config: SearchConfig, edges: Edges, gumbel: jax.Array) -> jax.Array:
-    rule: Any = config.root_select
-    if hasattr(rule, "score_root"):
-        return rule.score_root(edges, gumbel, config.num_simulations)
-    return rule(edges)
 
 
 class Found(NamedTuple):
@@ -101,10 +156,10 @@ def final_action(
     config: SearchConfig, key: jax.Array, edges: Edges, gumbel: jax.Array
 ) -> jax.Array:
     """i32[]: the action to play at one root, as its rule says, or the visits or values."""
-    rule: Any = config.root_select
-    if hasattr(rule, "final_action"):
+    rule = config.root_rule
+    if rule is not None and rule.final_action is not None:
         return rule.final_action(edges, gumbel)
-    played = proofs.playable(edges)
+    played = _playable(edges)
     by_visits = move_choice.by_visits(
         key, played.visits, played.prior, jnp.float32(config.temperature)
     )
@@ -115,20 +170,41 @@ def final_action(
     if edges.proven is None:
         return by_value
     # Where all are lost their values are one; where what is left has no visits, it has none.
-    has_value = jnp.any(played.visits > 0) & ~jnp.all(proofs.is_lost(edges) | ~edges.legal)
+    has_value = jnp.any(played.visits > 0) & ~jnp.all((edges.proven == proofs.LOSS) | ~edges.legal)
     return jnp.where(has_value, by_value, by_visits)
+
+
+def _playable(edges: Edges) -> Edges:
+    """A root's actions without the legality and the visits of those that must not be played.
+
+    An action that wins is played, and one that loses only if all do.
+    """
+    if edges.proven is None:
+        return edges
+    wins, safe = (
+        edges.legal & (edges.proven == proofs.WIN),
+        edges.legal & (edges.proven != proofs.LOSS),
+    )
+    kept = jnp.where(jnp.any(safe), safe, edges.legal)
+    kept = jnp.where(jnp.any(wins), wins, kept)
+    return edges._replace(
+        visits=jnp.where(kept, edges.visits, 0), prior=jnp.where(kept, edges.prior, -jnp.inf)
+    )
 
 
 def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
     """f32[A]: what one root's policy is to become, as its rule says or the share of the visits."""
-    rule: Any = config.root_select
-    if hasattr(rule, "policy_target"):
+    rule = config.root_rule
+    if rule is not None and rule.policy_target is not None:
         return rule.policy_target(edges)
     return move_choice.visit_policy(edges.visits, edges.prior)
 
 
 def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
     """bool[B]: the most visited action of the root cannot be overtaken, nor reached.
+
+    A simulation gives one visit to one action of the root, so the most visited one stays so if it
+    is more visits ahead of the second than simulations are left.
 
     Args:
       tree: the trees.
@@ -137,7 +213,7 @@ def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
     Returns:
       True also where the game is over.
     """
-    counted = tree.replace(guess=None)
+    counted = tree.replace(prior_counts=None)
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
 
     def lead(width):
@@ -150,37 +226,6 @@ def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
     branches = [functools.partial(lead, int(width)) for width in widths]
     ahead = lax.switch(jnp.sum(most > widths), branches)
     return (ahead > left) | rows.read(tree.over, tree.row(ROOT))
-
-
-def while_open(
-    start: jax.Array,
-    end: jax.Array | int,
-    simulate: Callable[[jax.Array, Any], Any],
-    grown: Any,
-    is_open: Callable[[Tree, jax.Array], jax.Array],
-) -> tuple[jax.Array, Any]:
-    """``fori_loop(start, end, simulate, grown)`` that ends where nothing is open.
-
-    Args:
-      start, end: i32[].
-      simulate: (i, grown) -> grown; the trees are the first of `grown`.
-      grown: what the loop carries.
-      is_open: (tree, i) -> bool[]: whether step i is to be done. One for all trees: a loop must
-        not carry a tree under a batched predicate.
-
-    Returns:
-      (the step that was not done, grown). Trip bound: end - start.
-    """
-
-    def step(carry):
-        i, _, grown = carry
-        grown = simulate(i, grown)
-        return i + 1, is_open(grown[0], i + 1), grown
-
-    start = jnp.asarray(start, jnp.int32)
-    carry = start, is_open(grown[0], start), grown
-    i, _, grown = lax.while_loop(lambda carry: (carry[0] < end) & carry[1], step, carry)
-    return i, grown
 
 
 def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.search import search as pieces
+from gozero.search.checks import COUNT, Range, check
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game
 from gozero.search.search import SearchResult
@@ -41,10 +42,8 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self):
-        if self.visits is not None and (not isinstance(self.visits, int) or self.visits < 1):
-            raise ValueError(f"visits: {self.visits!r} is not a whole number of at least 1")
-        if self.seconds is not None and not 0 <= self.seconds < math.inf:
-            raise ValueError(f"seconds: {self.seconds!r} is not a number of at least 0")
+        check(self, visits=COUNT._replace(optional=True))
+        check(self, seconds=Range(0, sys.float_info.max, optional=True))
 
 
 class Runner:
@@ -82,9 +81,9 @@ class Runner:
             own = evaluator._replace(params=params)
             return pieces.begin(game, own, key, states, config, tree)
 
-        def advance(running, params, states, num_steps, last_step):
+        def advance(running, params, num_steps, last_step):
             own = evaluator._replace(params=params)
-            return pieces.advance(game, own, states, running, config, num_steps, last_step)
+            return pieces.advance(game, own, running, config, num_steps, last_step)
 
         def finish(tree, others):  # apart: what is not in the result cannot be handed on
             return pieces.finish(others._replace(tree=tree), config)
@@ -124,7 +123,7 @@ class Runner:
         chunk, steps, is_open = last if seconds is None else self.chunk, 0, True
         while is_open:
             before = self.clock()
-            running = self._advance(running, params, states, jnp.int32(chunk), jnp.int32(last))
+            running = self._advance(running, params, jnp.int32(chunk), jnp.int32(last))
             done = int(running.steps)  # waits for it
             is_open = done == steps + chunk and done < last
             steps = done

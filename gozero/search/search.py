@@ -1,23 +1,24 @@
-"""Search B trees in lockstep: descend, expand, evaluate, back up.
+"""Search B trees in lockstep: select, expand, evaluate, back up.
 
 This file is the batch boundary: the game and the rules of selection know one game, the
 functions here have a leading axis B and are never vmapped.
 
-What a rule chooses at a node changes only when a value goes up through it. So the choice is made
-there, and kept in the tree; a descent just follows it, one number a level.
+A rule's choice at a node changes only when a value is backed up through it. So the choice is made
+there, and kept in the tree; a descent follows it, reading one number a level.
 
 How the loop keeps the trees in place (law 2 of the design): no loop carries a tree under a
 batched predicate. A descent reads the tree and carries node indices and the path; a step
 then writes each array once, at rows that depend on what was read, so that XLA has no reason
 to keep the old copy.
 
-A search can be taken in pieces, for whoever wants to look in between: `begin`, `advance` as often
-as he likes, `finish`; `search` is all of them. `runner.Runner` runs the pieces from the host.
+A search can be run in pieces: `begin`, `advance` any number of times, `finish`; `search` is all of
+them. `runner.Runner` runs the pieces from the host.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -25,9 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import choose, ensemble, expand, leaves, reuse, root, rows, transpositions
+from gozero.search import ensemble, expand, leaves, reuse, root, rows, transpositions
+from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator, Game, history_of
+from gozero.search.evaluate import evaluate_positions
+from gozero.search.game import Evaluator, Game, History, history_of
+from gozero.search.select import find_leaf
 from gozero.search.tree import Tree
 
 
@@ -55,7 +59,8 @@ class Running(NamedTuple):
 
     tree: Tree
     ok: jax.Array  # bool[B]: as in `SearchResult`, so far
-    draws: choose.Draws
+    contexts: Any  # [B]: of the games, see `game.History`
+    draws: Draws
     choice_key: jax.Array  # PRNG key of the action that is drawn in the end
     evaluation_key: jax.Array  # PRNG key of the evaluator: step i has its i-th
     steps: jax.Array  # i32[]: done, of `SearchConfig.leaves` simulations of each tree
@@ -79,27 +84,27 @@ def search(
       config: static settings.
       tree: trees to go on from, of the same states: those of the last move's result, after
         `reuse.reroot`; None to start anew. Their visits count in `visits`, `q`, `value` and
-        `policy_target`. Empty ones (size 0) are planted; of the others `config.num_kept` nodes
+        `policy_target`. Empty ones (size 0) are initialised; of the others `config.num_kept` nodes
         are kept. The roots are evaluated again, for clean priors and new noise. `reuse.empty`
         makes trees for a first move, so that all moves are one compiled search.
 
     Returns:
       A `SearchResult`. A game that is over at its root has no visits. A tree of another position
-      than its root is planted anew, and `ok` says False.
+      than its root is made anew, and `ok` says False.
 
     Raises:
       TypeError: an evaluator that returns no `Evaluation`.
       ValueError: states without a common leading axis; an evaluation of another shape; a tree of
-        another batch, capacity or game, for an ensemble or with a `RootRule`; a heuristic
-        with what it does not go with.
+        another batch, capacity or game; features that do not go together
+        (`config.CONFLICTS`).
     """
     running = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:
         running, evaluations = transpositions.simulate(
-            *_static(game, evaluator), _roots(game, states)[0], config, running, tree is None
+            history_of(game, evaluator.observe), evaluator, config, running, tree is None
         )
         return finish(running, config)._replace(evaluations=evaluations)
-    running = advance(game, evaluator, states, running, config)
+    running = advance(game, evaluator, running, config)
     return finish(running, config)
 
 
@@ -111,50 +116,48 @@ def begin(
     config: SearchConfig,
     tree: Tree | None = None,
 ) -> Running:
-    """The first piece of a `search`, which says what the arguments are: plant the roots."""
+    """The first piece of a `search`, with its arguments: evaluate the roots, and write them."""
     contexts, roots = _roots(game, states)
+    config.check_with(tree=tree is not None)
     if config.ensemble is not None:
-        if tree is not None:
-            raise ValueError("tree: an ensemble begins anew with each search; give none")
         contexts, roots = config.ensemble.copies((contexts, roots))
     if tree is not None:
         _check_tree(tree, game, roots, config)
-    noise_key, choice_key, salt_key, evaluation_key = jax.random.split(key, 4)
+    noise_key, choice_key, tie_key, evaluation_key = jax.random.split(key, 4)
     noise_key, gumbel_key = jax.random.split(noise_key)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    draws = choose.Draws(
-        salts=jax.random.bits(salt_key, (num_trees,), jnp.uint32),
+    draws = Draws(
+        tie_seeds=jax.random.bits(tie_key, (num_trees,), jnp.uint32),
         gumbel=root.gumbel(gumbel_key, num_trees, game.num_actions),
     )
 
     root_key = jax.random.fold_in(evaluation_key, 0)
-    judged = expand.judge_roots(
-        *_static(game, evaluator), root_key, noise_key, contexts, roots, config
+    history = history_of(game, evaluator.observe)
+    evaluated = root.evaluate_roots(
+        history, evaluator, root_key, noise_key, contexts, roots, config
     )
-    guesses = judged.heuristic is not None and judged.heuristic.visits is not None
-    _check_heuristic(config, judged.heuristic is not None, guesses)
+    ok, heuristic = evaluated.ok, evaluated.heuristic
+    has_visits = heuristic is not None and heuristic.visits is not None
+    config.check_with(tree is not None, heuristic is not None, has_visits)
     if tree is None:
-        blank = reuse.empty(roots, game.num_actions, config, guesses)
-        _check_siblings(config, blank)
-        planted, ok = expand.plant(blank, judged, roots, config, draws), judged.ok
+        blank = reuse.empty(roots, game.num_actions, config, has_visits)
+        tree = root.init_root(blank, evaluated, roots, config, draws)
     else:
-        _check_siblings(config, tree)
-        if guesses and tree.guess is None:
+        if has_visits and tree.prior_counts is None:
             raise ValueError(
                 "tree: it keeps no visits of a heuristic, and the evaluator has one; make it with "
-                "reuse.empty(..., guesses=True)"
+                "reuse.empty(..., prior_counts=True)"
             )
         fitted, is_its_own = reuse.fit(tree, roots, config)
-        planted = reuse.replant(fitted, judged, roots, config, draws)
-        ok = judged.ok & is_its_own
-    # (A number of NumPy's is static: a search in one piece has loops of known length.)
-    return Running(planted, ok, draws, choice_key, evaluation_key, np.int32(0))  # pyright: ignore
+        tree = reuse.refresh_root(fitted, evaluated, roots, config, draws)
+        ok &= is_its_own
+    steps: Any = np.int32(0)  # static: a search in one piece has loops of known length
+    return Running(tree, ok, contexts, draws, choice_key, evaluation_key, steps)
 
 
 def advance(
     game: Game,
     evaluator: Evaluator,
-    states: Any,
     running: Running,
     config: SearchConfig,
     num_steps: int | jax.Array | None = None,
@@ -165,7 +168,7 @@ def advance(
     However a search is cut into pieces, it finds the same.
 
     Args:
-      game, evaluator, states, config: as given to `begin`.
+      game, evaluator, config: as given to `begin`.
       running: the search.
       num_steps: how many, i32[] or a number; None: all that are left.
       last_step: steps of the whole search, if fewer than the config's; what `config.early_stop`
@@ -184,34 +187,90 @@ def advance(
     if last_step is not None:
         last = jnp.minimum(last_step, last)
     end = last if num_steps is None else jnp.minimum(running.steps + num_steps, last)
-    contexts, _ = _roots(game, states)
-    own, group = _static(game, evaluator), config.ensemble
-    if group is not None:
-        contexts = group.copies(contexts)
+    history, draws, group = history_of(game, evaluator.observe), running.draws, config.ensemble
+    step = simulate if config.leaves == 1 else leaves.simulate
 
-    def simulate(i, carry):
-        step_key = jax.random.fold_in(running.evaluation_key, i + 1)
-        return grow(*own, step_key, contexts, config, running.draws, *carry)
+    def simulate_step(i, carry):
+        key = jax.random.fold_in(running.evaluation_key, i + 1)
+        return step(history, evaluator, key, running.contexts, config, draws, *carry)
 
-    grow = expand.grow if config.leaves == 1 else leaves.grow
-    grown = running.tree, running.ok
-    steps = end if num_steps is None and last_step is None else jnp.maximum(running.steps, end)
+    start, carry = running.steps, (running.tree, running.ok)
+    steps = end if num_steps is None and last_step is None else jnp.maximum(start, end)
     if config.early_stop:
-        open_ = lambda tree, i: ~jnp.all(root.decided(tree, (last - i) * config.leaves))
-        steps, grown = root.while_open(running.steps, end, simulate, grown, open_)
+        is_open = lambda tree, i: ~jnp.all(root.decided(tree, (last - i) * config.leaves))
+        steps, carry = _while_open(start, end, simulate_step, carry, is_open)
     elif group is not None and group.every is not None:
-        every, meet = group.every // config.leaves, functools.partial(_meet, config, running.draws)
-        grown = ensemble.by_turns(running.steps, end, every, simulate, meet, grown)
+        every, exchange = group.every // config.leaves, functools.partial(_exchange, config, draws)
+        carry = ensemble.by_turns(start, end, every, simulate_step, exchange, carry)
     else:
-        grown = lax.fori_loop(running.steps, end, simulate, grown)
-    return running._replace(tree=grown[0], ok=grown[1], steps=jnp.asarray(steps, jnp.int32))
+        carry = lax.fori_loop(start, end, simulate_step, carry)
+    return running._replace(tree=carry[0], ok=carry[1], steps=jnp.asarray(steps, jnp.int32))
 
 
-def _meet(config: SearchConfig, draws: choose.Draws, tree: Tree, is_due: jax.Array) -> Tree:
+def simulate(
+    game: History,
+    evaluator: Evaluator,
+    key: jax.Array,
+    contexts: Any,
+    config: SearchConfig,
+    draws: Draws,
+    tree: Tree,
+    ok: jax.Array,
+) -> tuple[Tree, jax.Array]:
+    """One simulation of each tree; `leaves.simulate` makes several in one step.
+
+    Where no node may be added the path ends at a node of the tree: it is evaluated again, and its
+    value backed up once more.
+
+    Args:
+      game, evaluator, config: static, but for the evaluator's `params`.
+      key: PRNG key of the evaluator.
+      contexts: of the games, [B].
+      draws: what was drawn for this search.
+      tree, ok: so far.
+    """
+    leaf = find_leaf(tree, config, draws.tie_seeds)
+    trail, positions = expand.new_positions(game, tree, leaf, config)
+    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
+    return expand.add_leaf(tree, leaf, positions, evaluated, config, draws), ok & evaluated.ok
+
+
+def _while_open(
+    start: jax.Array,
+    end: jax.Array | int,
+    simulate: Callable[[jax.Array, Any], Any],
+    carry: Any,
+    is_open: Callable[[Tree, jax.Array], jax.Array],
+) -> tuple[jax.Array, Any]:
+    """``fori_loop(start, end, simulate, carry)`` that ends where nothing is open.
+
+    Args:
+      start, end: i32[].
+      simulate: (i, carry) -> carry.
+      carry: the trees come first.
+      is_open: (tree, i) -> bool[]: whether step i is to be done. One for all trees: a loop must
+        not carry a tree under a batched predicate.
+
+    Returns:
+      (the step that was not done, carry). Trip bound: end - start.
+    """
+
+    def step(state):
+        i, _, carry = state
+        carry = simulate(i, carry)
+        return i + 1, is_open(carry[0], i + 1), carry
+
+    start = jnp.asarray(start, jnp.int32)
+    state = start, is_open(carry[0], start), carry
+    i, _, carry = lax.while_loop(lambda state: (state[0] < end) & state[1], step, state)
+    return i, carry
+
+
+def _exchange(config: SearchConfig, draws: Draws, tree: Tree, is_due: jax.Array) -> Tree:
     """If it is due, the trees of each game exchange what they have found, and choose by that."""
     assert config.ensemble is not None
-    met = ensemble.exchange(tree, config.ensemble, is_due)
-    return expand.choose_at(met.tree, met.nodes, met.count, config, draws)
+    found = ensemble.exchange(tree, config.ensemble, is_due)
+    return expand.choose_at(found.tree, found.nodes, found.count, config, draws)
 
 
 def finish(running: Running, config: SearchConfig) -> SearchResult:
@@ -238,11 +297,6 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
     )
 
 
-def _static(game: Game, evaluator: Evaluator) -> tuple:
-    """(the game as the tree sees it, the function that evaluates, its parameters)."""
-    return history_of(game, evaluator.observe), evaluator.evaluate, evaluator.params
-
-
 def _roots(game: Game, states: Any) -> tuple[Any, Any]:
     """(contexts, positions) of states, with a leading axis [B].
 
@@ -258,32 +312,7 @@ def _roots(game: Game, states: Any) -> tuple[Any, Any]:
     return jax.vmap(history_of(game).root)(states)
 
 
-def _check_heuristic(config: SearchConfig, believes: bool, guesses: bool) -> None:
-    """Refuse what does not go with what an evaluator's heuristic believes, and counts as visits."""
-    if believes and config.sharing is not None:
-        raise ValueError("transpositions: what a heuristic believes of actions is not shared")
-    if guesses and config.backup is not None:
-        raise ValueError(f"backup: {config.backup} is not mixed with a heuristic's values")
-    if guesses and hasattr(config.root_select, "score_root"):
-        raise ValueError(
-            f"root_select: {config.root_select} counts visits, and would count those that a "
-            "heuristic stands for among them"
-        )
-
-
-def _check_siblings(config: SearchConfig, tree: Tree) -> None:
-    if tree.in_full_rows and getattr(config.select, "needs_siblings", False):
-        raise ValueError(
-            f"select: {config.select} scores an action by its siblings, which goes together "
-            "with neither amaf nor a heuristic's visits"
-        )
-
-
 def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> None:
-    if hasattr(config.root_select, "score_root"):
-        raise ValueError(
-            f"tree: {config.root_select} counts the visits of one search, from none on; give none"
-        )
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     wanted = {
         "capacity": (tree.capacity, config.num_nodes),
@@ -291,9 +320,9 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "batch": (tree.num_trees, num_trees),
         "all-moves-as-first": (tree.amaf is not None, config.amaf is not None),
         "transpositions": (tree.shared is not None, config.sharing is not None),
-        "backup": (tree.backed is not None, config.backup is not None),
+        "backup": (tree.backup_value is not None, config.backup is not None),
         "prove": (tree.proven is not None, config.prove),
-        "ensemble": (tree.common is not None, config.ensemble is not None),
+        "ensemble": (tree.last_sync is not None, config.ensemble is not None),
         "positions": (tree.codec, rows.codec_of(roots)),
     }
     for name, (has, wants) in wanted.items():

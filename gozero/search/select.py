@@ -13,7 +13,7 @@ two plies before, Gelly & Silver (2011), section 5.1: Q_grand(s_t, a) = Q(s_{t-2
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +23,7 @@ from gozero.compile import stages
 from gozero.search import dense, prior_counts, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Trail
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
-
-if TYPE_CHECKING:
-    from gozero.search.config import SearchConfig
-
 
 _LEVELS_AT_ONCE = 4
 
@@ -84,7 +79,7 @@ class Leaf(NamedTuple):
     edge_prior: jax.Array  # f32[B]: the action's prior; -inf where no node may be added
     left: jax.Array  # f32[B, A]: the priors of the other actions without a child
     grows: jax.Array  # bool[B]: a node is added
-    gives_up: jax.Array  # bool[B]: for want of room none is, nor will be; see `_gives_up`
+    tree_full: jax.Array  # bool[B]: for want of room none is, nor will be; see `_is_full`
     grandfather: prior_counts.Known | None = None  # of the node that is added, if it was asked for
 
     def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
@@ -93,7 +88,7 @@ class Leaf(NamedTuple):
         What does not change is written to rows outside the tree, each its own.
         """
         outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32)
-        changes = self.grows | self.gives_up
+        changes = self.grows | self.tree_full
         parent = jnp.where(changes, self.row, outside + tree.num_trees)
         return parent, jnp.where(self.grows, tree.row(tree.size), outside)
 
@@ -106,17 +101,17 @@ class Leaf(NamedTuple):
         return trees.Path(nodes, path.length + self.grows)
 
 
-def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
-    """Follow each tree's choices to where a node is to be added, or to be judged again.
+def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
+    """Follow each tree's choices to where a node is to be added, or to be evaluated again.
 
-    The salts u32[B], one a tree, are for ties where a choice is not kept.
+    The tie_seeds u32[B], one a tree, are for ties where a choice is not kept.
     """
     path = _descend(tree, config)
     if least_visits(config) is None:
         row = tree.row(path.end)
         action = rows.read(tree.untried, row).astype(jnp.int32)
     else:
-        path, action = go_on(tree, path, config, salts)
+        path, action = go_on(tree, path, config, tie_seeds)
         row = tree.row(path.end)
     prior = rows.read(tree.prior, row)
     may_grow = _may_grow(tree, path, row, config)
@@ -124,12 +119,12 @@ def find_leaf(tree: Tree, config: SearchConfig, salts: jax.Array) -> Leaf:
     edge_prior = jnp.max(jnp.where(is_tried, prior, -jnp.inf), axis=1)
     # Whether it grows is said by what was read of `prior`: else one tree would be copied.
     left = jnp.where(is_tried, -jnp.inf, prior)
-    gives_up = _gives_up(tree, path, row, config)
+    tree_full = _is_full(tree, path, row, config)
     grows, known = edge_prior >= 0, None
     if config.grandfather is not None:
         known = prior_counts.known_above(tree, path)
         grows &= known.is_sound  # so that what is written depends on what was read here, too
-    return Leaf(path, row, action, edge_prior, left, grows, gives_up, known)
+    return Leaf(path, row, action, edge_prior, left, grows, tree_full, known)
 
 
 def _may_grow(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
@@ -144,45 +139,17 @@ def _may_grow(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig
     return may
 
 
-def _gives_up(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
+def _is_full(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: a path's end would get a child if there were room.
 
-    It is judged again, and from then on it chooses among the children that it has: else a node
-    that would rather try an action would be judged for ever. So its `untried_prior` says that
+    It is evaluated again, and from then on it chooses among the children that it has: else a node
+    that would rather try an action would be evaluated for ever. So its `untried_prior` says that
     there is none; its `prior` does not, from which `reuse` restores it.
     """
     if not config.fills:
         return jnp.zeros(tree.num_trees, bool)
     could = ~rows.read(tree.over, row) & (path.length < config.path_limit)
     return could & trees.is_open(tree, row) & (tree.size >= tree.capacity)
-
-
-def played(game, parents: Any, leaf: Leaf) -> Any:
-    """The positions to judge: the new nodes', or the leaves' own where none is added."""
-    return jax.tree.map(
-        lambda new, old: jnp.where(leaf.grows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-        jax.vmap(game.play)(parents, leaf.action),
-        parents,
-    )
-
-
-def read_trail(
-    tree: Tree, path: trees.Path, config: SearchConfig, first_rows: jax.Array | None = None
-) -> tuple[Trail, Any]:
-    """(the ancestors of the ends of paths, the positions at the ends) of M paths.
-
-    The rows of their trees' first nodes are i32[M]; None: one path a tree.
-
-    With one leaf a step this is the step's only read of positions. The ends are taken from it and
-    not from the tree, so that what is written depends on all that was read and the write stays in
-    place.
-    """
-    nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
-    first_rows = tree.row(0) if first_rows is None else first_rows
-    positions = trees.read_positions(tree, first_rows[:, None] + nodes)
-    ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
-    ancestors = jax.tree.map(lambda x: x[:, : config.path_limit], positions)
-    return Trail(ancestors, path.length), ends
 
 
 _AT_ONCE = 64
@@ -198,11 +165,11 @@ class Few(NamedTuple):
     """Which nodes of a descent are to be chosen at anew."""
 
     visits: jax.Array  # i32[R]: `Tree.visits`
-    heard: jax.Array  # bool[B]: the root or the child it leads to has visits enough
+    has_source: jax.Array  # bool[B]: the root or the child it leads to has visits enough
 
     def at(self, row: jax.Array, level: jax.Array, least: int) -> jax.Array:
         """bool[B]: so are the nodes in rows i32[B], on their level, i32[] or i32[B]."""
-        return (rows.read(self.visits, row) < least) & (level >= 2) & self.heard
+        return (rows.read(self.visits, row) < least) & (level >= 2) & self.has_source
 
 
 def few_visits(tree: Tree, least: int) -> Few:
@@ -224,7 +191,9 @@ class _Descent(NamedTuple):
     nodes: jax.Array  # i32[D + 1, B]: entered so far; NO_NODE from where a tree has stopped
 
 
-def go_on(tree: Tree, path: Path, config: SearchConfig, salts: jax.Array) -> tuple[Path, jax.Array]:
+def go_on(
+    tree: Tree, path: Path, config: SearchConfig, tie_seeds: jax.Array
+) -> tuple[Path, jax.Array]:
     """Lead paths on that ended at nodes with too few visits, choosing there by ancestors.
 
     Reads the trees only. Trip bound: path_limit levels.
@@ -233,7 +202,7 @@ def go_on(tree: Tree, path: Path, config: SearchConfig, salts: jax.Array) -> tup
       tree: the trees.
       path: the paths, no further than to the first of those nodes.
       config: the settings.
-      salts: u32[B], one a tree, for ties.
+      tie_seeds: u32[B], one a tree, for ties.
 
     Returns:
       (the paths, the action i32[B] that each would try where it ends).
@@ -248,8 +217,8 @@ def go_on(tree: Tree, path: Path, config: SearchConfig, salts: jax.Array) -> tup
 
     def one_down(so_far: _Descent) -> _Descent:
         own, which = tree.row(so_far.node), so_far.count % 2
-        heard = jnp.where(has_enough[which], above[which], own)
-        child, untried = _choose(tree, config, salts, so_far, heard)
+        amaf_source = jnp.where(has_enough[which], above[which], own)
+        child, untried = _choose(tree, config, tie_seeds, so_far, amaf_source)
         live = so_far.live & (child != NO_NODE) & (path.length + so_far.count < config.path_limit)
         entered = jnp.where(live, child, NO_NODE)
         return _Descent(
@@ -279,7 +248,7 @@ def go_on(tree: Tree, path: Path, config: SearchConfig, salts: jax.Array) -> tup
 
 
 def _choose(
-    tree: Tree, config: SearchConfig, salts: jax.Array, so_far: _Descent, heard: jax.Array
+    tree: Tree, config: SearchConfig, tie_seeds: jax.Array, so_far: _Descent, amaf_source: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """(child, untried), i32[B] each, of the live trees' nodes by the statistics in rows i32[B].
 
@@ -297,11 +266,11 @@ def _choose(
         node = so_far.node[index]
         row = index * tree.capacity + node
         most = jnp.max(jnp.where(counts, rows.read(tree.num_children, row), 0))
-        tries_no_more = jnp.zeros(chunk, bool)
+        is_full = jnp.zeros(chunk, bool)
         if config.fills:
-            tries_no_more = jnp.isneginf(rows.read(tree.untried_prior, row))
+            is_full = jnp.isneginf(rows.read(tree.untried_prior, row))
         chosen = dense.choose(
-            tree, config.select, index, node, most, salts, tries_no_more, heard[index]
+            tree, config.select, index, node, most, tie_seeds, is_full, amaf_source[index]
         )
         target = jnp.where(counts, index, num_trees + jnp.arange(chunk, dtype=jnp.int32))
         return tuple(

@@ -30,9 +30,9 @@ from gozero.search import expand, rows, select
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig, Transpositions
-from gozero.search.evaluate import check_evaluation, judged_as
-from gozero.search.game import Evaluation, Trail
-from gozero.search.tree import NO_NODE, ROOT, Tree
+from gozero.search.evaluate import check_evaluation, evaluated_as
+from gozero.search.game import Evaluation, Evaluator, History, Trail
+from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 _SEEDS = (0x9E3779B9, 0x7F4A7C15)
 
@@ -163,10 +163,8 @@ class State(NamedTuple):
 
 
 def simulate(
-    game,
-    evaluate,
-    params,
-    contexts,
+    game: History,
+    evaluator: Evaluator,
     config: SearchConfig,
     running: Any,
     is_new: bool,
@@ -174,7 +172,7 @@ def simulate(
     """All simulations of all trees. Trip bound: num_simulations calls of the evaluator.
 
     Args:
-      game, evaluate, params, contexts, config: of the search.
+      game, evaluator, config: of the search.
       running: the `search.Running` that has begun.
       is_new: nothing but the roots is in its trees.
 
@@ -189,7 +187,7 @@ def simulate(
     state = State(tree, slots, none, none, ok)
 
     def find(state):
-        return _find(game, contexts, config, draws, state)
+        return _find(game, running.contexts, config, draws, state)
 
     def round_of_all(carry):
         number, state, leaf = carry
@@ -203,7 +201,9 @@ def simulate(
 
     def call(carry):
         i, state, leaf = carry
-        said = evaluate(params, jax.random.fold_in(key, i + 1), leaf.observations)
+        said = evaluator.evaluate(
+            evaluator.params, jax.random.fold_in(key, i + 1), leaf.observations
+        )
         check_evaluation(said, leaf.legal.shape)
         said = _joined(said)
         evaluation = jnp.where(leaf.needs[:, None], said, leaf.evaluation)
@@ -227,15 +227,13 @@ def _joined(said: Evaluation) -> jax.Array:
     return jnp.concatenate([said.prior_logits, said.value[:, None]], axis=1).astype(jnp.float32)
 
 
-def _find(game, contexts, config: SearchConfig, draws: Draws, state: State) -> _Leaf:
+def _find(game: History, contexts, config: SearchConfig, draws: Draws, state: State) -> _Leaf:
     """The next leaf of each tree, and its evaluation where that is known."""
     tree, sharing = state.tree, config.sharing
     assert tree.shared is not None
     assert sharing is not None
-    leaf = select.find_leaf(tree, config, draws.salts)
-    trail, parents = select.read_trail(tree, leaf.path, config)
-    positions = select.played(game, parents, leaf)
-    trail = trail._replace(length=leaf.path.length + leaf.grows)
+    leaf = select.find_leaf(tree, config, draws.tie_seeds)
+    trail, positions = expand.new_positions(game, tree, leaf, config)
     observations = jax.vmap(game.observe)(contexts, positions, trail)
     over, exact = jax.vmap(game.outcome)(contexts, positions)
     key = keys(sharing, contexts, positions, trail, observations)
@@ -264,15 +262,15 @@ def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> Stat
     tree, ready = state.tree, found.is_ready
     assert tree.shared is not None
     said = Evaluation(found.evaluation[:, :-1], found.evaluation[:, -1])
-    judged = judged_as(found.legal, found.over, found.exact, said)
+    evaluated = evaluated_as(found.legal, found.over, found.exact, said)
     leaf = found.leaf
     grows = leaf.grows & ready
     node = jnp.where(leaf.grows, tree.size, leaf.path.end)
     # The others stay where they are: their paths end at the root.
     leaf = leaf._replace(
-        path=trees.Path(leaf.path.nodes, jnp.where(ready, leaf.path.length, 0)),
+        path=Path(leaf.path.nodes, jnp.where(ready, leaf.path.length, 0)),
         grows=grows,
-        gives_up=leaf.gives_up & ready,
+        tree_full=leaf.tree_full & ready,
     )
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
     row = jnp.where(ready & ~found.over, tree.row(node), tree.num_rows + lanes)
@@ -284,8 +282,8 @@ def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> Stat
         )
     )
     return state._replace(
-        tree=expand.add_leaf(tree, leaf, found.positions, judged, config, draws, ready),
+        tree=expand.add_leaf(tree, leaf, found.positions, evaluated, config, draws, ready),
         slots=rows.write(state.slots, slot, node),
         done=state.done + ready,
-        ok=state.ok & (judged.ok | ~ready),
+        ok=state.ok & (evaluated.ok | ~ready),
     )

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.search import proofs, rows, values
-from gozero.search.edges import Edges, Rule
+from gozero.search.edges import Edges, Rule, as_rule
 
 NO_NODE = -1
 ROOT = 0
@@ -45,7 +45,7 @@ class Shared(NamedTuple):
     evaluation: jax.Array  # f32[R, A + 1]: the logits of all actions, and the value
 
 
-class Common(NamedTuple):
+class LastSync(NamedTuple):
     """What each node held when the trees of its game last exchanged; see `ensemble`."""
 
     visits: jax.Array  # i32[R]: 0 where they have not yet
@@ -72,11 +72,11 @@ class Tree(flax.struct.PyTreeNode):
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
     size: jax.Array  # i32[B]: nodes in use
     amaf: Counts | None  # N~ and W~: simulations that played the action here or later
-    guess: Counts | None  # C and C Q: what a heuristic's value counts for
+    prior_counts: Counts | None  # C and C Q: what a heuristic's value counts for
     shared: Shared | None  # for transpositions
-    backed: jax.Array | None  # i32[R]: the worth by `SearchConfig.backup`, fixed point
+    backup_value: jax.Array | None  # i32[R]: the worth by `SearchConfig.backup`, fixed point
     proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
-    common: Common | None  # for trees that search together
+    last_sync: LastSync | None  # for trees that search together
     capacity: int = flax.struct.field(pytree_node=False)  # N
     codec: rows.Codec = flax.struct.field(pytree_node=False)
 
@@ -95,7 +95,7 @@ class Tree(flax.struct.PyTreeNode):
     @property
     def in_full_rows(self) -> bool:
         """Actions without visits differ in more than their priors."""
-        return self.amaf is not None or self.guess is not None
+        return self.amaf is not None or self.prior_counts is not None
 
     def row(self, node: jax.Array | int) -> jax.Array:
         """i32[B]: the row of one node (i32[B] or a number) in each tree."""
@@ -106,11 +106,11 @@ class Keeps(NamedTuple):
     """What a tree has room for beside what every search needs; static."""
 
     amaf: bool = False  # all-moves-as-first statistics
-    guesses: bool = False  # what a heuristic says of the actions
+    prior_counts: bool = False  # what a heuristic says of the actions
     shared: bool = False  # what the evaluator says, to be shared by transpositions
-    backed: bool = False  # values that are no means
+    backup_value: bool = False  # values that are no means
     proven: bool = False  # results that are proven
-    common: bool = False  # what trees of one game have told each other
+    last_sync: bool = False  # what trees of one game have told each other
 
 
 NOTHING_MORE = Keeps()
@@ -156,16 +156,16 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
         amaf=counts(keeps.amaf),
-        guess=counts(keeps.guesses),
+        prior_counts=counts(keeps.prior_counts),
         shared=Shared(
             jnp.zeros((num_rows, 2), jnp.uint32),
             jnp.zeros((num_rows, num_actions + 1), jnp.float32),
         )
         if keeps.shared
         else None,
-        backed=number() if keeps.backed else None,
+        backup_value=number() if keeps.backup_value else None,
         proven=jnp.zeros(num_rows, jnp.int8) if keeps.proven else None,
-        common=Common(number(), number(), counts(keeps.amaf)) if keeps.common else None,
+        last_sync=LastSync(number(), number(), counts(keeps.amaf)) if keeps.last_sync else None,
         capacity=capacity,
         codec=codec,
     )
@@ -216,7 +216,7 @@ class Entries(NamedTuple):
 
 
 def children(
-    tree: Tree, index: jax.Array, node: jax.Array, width: int, heard: jax.Array | None = None
+    tree: Tree, index: jax.Array, node: jax.Array, width: int, amaf_source: jax.Array | None = None
 ) -> Entries:
     """The visited actions of some nodes that have `width` children or fewer.
 
@@ -226,7 +226,7 @@ def children(
       tree: the trees.
       index, node: i32[M]: node `node` of tree `index`.
       width: K.
-      heard: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
+      amaf_source: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
     """
     base = index * tree.capacity
     row = base + node
@@ -241,20 +241,20 @@ def children(
     )
     visits = rows.read(tree.visits, child_row)
     # The mover of a child is the opponent.
-    if tree.backed is None:
+    if tree.backup_value is None:
         sums = -rows.read(tree.value_sum, child_row)
         value = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
     else:
         sums, value = (
-            -rows.read(tree.backed, child_row),
-            values.to_float(rows.read(tree.backed, row)),
+            -rows.read(tree.backup_value, child_row),
+            values.to_float(rows.read(tree.backup_value, row)),
         )
-    if tree.guess is not None:
-        visits += rows.read_entries(tree.guess.visits, row, action)
-        sums += rows.read_entries(tree.guess.sums, row, action)
+    if tree.prior_counts is not None:
+        visits += rows.read_entries(tree.prior_counts.visits, row, action)
+        sums += rows.read_entries(tree.prior_counts.sums, row, action)
     visits = jnp.where(is_child, visits, 0)
     sums = jnp.where(is_child, sums, 0)
-    q = values.mean(sums, visits) if tree.backed is None else values.to_float(sums)
+    q = values.mean(sums, visits) if tree.backup_value is None else values.to_float(sums)
     proven = None
     if tree.proven is not None:
         proven = proofs.opponent(rows.read(tree.proven, child_row))
@@ -270,9 +270,9 @@ def children(
         proven=proven,
     )
     if tree.amaf is not None:
-        heard = row if heard is None else heard
-        count = rows.read_entries(tree.amaf.visits, heard, action)
-        total = rows.read_entries(tree.amaf.sums, heard, action)
+        amaf_source = row if amaf_source is None else amaf_source
+        count = rows.read_entries(tree.amaf.visits, amaf_source, action)
+        total = rows.read_entries(tree.amaf.sums, amaf_source, action)
         edges = edges._replace(amaf_visits=count, amaf_q=values.mean(total, count))
     return Entries(edges, child, action)
 
@@ -304,7 +304,7 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
 
 READ_OF_CHILDREN = (
     *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf", "guess", "backed", "proven"),
+    *("amaf", "prior_counts", "backup_value", "proven"),
 )
 
 
@@ -317,9 +317,9 @@ def with_only(tree: Tree, *names: str) -> Tree:
 def for_entries(tree: Tree, select: Rule) -> Tree:
     """The trees with nothing but what `entries` reads for a rule."""
     read = set(READ_OF_CHILDREN) - {"action"}
-    if tree.backed is not None:
+    if tree.backup_value is not None:
         read -= {"value_sum"}
-    raw = ["value"] if getattr(select, "needs_raw_value", False) else []
+    raw = ["value"] if as_rule(select).needs.raw_value else []
     return with_only(tree, "untried_prior", *read, *raw)
 
 
@@ -328,7 +328,7 @@ def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
 
     Visits and values are those of simulations; what a heuristic guessed is left out.
     """
-    counted = tree.replace(guess=None)
+    counted = tree.replace(prior_counts=None)
     return by_action(counted, node, tree.num_actions).edges
 
 
@@ -342,8 +342,8 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
     none = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
     visits, sums = none, none
     prior = rows.read(tree.prior, row)
-    if tree.guess is not None:  # of what is illegal it counts for nothing
-        visits, sums = (jnp.where(prior >= 0, rows.read(x, row), 0) for x in tree.guess)
+    if tree.prior_counts is not None:  # of what is illegal it counts for nothing
+        visits, sums = (jnp.where(prior >= 0, rows.read(x, row), 0) for x in tree.prior_counts)
     visits = put(visits, found.edges.visits)
     edges = found.edges._replace(
         prior=put(prior, found.edges.prior),

@@ -15,7 +15,7 @@ from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import Choice, Player, random_player
 from gozero.search.rules.puct import Puct
-from tests.search.judges import hash_evaluate, observe_position
+from tests.search.evaluators import hash_evaluate, observe_position
 
 RULES = go.Rules(3, "simple", max_moves=20)
 PLAY = jax.jit(functools.partial(go.play, RULES))

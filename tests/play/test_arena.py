@@ -20,7 +20,7 @@ from gozero.search.move_choice import Temperature
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.search import SearchResult
 from tests.reference.go import BLACK, WHITE, ReferenceGame
-from tests.search.judges import hash_evaluate, observe_position
+from tests.search.evaluators import hash_evaluate, observe_position
 
 RULES = go.Rules(size=5, max_moves=44)
 SIMPLE = go.Rules(size=5, max_moves=44, ko="simple")  # a search that compiles in half the time

@@ -16,7 +16,7 @@ from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import Setup
 from gozero.search.config import SearchConfig
 from gozero.search.rules.puct import Puct
-from tests.search.judges import hash_evaluate, observe_position
+from tests.search.evaluators import hash_evaluate, observe_position
 
 RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 SIMULATIONS = 40

@@ -73,10 +73,10 @@ def test_playouts_are_mogos_where_the_paper_has_them():
 def test_a_heuristic_counts_for_what_the_flags_say():
     even = make_setup(RULES, PlayerConfig(search="rave", heuristic="even"))
     assert even.evaluator.about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 50}
-    assert not even.guesses
+    assert not even.prior_counts
     counted = PlayerConfig(search="uct", heuristic="mogo", heuristic_visits=4)
     assert counted.confidences == (4, 0)
-    assert make_setup(RULES, counted).guesses
+    assert make_setup(RULES, counted).prior_counts
     flags = {"heuristic": "grandfather", "heuristic_visits": 2, "heuristic_amaf_visits": 0}
     setup = make_setup(RULES, PlayerConfig(search="rave", **flags))
     assert setup.search.grandfather == Grandfather(visits=2)
@@ -176,7 +176,7 @@ def test_trees_that_go_on_have_room_for_what_a_heuristic_believes():
     for heuristic, more in ((None, {}), ("even", {"heuristic_visits": 5})):
         made = make_player(RULES, PlayerConfig(heuristic=heuristic, **more), reuse=True)
         trees = jax.eval_shape(made.player.begin, made.player.params, states)
-        assert (trees.guess is not None) == (heuristic is not None)
+        assert (trees.prior_counts is not None) == (heuristic is not None)
         rooms[heuristic] = made.room(3)
     assert rooms[None] != rooms["even"]
 

@@ -13,22 +13,22 @@ from tests.reference import mcts
 F32 = np.float32
 
 
-def search(root_state, play, judge, num_simulations, max_depth, rule, salts, plan, **options):
-    """`mcts.search` of as many trees as there are salts; `plan`: every, depth and share.
+def search(root_state, play, judge, num_simulations, max_depth, rule, tie_seeds, plan, **options):
+    """`mcts.search` of as many trees as there are tie_seeds; `plan`: every, depth and share.
 
     Returns the nodes of each tree.
     """
     every, depth, share = plan
-    forest = [[] for _ in salts]
+    forest = [[] for _ in tie_seeds]
     for start in range(0, num_simulations, every):
         if start:
             exchange(forest, depth, share)
         count = min(every, num_simulations - start)
         forest = [
             mcts.search(
-                root_state, play, judge, count, max_depth, rule, salt, nodes=nodes, **options
+                root_state, play, judge, count, max_depth, rule, tie_seed, nodes=nodes, **options
             )
-            for salt, nodes in zip(salts, forest, strict=True)
+            for tie_seed, nodes in zip(tie_seeds, forest, strict=True)
         ]
     return forest
 
@@ -58,7 +58,7 @@ def weight(group):
 
 def own(node):
     """(visits, value sum) that the node's own tree has found."""
-    return node.judged + node.visits.sum(), node.own_sum + node.value_sum.sum()
+    return node.evaluated + node.visits.sum(), node.own_sum + node.value_sum.sum()
 
 
 def own_amaf(node):

@@ -2,7 +2,7 @@
 
 Follows the formulas, not the arrays: values in
 fixed point 2^-14 as the library promises, ties by the library's hash: among untried actions of
-equal priors that of (salt, node, action), among equal scores that of (salt, node, child).
+equal priors that of (tie_seed, node, action), among equal scores that of (tie_seed, node, child).
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ def mix(x: int) -> int:
     return x ^ (x >> 16)
 
 
-def tie_break(salt: int, node: int, choice: int) -> int:
-    seed = mix((salt + node * 0x9E3779B9) & 0xFFFFFFFF)
+def tie_break(tie_seed: int, node: int, choice: int) -> int:
+    seed = mix((tie_seed + node * 0x9E3779B9) & 0xFFFFFFFF)
     return mix(seed ^ (choice * 0x85EBCA6B & 0xFFFFFFFF))
 
 
 class Node:
-    def __init__(self, index, state, depth, judgement):
+    def __init__(self, index, state, depth, evaluation):
         self.index, self.state, self.depth = index, state, depth
         # prior f32[A] with -inf where illegal, value, over; and what not every judge says:
         # first_play bool[2, A], and a heuristic's (value, visits, amaf_value, amaf_visits) [A].
-        self.prior, value, self.over, *more = judgement
+        self.prior, value, self.over, *more = evaluation
         self.first_play, heuristic = [*more, None, None][:2]
         self.value = fixed(value)
         # 1, 2, 3: lost, drawn, won for the player to move; 0: not known
         exact = self.over and float(value) in (-1, 0, 1)
         self.by_game, self.proven = int(value) + 2 if exact else 0, 0
-        self.backed = self.value
+        self.backup_value = self.value
         self.own_sum = 0  # of its evaluations
-        self.judged = 0  # times; all but the first because no node could be added
+        self.evaluated = 0  # times; all but the first because no node could be added
         self.fresh = True  # of this step
-        self.tries_no_more = False  # of a full tree: judged again, it keeps to its children
+        self.tree_full = False  # of a full tree: evaluated again, it keeps to its children
         num_actions = len(self.prior)
         self.visits = np.zeros(num_actions, np.int64)
         self.value_sum = np.zeros(num_actions, np.int64)
@@ -97,25 +97,27 @@ class Node:
             worth = self.mean()
             if self.children:
                 counts = [self.visits[action] for action in self.children]
-                values = [-F32(child.backed) / F32(ONE) for child in self.children.values()]
+                values = [-F32(child.backup_value) / F32(ONE) for child in self.children.values()]
                 worth = backup(worth, counts, values)
-            self.backed = (self.proven - 2) * ONE if prove and self.proven else int(fixed(worth))
+            self.backup_value = (
+                (self.proven - 2) * ONE if prove and self.proven else int(fixed(worth))
+            )
 
-    def scores(self, rule, backup=None, prove=False, heard=None):
+    def scores(self, rule, backup=None, prove=False, amaf_source=None):
         visits = self.visits + self.guess_visits + self.lost
         sums = self.value_sum + self.guess_sum - self.lost * ONE
         for action, child in self.children.items():
             visits[action] += child.other_visits
             sums[action] -= child.other_sum
         q = mean(sums, visits)
-        value = F32(self.backed) / F32(ONE) if backup else self.mean()
+        value = F32(self.backup_value) / F32(ONE) if backup else self.mean()
         for action, child in self.children.items():
             if backup:
-                q[action] = -F32(child.backed) / F32(ONE)
+                q[action] = -F32(child.backup_value) / F32(ONE)
             if prove and child.proven:
                 q[action] = self.sees(action) - 2
-        heard = heard or self  # whose later plays count
-        amaf = (heard.amaf_visits, mean(heard.amaf_sum, heard.amaf_visits))
+        amaf_source = amaf_source or self  # whose later plays count
+        amaf = (amaf_source.amaf_visits, mean(amaf_source.amaf_sum, amaf_source.amaf_visits))
         # What is illegal has no statistics.
         legal = self.prior >= 0
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
@@ -125,15 +127,15 @@ class Node:
         lost = [prove and self.sees(action) == 1 for action in range(len(legal))]
         return np.where(legal, np.where(lost, np.finfo(F32).min, score), -np.inf)
 
-    def best_of_all(self, rule, salt, full, *options):
+    def best_of_all(self, rule, tie_seed, full, *options):
         score = self.scores(rule, *options)
         if full and self.children:
             tried = np.isin(np.arange(len(score)), list(self.children))
             score = np.where(tried, score, -np.inf)
         ties = np.flatnonzero(score == score.max())
-        return int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
+        return int(max(ties, key=lambda a: tie_break(tie_seed, self.index, int(a))))
 
-    def best_action(self, rule, salt, *options):
+    def best_action(self, rule, tie_seed, *options):
         score = self.scores(rule, *options)
         # Of the actions without visits only the first in order is thought of.
         prior = self.prior.copy()
@@ -141,16 +143,16 @@ class Node:
         rank = score if rule.full_rows else np.zeros_like(prior) if rule.random_order else prior
         rank = np.where(prior >= 0, rank, -np.inf)
         ties = np.flatnonzero(rank == rank.max())
-        untried = int(max(ties, key=lambda a: tie_break(salt, self.index, int(a))))
+        untried = int(max(ties, key=lambda a: tie_break(tie_seed, self.index, int(a))))
         choices = {action: child.index for action, child in self.children.items()}
-        if prior[untried] >= 0 and not (self.tries_no_more and choices):
+        if prior[untried] >= 0 and not (self.tree_full and choices):
             choices[untried] = -1
         best = max(score[action] for action in choices)
         ties = [action for action in choices if score[action] == best]
-        return max(ties, key=lambda a: tie_break(salt, self.index, choices[a]))
+        return max(ties, key=lambda a: tie_break(tie_seed, self.index, choices[a]))
 
     def num_visits(self):
-        return self.judged + self.visits.sum() + self.lost_above + self.other_visits
+        return self.evaluated + self.visits.sum() + self.lost_above + self.other_visits
 
 
 def fixed(value):
@@ -261,7 +263,7 @@ def search(
     num_simulations,
     max_depth,
     rule,
-    salt,
+    tie_seed,
     root_rule=None,
     amaf=None,
     expand_after=1,
@@ -284,13 +286,13 @@ def search(
     """
     if not nodes:
         nodes = [Node(0, root_state, 0, judge(root_state))]
-        nodes[0].judged, nodes[0].fresh = 1, False
+        nodes[0].evaluated, nodes[0].fresh = 1, False
         nodes[0].own_sum = nodes[0].value
         nodes[0].back_up(backup, prove)
         if amaf:
             credit([], nodes[0], amaf)
 
-    def heard(node, path):
+    def amaf_source(node, path):
         if ancestor and node.num_visits() < ancestor:
             for above, _ in path[-2::-2]:  # 2, 4, ... plies up
                 if above.num_visits() >= ancestor:
@@ -309,11 +311,11 @@ def search(
             if not node.children and not grows:
                 return path, node
             if root_rule and not path:
-                action = node.best_of_all(root_rule, salt, full, backup, prove)
+                action = node.best_of_all(root_rule, tie_seed, full, backup, prove)
             else:
-                action = node.best_action(rule, salt, backup, prove, heard(node, path))
+                action = node.best_action(rule, tie_seed, backup, prove, amaf_source(node, path))
             if action not in node.children and not grows:
-                node.tries_no_more |= full and node.depth < max_depth
+                node.tree_full |= full and node.depth < max_depth
                 return path, node
             path.append((node, action))
             if action not in node.children:
@@ -337,7 +339,7 @@ def search(
             lose(found[-1][0], virtual_loss)
         for path, end in found:
             lose(path, -virtual_loss)
-            end.judged += 1
+            end.evaluated += 1
             end.fresh = False
             value = (end.proven - 2) * ONE if prove and end.proven else end.value
             end.own_sum += value
@@ -366,7 +368,7 @@ def reroot(nodes, action):
     kept.sort(key=lambda node: node.index)
     above = root.depth
     for index, node in enumerate(kept):
-        node.index, node.depth, node.tries_no_more = index, node.depth - above, False
+        node.index, node.depth, node.tree_full = index, node.depth - above, False
     return kept
 
 

@@ -25,7 +25,7 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
     """
     result = jax.tree.map(np.asarray, run(codes, key))
     forest = []
-    for b, salt in enumerate(salts(key, len(codes))):
+    for b, tie_seed in enumerate(tie_seeds(key, len(codes))):
         nodes = mcts.search(
             int(codes[b]),
             plain.play,
@@ -33,7 +33,7 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
             config.num_simulations,
             config.max_depth,
             rule,
-            int(salt),
+            int(tie_seed),
             root_rules[b] if root_rules else None,
             **settings,
         )
@@ -44,7 +44,7 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
     return result, forest
 
 
-def salts(key, num_trees):
+def tie_seeds(key, num_trees):
     """u32[B]: what ties are broken with in a search with this key."""
     return np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), np.uint32))
 
@@ -54,7 +54,7 @@ def compare_trees(tree, b, nodes):
     tree = jax.tree.map(np.asarray, tree)  # or every slice would be compiled
     rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
     assert int(tree.size[b]) == len(nodes)
-    # What was judged more than once could not grow.
+    # What was evaluated more than once could not grow.
     value_sums = [n.own_sum + n.value_sum.sum() + n.other_sum for n in nodes]
     visits = [n.num_visits() for n in nodes]
     np.testing.assert_array_equal(tree.visits[rows], visits)
@@ -76,13 +76,15 @@ def compare_trees(tree, b, nodes):
         np.testing.assert_array_equal(
             tree.edge_prior[rows][found], node.prior[list(node.children)].astype(np.float32)
         )
-    if tree.backed is not None:
-        np.testing.assert_array_equal(tree.backed[rows], [n.backed for n in nodes])
+    if tree.backup_value is not None:
+        np.testing.assert_array_equal(tree.backup_value[rows], [n.backup_value for n in nodes])
     if tree.proven is not None:
         np.testing.assert_array_equal(tree.proven[rows], [n.proven for n in nodes])
     if tree.amaf is not None:
         np.testing.assert_array_equal(tree.amaf.visits[rows], [n.amaf_visits for n in nodes])
         np.testing.assert_array_equal(tree.amaf.sums[rows], [n.amaf_sum for n in nodes])
-    if tree.guess is not None:
-        np.testing.assert_array_equal(tree.guess.visits[rows], [n.guess_visits for n in nodes])
-        np.testing.assert_array_equal(tree.guess.sums[rows], [n.guess_sum for n in nodes])
+    if tree.prior_counts is not None:
+        np.testing.assert_array_equal(
+            tree.prior_counts.visits[rows], [n.guess_visits for n in nodes]
+        )
+        np.testing.assert_array_equal(tree.prior_counts.sums[rows], [n.guess_sum for n in nodes])

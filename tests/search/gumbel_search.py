@@ -11,7 +11,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from tests.hlo import AS_USERS_HAVE_IT
 from tests.search import random_tree
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 CONFIG = SearchConfig(
     num_simulations=60,

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.hashing import mix
+from gozero.search.evaluate import checked
 from gozero.search.game import Evaluator, Game, Heuristic
 from gozero.search.search import search
 from tests.reference import mcts
@@ -52,21 +53,21 @@ GAME = Game(NUM_ACTIONS, init, play, legal, outcome, observe, max_moves=1000)
 def with_more(evaluate, playouts: bool, heuristic: bool):
     """An evaluator that also says who was first to play what, and what it believes of actions."""
 
-    def bits(codes, salt):
-        return mix(codes[:, None] * np.uint32(17) ^ (_ACTIONS * np.uint32(salt))[None])
+    def bits(codes, tie_seed):
+        return mix(codes[:, None] * np.uint32(17) ^ (_ACTIONS * np.uint32(tie_seed))[None])
 
     def evaluation(params, key, codes):
-        judged = evaluate(params, key, codes)
+        evaluated = evaluate(params, key, codes)
         if playouts:
             by = bits(codes, 99991) % 3  # 2: by no one
-            judged = judged._replace(first_play=jnp.stack([by == 0, by == 1], axis=1))
+            evaluated = evaluated._replace(first_play=jnp.stack([by == 0, by == 1], axis=1))
         if heuristic:
-            value = lambda salt: (bits(codes, salt) % 2049).astype(jnp.float32) / 1024 - 1
-            count = lambda salt: (bits(codes, salt) % 5).astype(jnp.int32)
-            judged = judged._replace(
+            value = lambda tie_seed: (bits(codes, tie_seed) % 2049).astype(jnp.float32) / 1024 - 1
+            count = lambda tie_seed: (bits(codes, tie_seed) % 5).astype(jnp.int32)
+            evaluated = evaluated._replace(
                 heuristic=Heuristic(value(3), count(5), value(7), count(11) * 2)
             )
-        return judged
+        return evaluated
 
     return evaluation
 
@@ -82,15 +83,15 @@ def compiled_search(evaluate, config, num_trees, game=GAME, options=None):
 
 
 class Plain:
-    """The same game on Python's integers; judged as the library judges, bit for bit."""
+    """The same game on Python's integers; evaluated as the library evaluates, bit for bit."""
 
     def __init__(self, evaluate):
-        self.judged = jax.jit(lambda codes, legal: self._judged(evaluate, codes, legal))
+        self.evaluated = jax.jit(lambda codes, legal: self._evaluated(evaluate, codes, legal))
 
     @staticmethod
-    def _judged(evaluate, codes, legal):
+    def _evaluated(evaluate, codes, legal):
         evaluation = evaluate(None, None, codes)
-        prior, value, _ = jax.vmap(evaluate.checked)(
+        prior, value, _ = jax.vmap(checked)(
             legal, evaluation._replace(first_play=None, heuristic=None)
         )
         return prior, value, evaluation.first_play, evaluation.heuristic
@@ -101,8 +102,8 @@ class Plain:
     def judge(self, code: int):
         """What a node of the plain search is made of."""
         legal = [a == 0 or mcts.mix(code ^ (a + 77)) % 3 != 0 for a in range(NUM_ACTIONS)]
-        judged = self.judged(np.array([code], np.uint32), np.array([legal]))
-        prior, value, first_play, heuristic = jax.tree.map(lambda x: np.asarray(x)[0], judged)
+        evaluated = self.evaluated(np.array([code], np.uint32), np.array([legal]))
+        prior, value, first_play, heuristic = jax.tree.map(lambda x: np.asarray(x)[0], evaluated)
         over = (code >> 5) % 8 == 0
         exact = 1.0 if code % 2 == 0 else -1.0
         return prior, exact if over else float(value), over, first_play, heuristic

@@ -15,7 +15,7 @@ from gozero.search.evaluate import over_mesh
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from tests.search import random_tree
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 CONFIG = SearchConfig(num_simulations=48, leaves=8, dirichlet_fraction=0.25)
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.0, 0.3)

@@ -9,7 +9,7 @@ import pytest
 
 from gozero.search import backup, reuse, rows
 from gozero.search import tree as trees
-from gozero.search.config import Amaf, SearchConfig
+from gozero.search.config import Amaf, Grandfather, SearchConfig
 from gozero.search.edges import Edges
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.prior_counts import with_heuristic
@@ -22,7 +22,7 @@ from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.tree import Keeps, Path
 from tests.search import random_tree
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 INF = float("inf")
 
@@ -50,7 +50,7 @@ def test_who_plays_where_first_counts_from_each_node_on(first):
     tree, path = path_tree([0, 1, 1, 2])
     # The playout: Black plays 3 first, White 4; and White plays 0.
     played = jnp.array([[[0, 0, 0, 1, 0, 0], [1, 0, 0, 0, 1, 0]]], bool)
-    words = backup.amaf_counted(tree, path, played, Amaf(first))
+    words = backup.amaf_counted(tree, path, played, first)
     counted = [np.flatnonzero(rows.unpack(words[level, 0], 6)).tolist() for level in range(5)]
     either = [
         [0, 3],  # Black at the root: 0, and 3; White was first at 1
@@ -64,7 +64,7 @@ def test_who_plays_where_first_counts_from_each_node_on(first):
 
 
 def four() -> Edges:
-    """Tried and heard of; tried only; heard of only; neither; and an illegal one."""
+    """Tried and played later; tried only; played later only; neither; and an illegal one."""
     return Edges(
         prior=jnp.array([0.25, 0.25, 0.25, 0.25, -INF]),
         visits=jnp.array([4, 2, 0, 0, 0]),
@@ -129,30 +129,33 @@ LESS = Puct(first_play="parent", reduction=0.2)
 @pytest.mark.parametrize(
     "rule", [LESS, GumbelInterior(), ProveFirst(LESS), ForcedPlayouts(LESS)], ids=repr
 )
-@pytest.mark.parametrize("given", [False, True])
-def test_rules_that_ask_for_siblings_are_refused(rule, given):
-    config = SearchConfig(4, select=rule, amaf=Amaf())
-    tree = reuse.empty(ROOTS, random_tree.NUM_ACTIONS, config) if given else None
-    with pytest.raises(ValueError, match=r"^select: .* siblings"):
-        shape_of(hash_evaluate(random_tree.NUM_ACTIONS), config, tree)
+def test_rules_that_ask_for_siblings_are_refused(rule):
+    with pytest.raises(ValueError, match=r"^select: .*amaf=.* siblings"):
+        SearchConfig(4, select=rule, amaf=Amaf())
+    with pytest.raises(ValueError, match=r"^select: .*grandfather=.* siblings"):
+        SearchConfig(4, select=rule, grandfather=Grandfather(5))
+    evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
+    believes = random_tree.with_more(evaluate, playouts=False, heuristic=True)
+    with pytest.raises(ValueError, match=r"^select: .*heuristic.* siblings"):
+        shape_of(believes, SearchConfig(4, select=rule))
 
 
 def test_a_tree_without_room_for_what_a_heuristic_believes_is_refused():
     evaluate, config = hash_evaluate(random_tree.NUM_ACTIONS), SearchConfig(4)
     believes = random_tree.with_more(evaluate, playouts=False, heuristic=True)
-    for guesses in (False, True):
-        tree = reuse.empty(ROOTS, random_tree.NUM_ACTIONS, config, guesses)
-        if guesses:
-            assert shape_of(believes, config, tree).tree.guess is not None
+    for prior_counts in (False, True):
+        tree = reuse.empty(ROOTS, random_tree.NUM_ACTIONS, config, prior_counts)
+        if prior_counts:
+            assert shape_of(believes, config, tree).tree.prior_counts is not None
             continue
-        with pytest.raises(ValueError, match=r"^tree: it keeps no visits .* guesses=True"):
+        with pytest.raises(ValueError, match=r"^tree: it keeps no visits .* prior_counts=True"):
             shape_of(believes, config, tree)
 
 
 ROOTS = random_tree.Position(jnp.ones(1, jnp.uint32))
 
 
-def shape_of(evaluate, config, tree):
+def shape_of(evaluate, config, tree=None):
     """Of a search's result."""
     arguments = random_tree.GAME, Evaluator(evaluate), jax.random.key(0), ROOTS, config
     return jax.eval_shape(lambda tree: search(*arguments, tree), tree)

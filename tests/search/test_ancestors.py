@@ -24,7 +24,7 @@ from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_trees
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
 SIMULATIONS = 120
@@ -72,7 +72,7 @@ def test_whose_statistics_count_by_hand():
         ),
     )
     leaf = jax.jit(functools.partial(select.find_leaf, config=config))(
-        tree, salts=jnp.arange(4, dtype=jnp.uint32)
+        tree, tie_seeds=jnp.arange(4, dtype=jnp.uint32)
     )
     # Nodes 2 and 3 have few visits; node 3 alone; node 1 too, so node 3 goes by its own; none of
     # the first two has five, so what is kept is followed.
@@ -135,13 +135,13 @@ def test_equal_to_the_plain_search_at_every_node(name):
         del options["root_select"]
         options["root_rule"] = mcts.Forced(mcts.Puct(1.0), 3.0)
     plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play)
-    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
+    tie_seeds = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
     differ = few = enough = 0
     for b in range(num_trees):
         plain_search = functools.partial(
             *(mcts.search, int(codes[b]), plain.play, plain.judge, SIMULATIONS),
             rule=plain_rule,
-            salt=int(salts[b]),
+            tie_seed=int(tie_seeds[b]),
             amaf=first,
             **options,
         )
@@ -162,9 +162,9 @@ def test_equal_to_the_plain_search_when_it_goes_on_from_a_tree():
     def evaluate(params, key, codes):
         # What is believed differs from action to action, so that no ties are to be broken, in
         # which one search is not another.
-        judged = random_tree.with_more(EVALUATE, True, True)(params, key, codes)
-        said, none = judged.heuristic, jnp.zeros_like(judged.heuristic.visits)
-        return judged._replace(heuristic=Heuristic(said.value, none, said.amaf_value, none + 3))
+        evaluated = random_tree.with_more(EVALUATE, True, True)(params, key, codes)
+        said, none = evaluated.heuristic, jnp.zeros_like(evaluated.heuristic.visits)
+        return evaluated._replace(heuristic=Heuristic(said.value, none, said.amaf_value, none + 3))
 
     num_trees, ancestor = 5, 8
     codes = np.random.RandomState(1).randint(1, 2**31, num_trees).astype(np.uint32)
@@ -182,11 +182,13 @@ def test_equal_to_the_plain_search_when_it_goes_on_from_a_tree():
         key = jax.random.key(move)
         result = run(codes, key, tree)
         tree = reuse.reroot(result.tree, result.action)
-        salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
+        tie_seeds = np.asarray(
+            jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32)
+        )
         for b in range(num_trees):
             nodes[b] = mcts.search(
                 *(int(codes[b]), plain.play, plain.judge, SIMULATIONS, config.max_depth),
-                *(mcts.Rave(PLAIN_BETA[EVEN]), int(salts[b])),
+                *(mcts.Rave(PLAIN_BETA[EVEN]), int(tie_seeds[b])),
                 amaf="either",
                 ancestor=ancestor,
                 nodes=nodes[b],

@@ -11,8 +11,8 @@ import pytest
 
 from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.search import evaluate
 from gozero.search.config import SearchConfig
+from gozero.search.evaluate import checked
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.search import search
@@ -20,7 +20,7 @@ from tests.go.stepping import new_games, stepper
 from tests.reference import mcts
 from tests.reference.go import BLACK, ReferenceGame
 from tests.search.comparing import compare_trees
-from tests.search.judges import hash_evaluate, observe_position
+from tests.search.evaluators import hash_evaluate, observe_position
 
 C_PUCT = 1.5
 
@@ -31,7 +31,7 @@ class PlainGo:
     def __init__(self, rules, komi, evaluate):
         self.rules, self.komi = rules, komi
         self.evaluate = jax.jit(lambda seen: evaluate(None, None, seen))
-        self.prior = jax.jit(jax.vmap(lambda legal, e: evaluate.checked(legal, e)[0]))
+        self.prior = jax.jit(jax.vmap(lambda legal, e: checked(legal, e)[0]))
 
     def play(self, state, action):
         game, depth = state
@@ -107,7 +107,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
     game = go_game(rules, observe_position)
     key = jax.random.key(seed)
     result = jax.jit(lambda s, k: search(game, Evaluator(evaluate), k, s, config))(states, key)
-    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_games,), jnp.uint32))
+    tie_seeds = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_games,), jnp.uint32))
 
     plain = PlainGo(rules, komi, evaluate)
     for b in range(num_games):
@@ -118,7 +118,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
             sims,
             max_depth,
             mcts.Puct(C_PUCT),
-            int(salts[b]),
+            int(tie_seeds[b]),
         )
         compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
@@ -134,7 +134,7 @@ def test_priors_are_the_softmax_over_the_legal_actions():
     legal = rng.rand(20, 10) < 0.6
     legal[:, -1] = True
     evaluation = Evaluation(jnp.array(logits), jnp.zeros(20))
-    prior, _, ok = jax.vmap(evaluate.checked)(jnp.array(legal), evaluation)
+    prior, _, ok = jax.vmap(checked)(jnp.array(legal), evaluation)
     weights = np.where(legal, np.exp(logits.astype(np.float64)), 0)
     expected = np.where(legal, weights / weights.sum(axis=1, keepdims=True), -np.inf)
     np.testing.assert_allclose(prior, expected, rtol=1e-5)

@@ -1,8 +1,8 @@
 """Figures of Gelly & Silver (2011) as golden tests.
 
 Made from what their captions and the text say: five simulations of a search, each adding a node
-and counting wins over visits (Fig. 1); six simulations judged in two ways (Fig. 4). Fig. 2, on the
-rules of Go, is in tests/go/test_golden.py.
+and counting wins over visits (Fig. 1); six simulations evaluated in two ways (Fig. 4). Fig. 2, on
+the rules of Go, is in tests/go/test_golden.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from gozero.search import backup, dense
 from gozero.search import tree as trees
-from gozero.search.config import Amaf, SearchConfig
+from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges
 from gozero.search.game import Evaluation, Evaluator, Game
 from gozero.search.rules.rave import AmafOnly, MinimumMse, Rave
@@ -137,7 +137,7 @@ def test_figure_4_all_moves_as_first():
         # Whoever is to move where the path ends plays nothing for the first time.
         played = jnp.stack([jnp.zeros(3, bool), later])[None]
         tree = backup.back_up(tree, path, value[None])
-        credit = dense.Credit(backup.amaf_counted(tree, path, played, Amaf()), value[None])
+        credit = dense.Credit(backup.amaf_counted(tree, path, played, "either"), value[None])
         return dense.choose_again(tree, path, rule, jnp.zeros(1, jnp.uint32), credit)
 
     def after_all(rule, simulations):

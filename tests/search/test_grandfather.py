@@ -23,7 +23,7 @@ from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_trees
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
 SIMULATIONS = 120
@@ -34,7 +34,8 @@ def test_what_it_knows_by_hand():
     """The path 0 -> 1, and a node that would be added below 1: its grandfather is the root.
 
     The root's action 0 was tried: its child lost 3 of 4, so the root's player won 3 of 4. Action 1
-    was only heard of: 2 of 4. Of actions 2 and 3 nothing is known; 3 is not legal at the new node.
+    was only played later: 2 of 4. Of actions 2 and 3 nothing is known; 3 is not legal at the new
+    node.
     """
     blank = trees.allocate(jnp.zeros((2, 1), jnp.int32), 5, 3, Keeps(amaf=True))
     tree = blank.replace(
@@ -54,7 +55,7 @@ def test_what_it_knows_by_hand():
     assert found.value[0].tolist() == [0.5, 0.0, 0.0, 1.0, -0.5]
     assert found.is_sound.tolist() == [True, True]
     legal = jnp.array([[True, True, True, False, True]] * 2)
-    said = found.believed(Grandfather(2, 7), legal)
+    said = found.heuristic(2, 7, legal)
     assert said.visits.tolist() == [[2, 2, 0, 0, 2], [0] * 5]
     assert said.amaf_visits.tolist() == [[7, 7, 0, 0, 7], [0] * 5]
 
@@ -97,12 +98,12 @@ def test_equal_to_the_plain_search_at_every_node(name):
     assert bool(result.ok.all())
     plain = random_tree.Plain(evaluate)
     plain_rule = mcts.HeuristicUcb1(0.5) if amaf is None else mcts.Rave(PLAIN_BETA)
-    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
+    tie_seeds = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
     differ = 0
     for b in range(num_trees):
         plain_search = functools.partial(
             *(mcts.search, int(codes[b]), plain.play, plain.judge, SIMULATIONS),
-            *(config.max_depth, plain_rule, int(salts[b])),
+            *(config.max_depth, plain_rule, int(tie_seeds[b])),
             amaf=amaf and amaf.first,
             ancestor=amaf and amaf.ancestor,
             **options,
@@ -123,7 +124,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
         (lambda: SearchConfig(grandfather=50), "^grandfather: 50 "),
         (lambda: SearchConfig(grandfather=Grandfather(amaf_visits=5)), "^amaf: "),
         (lambda: SearchConfig(grandfather=Grandfather(131_070)), "^grandfather: .* 131070 that"),
-        (lambda: SearchConfig(leaves=4, grandfather=Grandfather(5)), "^leaves: 4; "),
+        (lambda: SearchConfig(leaves=4, grandfather=Grandfather(5)), "^leaves: 4 "),
         (lambda: SearchConfig(transpositions=True, grandfather=Grandfather(5)), "transpositions"),
         (lambda: SearchConfig(backup=max_backup, grandfather=Grandfather(5)), "backup"),
     ],

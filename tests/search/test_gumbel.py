@@ -159,7 +159,7 @@ def test_bad_settings(rule, field, value):
 
 
 def test_virtual_losses_and_heuristics_are_no_visits_to_count():
-    with pytest.raises(ValueError, match=r"^leaves: 4; GumbelRoot.* use leaves=1"):
+    with pytest.raises(ValueError, match=r"^leaves: 4 .*GumbelRoot.* use leaves=1"):
         SearchConfig(leaves=4, root_select=GumbelRoot())
     even = lambda params, key, codes: jnp.zeros((codes.shape[0], random_tree.NUM_ACTIONS))
     evaluate = with_heuristic(gumbel_search.EVALUATE, even, visits=5)
@@ -168,7 +168,7 @@ def test_virtual_losses_and_heuristics_are_no_visits_to_count():
         random_tree.compiled_search(evaluate, config, 1)
     roots = random_tree.Position(jnp.zeros(1, jnp.uint32))
     tree = reuse.empty(roots, random_tree.NUM_ACTIONS, config)
-    with pytest.raises(ValueError, match=r"^tree: GumbelRoot.* give none"):
+    with pytest.raises(ValueError, match=r"^tree: .*GumbelRoot.* give none"):
         jax.eval_shape(
             lambda tree: search(
                 *(random_tree.GAME, Evaluator(gumbel_search.EVALUATE), jax.random.key(0)),
@@ -211,7 +211,7 @@ def test_equal_to_the_plain_search_at_every_node():
 
 
 class Endless:
-    """A game of hashes where all is legal and nothing ends, and its judgement."""
+    """A game of hashes where all is legal and nothing ends, and its evaluation."""
 
     num_actions, num_trees, simulations, considered = 12, 16, 50, 10
 
@@ -247,17 +247,20 @@ def mctx_search(mctx, monkeypatch, max_considered):
 
     def recurrent(params, key, action, codes):
         codes = jax.vmap(Endless.play)(codes, action)
-        judged = Endless.evaluate(None, None, codes)
+        evaluated = Endless.evaluate(None, None, codes)
         zeros = jnp.zeros(len(codes))
         return mctx.RecurrentFnOutput(
-            reward=zeros, discount=zeros - 1, prior_logits=judged.prior_logits, value=judged.value
+            reward=zeros,
+            discount=zeros - 1,
+            prior_logits=evaluated.prior_logits,
+            value=evaluated.value,
         ), codes
 
     @jax.jit
     def run(codes, gumbels):
-        judged = Endless.evaluate(None, None, codes)
+        evaluated = Endless.evaluate(None, None, codes)
         root = mctx.RootFnOutput(
-            prior_logits=judged.prior_logits, value=judged.value, embedding=codes
+            prior_logits=evaluated.prior_logits, value=evaluated.value, embedding=codes
         )
         with monkeypatch.context() as patch, jax.numpy_rank_promotion("allow"):
             patch.setattr(jax.random, "gumbel", lambda *args, **kwargs: gumbels)

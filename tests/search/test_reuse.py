@@ -84,7 +84,7 @@ def host(x):
 
 
 def plain_search(b, nodes, code, key, max_depth=64, capacity=None):
-    salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (NUM_TREES,), jnp.uint32))
+    tie_seeds = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (NUM_TREES,), jnp.uint32))
     return mcts.search(
         int(code),
         PLAIN.play,
@@ -92,7 +92,7 @@ def plain_search(b, nodes, code, key, max_depth=64, capacity=None):
         SIMULATIONS,
         max_depth,
         PLAIN_RULE,
-        int(salts[b]),
+        int(tie_seeds[b]),
         nodes=nodes,
         capacity=capacity,
     )
@@ -155,7 +155,7 @@ def test_equal_to_the_plain_search_move_by_move():
             np.testing.assert_array_equal(result.visits[b], nodes[b][0].visits)
             codes[b] = PLAIN.play(int(codes[b]), int(action[b]) % 2**32)
             at_limit.append(
-                [n for n in nodes[b] if n.depth == max_depth and n.judged > 1 and not n.over]
+                [n for n in nodes[b] if n.depth == max_depth and n.evaluated > 1 and not n.over]
             )
             nodes[b] = mcts.reroot(nodes[b], action[b])
             kept.append(len(nodes[b]))
@@ -292,14 +292,18 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
 def test_visits_that_a_heuristic_counts_for_are_among_them():
     """By hand: 31 simulations more, what is believed of an action, and what played it later."""
     roots = random_tree.Position(CODES)
-    keeps = Keeps(amaf=True, guesses=True)
+    keeps = Keeps(amaf=True, prior_counts=True)
     config = SearchConfig(31, capacity=4)
     tree = host(trees.allocate(roots, random_tree.NUM_ACTIONS, 4, keeps))
     at_root = np.arange(NUM_TREES) * 4
     stored = zip(tree.positions, rows.encode(tree.codec, roots), strict=True)
     positions = tuple(rows.write(jnp.asarray(x), at_root, own) for x, own in stored)
     left = MAX_VISITS - 31
-    guess, amaf, visits = tree.guess.visits.copy(), tree.amaf.visits.copy(), tree.visits.copy()
+    guess, amaf, visits = (
+        tree.prior_counts.visits.copy(),
+        tree.amaf.visits.copy(),
+        tree.visits.copy(),
+    )
     visits[at_root] = left - 100 + 1
     guess.reshape(NUM_TREES, 4, -1)[:, 1, 2] = [100, 101, 100, 100, 101]
     amaf.reshape(NUM_TREES, 4, -1)[:, 1, 3] = [left, left, left + 1, 0, left + 1]
@@ -308,7 +312,7 @@ def test_visits_that_a_heuristic_counts_for_are_among_them():
         size=size,
         positions=positions,
         visits=visits,
-        guess=tree.guess._replace(visits=guess),
+        prior_counts=tree.prior_counts._replace(visits=guess),
         amaf=tree.amaf._replace(visits=amaf),
     )
     tree, _ = jax.jit(lambda tree: reuse.fit(tree, roots, config))(tree)

@@ -17,7 +17,7 @@ from gozero.search.rules.ucb1 import Flat, Ucb1
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_searches
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 NUM_TREES, SIMULATIONS, MAX_DEPTH = 5, 120, 20
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
@@ -70,7 +70,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     forest = compare(name, EVALUATE, PLAIN, config, plain_rule, plain_root_rule, **settings)
     assert max(map(len, forest)) > SIMULATIONS / 2  # not all of them end at once
     # A full tree does not spend them on its root.
-    assert all(nodes[0].judged <= 1 for nodes in forest if nodes[0].children)
+    assert all(nodes[0].evaluated <= 1 for nodes in forest if nodes[0].children)
 
 
 def test_flat_monte_carlo():

@@ -12,7 +12,7 @@ import pytest
 from gozero.search import backup, choose, move_choice, root, rows, values
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.edges import Edges, best_edge, rank_untried, tie_break
+from gozero.search.edges import Edges, best_edge, tie_break
 from gozero.search.rules.forced import ForcedPlayouts, num_forced, pruned_visits
 from gozero.search.rules.puct import Puct, puct
 from gozero.search.rules.ucb1 import Ucb1, ucb1
@@ -57,8 +57,8 @@ def test_ucb1_by_hand():
     bonus = lambda n: 1.5 * np.sqrt(np.log(8) / n)
     scores = Ucb1(1.5)(edges)
     np.testing.assert_allclose(scores, [0.6 + bonus(3), INF, 0.3 + bonus(5), -INF], rtol=1e-6)
-    assert rank_untried(Ucb1(1.5), edges.prior).tolist() == [0, 0, 0, -INF]
-    np.testing.assert_array_equal(rank_untried(Puct(), edges.prior), edges.prior)
+    assert Ucb1(1.5).rank_untried(edges.prior).tolist() == [0, 0, 0, -INF]
+    np.testing.assert_array_equal(Puct().rank_untried(edges.prior), edges.prior)
     urgent = Ucb1(1.5, first_play=1.1)(edges)
     np.testing.assert_allclose(urgent, [0.6 + bonus(3), 1.1, 0.3 + bonus(5), -INF], rtol=1e-6)
     # The first visit of all: log 0 is not asked for.
@@ -148,8 +148,8 @@ def test_tie_break_is_the_published_hash_and_fair():
     choices = jnp.array([0, 5, 3, -1])
     order = tie_break(jnp.uint32(123), jnp.int32(4), choices)
     assert order.tolist() == [mcts.tie_break(123, 4, a) for a in (0, 5, 3, -1)]
-    salts = jnp.arange(4000, dtype=jnp.uint32) * np.uint32(7919)
-    first = jax.vmap(lambda s: jnp.argmax(tie_break(s, jnp.int32(0), jnp.arange(5))))(salts)
+    tie_seeds = jnp.arange(4000, dtype=jnp.uint32) * np.uint32(7919)
+    first = jax.vmap(lambda s: jnp.argmax(tie_break(s, jnp.int32(0), jnp.arange(5))))(tie_seeds)
     counts = np.bincount(first, minlength=5)
     assert ((counts - 800) ** 2 / 800).sum() < 18.5  # chi-square, 4 degrees, p = 0.001
 
@@ -178,9 +178,9 @@ def test_backup_by_hand():
         path = trees.Path(
             nodes=jnp.array([[0, 0], [1, -1], [2, -1], [-1, -1]]), length=jnp.array([2, 0])
         )
-        salts = jnp.zeros(2, jnp.uint32)
+        tie_seeds = jnp.zeros(2, jnp.uint32)
         return choose.choose_again(
-            backup.back_up(tree, path, jnp.array([value, 7])), path, rule, salts
+            backup.back_up(tree, path, jnp.array([value, 7])), path, rule, tie_seeds
         )
 
     done = back_up(100)

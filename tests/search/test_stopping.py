@@ -18,7 +18,7 @@ from gozero.search.rules.puct import Puct
 from gozero.search.runner import Budget, Runner
 from tests.hlo import moves_in_loops
 from tests.search import random_tree
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 BATCH = 4
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.0, 0.3)
@@ -190,9 +190,9 @@ def test_law_2_holds_for_pieces():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SearchConfig(early_stop=True, temperature=0.5), "early_stop: .*temperature 0.5"),
-        (lambda: SearchConfig(early_stop=True, prove=True), "early_stop: not with prove"),
-        (lambda: SearchConfig(early_stop=True, transpositions=True), "early_stop: not with trans"),
+        (lambda: SearchConfig(early_stop=True, temperature=0.5), "early_stop: .*temperature=0.5"),
+        (lambda: SearchConfig(early_stop=True, prove=True), "early_stop: .*prove"),
+        (lambda: SearchConfig(early_stop=True, transpositions=True), "early_stop: .*trans"),
         (lambda: Budget(visits=0), "visits: 0"),
         (lambda: Budget(visits=1.5), "visits: 1.5"),  # type: ignore
         (lambda: Budget(seconds=-1.0), "seconds: -1.0"),

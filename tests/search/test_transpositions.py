@@ -26,7 +26,7 @@ from gozero.search.search import search
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search.comparing import compare_trees
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 # --- a game of sets: players take numbers in turn, and it ends when six are taken --------
 # What is legal depends on the path, as under superko: not the number after the one just taken.
@@ -134,7 +134,7 @@ class Plain:
         return np.asarray(prior)[0], exact if over else float(value[0]), over
 
     def search(self, roots, b, key, rule, nodes=None, max_depth=64, **settings):
-        salts = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (BATCH,), jnp.uint32))
+        tie_seeds = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (BATCH,), jnp.uint32))
         root = int(roots.taken[b]), int(roots.last[b])
         return mcts.search(
             root,
@@ -143,7 +143,7 @@ class Plain:
             SIMULATIONS,
             max_depth,
             rule,
-            int(salts[b]),
+            int(tie_seeds[b]),
             nodes=nodes,
             **settings,
         )
@@ -164,7 +164,7 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
         result = run(roots, key, tree=tree)
         assert result.ok.all()
         action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
-        action[move] = -1  # planted anew
+        action[move] = -1  # init anew
         tree = reroot(result.tree, action)
         spent.append(result.evaluations)
         for b in range(BATCH):

@@ -26,7 +26,7 @@ from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_searches
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 LOSS, DRAW, WIN = proofs.LOSS, proofs.DRAW, proofs.WIN
 NUM_TREES, MAX_DEPTH = 5, 20
@@ -60,8 +60,8 @@ LEGAL = jax.jit(legal)
 class Plain(random_tree.Plain):
     def judge(self, code):
         position = random_tree.Position(np.uint32(code))
-        judged = self.judged(np.array([code], np.uint32), LEGAL(position)[None])
-        prior, value, *more = jax.tree.map(lambda x: np.asarray(x)[0], judged)
+        evaluated = self.evaluated(np.array([code], np.uint32), LEGAL(position)[None])
+        prior, value, *more = jax.tree.map(lambda x: np.asarray(x)[0], evaluated)
         over, which = ends(code)
         return prior, ENDS[which] if over else float(value), over, *more
 
@@ -165,7 +165,7 @@ def test_law_2_for_one_tree():
 # --- by hand ----------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames=("backed", "proven"))
+@functools.partial(jax.jit, static_argnames=("backup_value", "proven"))
 def small_tree(**arrays):
     """A root and two children by actions 0 and 1 of three: (tree, path to the first of them).
 
@@ -192,19 +192,19 @@ def test_operators_by_hand():
         MixBackup(3.0): (3 * 0.45 + 3 * 0.5) / 6,
         MixBackup(9.0): (9 * 0.45 + 3 * 0.5) / 12,
     }
-    tree, path = small_tree(backed=True)
+    tree, path = small_tree(backup_value=True)
     # The second child's is kept in the tree; the first one's comes up with the path.
-    tree = tree.replace(backed=tree.backed.at[2].set(-3 * VALUE_ONE // 4))
+    tree = tree.replace(backup_value=tree.backup_value.at[2].set(-3 * VALUE_ONE // 4))
     unknown = jnp.zeros(1, jnp.int8)
 
     @jax.jit
     def back_up(tree, path):  # by every operator
-        found = [backup.back_up_worth(tree, path, unknown, SearchConfig(backup=x)) for x in known]
+        found = [backup.back_up_values(tree, path, unknown, x) for x in known]
         return found, [trees.all_edges(tree, 0) for tree in found]
 
     for value, found, edges in zip(known.values(), *back_up(tree, path), strict=True):
         expected = np.round(np.array([value, -0.5, -0.75]) * VALUE_ONE)
-        np.testing.assert_array_equal(found.backed, expected)
+        np.testing.assert_array_equal(found.backup_value, expected)
         np.testing.assert_array_equal(edges.q, [[0.5, 0.75, 0.0]])
         assert float(edges.value[0]) == pytest.approx(value, abs=1e-4)
         np.testing.assert_array_equal(found.value_sum, tree.value_sum)
@@ -223,11 +223,11 @@ def test_a_rule_that_seeks_proofs():
     edges = Edges(prior, jnp.array([2, 1, 3, 0]), jnp.array([0, -1, -0.5, 0]), 0.0, jnp.int32(6))
     assert rule(edges).tolist() == Ucb1(0.0)(edges).tolist() == [0.5, 0.0, 0.25, np.inf]
     drawn = edges._replace(proven=jnp.array([DRAW, LOSS, 0, 0], jnp.int8))
-    scores = proofs.avoid_lost(rule(drawn), drawn)
+    scores = proofs.avoid_lost(rule(drawn), drawn.proven)
     assert np.argsort(scores).tolist() == [1, 0, 2, 3]
     assert np.isfinite(scores[:3]).all()
     assert rule.rank_untried(prior).tolist() == [0.0] * 4
-    assert not rule.needs_raw_value
+    assert not rule.needs.raw_value
 
 
 def test_proofs_by_hand():
@@ -254,7 +254,7 @@ def test_proofs_by_hand():
 @jax.jit
 def prove(tree, path, first):
     """The tree after the proof of a leaf, the root's edges, and where it goes if not node 1."""
-    found = backup.back_up_worth(tree, path, first, SearchConfig(prove=True))
+    found = backup.back_up_values(tree, path, first, None)
     next_ = trees.unless_proven(found, jnp.array([0]), jnp.array([1]))
     return found, trees.all_edges(found, 0), next_
 
@@ -321,6 +321,6 @@ def test_what_does_not_go_together_is_refused(field, settings):
 def test_no_room_is_taken_unless_asked_for():
     codes = random_tree.Position(jnp.zeros(3, jnp.uint32))
     size = lambda **more: trees.memory_bytes(codes, 12, 101, Keeps(**more))
-    assert size(backed=True) - size() == 3 * 101 * 4
+    assert size(backup_value=True) - size() == 3 * 101 * 4
     assert size(proven=True) - size() == 3 * 101
-    assert trees.allocate(codes, 12, 101).backed is None
+    assert trees.allocate(codes, 12, 101).backup_value is None

@@ -18,7 +18,7 @@ from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import ResignConfig
 from gozero.play.setups import gumbel_search, to_win
 from gozero.search.move_choice import Temperature
-from tests.search.judges import observe_position
+from tests.search.evaluators import observe_position
 from train import buffer, games
 
 RULES = Rules(size=3, max_moves=14)

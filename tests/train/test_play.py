@@ -17,7 +17,7 @@ from gozero.play import endless, selfplay
 from gozero.play.evaluators import Evaluator
 from gozero.search.rules.puct import Puct
 from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops
-from tests.search.judges import hash_evaluate, observe_position
+from tests.search.evaluators import hash_evaluate, observe_position
 from tests.train import scripted
 from train import games
 

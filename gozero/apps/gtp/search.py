@@ -82,7 +82,7 @@ class Searcher:
         self._timed = Runner(game, evaluator, early, chunk, clock)
         self._to_search, self._told = jax.jit(to_search), jax.jit(told)
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
-        self._new_tree = _new_tree(rules, settings, setup.guesses) if config.reuse else None
+        self._new_tree = _new_tree(rules, settings, setup.prior_counts) if config.reuse else None
         self._tree: Tree | None = None
         self._params = evaluator.params
         self._rules, self._warm = rules, False
@@ -143,9 +143,9 @@ class Searcher:
         return self._told(result._replace(tree=None)), kept
 
 
-def _new_tree(rules: Rules, settings: SearchConfig, guesses: bool) -> Callable[[], Tree]:
+def _new_tree(rules: Rules, settings: SearchConfig, prior_counts: bool) -> Callable[[], Tree]:
     """What makes an empty tree; says on stderr what one takes, before any is made."""
     state = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x)[None], init(rules)))
-    memory = memory_of(state.position, rules.num_actions, settings, True, guesses)
+    memory = memory_of(state.position, rules.num_actions, settings, True, prior_counts)
     print(f"gozero gtp: a tree of {settings.num_nodes} nodes: {memory}", file=sys.stderr)
-    return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings, guesses))
+    return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings, prior_counts))

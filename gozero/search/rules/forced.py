@@ -7,7 +7,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from gozero.search.edges import Edges
+from gozero.search.edges import Edges, Needs, SelectionRule
 from gozero.search.move_choice import visit_policy
 from gozero.search.rules.puct import Puct, exploration
 
@@ -23,7 +23,7 @@ def num_forced(edges: Edges, k: float) -> jax.Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class ForcedPlayouts:
+class ForcedPlayouts(SelectionRule):
     """A root's rule: actions that have been visited are visited `num_forced` times, then `rule`.
 
     Noise then shows what an action is worth, and `pruned_visits` takes the forced visits
@@ -45,12 +45,11 @@ class ForcedPlayouts:
         return jnp.where(forced, jnp.inf, self.rule(edges))
 
     @property
-    def needs_siblings(self) -> bool:
-        return self.rule.needs_siblings
+    def needs(self) -> Needs:
+        return self.rule.needs
 
     def policy_target(self, edges: Edges) -> jax.Array:
-        """f32[A]: the shares of the visits that were not only forced; see `config.RootRule`."""
-
+        """f32[A]: the shares of the visits that were not only forced."""
         return visit_policy(pruned_visits(edges, self), edges.prior)
 
 

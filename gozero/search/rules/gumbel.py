@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search.edges import Edges
+from gozero.search.edges import Edges, Needs, SelectionRule
 
 _TINY = np.finfo(np.float32).tiny
 _LEAST_RANGE = 1e-8
@@ -120,7 +120,7 @@ def _visits_table(max_considered: int, num_simulations: int) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelRoot:
+class GumbelRoot(SelectionRule):
     """The root's rule: sequential halving over the actions with the highest g + logits.
 
     Its scores are g + logits + sigma(completed Q), among the actions that have as many visits as
@@ -141,6 +141,8 @@ class GumbelRoot:
     value_scale: float = 0.1
     max_visit_init: float = 50.0
     rescale: bool = True
+
+    needs = Needs(own_visits=True)
 
     def __post_init__(self):
         if not isinstance(self.max_considered, int) or self.max_considered < 1:
@@ -178,7 +180,7 @@ class GumbelRoot:
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelInterior:
+class GumbelInterior(SelectionRule):
     """A selection rule: of all actions the one that is furthest behind the improved policy.
 
     Eq. (14): argmax of pi' - N / (1 + sum N). A rule sees the visited actions and the best of the
@@ -196,8 +198,7 @@ class GumbelInterior:
     max_visit_init: float = 50.0
     rescale: bool = True
 
-    needs_raw_value = True
-    needs_siblings = True
+    needs = Needs(raw_value=True, siblings=True)
 
     def __post_init__(self):
         _check_sigma(self)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 from gozero.search import proofs
-from gozero.search.edges import Edges, rank_untried
+from gozero.search.edges import Edges, Needs, Rule, SelectionRule, as_rule
 from gozero.search.rules.puct import Puct
 
 
 @dataclasses.dataclass(frozen=True)
-class ProveFirst:
+class ProveFirst(SelectionRule):
     """A selection rule that visits actions proven drawn only if it has no others.
 
     For solving positions: nothing is learnt from another visit to a draw, and a rule that likes
@@ -25,7 +24,7 @@ class ProveFirst:
       rule: for the other actions.
     """
 
-    rule: Callable[[Edges], jax.Array] = Puct()  # noqa: RUF009 (frozen)
+    rule: Rule = Puct()  # noqa: RUF009 (frozen)
 
     def __call__(self, edges: Edges) -> jax.Array:
         scores = self.rule(edges)
@@ -34,16 +33,8 @@ class ProveFirst:
         return jnp.where(edges.proven == proofs.DRAW, proofs.LEAST / 2, scores)
 
     @property
-    def needs_raw_value(self) -> bool:
-        return getattr(self.rule, "needs_raw_value", False)
-
-    @property
-    def needs_amaf(self) -> bool:
-        return getattr(self.rule, "needs_amaf", False)
-
-    @property
-    def needs_siblings(self) -> bool:
-        return getattr(self.rule, "needs_siblings", False)
+    def needs(self) -> Needs:
+        return as_rule(self.rule).needs
 
     def rank_untried(self, prior: jax.Array) -> jax.Array:
-        return rank_untried(self.rule, prior)
+        return as_rule(self.rule).rank_untried(prior)

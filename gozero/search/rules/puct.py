@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.edges import Edges
+from gozero.search.edges import Edges, Needs, SelectionRule
 
 FirstPlay = Literal["zero", "parent", "loss"]
 
@@ -61,7 +61,7 @@ def exploration(edges: Edges, c_puct: float, c_base: float | None) -> jax.Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Puct:
+class Puct(SelectionRule):
     """`puct` as a selection rule.
 
     Raises:
@@ -85,9 +85,8 @@ class Puct:
             raise ValueError('reduction: of no meaning without first_play="parent"')
 
     @property
-    def needs_siblings(self) -> bool:
-        """A score depends on which other actions were visited; see `dense`."""
-        return self.reduction != 0
+    def needs(self) -> Needs:
+        return Needs(siblings=self.reduction != 0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         return puct(edges, self.c_puct, self.c_base, self.first_play, self.reduction)

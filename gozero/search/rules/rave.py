@@ -13,7 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.edges import Edges
+from gozero.search.edges import Edges, Needs, SelectionRule
 
 
 def _amaf(edges: Edges) -> tuple[jax.Array, jax.Array]:
@@ -89,7 +89,7 @@ class MinimumMse:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rave:
+class Rave(SelectionRule):
     """MC-RAVE: (1 - beta) Q + beta Q~, Eq. 12-17; with a bonus UCT-RAVE, Eq. 18.
 
     An action without visits goes by its all-moves-as-first value alone, one that has none of
@@ -109,7 +109,7 @@ class Rave:
     c: float = 0.0
     first_play: float = 2.0
 
-    needs_amaf = True
+    needs = Needs(amaf=True)
 
     def __post_init__(self):
         if not self.c >= 0:
@@ -118,12 +118,12 @@ class Rave:
     def __call__(self, edges: Edges) -> jax.Array:
         amaf_visits, amaf_q = _amaf(edges)
         chex.assert_equal_shape([edges.prior, edges.visits, edges.q, amaf_visits, amaf_q])
-        visited, heard = edges.visits > 0, amaf_visits > 0
+        visited, has_amaf = edges.visits > 0, amaf_visits > 0
         # Written so that equal values mix to the same value to the last bit, whatever beta is:
         # after a simulation most actions tie.
         mixed = edges.q + self.schedule(edges) * (amaf_q - edges.q)
-        value = jnp.where(visited, jnp.where(heard, mixed, edges.q), amaf_q)
-        value = jnp.where(visited | heard, (1.0 + value) / 2, self.first_play)
+        value = jnp.where(visited, jnp.where(has_amaf, mixed, edges.q), amaf_q)
+        value = jnp.where(visited | has_amaf, (1.0 + value) / 2, self.first_play)
         if self.c > 0:
             total = jnp.maximum(edges.total, 1).astype(jnp.float32)
             visits = 1.0 + edges.visits.astype(jnp.float32)

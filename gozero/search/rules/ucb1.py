@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.edges import Edges
+from gozero.search.edges import Edges, SelectionRule, random_order
 
 
 def ucb1(edges: Edges, c: float, first_play: float = math.inf) -> jax.Array:
@@ -37,7 +37,7 @@ def ucb1(edges: Edges, c: float, first_play: float = math.inf) -> jax.Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Flat:
+class Flat(SelectionRule):
     """The action with the fewest visits; untried actions come in random order.
 
     Under ``SearchConfig(max_depth=1)`` this is flat Monte-Carlo: all of the root's actions have as
@@ -48,12 +48,11 @@ class Flat:
         return jnp.where(edges.legal, -edges.visits.astype(jnp.float32), -jnp.inf)
 
     def rank_untried(self, prior: jax.Array) -> jax.Array:
-        """f32[A]: all legal actions alike."""
-        return jnp.where(prior >= 0, 0.0, -jnp.inf)
+        return random_order(prior)
 
 
 @dataclasses.dataclass(frozen=True)
-class Ucb1:
+class Ucb1(SelectionRule):
     """`ucb1` as a selection rule; untried actions come in random order.
 
     Raises:
@@ -72,5 +71,4 @@ class Ucb1:
         return ucb1(edges, self.c, self.first_play)
 
     def rank_untried(self, prior: jax.Array) -> jax.Array:
-        """f32[A]: all legal actions alike."""
-        return jnp.where(prior >= 0, 0.0, -jnp.inf)
+        return random_order(prior)

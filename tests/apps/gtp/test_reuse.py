@@ -12,7 +12,7 @@ from gozero.go import rules as go
 from gozero.play import evaluators, setups
 from gozero.search.config import SearchConfig
 from gozero.search.rules.puct import Puct
-from tests.search.judges import hash_evaluate, observe_position
+from tests.search.evaluators import hash_evaluate, observe_position
 
 
 def test_a_search_goes_on_where_the_game_did():

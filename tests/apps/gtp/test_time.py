@@ -27,7 +27,7 @@ from gozero.play import evaluators, setups
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
 from gozero.search.rules.puct import Puct
-from tests.search.judges import hash_evaluate
+from tests.search.evaluators import hash_evaluate
 
 
 class Clock:
