@@ -211,8 +211,10 @@ def _draw_komi(config: EndlessConfig, key: jax.Array) -> jax.Array:
 
 
 def memory(config: EndlessConfig, prior_counts: bool = False) -> Memory:
-    """What the trees of the largest search take, known before they are allocated; `prior_counts`: the
-    evaluator says what a heuristic believes, with a confidence in visits."""
+    """What the trees of the largest search take, known before they are allocated.
+
+    `prior_counts`: the evaluator has a heuristic whose values count as visits.
+    """
     roots = jax.eval_shape(lambda: start(config, 0)).states.position
     of = functools.partial(memory_of, roots, config.rules.num_actions, prior_counts=prior_counts)
     sizes = map(of, config.searches)

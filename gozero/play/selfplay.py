@@ -51,8 +51,8 @@ class SelfPlayConfig:
       temperature_moves: moves of a game drawn in proportion to the visits; after them the
         most visited is played.
       temperature: another schedule than that, by moves into the game.
-      prior_counts: the evaluator says what a heuristic believes, with a confidence in visits; room for
-        them, in trees that are reused.
+      prior_counts: the evaluator has a heuristic whose values count as visits; trees that are
+        reused have room for them.
       reuse_subtree: a search goes on from what the last one found below the move played; give
         `search` room for it, see `SearchConfig.roomy`.
 
