@@ -25,7 +25,7 @@ from gozero.go.rules import init
 from gozero.nets import network
 from gozero.runs import files
 from gozero.runs import folder as folders
-from gozero.search import backup
+from gozero.search import values
 from train import steps
 from train.loop import Loop
 from train.plan import Plan, make_plan
@@ -78,7 +78,7 @@ def learn(control: Control, seed: int, iterations: int | None = None) -> list[Po
 def _spoilt_backup() -> Iterator[None]:
     """Values are seen from the wrong side all along their path."""
     flipped = lambda value, plies: jnp.where(plies % 2 == 0, -value, value)
-    with mock.patch.object(backup, "opponent", flipped):
+    with mock.patch.object(values, "opponent", flipped):
         yield
 
 
