@@ -1,4 +1,4 @@
-"""The flags of ``python -m train --preset NAME``, as one frozen dataclass. Imports no JAX."""
+"""The flags of ``python -m train --preset NAME``, as one frozen dataclass."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import pathlib
 import re
 from typing import Any, Literal
 
-from gozero.apps.flags import check_seed
+from gozero.runs import settings
+from gozero.runs.settings import same_as, setting
+from train.losses import LossWeights
+from train.optimizer import OptimizerConfig
 
 Root = Literal["gumbel", "puct"]
+
+_GAME, _NETWORK, _SELFPLAY = "the game", "the network", "self-play"
+_REPLAY, _LEARNER, _RUN = "targets and replay", "the learner", "the run"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,226 +26,250 @@ class TrainConfig:
     run that was stopped, bit for bit.
     """
 
-    preset: str = ""
-    """Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice."""
+    preset: str = setting(
+        "", "Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice."
+    )
+    out: pathlib.Path | None = setting(None, "The run's folder.", unset="runs/zero-PRESET")
+    iterations: int = setting(
+        100,
+        "Rounds of self-play and learning, in all. A run that is done goes on with more of them; "
+        "its learning rate and --first-simulations then go by the new number, and so back to where "
+        "a longer run would be.",
+        least=1,
+    )
+    minutes: float | None = setting(
+        None,
+        "Stop after this long in this session; the same command goes on, with an evaluation first "
+        "if the last iteration was due for one.",
+        least=0,
+        unset="no limit",
+    )
+    seed: int = settings.seed_setting("The seed of every random draw.")
 
-    out: pathlib.Path | None = None
-    """The run's folder; runs/zero-PRESET without it."""
+    size: int = setting(9, "Lines of the board.", group=_GAME, least=2, most=25)
+    komi: tuple[float, ...] = setting(
+        (7.0,), "Points for White; of several each game draws one.", group=_GAME
+    )
+    ko: Literal["simple", "positional", "situational"] = setting(
+        "positional", "The ko rule: which positions may not be repeated.", group=_GAME
+    )
 
-    iterations: int = 100
-    """Rounds of self-play and learning, in all. A run that is done goes on with more of them; its
-    learning rate and --first-simulations then go by the new number, and so back to where a longer
-    run would be."""
+    blocks: int = setting(6, "Residual blocks.", group=_NETWORK, least=1)
+    channels: int = setting(64, "Channels of the trunk.", group=_NETWORK, least=1)
+    features: Literal["compact"] = setting(
+        "compact",
+        "The input planes; all others look at earlier boards, which the replay does not keep.",
+        group=_NETWORK,
+    )
+    pool_every: int = setting(
+        2, "Of this many blocks one pools the whole board; 0: none does.", group=_NETWORK, least=0
+    )
+    auxiliary: bool = setting(
+        True, "Whether it also predicts the owner of each point and the score.", group=_NETWORK
+    )
+    dtype: Literal["float32", "bfloat16"] = setting(
+        "float32", "What the trunk computes in; parameters and sums are float32.", group=_NETWORK
+    )
+    weights: pathlib.Path | None = setting(
+        None,
+        "Weights of such a network to begin from, made for any board size.",
+        group=_NETWORK,
+        unset="random weights",
+    )
 
-    minutes: float | None = None
-    """Stop after so long, this time; the same command goes on, with an evaluation first if the last
-    iteration was due for one."""
+    batch: int = setting(256, "Games at once, on each device.", group=_SELFPLAY, least=1)
+    moves: int = setting(16, "Moves of each game in an iteration.", group=_SELFPLAY, least=1)
+    root: Root = setting(
+        "gumbel",
+        "How the root is searched: gumbel, or puct with Dirichlet noise.",
+        group=_SELFPLAY,
+    )
+    simulations: int = setting(32, "Simulations of a full search.", group=_SELFPLAY, least=1)
+    first_simulations: int | None = setting(
+        None,
+        "Simulations at first: they double until they are all, each for an equal part of the "
+        "iterations.",
+        group=_SELFPLAY,
+        least=1,
+        most="simulations",
+        unset="all from the beginning",
+    )
+    max_considered: int = setting(
+        16, "The moves that a root considers, with gumbel.", group=_SELFPLAY, least=1
+    )
+    cheap_simulations: int = setting(
+        0,
+        "Simulations of searches that are not learnt from and only get a game to its end; 0: every "
+        "search is full.",
+        group=_SELFPLAY,
+        least=0,
+        below="fewest_simulations",
+    )
+    full_share: float = setting(
+        0.25,
+        "The share of searches that are full, where there are cheap ones.",
+        group=_SELFPLAY,
+        above=0,
+        most=1,
+    )
+    temperature_moves: int | None = setting(
+        None,
+        "Moves of a game that are drawn by visits.",
+        group=_SELFPLAY,
+        least=0,
+        unset="none with gumbel, whose root draws what it plays; with puct 30 on 19x19, fewer on "
+        "smaller boards",
+    )
+    opening_plies: int = setting(
+        0,
+        "A game begins with random moves, from 0 to this many.",
+        group=_SELFPLAY,
+        least=0,
+    )
+    resign: bool = setting(
+        False,
+        "Whether games are resigned, at a threshold by which fewer than 5% of those resigned would "
+        "have been won; a tenth is always played to the end, to know.",
+        group=_SELFPLAY,
+    )
 
-    seed: int = 0
-    """Of all chance."""
+    outcome_share: float = setting(
+        1.0,
+        "The share of the game's outcome in the value target; the rest is the value that the "
+        "search found.",
+        group=_REPLAY,
+        least=0,
+        most=1,
+    )
+    capacity: int = setting(
+        100_000, "Positions that the replay holds, on each device.", group=_REPLAY, least=1
+    )
+    window: int = setting(
+        20_000,
+        "The newest of them that are learnt from at first; the window grows with what is played.",
+        group=_REPLAY,
+        least=1,
+    )
+    window_exponent: float = setting(
+        0.75,
+        "How the window grows: as this power of the positions played.",
+        group=_REPLAY,
+        above=0,
+        most=1,
+    )
+    window_scale: float = setting(
+        0.4,
+        "How fast: positions of the window for each one played, as it begins to grow.",
+        group=_REPLAY,
+        least=0,
+        most=1,
+    )
+    reuse: float = setting(
+        4.0,
+        "How often a position is learnt from, on average at most.",
+        group=_REPLAY,
+        above=0,
+    )
+    min_rows: int = setting(
+        2_000,
+        "Positions before the first is learnt from.",
+        group=_REPLAY,
+        least=1,
+        most="capacity",
+    )
+    surprise: float = setting(
+        0.0,
+        "The share of a position's frequency that goes by how much its search has surprised.",
+        group=_REPLAY,
+        least=0,
+        most=1,
+    )
 
-    # --- the game
-    size: int = 9
-    """Lines of the board."""
+    batch_size: int = setting(
+        256, "Positions of a step, of all devices together.", group=_LEARNER, least=1
+    )
+    learning_rate: float = same_as(OptimizerConfig, "learning_rate", group=_LEARNER)
+    final_fraction: float = same_as(OptimizerConfig, "final_fraction", 0.05, group=_LEARNER)
+    warmup_steps: int = same_as(OptimizerConfig, "warmup_steps", group=_LEARNER)
+    weight_decay: float = same_as(OptimizerConfig, "weight_decay", group=_LEARNER)
+    ema_decay: float = same_as(OptimizerConfig, "ema_decay", 0.995, group=_LEARNER)
+    value_weight: float = same_as(LossWeights, "value", group=_LEARNER)
+    ownership_weight: float = same_as(LossWeights, "ownership", group=_LEARNER)
+    score_weight: float = same_as(LossWeights, "score", group=_LEARNER)
 
-    komi: tuple[float, ...] = (7.0,)
-    """Points for White; of several each game draws one."""
+    devices: int | None = setting(
+        None,
+        "Devices to divide the work among.",
+        group=_RUN,
+        least=1,
+        unset="all that there are",
+    )
+    workers: bool = setting(
+        False,
+        "Also learn from what `python -m train worker` plays for this run's folder: what is learnt "
+        "then depends on when it comes. The learning rate falls by the run's own positions.",
+        group=_RUN,
+    )
+    coordinator: str | None = setting(
+        None,
+        "Of a run on several hosts, with the same command on each: HOST:PORT of the first, with "
+        "--processes and --process; auto where they find each other by themselves (TPU slices, "
+        "Slurm).",
+        group=_RUN,
+        unset="one host",
+    )
+    processes: int | None = setting(
+        None, "How many hosts, or processes, there are.", group=_RUN, least=1
+    )
+    process: int | None = setting(
+        None,
+        "Which of them this is, from 0; the first writes what is written.",
+        group=_RUN,
+        least=0,
+        below="processes",
+    )
+    checkpoint_every: int = setting(
+        10,
+        "Iterations from one checkpoint to the next; each evaluation has one before it as well.",
+        group=_RUN,
+        least=1,
+    )
+    evaluate_every: int = setting(
+        0, "Iterations from one evaluation to the next; 0: none.", group=_RUN, least=0
+    )
+    evaluate_games: int = setting(
+        64,
+        "Games of an evaluation against each opponent.",
+        group=_RUN,
+        least=2,
+        step=2,
+    )
+    evaluate_simulations: int = setting(
+        32, "Simulations of each move in evaluations.", group=_RUN, least=1
+    )
 
-    ko: Literal["simple", "positional", "situational"] = "positional"
-    """What may not be repeated."""
-
-    # --- the network
-    blocks: int = 6
-    """Residual blocks."""
-
-    channels: int = 64
-    """Channels of the trunk."""
-
-    features: Literal["compact"] = "compact"
-    """The planes that it sees; all others look at boards before, which the replay lacks."""
-
-    pool_every: int = 2
-    """Every so many-th block pools the whole board; 0: none does."""
-
-    auxiliary: bool = True
-    """Whether it also learns whose each point will be, and the score."""
-
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """What the trunk computes in; parameters and sums are float32."""
-
-    weights: pathlib.Path | None = None
-    """Weights (.npz) of such a network to begin from, made for any board size; random ones
-    without it."""
-
-    # --- self-play
-    batch: int = 256
-    """Games at once, on each device."""
-
-    moves: int = 16
-    """Moves of each game in an iteration."""
-
-    root: Root = "gumbel"
-    """How the root is searched: gumbel, or puct with Dirichlet noise."""
-
-    simulations: int = 32
-    """Simulations of a full search."""
-
-    first_simulations: int | None = None
-    """Simulations at first: they double until they are all, each for an equal part of the
-    iterations. Without it, all from the beginning."""
-
-    max_considered: int = 16
-    """Of gumbel: the moves that a root considers."""
-
-    cheap_simulations: int = 0
-    """Simulations of searches that are not learnt from and only get a game to its end; 0: every
-    search is full."""
-
-    full_share: float = 0.25
-    """Of searches that are full, where there are cheap ones."""
-
-    temperature_moves: int | None = None
-    """Moves of a game that are drawn by visits. Without it none for gumbel, whose root draws what
-    it plays; for puct 30 on 19x19, fewer on smaller boards."""
-
-    opening_plies: int = 0
-    """A game begins with 0 to so many random moves."""
-
-    resign: bool = False
-    """Whether games are resigned, at a threshold by which fewer than 5% of those resigned would
-    have been won; a tenth is always played to the end, to know."""
-
-    # --- targets and replay
-    outcome_share: float = 1.0
-    """Of the game's outcome in the value target; the rest is the value that the search found."""
-
-    capacity: int = 100_000
-    """Positions that the replay holds, on each device."""
-
-    window: int = 20_000
-    """Of them the newest so many are learnt from at first; the window grows with what is played."""
-
-    window_exponent: float = 0.75
-    """How the window grows: as this power of the positions played."""
-
-    window_scale: float = 0.4
-    """How fast: positions of the window for each one played, as it begins to grow."""
-
-    reuse: float = 4.0
-    """How often a position is learnt from, on average at most."""
-
-    min_rows: int = 2_000
-    """Positions before the first is learnt from."""
-
-    surprise: float = 0.0
-    """The share of a position's frequency that goes by how much its search has surprised."""
-
-    # --- the learner
-    batch_size: int = 256
-    """Positions a step, of all devices together."""
-
-    learning_rate: float = 2e-3
-    """AdamW's greatest step size."""
-
-    final_fraction: float = 0.05
-    """Of it what is left at the end, along a half cosine."""
-
-    warmup_steps: int = 100
-    """Steps in which it grows from nothing."""
-
-    weight_decay: float = 1e-4
-    """AdamW's, of kernels."""
-
-    ema_decay: float = 0.995
-    """Of the average of the parameters, which plays."""
-
-    value_weight: float = 1.0
-    """What the value's loss counts for, beside the policy's."""
-
-    ownership_weight: float = 1.5
-    """... of whose points are."""
-
-    score_weight: float = 0.0015
-    """... of the score."""
-
-    # --- the run
-    devices: int | None = None
-    """Devices to divide the work among; all that there are without it."""
-
-    workers: bool = False
-    """Also learn from what `python -m train worker` plays for this run's folder: what is learnt
-    then depends on when it comes. The learning rate falls by the run's own positions."""
-
-    coordinator: str | None = None
-    """Of a run on several hosts, with the same command on each: HOST:PORT of the first, with
-    --processes and --process; auto where they find each other by themselves (TPU slices, Slurm)."""
-
-    processes: int | None = None
-    """How many hosts, or processes, there are."""
-
-    process: int | None = None
-    """Which of them this is, from 0; the first writes what is written."""
-
-    checkpoint_every: int = 10
-    """Iterations from one checkpoint to the next; each evaluation has one before it as well."""
-
-    evaluate_every: int = 0
-    """Iterations from one evaluation to the next; 0: none."""
-
-    evaluate_games: int = 64
-    """Games of an evaluation against each opponent."""
-
-    evaluate_simulations: int = 32
-    """Simulations of each move in evaluations."""
+    EXAMPLES = (
+        "python -m train --preset 3x3 --out runs/3x3",
+        "python -m train --preset 9x9-cpu --weights runs/7x7/weights.safetensors --minutes 60",
+    )
 
     def __post_init__(self):
-        check_seed(self.seed)
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise ValueError(f"--{_flag(name)} {value}: expected at least {least}")
+        settings.check(self)
         if not self.komi:
             raise ValueError("--komi: expected one number or more")
-        if self.first_simulations is not None and self.first_simulations > self.simulations:
-            raise ValueError(
-                f"--first-simulations {self.first_simulations}: expected at most the "
-                f"{self.simulations} of --simulations"
-            )
-        fewest = self.first_simulations or self.simulations
-        if not self.cheap_simulations < fewest:
-            raise ValueError(
-                f"--cheap-simulations {self.cheap_simulations}: expected less than a full search "
-                f"has, {fewest}"
-            )
-        if not 0 < self.full_share <= 1:
-            raise ValueError(f"--full-share {self.full_share}: expected above 0, up to 1")
-        if not 0 <= self.outcome_share <= 1:
-            raise ValueError(f"--outcome-share {self.outcome_share}: expected from 0 to 1")
-        if not 0 < self.window_exponent <= 1:
-            raise ValueError(
-                f"--window-exponent {self.window_exponent}: expected above 0 and at most 1"
-            )
-        if not 0 <= self.window_scale <= 1:
-            raise ValueError(f"--window-scale {self.window_scale}: expected from 0 to 1")
-        if self.evaluate_games % 2:
-            raise ValueError(f"--evaluate-games {self.evaluate_games}: expected an even number")
-        self._check_hosts()
-
-    def _check_hosts(self) -> None:
         numbers = (self.processes, self.process)
         if self.coordinator in (None, "auto"):
             if numbers != (None, None):
                 raise ValueError("--processes and --process go with --coordinator HOST:PORT")
-            return
-        if not re.fullmatch(r".+:\d+", self.coordinator):
+        elif not re.fullmatch(r".+:\d+", self.coordinator):
             raise ValueError(f"--coordinator {self.coordinator}: expected HOST:PORT or auto")
-        if self.processes is None or self.process is None:
+        elif None in numbers:
             raise ValueError(f"--coordinator {self.coordinator}: needs --processes and --process")
-        if not self.process < self.processes:
-            raise ValueError(
-                f"--process {self.process}: expected from 0 to {self.processes - 1}, of the "
-                f"{self.processes} of --processes"
-            )
+
+    @property
+    def fewest_simulations(self) -> int:
+        """Of a full search, at any time."""
+        return self.first_simulations or self.simulations
 
     @property
     def folder(self) -> pathlib.Path:
@@ -252,29 +282,6 @@ class TrainConfig:
         plain = dataclasses.asdict(self) | {"out": str(self.folder), "komi": list(self.komi)}
         return plain | {"weights": self.weights and str(self.weights)}
 
-
-_LEAST = {
-    "iterations": 1,
-    "minutes": 0,
-    "moves": 1,
-    "simulations": 1,
-    "first_simulations": 1,
-    "cheap_simulations": 0,
-    "temperature_moves": 0,
-    "window": 1,
-    "value_weight": 0,
-    "ownership_weight": 0,
-    "score_weight": 0,
-    "opening_plies": 0,
-    "batch_size": 1,
-    "devices": 1,
-    "processes": 1,
-    "process": 0,
-    "checkpoint_every": 1,
-    "evaluate_every": 0,
-    "evaluate_games": 2,
-    "evaluate_simulations": 1,
-}
 
 MAY_CHANGE = frozenset(
     {
@@ -293,7 +300,3 @@ MAY_CHANGE = frozenset(
     }
 )
 """Flags that may differ when a run goes on."""
-
-
-def _flag(name: str) -> str:
-    return name.replace("_", "-")

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gozero.apps import flags
-from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
 from gozero.nets import weights
 from gozero.play.player import Player
-from gozero.runs import files, statistics
+from gozero.runs import files, settings, statistics
 from gozero.runs.progress import Progress
+from gozero.runs.settings import Conflict, setting
 from gozero.runs.statistics import Sprt
 from train import folder, gtp_opponent, matches, ratings
 from train.matches import OPENING_PLIES, RANDOM, Terms
@@ -37,53 +37,52 @@ _PIECES = 1000
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
-    """Rate the networks of a run in Elo: each plays chance, a search that believes nothing, and
-    the one before it. Networks search as they do in training (--root), without its noise.
+    """Rate the networks of a run in Elo: each plays random moves, a search without a network, and
+    the network before it. Networks search as they do in training (--root), without its noise.
 
     Writes DIR/ratings.csv and prints a table. The same command plays only what is left.
     """
 
-    out: pathlib.Path
-    """The run's folder."""
+    out: pathlib.Path = setting(help="The run's folder.")
+    games: int | None = setting(
+        None,
+        "Games of a match; with --sprt the most of them.",
+        least=2,
+        step=2,
+        unset="as many as the run's evaluations; with --sprt 4,000",
+    )
+    simulations: int | None = setting(
+        None, "Simulations of each move.", least=1, unset="those of the run's evaluations"
+    )
+    every: int = setting(
+        1, "2 takes every second network, 3 every third; counted from the newest.", least=1
+    )
+    against: tuple[pathlib.Path, ...] = setting(
+        (), "Also against these weights, of any network for this size.", unset="none"
+    )
+    command: str | None = setting(
+        None,
+        'Also the newest against a GTP program: "gnugo --mode gtp --chinese-rules '
+        '--positional-superko --play-out-aftermath --capture-all-dead".',
+        unset="none",
+    )
+    sprt: bool = setting(
+        False,
+        "Instead, whether the newest is stronger than the first of --against, or else than the one "
+        "before it: a sequential test of 0 against 20 Elo, with 5% for either error.",
+    )
+    openings: int = setting(
+        OPENING_PLIES,
+        "Random plies that each pair of games begins with. No two pairs of a match begin alike "
+        "while there are enough openings; a sequential test ends when they are all played.",
+        least=1,
+    )
+    seed: int = settings.seed_setting("Of the openings and the searches.")
 
-    games: int | None = None
-    """Games of a match, an even number; as many as the run's evaluations without it. With --sprt
-    the most: 4,000 without it."""
-
-    simulations: int | None = None
-    """Simulations of each move; as in the run's evaluations without it."""
-
-    every: int = 1
-    """Only every so many-th network, counted from the newest."""
-
-    against: tuple[pathlib.Path, ...] = ()
-    """Also against these weights (.npz), of any network for this size."""
-
-    command: str | None = None
-    """Also the newest against a GTP program: "gnugo --mode gtp --chinese-rules --positional-superko
-    --play-out-aftermath --capture-all-dead"."""
-
-    sprt: bool = False
-    """Instead, whether the newest is stronger than the first of --against, or else than the one
-    before it: a sequential test of 0 against 20 Elo, with 5% for either error."""
-
-    openings: int = OPENING_PLIES
-    """Random plies that each pair of games begins with. No two pairs of a match begin alike while
-    there are enough openings; a sequential test ends when they are all played."""
-
-    seed: int = 0
-    """Of the openings and the searches."""
+    CONFLICTS = (Conflict("command", "sprt", "leave one of them out"),)
 
     def __post_init__(self):
-        check_seed(self.seed)
-        if self.games is not None and (self.games < 2 or self.games % 2):
-            raise ValueError(f"--games {self.games}: expected an even number, at least 2")
-        for name in ("simulations", "every", "openings"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} {value}: expected at least 1")
-        if self.sprt and self.command is not None:
-            raise ValueError("--command: not with --sprt; leave one of them out")
+        settings.check(self)
 
 
 class Contender(NamedTuple):

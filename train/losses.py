@@ -7,7 +7,6 @@ A row's loss is the sum over its parts k of ``c_k w_k l_k``: how much the part m
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import NamedTuple
 
 import chex
@@ -17,6 +16,8 @@ import jax.numpy as jnp
 import optax
 
 from gozero.nets.network import NetworkOutput
+from gozero.runs import settings
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,29 +27,24 @@ class LossWeights:
     Policy and value alike as in AlphaGo Zero (Silver et al. 2017, Eq. 1); ownership as in Wu
     (2019), section 4.1; the score's mean as KataGo has weighed it since.
 
-    Attributes:
-      policy: of the cross-entropy, in nats.
-      value: of the squared error of a value in [-1, 1].
-      ownership: of the cross-entropy of a point, in nats, meaned over the points.
-      score: of the Huber loss of the score, in points.
-      score_delta: the error in points from which that loss grows linearly.
-
     Raises:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    policy: float = 1.0
-    value: float = 1.0
-    ownership: float = 1.5
-    score: float = 0.0015
-    score_delta: float = 10.0
+    policy: float = setting(1.0, "The weight of the policy's cross-entropy, in nats.", least=0)
+    value: float = setting(
+        1.0, "The weight of the value's squared error, beside the policy's 1.", least=0
+    )
+    ownership: float = setting(
+        1.5, "The weight of ownership's cross-entropy of a point, in nats.", least=0
+    )
+    score: float = setting(0.0015, "The weight of the Huber loss of the score, in points.", least=0)
+    score_delta: float = setting(
+        10.0, "The error in points from which that loss grows linearly.", above=0
+    )
 
     def __post_init__(self):
-        for name in ("policy", "value", "ownership", "score"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: {getattr(self, name)} is not a number of at least 0")
-        if not 0 < self.score_delta < math.inf:
-            raise ValueError(f"score_delta: {self.score_delta} is not a number above 0")
+        settings.check(self)
 
 
 class Losses(NamedTuple):

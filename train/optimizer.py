@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import jax
@@ -11,48 +10,46 @@ import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
+from gozero.runs import settings
+from gozero.runs.settings import setting
+
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
     """How parameters move.
 
-    Attributes:
-      learning_rate: the most that AdamW's step size is.
-      weight_decay: AdamW's, of kernels only; biases are left alone.
-      warmup_steps: steps over which the step size grows linearly; the last of them has all of it.
-      total_steps: the step by which it has fallen along a half cosine; None: it stays.
-      final_fraction: what is left of it then, and from then on.
-      clip_norm: the most that the global norm of a gradient may be; None: anything.
-      ema_decay: of the average of the parameters, in the long run.
-
     Raises:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-4
-    warmup_steps: int = 100
-    total_steps: int | None = None
-    final_fraction: float = 0.01
-    clip_norm: float | None = 5.0
-    ema_decay: float = 0.999
+    learning_rate: float = setting(2e-3, "AdamW's greatest step size.", least=0)
+    weight_decay: float = setting(1e-4, "AdamW's decay of kernels; biases are left alone.", least=0)
+    warmup_steps: int = setting(
+        100,
+        "Steps over which the step size grows linearly; the last of them has all of it.",
+        least=1,
+    )
+    total_steps: int | None = setting(
+        None,
+        "The step by which the step size has fallen along a half cosine.",
+        above="warmup_steps",
+        unset="it stays",
+    )
+    final_fraction: float = setting(
+        0.01, "The share of the step size that is left then, and from then on.", least=0, most=1
+    )
+    clip_norm: float | None = setting(
+        5.0, "The most that the global norm of a gradient may be.", above=0, unset="anything"
+    )
+    ema_decay: float = setting(
+        0.999,
+        "The decay of the moving average of the parameters, which plays.",
+        least=0,
+        below=1,
+    )
 
     def __post_init__(self):
-        for name in ("learning_rate", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: {getattr(self, name)} is not a number of at least 0")
-        if self.warmup_steps < 1:
-            raise ValueError(f"warmup_steps: {self.warmup_steps} is not at least 1")
-        if self.total_steps is not None and self.total_steps <= self.warmup_steps:
-            raise ValueError(
-                f"total_steps: {self.total_steps} is not more than {self.warmup_steps} warmup_steps"
-            )
-        if not 0 <= self.final_fraction <= 1:
-            raise ValueError(f"final_fraction: {self.final_fraction} is not in [0, 1]")
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise ValueError(f"clip_norm: {self.clip_norm} is not above 0")
-        if not 0 <= self.ema_decay < 1:
-            raise ValueError(f"ema_decay: {self.ema_decay} is not from 0 to below 1")
+        settings.check(self)
 
 
 def learning_rate(config: OptimizerConfig, step: ArrayLike) -> jax.Array:

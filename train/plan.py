@@ -6,7 +6,6 @@ import dataclasses
 import functools
 
 from gozero.go import rules as go
-from gozero.nets.features import FEATURES, feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play.endless import EndlessConfig
 from gozero.play.evaluators import Evaluator, network_evaluator
@@ -55,7 +54,6 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
     Raises:
       ValueError: settings that cannot be; the flag, what it was and what is allowed.
     """
-    _check_features(config.features)
     config_rules = go.Rules(size=config.size, ko=config.ko)
     network = NetworkConfig(
         config.blocks,
@@ -77,15 +75,6 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
         buffer=_buffer(config),
         learner=_learner(config, network, num_devices),
     )
-
-
-def _check_features(name: str) -> None:
-    if feature_set(name).history:
-        allowed = [name for name, features in FEATURES.items() if not features.history]
-        raise ValueError(
-            f"--features {name}: they look at boards before, which the replay lacks; expected "
-            f"{' or '.join(allowed)}"
-        )
 
 
 @functools.cache

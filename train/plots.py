@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gozero.apps import flags
+from gozero.runs.settings import setting
 from train import folder, matches
 from train.matches import MATCHES, RANDOM, UNIFORM
 
@@ -23,8 +24,7 @@ _MARGIN_ELO = 300.0
 class PlotsConfig:
     """Draw what a run's metrics.jsonl and matches.jsonl say, as DIR/plots/*.svg."""
 
-    out: pathlib.Path
-    """The run's folder."""
+    out: pathlib.Path = setting(help="The run's folder.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

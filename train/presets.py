@@ -1,4 +1,4 @@
-"""The presets: each a whole config by name. Imports no JAX."""
+"""The presets: each a whole config by name."""
 
 from __future__ import annotations
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import pathlib
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import IO, Literal, NamedTuple
 
@@ -18,77 +20,58 @@ import jax
 import numpy as np
 
 from gozero.apps import flags, runtime
-from gozero.apps.flags import check_seed
 from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
+from gozero.runs import settings
+from gozero.runs.progress import Progress
+from gozero.runs.settings import same_as, setting
 from train import buffer as buffers
 from train import learner, losses, replay
-from train.learner import LearnerConfig
+from train.learner import LearnerConfig, Metrics
 from train.optimizer import OptimizerConfig
 from train.replay import Rows
-from train.report import Report
 
 PROG = "python -m train"
 SAMPLE_ROWS = 2048  # at most so many rows are measured before and after
 PARTS = ("policy", "value")
+INTERVAL_S = 2.0  # a number is read from the device, and waited for, this often only
 
 
 @dataclasses.dataclass(frozen=True)
 class SupervisedConfig:
     """Train the policy and value network on the games of a self-play folder."""
 
-    data: pathlib.Path
-    """The folder that self-play wrote, with shards/*.npz in it."""
-
-    steps: int = 1000
-    """Optimizer steps."""
-
-    weights: pathlib.Path | None = None
-    """Weights to go on from, a .npz with its .json beside it; without them, random ones."""
-
-    out: pathlib.Path | None = None
-    """Where the new weights go, a .npz that is not there yet; DIR/weights.npz without it."""
-
-    batch_size: int = 256
-    """Rows a step, drawn from all of the data."""
-
-    learning_rate: float = 2e-3
-    """AdamW's step size, after a short linear warm-up."""
-
-    weight_decay: float = 1e-4
-    """AdamW's decay of all kernels; biases are left alone."""
-
-    blocks: int | None = None
-    """Residual blocks of a new network, 2 without it; --weights bring their own."""
-
-    channels: int | None = None
-    """Channels of a new network, 32 without it; --weights bring their own."""
-
-    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = None
-    """Planes of a new network, compact without it; --weights bring their own."""
-
-    holdout_fraction: float = 0.1
-    """Share of the games that is never trained on, only measured."""
-
-    seed: int = 0
-    """Of the random weights, the rows drawn and their symmetries."""
+    data: pathlib.Path = setting(help="The folder that self-play wrote, with shards/*.npz in it.")
+    steps: int = setting(1000, "Optimizer steps.", least=1)
+    weights: pathlib.Path | None = setting(
+        None, "Weights to go on from, a .npz with its .json beside it.", unset="random weights"
+    )
+    out: pathlib.Path | None = setting(
+        None,
+        "Where the new weights go, a .npz that is not there yet.",
+        unset="DIR/weights.npz, of --data DIR",
+    )
+    batch_size: int = setting(256, "Rows of a step, drawn from all of the data.", least=1)
+    learning_rate: float = same_as(OptimizerConfig, "learning_rate", least=None, above=0)
+    weight_decay: float = same_as(OptimizerConfig, "weight_decay")
+    blocks: int | None = setting(
+        None, "Residual blocks of a new network.", least=1, unset="2, or those of --weights"
+    )
+    channels: int | None = setting(
+        None, "Channels of a new network.", least=1, unset="32, or those of --weights"
+    )
+    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
+        None, "Planes of a new network.", unset="compact, or those of --weights"
+    )
+    holdout_fraction: float = setting(
+        0.1, "Share of the games that is never trained on, only measured.", least=0, below=1
+    )
+    seed: int = settings.seed_setting("Of the random weights, the rows drawn and their symmetries.")
 
     def __post_init__(self):
-        check_seed(self.seed)
-        for name in ("steps", "batch_size", "blocks", "channels"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {value}: expected at least 1")
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"--learning-rate {self.learning_rate}: expected a number above 0")
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"--weight-decay {self.weight_decay}: expected 0 or more")
-        if not 0 <= self.holdout_fraction < 1:
-            raise ValueError(
-                f"--holdout-fraction {self.holdout_fraction}: expected from 0 to below 1"
-            )
+        settings.check(self)
 
     @property
     def out_file(self) -> pathlib.Path:
@@ -190,10 +173,10 @@ def _train(job: Job) -> int:
     ring, rows = buffers.of_rows(job.rows)
     take = functools.partial(learner.take_steps, job.rules, how, ring, config.batch_size, num_steps)
     step = jax.jit(take, donate_argnums=0)
-    step = step.lower(state, rows).compile()  # ahead of time: rates count steps only
-
-    report = Report(config.steps, config.batch_size, job.metrics)
-    with runtime.StopRequest() as stop, report:
+    with runtime.StopRequest() as stop, Report(config, job.metrics) as report:
+        report.phase("compiling, about 20 s the first time")
+        step = step.lower(state, rows).compile()  # ahead of time: rates count steps only
+        report.start()
         for taken in range(num_steps, config.steps + 1, num_steps):
             state, metrics = step(state, rows)
             report.count(taken, metrics)
@@ -211,6 +194,45 @@ def _train(job: Job) -> int:
         message = f"nan or infinite loss after step {int(state.step)}; kept the last good weights"
         flags.fail(PROG, f"{message}; try a lower --learning-rate", status=1)
     return 130 if stop.requested else 0
+
+
+class Report(Progress):
+    """Progress of the steps, with the losses; every INTERVAL_S also as a line of the metrics.
+
+    Attributes:
+      positions_per_s: since `start`.
+    """
+
+    def __init__(self, config: SupervisedConfig, metrics: IO[str]):
+        super().__init__("train", config.steps, "steps")
+        self.batch_size, self.metrics = config.batch_size, metrics
+        self.positions_per_s = 0.0
+
+    def start(self) -> None:
+        """The first step is about to be taken."""
+        self.phase("learning")
+        self.begun = self.last = time.perf_counter()
+
+    def count(self, taken: int, metrics: Metrics) -> None:
+        """How many steps are taken, and what the last ones saw."""
+        if taken < self.total and time.perf_counter() - self.last < INTERVAL_S:
+            return
+        seen = metrics.losses._asdict() | {"gradient_norm": metrics.gradient_norm}
+        seen = {name: round(float(seen[name]), 6) for name in (*PARTS, "gradient_norm")}
+        self.last = time.perf_counter()  # after the losses: reading them waits for the steps
+        seconds = self.last - self.begun
+        self.positions_per_s = taken * self.batch_size / seconds
+        numbers = {
+            "step": taken,
+            **seen,
+            "seconds": round(seconds, 3),
+            "steps_per_s": round(taken / seconds, 2),
+            "positions_per_s": round(self.positions_per_s, 1),
+        }
+        self.metrics.write(json.dumps(numbers) + "\n")
+        self.metrics.flush()
+        shown = {"steps/s": f"{numbers['steps_per_s']:.1f}"}
+        self.show(taken, shown | {name: f"{seen[name]:.4f}" for name in PARTS})
 
 
 def _learner_config(job: Job) -> LearnerConfig:

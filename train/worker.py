@@ -26,6 +26,8 @@ from gozero.apps import flags, runtime
 from gozero.go.rules import Rules
 from gozero.nets import weights
 from gozero.play import resignation
+from gozero.runs import settings
+from gozero.runs.settings import setting
 from train import buffer as buffers
 from train import folder, games, memory, shards
 from train.config import TrainConfig
@@ -43,18 +45,17 @@ LINE_S = 10.0
 class WorkerFlags:
     """Play for a run of `python -m train --preset NAME --workers`, until told to stop."""
 
-    out: pathlib.Path
-    """The run's folder."""
-
-    name: str | None = None
-    """Of this worker; each of a run has its own. The machine's name without it."""
-
-    seed: int = 0
-    """Of all chance, together with the name and with what workers/NAME.json in --out says: the id
-    that was drawn for it, and how often it was started."""
+    out: pathlib.Path = setting(help="The run's folder.")
+    name: str | None = setting(
+        None, "Of this worker; each of a run has its own.", unset="the machine's name"
+    )
+    seed: int = settings.seed_setting(
+        "Of all chance, together with the name and with what workers/NAME.json in --out says: the "
+        "id that was drawn for it, and how often it was started."
+    )
 
     def __post_init__(self):
-        flags.check_seed(self.seed)
+        settings.check(self)
         if self.name is not None:
             shards.check_name(self.name)
 

@@ -86,6 +86,21 @@ def seed_setting(help: str, default: int = 0, **facts: Any) -> Any:
     return setting(default, help, least=0, most=MAX_SEED, **facts)
 
 
+def same_as(config: type, name: str, default: Any = dataclasses.MISSING, **facts: Any) -> Any:
+    """A field that another dataclass declares, with its range and help.
+
+    Args:
+      config: the other dataclass.
+      name: of its field.
+      default: if it is another here.
+      facts: of `setting`, those that differ.
+    """
+    field = next(field for field in dataclasses.fields(config) if field.name == name)
+    metadata = {_KEY: dataclasses.replace(facts_of(field), **facts)}
+    default = field.default if default is dataclasses.MISSING else default
+    return dataclasses.field(default=default, metadata=metadata)
+
+
 def facts_of(field: dataclasses.Field) -> Setting:
     """What was declared of a field; nothing, for one that is no `setting`."""
     return field.metadata.get(_KEY, Setting())

@@ -143,3 +143,16 @@ def test_conflicts_in_words():
     assert texts[1][:2] == ("--moves", "not with --search gumbel")
     assert texts[2] == ("--bias", "only with --search rave", "the others have no such schedule")
     assert len(texts) == 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Other:
+    rate: float = settings.same_as(Config, "rate", 0.5, group="one more")
+    leaves: int = settings.same_as(Config, "leaves", most=None)
+
+
+def test_a_field_of_another_dataclass_keeps_its_range():
+    assert Other() == Other(0.5, 1)
+    rate, leaves = map(settings.facts_of, dataclasses.fields(Other))
+    assert (rate.above, rate.below, rate.group) == (0, 1e6, "one more")
+    assert (leaves.least, leaves.most) == (1, None)

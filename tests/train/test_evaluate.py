@@ -254,7 +254,7 @@ def test_refusals(out, tmp_path, capsys):
     assert "--openings 0: expected at least 1" in refused(capsys, "--out", out, "--openings", 0)
     assert "--openings 18: expected at most 17" in refused(capsys, "--out", out, "--openings", 18)
     both = ("--sprt", "--command", "gnugo")
-    assert "--command: not with --sprt" in refused(capsys, "--out", out, *both)
+    assert "--command gnugo: not with --sprt" in refused(capsys, "--out", out, *both)
     missing = tmp_path / "missing.npz"
     assert "missing.npz" in refused(capsys, "--out", out, "--against", missing)
     for path in (out / "weights").glob("00000[24]*"):

@@ -106,9 +106,9 @@ def test_weights_of_a_row_multiply():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"value": -1.0}, "value: -1.0 is not a number of at least 0"),
-        ({"score": float("nan")}, "score: nan is not a number of at least 0"),
-        ({"score_delta": 0.0}, "score_delta: 0.0 is not a number above 0"),
+        ({"value": -1.0}, "--value -1.0: expected at least 0"),
+        ({"score": float("nan")}, "--score nan: expected a finite number"),
+        ({"score_delta": 0.0}, "--score-delta 0.0: expected above 0"),
     ],
 )
 def test_bad_weights(change, complaint):

@@ -31,7 +31,7 @@ EVALUATED = ("--evaluate-every", "1", "--evaluate-games", "2", "--evaluate-simul
         ({"coordinator": "here:1"}, "--coordinator here:1: needs --processes and --process"),
         ({"processes": 2, "process": 0}, "go with --coordinator HOST:PORT"),
         ({"coordinator": "auto", "process": 0}, "go with --coordinator HOST:PORT"),
-        ({"coordinator": "here:1", "processes": 2, "process": 2}, "expected from 0 to 1, of the 2"),
+        ({"coordinator": "here:1", "processes": 2, "process": 2}, "from 0 to below the 2 of"),
         ({"coordinator": "here:1", "processes": 2, "process": -1}, "--process -1"),
     ],
 )

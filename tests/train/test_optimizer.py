@@ -74,13 +74,13 @@ def test_the_average_soon_forgets_where_it_began():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"learning_rate": -1.0}, "learning_rate: -1.0 is not a number of at least 0"),
-        ({"weight_decay": float("inf")}, "weight_decay: inf is not a number of at least 0"),
-        ({"warmup_steps": 0}, "warmup_steps: 0 is not at least 1"),
-        ({"total_steps": 100}, "total_steps: 100 is not more than 100 warmup_steps"),
-        ({"final_fraction": 1.5}, r"final_fraction: 1.5 is not in \[0, 1\]"),
-        ({"clip_norm": 0.0}, "clip_norm: 0.0 is not above 0"),
-        ({"ema_decay": 1.0}, "ema_decay: 1.0 is not from 0 to below 1"),
+        ({"learning_rate": -1.0}, "--learning-rate -1.0: expected at least 0"),
+        ({"weight_decay": float("inf")}, "--weight-decay inf: expected a finite number"),
+        ({"warmup_steps": 0}, "--warmup-steps 0: expected at least 1"),
+        ({"total_steps": 100}, "--total-steps 100: expected above the 100 of --warmup-steps"),
+        ({"final_fraction": 1.5}, "--final-fraction 1.5: expected from 0 to 1"),
+        ({"clip_norm": 0.0}, "--clip-norm 0.0: expected above 0"),
+        ({"ema_decay": 1.0}, "--ema-decay 1.0: expected from 0 to below 1"),
     ],
 )
 def test_bad_settings(change, complaint):
