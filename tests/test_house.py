@@ -21,7 +21,7 @@ FLOORS = {
     "gozero.playouts": 2,
     "gozero.nets": 2,
     "gozero.td": 3,
-    "gozero.games": 2,
+    "gozero.games": 3,
     "gozero.play": 4,
     "gozero.apps": 5,
     "train": 6,

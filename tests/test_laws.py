@@ -284,18 +284,21 @@ def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
     rules = go.Rules(size=4)
     evaluator = make_evaluator(rules, name)
     reused = name == "playout"
-    search = selfplay.search_config(rules, evaluator, num_simulations=4, reuse_subtree=reused)
-    config = selfplay.SelfPlayConfig(rules, 7.0, 4, 2, search, reuse_subtree=reused)
+    game = go_game(rules)
+    search = selfplay.search_config(game, evaluator, num_simulations=4, reuse_subtree=reused)
+    config = selfplay.SelfPlayConfig(game, 2, search, komi=7.0, reuse_subtree=reused)
     run = selfplay.make_play_moves(config, evaluator, 1)
     lanes = selfplay.start(config, 0)
-    # Keys are no arrays to export: their bits are.
-    bits = lanes.replace(key=jax.random.key_data(lanes.key))
+
+    def with_keys(lanes, change):
+        """Keys are no arrays to export: their bits are."""
+        return lanes.replace(key=change(lanes.key), batch_key=change(lanes.batch_key))
 
     def moves(params, lanes):
-        lanes, rows = run(params, lanes.replace(key=jax.random.wrap_key_data(lanes.key)))
-        return lanes.replace(key=jax.random.key_data(lanes.key)), rows
+        lanes, rows = run(params, with_keys(lanes, jax.random.wrap_key_data))
+        return with_keys(lanes, jax.random.key_data), rows
 
-    assert_lowers(moves, evaluator.params, bits)
+    assert_lowers(moves, evaluator.params, with_keys(lanes, jax.random.key_data))
 
 
 def test_law_7_learning_lowers_for_every_platform():

@@ -7,6 +7,7 @@ early ones, by a network that knew nothing, are soon left behind, later ones sta
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import flax.struct
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import symmetry
-from gozero.go.rules import Rules, init
+from gozero.search.game import Game, positions_of
 from train import replay
 from train.replay import Rows
 
@@ -122,26 +123,32 @@ class Buffer(flax.struct.PyTreeNode):
     owed: jax.Array  # i32[]: rows that have not been learnt from as often as they may
 
 
-def start(rules: Rules, config: BufferConfig) -> Buffer:
+def start(game: Game, config: BufferConfig) -> Buffer:
     """An empty buffer; give its shapes to `jax.eval_shape` to allocate nothing."""
-    words = rules.layout.num_words
 
     def blank(dtype, *shape: int) -> jax.Array:
         return jnp.zeros((config.capacity, *shape), dtype)
 
-    position = jax.eval_shape(lambda: init(rules, 0.0)).position
-    numbers = ("komi", "outcome", "root_value", "score")
-    weights = ("policy_weight", "value_weight", "score_weight", "ownership_weight")
+    keys = jax.random.split(jax.random.key(0), 1)
+    states = jax.eval_shape(jax.vmap(game.init), keys)
+    position = jax.eval_shape(functools.partial(positions_of, game), states)
+    numbers, weights = ["outcome", "root_value"], ["policy_weight", "value_weight"]
+    of_points = {}
+    if game.points is not None:
+        numbers += ["komi", "score"]
+        weights += ["score_weight", "ownership_weight"]
+        _, area = jax.eval_shape(jax.vmap(game.points.score), states, jnp.zeros(1, bool))
+        of_points["area"] = blank(area.dtype, *area.shape[1:])
+        of_points["past"] = blank(area.dtype, 0, *area.shape[1:])
+        of_points["known"] = blank(jnp.int32)
     rows = Rows(
-        position=jax.tree.map(lambda x: blank(x.dtype), position),
-        legal=blank(jnp.uint8, -(-rules.num_actions // 8)),
-        policy_target=blank(config.policy_dtype, rules.num_actions),
+        position=jax.tree.map(lambda x: blank(x.dtype, *x.shape[1:]), position),
+        legal=blank(jnp.uint8, -(-game.num_actions // 8)),
+        policy_target=blank(config.policy_dtype, game.num_actions),
         game=blank(jnp.int32),
-        past=blank(jnp.uint32, 0, 2, words),
-        known=blank(jnp.int32),
-        area=blank(jnp.uint32, 2, words),
         **{name: blank(jnp.float32) for name in numbers},
         **{name: blank(jnp.float16) for name in weights},
+        **of_points,
     )
     return Buffer(
         rows=rows,

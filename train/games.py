@@ -1,8 +1,8 @@
 """Games in play on the device: what was learnt at each move waits until it is known who won.
 
 Each lane keeps the moves of its game. When the game ends they become rows of the replay buffer,
-with the outcome, the score and whose each point was, and the lane begins anew. All that goes on
-from call to call is one pytree of arrays, `Playing`.
+with the outcome (in Go with the score and whose each point was too), and the lane begins anew. All
+that goes on from call to call is one pytree of arrays, `Playing`.
 
 What weighs in a row:
 
@@ -27,11 +27,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.games.go import go_game
-from gozero.go.rules import BLACK, Position, Rules
-from gozero.play import endless
-from gozero.play.endless import EndlessConfig, Lanes
-from gozero.play.evaluators import Evaluator
+from gozero.play import selfplay
+from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
+from gozero.search.game import Evaluator, Game
 from train import buffer as buffers
 from train.buffer import Buffer, BufferConfig
 from train.replay import Rows
@@ -43,11 +41,12 @@ LANES_AT_ONCE = 64
 class Moves(flax.struct.PyTreeNode):
     """What B games in play leave as rows: row i of lane b lies at b T + i, T the move limit."""
 
-    position: Position  # [B T]
+    position: Any  # [B T]
     legal: jax.Array  # u8[B T, ceil(A / 8)], packed
     policy_target: jax.Array  # f16 or f32[B T, A]
     root_value: jax.Array  # f32[B T]
     surprise: jax.Array  # f32[B T]: KL(target || prior)
+    ply: jax.Array | None = None  # i16[B T]; None if positions say it (`Points.ply`)
 
 
 class Games(flax.struct.PyTreeNode):
@@ -70,20 +69,20 @@ class Events(NamedTuple):
 
     ended: jax.Array  # bool: a game ended; the rest says how, but for the last three
     resigned: jax.Array  # bool
-    truncated: jax.Array  # bool
     outcome: jax.Array  # f32: +1 Black has won, -1 White, 0 no one
-    score: jax.Array  # f32: for Black, if not resigned
-    komi: jax.Array  # f32
+    truncated: jax.Array | None  # bool; None, as komi and score, in a game without points
+    score: jax.Array | None  # f32: for Black, if not resigned
+    komi: jax.Array | None  # f32
     plies: jax.Array  # i32: moves before this one
     full: jax.Array  # bool: by a full search
     surprise: jax.Array  # f32: KL(target || prior) in nats
     ok: jax.Array  # bool: the search saw no nan
 
 
-def new_games(rules: Rules, config: BufferConfig, num_lanes: int) -> Games:
+def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
     """Games without a move."""
-    count = num_lanes * rules.move_limit
-    row = jax.eval_shape(lambda: buffers.start(rules, config)).rows
+    count = num_lanes * game.max_moves
+    row = jax.eval_shape(lambda: buffers.start(game, config)).rows
     blank = lambda x, dtype=None: jnp.zeros((count, *x.shape[1:]), dtype or x.dtype)
     return Games(
         moves=Moves(
@@ -92,32 +91,35 @@ def new_games(rules: Rules, config: BufferConfig, num_lanes: int) -> Games:
             policy_target=blank(row.policy_target),
             root_value=blank(row.root_value),
             surprise=blank(row.root_value),
+            ply=jnp.zeros(count, jnp.int16) if game.points is None else None,
         ),
         length=jnp.zeros(num_lanes, jnp.int32),
     )
 
 
-def start(config: EndlessConfig, buffer_config: BufferConfig, seed: int, shard: int = 0) -> Playing:
-    """The first games and an empty buffer; see `endless.start`.
+def start(
+    config: SelfPlayConfig, buffer_config: BufferConfig, seed: int, shard: int | jax.Array = 0
+) -> Playing:
+    """The first games and an empty buffer; see `selfplay.start`.
 
     Raises:
       ValueError: a buffer that is too small.
     """
-    most = _lanes_at_once(config.batch) * config.rules.move_limit
+    most = _lanes_at_once(config.batch) * config.game.max_moves
     if buffer_config.capacity < most:
         raise ValueError(
             f"capacity: {buffer_config.capacity} rows do not hold {most}, of games that may end "
             f"at one move; use at least {most}"
         )
     return Playing(
-        lanes=endless.start(config, seed, shard),
-        games=new_games(config.rules, buffer_config, config.batch),
-        buffer=buffers.start(config.rules, buffer_config),
+        lanes=selfplay.start(config, seed, shard),
+        games=new_games(config.game, buffer_config, config.batch),
+        buffer=buffers.start(config.game, buffer_config),
     )
 
 
 def make_play(
-    config: EndlessConfig, buffer_config: BufferConfig, evaluator: Evaluator, num_moves: int
+    config: SelfPlayConfig, buffer_config: BufferConfig, evaluator: Evaluator, num_moves: int
 ) -> Callable[..., tuple[Playing, Events]]:
     """`play_moves` jitted: ``play(params, playing, num_simulations=None)``.
 
@@ -135,7 +137,7 @@ def make_play(
 
 
 def play_moves(
-    config: EndlessConfig,
+    config: SelfPlayConfig,
     buffer_config: BufferConfig,
     evaluator: Evaluator,
     num_moves: int,
@@ -147,7 +149,7 @@ def play_moves(
 
     Args:
       config, buffer_config: the settings.
-      evaluator: what judges; its own parameters are not used.
+      evaluator: how positions are evaluated; its own parameters are not used.
       num_moves: T.
       params: the evaluator's.
       playing: the games and the buffer.
@@ -156,49 +158,46 @@ def play_moves(
     Returns:
       (the games and the buffer after them, what happened [T, B]).
     """
-    game = go_game(config.rules, evaluator.observe)
 
     def one_move(playing: Playing, _) -> tuple[Playing, Events]:
-        lanes, made = endless.move(
-            config, game, evaluator.evaluate, params, playing.lanes, num_simulations
-        )
-        games, buffer = take(config.rules, buffer_config, playing.games, playing.buffer, made)
+        lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
+        games, buffer = take(config.game, buffer_config, playing.games, playing.buffer, made)
         return Playing(lanes, games, buffer), events(made)
 
     return lax.scan(one_move, playing, length=num_moves)
 
 
-def events(made: endless.Move) -> Events:
-    plies = made.position.ply.astype(jnp.int32)
+def events(made: Move) -> Events:
     found = {name: getattr(made, name) for name in Events._fields if name != "plies"}
-    return Events(plies=plies, **found)
+    return Events(plies=made.ply.astype(jnp.int32), **found)
 
 
 def take(
-    rules: Rules, config: BufferConfig, games: Games, buffer: Buffer, made: endless.Move
+    game: Game, config: BufferConfig, games: Games, buffer: Buffer, made: Move
 ) -> tuple[Games, Buffer]:
     """Write a move down, and the games that it ended into the buffer.
 
     Returns:
       (the games, the buffer).
     """
-    games = _write_down(rules, games, made)
-    buffer = _hand_over(rules, config, games, buffer, made)
+    games = _write_down(game, games, made)
+    buffer = _hand_over(game, config, games, buffer, made)
     return games.replace(length=jnp.where(made.ended, 0, games.length)), buffer
 
 
-def _write_down(rules: Rules, games: Games, made: endless.Move) -> Games:
+def _write_down(game: Game, games: Games, made: Move) -> Games:
     """A row of each lane, at its place, if the move is to be learnt from."""
     lane = jnp.arange(games.length.shape[0], dtype=jnp.int32)
-    count = lane.shape[0] * rules.move_limit
+    count = lane.shape[0] * game.max_moves
     is_row = made.counts & made.full
-    place = jnp.where(is_row, lane * rules.move_limit + games.length, count + lane)
+    place = jnp.where(is_row, lane * game.max_moves + games.length, count + lane)
     new = Moves(
         position=made.position,
         legal=jnp.packbits(made.legal, axis=1),
         policy_target=made.policy_target,
         root_value=made.root_value,
         surprise=made.surprise,
+        ply=made.ply if game.points is None else None,
     )
 
     def write(all_, x):
@@ -214,7 +213,7 @@ def _lanes_at_once(num_lanes: int) -> int:
     return -(-num_lanes // LANES_AT_ONCE)
 
 
-def _hand_over(rules, config, games: Games, buffer: Buffer, made: endless.Move) -> Buffer:
+def _hand_over(game, config, games: Games, buffer: Buffer, made: Move) -> Buffer:
     """The games that ended, in order of lanes, a few at a time.
 
     Most moves end few games: a loop over those costs less than writing, and dropping, the rows of
@@ -229,10 +228,10 @@ def _hand_over(rules, config, games: Games, buffer: Buffer, made: endless.Move) 
         done, buffer = carry
         turn = done + jnp.arange(width, dtype=jnp.int32)
         lanes = order[jnp.minimum(turn, num_lanes - 1)]
-        whole = functools.partial(_rows, rules, config, games, made)
+        whole = functools.partial(_rows, game, config, games, made)
         rows, frequency, keep = jax.vmap(whole)(lanes, turn < ended)
         flat = jax.tree.map(
-            lambda x: x.reshape(width * rules.move_limit, *x.shape[2:]), (rows, frequency, keep)
+            lambda x: x.reshape(width * game.max_moves, *x.shape[2:]), (rows, frequency, keep)
         )
         return done + width, buffers.add(config, buffer, *flat)
 
@@ -240,38 +239,43 @@ def _hand_over(rules, config, games: Games, buffer: Buffer, made: endless.Move) 
 
 
 def _rows(
-    rules: Rules,
+    game: Game,
     config: BufferConfig,
     games: Games,
-    made: endless.Move,
+    made: Move,
     lane: jax.Array,
     is_over: jax.Array,
 ) -> tuple[Rows, jax.Array, jax.Array]:
     """One lane's game: rows [T], how often each is to be drawn f32[T], which of them there are."""
-    limit = rules.move_limit
+    limit, points = game.max_moves, game.points
     moves = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, lane * limit, limit), games.moves)
     keep = (jnp.arange(limit) < games.length[lane]) & is_over
-    sign = jnp.where(moves.position.to_play == BLACK, 1.0, -1.0)
-    trusted = (~made.truncated[lane]).astype(jnp.float32)
-    played_out = trusted * ~made.resigned[lane]
-    area = jnp.stack([jnp.stack([word[lane] for word in board]) for board in made.area])
+    ply = moves.ply if points is None else jax.vmap(points.ply)(moves.position)
+    sign = jnp.where(ply % 2 == 0, 1.0, -1.0)
     everywhere = lambda x: jnp.broadcast_to(x, (limit, *x.shape))
+    trusted, of_points = jnp.float32(1), {}
+    if made.truncated is not None:
+        trusted = (~made.truncated[lane]).astype(jnp.float32)
+        played_out = everywhere(trusted * ~made.resigned[lane])
+        of_points = {
+            "komi": everywhere(made.komi[lane]),
+            "past": jnp.zeros((limit, 0, *made.area.shape[1:]), jnp.uint32),
+            "known": jnp.zeros(limit, jnp.int32),
+            "score": sign * made.score[lane],
+            "area": everywhere(made.area[lane]),
+            "score_weight": played_out,
+            "ownership_weight": played_out,
+        }
     rows = Rows(
         position=moves.position,
-        komi=everywhere(made.komi[lane]),
         legal=moves.legal,
         policy_target=moves.policy_target,
         outcome=sign * made.outcome[lane],
         game=everywhere(made.game[lane]),
-        past=jnp.zeros((limit, 0, 2, rules.layout.num_words), jnp.uint32),
-        known=jnp.zeros(limit, jnp.int32),
         root_value=moves.root_value,
-        score=sign * made.score[lane],
-        area=everywhere(area),
         policy_weight=jnp.ones(limit),
         value_weight=everywhere(trusted),
-        score_weight=everywhere(played_out),
-        ownership_weight=everywhere(played_out),
+        **of_points,
     )
     frequency = jnp.ones(limit)
     if config.surprise:

@@ -6,7 +6,7 @@ import jax
 
 from gozero.nets import network
 from gozero.nets.features import feature_set
-from gozero.play import endless
+from gozero.play import selfplay
 from gozero.runs import memory
 from gozero.runs.memory import Part, num_bytes
 from train import games
@@ -23,7 +23,7 @@ def parts_of(plan: Plan) -> list[Part]:
     in_play = num_bytes((playing.lanes, playing.games))
     params = num_bytes(network.shapes(plan.learner.network))
     return [
-        Part("trees", endless.memory(plan.play).total, "--batch or --simulations"),
+        Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
         Part("replay", num_bytes(playing.buffer), "--capacity"),
         Part("games in play", in_play, "--batch"),
         Part("parameters", _STATE_COPIES * params, "--channels or --blocks"),

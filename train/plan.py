@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets.network import NetworkConfig
-from gozero.play.endless import EndlessConfig
 from gozero.play.evaluators import Evaluator, network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import ResignConfig
-from gozero.play.selfplay import search_config
+from gozero.play.selfplay import SelfPlayConfig, search_config
 from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.move_choice import Temperature
@@ -29,13 +29,13 @@ class Plan:
 
     config: TrainConfig
     num_devices: int
-    play: EndlessConfig
+    play: SelfPlayConfig
     buffer: BufferConfig
     learner: LearnerConfig
 
     @property
     def rules(self) -> go.Rules:
-        return self.play.rules
+        return _rules(self.config)
 
     @functools.cached_property
     def evaluator(self) -> Evaluator:
@@ -54,7 +54,7 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
     Raises:
       ValueError: settings that cannot be; the flag, what it was and what is allowed.
     """
-    config_rules = go.Rules(size=config.size, ko=config.ko)
+    config_rules = _rules(config)
     network = NetworkConfig(
         config.blocks,
         config.channels,
@@ -71,10 +71,14 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
     return Plan(
         config=config,
         num_devices=num_devices,
-        play=_endless(config, config_rules, full),
+        play=_selfplay(config, config_rules, full),
         buffer=_buffer(config),
         learner=_learner(config, network, num_devices),
     )
+
+
+def _rules(config: TrainConfig) -> go.Rules:
+    return go.Rules(size=config.size, ko=config.ko)
 
 
 @functools.cache
@@ -86,19 +90,19 @@ def evaluator(rules: go.Rules, network: NetworkConfig) -> Evaluator:
 def _full_search(config: TrainConfig, rules: go.Rules, network: NetworkConfig) -> SearchConfig:
     if config.root == "gumbel":
         return gumbel_search(config.simulations, config.max_considered)
-    return search_config(rules, evaluator(rules, network), config.simulations)
+    return search_config(go_game(rules), evaluator(rules, network), config.simulations)
 
 
-def _endless(config: TrainConfig, rules: go.Rules, full: SearchConfig) -> EndlessConfig:
+def _selfplay(config: TrainConfig, rules: go.Rules, full: SearchConfig) -> SelfPlayConfig:
     cap = None
     if config.cheap_simulations:
         cap = PlayoutCap(to_win(full, config.cheap_simulations), config.full_share)
     drawn = config.temperature_moves
-    return EndlessConfig(
-        rules=rules,
-        komi=config.komi,
+    return SelfPlayConfig(
+        game=go_game(rules),
         batch=config.batch,
         search=full,
+        komi=config.komi,
         temperature=None if drawn is None else Temperature(moves=drawn),
         openings=Openings(0, config.opening_plies),
         cap=cap,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from typing import Any
 
 import flax.struct
 import jax
@@ -21,21 +22,24 @@ from gozero.play import shards
 class Rows(flax.struct.PyTreeNode):
     """Searched positions of finished games; a leading axis [n] for n of them."""
 
-    position: Position
-    komi: jax.Array  # f32
+    position: Any  # what the search keeps of it: Go's `Position`, another game's state
     legal: jax.Array  # u8[ceil(A / 8)], packed
     policy_target: jax.Array  # f32[A]: shares of the root's visits
     outcome: jax.Array  # f32: +1 won, -1 lost, 0 drawn, for the mover
     game: jax.Array  # i32: the game's number
-    past: jax.Array  # u32[H, 2, W]: the boards before, latest first; H = 0 until `with_past`
-    known: jax.Array  # i32: how many of them there are
     root_value: jax.Array  # f32: the search's value for the mover
-    score: jax.Array  # f32: the final area score for the mover, komi counted
-    area: jax.Array  # u32[2, W]: Black's area at the end, and White's; empty where not known
     policy_weight: jax.Array  # float, 0: the policy target is not to be learnt; so the others
     value_weight: jax.Array  # float: of the outcome
-    score_weight: jax.Array  # float
-    ownership_weight: jax.Array  # float: of the area
+    # Of a game that points decide (`search.game.Points`); else None:
+    komi: jax.Array | None = None  # f32
+    past: jax.Array | None = None  # u32[H, 2, W]: the boards before, latest first; H = 0 until
+    # `with_past`
+    known: jax.Array | None = None  # i32: how many of them there are
+    score: jax.Array | None = None  # f32: the final area score for the mover, komi counted
+    area: jax.Array | None = None  # u32[2, W]: Black's area at the end, and White's; empty where
+    # not known
+    score_weight: jax.Array | None = None  # float
+    ownership_weight: jax.Array | None = None  # float: of the area
 
 
 class Example(flax.struct.PyTreeNode):

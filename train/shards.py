@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.runs.files import write_whole
 from train import buffer as buffers
@@ -147,7 +148,7 @@ def read(path: pathlib.Path, rules: Rules, config: BufferConfig) -> Shard:
 @functools.cache
 def row_shapes(rules: Rules, config: BufferConfig) -> Rows:
     """One row of the ring, as a tree of `jax.ShapeDtypeStruct`."""
-    ring = jax.eval_shape(lambda: buffers.start(rules, config)).rows
+    ring = jax.eval_shape(lambda: buffers.start(go_game(rules), config)).rows
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), ring)
 
 

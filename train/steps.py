@@ -14,20 +14,18 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding
 
 from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.play import resignation
+from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, on_each, stack, unstack
 from gozero.play.resignation import Rates
 from train import buffer as buffers
 from train import games, learner
 from train.games import Events, Playing
 from train.learner import TrainState
 from train.plan import Plan
-
-AXIS = "devices"
-EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec(AXIS)
 
 
 class RunState(flax.struct.PyTreeNode):
@@ -88,7 +86,7 @@ def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
       params: of the network, on the host; None: random ones.
     """
     start, given = functools.partial(_begin, plan), () if params is None else (params,)
-    return _program(mesh, start, (EVERYWHERE,) * len(given), RunState(EVERYWHERE, DIVIDED))(*given)
+    return on_each(mesh, start, (EVERYWHERE,) * len(given), RunState(EVERYWHERE, DIVIDED))(*given)
 
 
 def _begin(plan: Plan, params: Any = None) -> RunState:
@@ -98,18 +96,18 @@ def _begin(plan: Plan, params: Any = None) -> RunState:
     shard = lax.axis_index(AXIS)
     return RunState(
         learner=learner.start(plan.learner, params, jax.random.key(seed + 1)),
-        playing=_stack(games.start(plan.play, plan.buffer, seed, shard)),
+        playing=stack(games.start(plan.play, plan.buffer, seed, shard)),
     )
 
 
 def make_play(plan: Plan, mesh: Mesh, num_simulations: int):
     """``play(params, playing) -> (playing, tallies)``, jitted; `playing` is donated."""
     play = functools.partial(_play, plan, num_simulations)
-    return _program(mesh, play, (EVERYWHERE, DIVIDED), (DIVIDED, EVERYWHERE), donated=1)
+    return on_each(mesh, play, (EVERYWHERE, DIVIDED), (DIVIDED, EVERYWHERE), donated=1)
 
 
 def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
-    config, own = plan.config, _unstack(playing)
+    config, own = plan.config, unstack(playing)
     own, events = games.play_moves(
         plan.play, plan.buffer, plan.evaluator, config.moves, params, own, num_simulations
     )
@@ -121,7 +119,7 @@ def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
         watched = watched.replace(threshold=threshold)
         own = own.replace(lanes=own.lanes.replace(resignation=watched))
     tallies = _tally(plan, own.buffer, events)._replace(threshold=threshold, rates=rates)
-    return _stack(own), tallies
+    return stack(own), tallies
 
 
 def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
@@ -180,9 +178,9 @@ def make_add(plan: Plan, mesh: Mesh):
     """
 
     def add(*stacked):
-        return _stack(buffers.add(plan.buffer, *map(_unstack, stacked)))
+        return stack(buffers.add(plan.buffer, *map(unstack, stacked)))
 
-    return _program(mesh, add, (DIVIDED,) * 4, DIVIDED, donated=0)
+    return on_each(mesh, add, (DIVIDED,) * 4, DIVIDED, donated=0)
 
 
 def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
@@ -193,37 +191,14 @@ def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
     """
     learn = functools.partial(_learn, plan, num_steps)
     outputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
-    return _program(mesh, learn, (EVERYWHERE, DIVIDED), outputs, donated=0)
+    return on_each(mesh, learn, (EVERYWHERE, DIVIDED), outputs, donated=0)
 
 
 def _learn(plan: Plan, num_steps: int, state: TrainState, buffer: buffers.Buffer):
-    own = _unstack(buffer)
+    own = unstack(buffer)
     per_device = plan.config.batch_size // plan.num_devices
     state, metrics = learner.take_steps(
         plan.rules, plan.learner, plan.buffer, per_device, num_steps, state, own, AXIS
     )
     owed = buffers.pay(plan.buffer, own, per_device, jnp.int32(num_steps)).owed
-    return state, _stack(owed), metrics
-
-
-def _program(mesh: Mesh, function, in_specs, out_specs, donated: int | tuple[()] = ()):
-    """On every device at once, jitted.
-
-    The bodies hold loops whose first carry is the same everywhere and whose next is not, which the
-    check of what varies would refuse. Where the outputs lie is said, for XLA would put arrays
-    without a byte elsewhere than the call before had them, and a compiled program refuses those.
-    """
-    mapped = jax.shard_map(
-        function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
-    )
-    is_spec = lambda x: isinstance(x, PartitionSpec)
-    where = jax.tree.map(lambda spec: NamedSharding(mesh, spec), out_specs, is_leaf=is_spec)
-    return jax.jit(mapped, out_shardings=where, donate_argnums=donated)
-
-
-def _stack(tree: Any) -> Any:
-    return jax.tree.map(lambda x: x[None], tree)
-
-
-def _unstack(tree: Any) -> Any:
-    return jax.tree.map(lambda x: x[0], tree)
+    return state, stack(owed), metrics

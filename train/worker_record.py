@@ -29,7 +29,7 @@ from train.shards import About, Place
 
 
 class Seeds(NamedTuple):
-    """Of all chance in a start; see `endless.start`."""
+    """Of all chance in a start; see `selfplay.start`."""
 
     seed: int  # u32
     shard: int  # i31

@@ -14,8 +14,8 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
-from gozero.play.endless import EndlessConfig
 from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.selfplay import SelfPlayConfig
 from gozero.play.setups import gumbel_search
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
@@ -55,7 +55,7 @@ def _training_play(
 ) -> Callable[[], float]:
     """A timer of some moves of self-play as training has it: Gumbel search, games at all stages;
     the rows of those that end go into the replay."""
-    settings = EndlessConfig(RULES, 7.0, batch, gumbel_search(_SIMULATIONS))
+    settings = SelfPlayConfig(go_game(RULES), batch, gumbel_search(_SIMULATIONS), komi=7.0)
     kept = BufferConfig(capacity=64 * RULES.move_limit)
     play = training_games.make_play(settings, kept, evaluator, moves)
     start = lambda: (evaluator.params, training_games.start(settings, kept, config.seed))

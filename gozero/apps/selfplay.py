@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.apps.game_writer import GameWriter
+from gozero.games.go import go_game
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
 from gozero.go.rules import Rules
 from gozero.play import devices, selfplay
@@ -25,6 +26,7 @@ from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.progress import Progress, rates
 from gozero.runs.settings import Conflict, check, seed_setting, setting
+from gozero.search.move_choice import Temperature
 
 PROG = "gozero selfplay"
 MOVES_PER_CALL = 4
@@ -124,7 +126,7 @@ def run(config: SelfPlayFlags) -> int:
         on = f", {mesh.size} devices" if mesh.size > 1 else ""
         print(f"{trees}: {selfplay.memory(settings)}{on}", file=sys.stderr)
         try:
-            lanes = selfplay.start(settings, config.seed, mesh)
+            lanes = selfplay.start_on(settings, config.seed, mesh)
             play_moves = _compile(settings, evaluator, lanes, mesh)
             return _Run(config, settings, evaluator, mesh.size).play(play_moves, lanes)
         except jax.errors.JaxRuntimeError as error:
@@ -143,22 +145,26 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
     Raises:
       ValueError: naming the flag, what it was and what is allowed.
     """
-    rules = Rules(
-        size=config.size, ko=config.ko, suicide=config.suicide, max_moves=config.max_moves
-    )
+    rules = _rules(config)
     evaluator = make_evaluator(
         rules, config.evaluator, config.weights, config.seed, config.features
     )
+    game = go_game(rules)
     settings = selfplay.SelfPlayConfig(
-        rules=rules,
+        game=game,
+        batch=min(config.batch, config.games),
+        search=selfplay.search_config(game, evaluator, config.simulations, config.reuse_subtree),
         komi=config.komi,
         num_games=config.games,
-        batch=min(config.batch, config.games),
-        search=selfplay.search_config(rules, evaluator, config.simulations, config.reuse_subtree),
-        temperature_moves=config.temperature_moves,
+        temperature=Temperature(moves=config.temperature_moves),
         reuse_subtree=config.reuse_subtree,
+        stagger=0,
     )
     return settings, evaluator
+
+
+def _rules(config: SelfPlayFlags) -> Rules:
+    return Rules(size=config.size, ko=config.ko, suicide=config.suicide, max_moves=config.max_moves)
 
 
 def _compile(
@@ -184,7 +190,7 @@ class _Run:
         num_devices: int,
     ):
         self.config, self.settings, self.evaluator = config, settings, evaluator
-        self.writer = GameWriter(config.out, settings, evaluator)
+        self.writer = GameWriter(config.out, _rules(config), settings, evaluator)
         facts = {**folders.manifest(config.seed), "devices_used": num_devices}
         self.manifest = {**facts, **evaluator.about, "state": "running"}
 

@@ -6,6 +6,7 @@ and the rules' move limit decide results. A node keeps a `Position`, some tens o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,16 +17,26 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.go.branch import superko_points
-from gozero.go.rules import GameState, Position, Rules, action_mask, legal_points, play_position
-from gozero.search.game import Game, History, Trail
+from gozero.go.rules import (
+    GameState,
+    Position,
+    Rules,
+    action_mask,
+    legal_points,
+    own_and_opponent,
+    play_position,
+)
+from gozero.playouts import policies
+from gozero.search.game import Game, History, Points, Trail
 
 
+@functools.lru_cache(maxsize=64)
 def go_game(
     rules: Rules,
     observe: Callable[[GameState, Position, Trail], Any] | None = None,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Game:
-    """Go under `rules`, with 7 points of komi in a new game.
+    """Go under `rules`, with 7 points of komi in a new game; one object for each set of arguments.
 
         evaluator = gozero.playout_evaluator(rules)
         result = gozero.search(gozero.go_game(rules), evaluator, key, states, config)
@@ -64,7 +75,45 @@ def go_game(
             outcome=outcome,
             observe=observe,
         ),
+        points=_points(rules),
     )
+
+
+def _points(rules: Rules) -> Points:
+    return Points(
+        new=functools.partial(go.init, rules),
+        komi=lambda state: state.komi,
+        ended=lambda state: state.ended,
+        truncated=lambda state: state.truncated,
+        ply=lambda position: position.ply,
+        score=functools.partial(_score, rules),
+        eyes=functools.partial(_eyes, rules),
+        rewind=_rewind,
+    )
+
+
+def _score(rules: Rules, state: GameState, counted: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(f32[]: Black's area - White's - komi, u32[2, W]: Black's area and White's)."""
+    stones = [bb.keep(counted, board) for board in (state.position.black, state.position.white)]
+    area = scoring.territory(rules, *stones)
+    difference = (bb.count(area[0]) - bb.count(area[1])).astype(jnp.float32)
+    score = jnp.where(counted, difference - state.komi, 0.0)
+    return score, jnp.stack([jnp.stack(board) for board in area])
+
+
+def _eyes(rules: Rules, state: GameState) -> jax.Array:
+    own, opponent = own_and_opponent(state.position)
+    return bb.unpack(rules.layout, policies.eyes(rules.layout, own, opponent))
+
+
+def _rewind(where: jax.Array, earlier: GameState, state: GameState) -> GameState:
+    """The past boards stay where they are: no one looks beyond the length, which is the ply."""
+    position, komi, truncated = jax.tree.map(
+        lambda old, new: jnp.where(where, old, new),
+        (earlier.position, earlier.komi, earlier.truncated),
+        (state.position, state.komi, state.truncated),
+    )
+    return state.replace(position=position, komi=komi, truncated=truncated)
 
 
 def _observe(state: GameState, position: Position, trail: Trail) -> tuple[Position, jax.Array]:

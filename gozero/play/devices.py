@@ -19,8 +19,9 @@ from jax.sharding import PartitionSpec as Spec
 from gozero.play.player import Choice, Choose, Player, Turn
 
 AXIS = "device"
-EVERYWHERE, DIVIDED = Spec(), Spec(AXIS)
-TURN: Any = Turn(*cast(Any, (DIVIDED, DIVIDED, Spec(None, AXIS))))
+EVERYWHERE, DIVIDED, BY_LANE = Spec(), Spec(AXIS), Spec(None, AXIS)
+"""How arrays lie: whole on each device, divided by their first axis, or by their second."""
+TURN: Any = Turn(*cast(Any, (DIVIDED, DIVIDED, BY_LANE)))
 """How a turn is divided: by games."""
 
 FEWEST = 8
@@ -72,6 +73,34 @@ def _begin_over(begin: Any, mesh: Mesh) -> Any:
 def over_devices(function: Any, mesh: Mesh, in_specs: Any) -> Any:
     """A function of arrays of n games as one of each device's share; so is what it returns."""
     return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=DIVIDED, check_vma=False)
+
+
+def on_each(
+    mesh: Mesh, function: Any, in_specs: Any, out_specs: Any, donated: int | tuple[()] = ()
+) -> Any:
+    """A function of what one device has, on every device at once, jitted.
+
+    The bodies hold loops whose first carry is the same everywhere and whose next is not, which the
+    check of what varies would refuse. Where the outputs lie is said, for XLA would put arrays
+    without a byte elsewhere than the call before had them, and a compiled program refuses those.
+    """
+    mapped = jax.shard_map(
+        function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+    )
+    where = jax.tree.map(
+        lambda spec: NamedSharding(mesh, spec), out_specs, is_leaf=lambda x: isinstance(x, Spec)
+    )
+    return jax.jit(mapped, out_shardings=where, donate_argnums=donated)
+
+
+def stack(tree: Any) -> Any:
+    """What one device has, as its share [1, ...] of arrays [D, ...]."""
+    return jax.tree.map(lambda x: x[None], tree)
+
+
+def unstack(tree: Any) -> Any:
+    """The inverse of `stack`."""
+    return jax.tree.map(lambda x: x[0], tree)
 
 
 def own_key(key: jax.Array) -> jax.Array:

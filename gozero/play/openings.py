@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.go.rules import GameState, Rules, legal_actions, play
-from gozero.play.player import Turn, random_player
+from gozero.play.player import any_of
+from gozero.search.game import Game
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,28 +35,46 @@ class Openings:
         return jax.random.randint(key, (num_games,), self.least, self.most + 1)
 
 
-def scatter_phases(rules: Rules, key: jax.Array, states: GameState, most: int) -> GameState:
-    """[B] games, each after another number of random plies, uniformly from 0 to `most`.
+def any_play(game: Game, key: jax.Array, legal: jax.Array) -> jax.Array:
+    """i32[B]: any of the legal actions bool[B, A], all alike; a pass if there is nothing else."""
+    return any_of(key, legal if game.points is None else legal[:, :-1])
 
-    Plies are legal, and fill no eye of their own. A game that they end stands at its end.
+
+def any_sensible_play(game: Game, key: jax.Array, states: Any, legal: jax.Array) -> jax.Array:
+    """`any_play` that fills no eye of the player's own."""
+    if game.points is not None:
+        eyes = jax.vmap(game.points.eyes)(states)
+        legal = legal.at[:, :-1].set(legal[:, :-1] & ~eyes)
+    return any_play(game, key, legal)
+
+
+def scatter_phases(game: Game, key: jax.Array, states: Any, most: int) -> tuple[Any, jax.Array]:
+    """New games [B], each after another number of random plies, uniformly from 0 to `most`.
+
+    A game that they end stands at its end. Trip bound: `most`.
+
+    Returns:
+      (states [B], plies i32[B]: how many were drawn for each).
     """
     number_key, ply_key = jax.random.split(key)
-    num_games = states.komi.shape[0]
+    num_games = jax.tree.leaves(states)[0].shape[0]
     plies = jax.random.randint(number_key, (num_games,), 0, most + 1)
-    player = random_player(rules)
 
     def one_ply(i, states):
-        legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
-        turn = Turn(states, legal, jnp.zeros((2, num_games), jnp.int32))
-        action = player.choose(None, jax.random.fold_in(ply_key, i), turn, None).action
-        after = jax.vmap(lambda state, a: play(rules, state, a))(states, action)
-        goes_on = i < plies
-        position, truncated = jax.tree.map(
-            lambda new, old: jnp.where(goes_on, new, old),
-            (after.position, after.truncated),
-            (states.position, states.truncated),
-        )
-        # What is written to the past of a game that stands still lies beyond its length.
-        return after.replace(position=position, truncated=truncated)
+        legal = jax.vmap(game.legal)(states)
+        action = any_sensible_play(game, jax.random.fold_in(ply_key, i), states, legal)
+        after = jax.vmap(game.play)(states, action)
+        return rewind(game, i >= plies, states, after)
 
-    return lax.fori_loop(0, most, one_ply, states)
+    return lax.fori_loop(0, most, one_ply, states), plies
+
+
+def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
+    """[B] states; where the mask bool[B] says so, those of `earlier`. See `Points.rewind`."""
+    if game.points is not None:
+        return jax.vmap(game.points.rewind)(where, earlier, states)
+
+    def choose(old, new):
+        return jnp.where(where.reshape(-1, *[1] * (new.ndim - 1)), old, new)
+
+    return jax.tree.map(choose, earlier, states)

@@ -1,40 +1,61 @@
-"""Self-play on the device: B lanes play in lockstep, and a finished lane starts its next game.
+"""Self-play of any game: B lanes in lockstep; a lane whose game ends begins the next one at once.
 
-`play_moves` is one jitted call: a scan over moves, each a search of all lanes. It returns
-what every lane did at every move; the host keeps the rows of a game until the game ends. Several
-devices search their shares of the lanes, and number the games together.
+    config = SelfPlayConfig(go_game(rules), 64, gumbel_search(32), komi=7.0)
+    lanes = start(config, seed=0)
+    play_moves = make_play_moves(config, evaluator, num_moves=4)
+    lanes, moves = play_moves(evaluator.params, lanes)  # `Move`, [T, B]
+
+`move` plays one move of every lane; all that is carried is one pytree of arrays, `Lanes`. Some
+number of games (`SelfPlayConfig.num_games`) and games without end are two settings of it: of the
+first, the moves of games beyond the last are marked `NO_GAME`. The host keeps the moves of a game
+until it ends, or `train.games` does on the device.
+
+What a game needs is what a `search.game.Game` says: `init, play, legal, outcome, observe` and
+`max_moves`. The players alternate, so a lane counts plies and the first player moves at the even
+ones. A game that points decide (Go) has a `Game.points`: its komi is one of `SelfPlayConfig.komi`,
+and its `Move` has `komi, truncated, score, area`, which are None in other games. Positions of a
+`Move` are those that the search keeps, `search.game.positions_of`: the states themselves in a game
+without a `Game.history`.
+
+Games do not reach their ends together. They would if all first games began at once: all lanes would
+be in the opening first and all in the endgame later, and so would every batch that is learnt from.
+So `SelfPlayConfig.stagger` begins each lane's first game after another number of random plies.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 
-from gozero.games.go import go_game
-from gozero.go import scoring
-from gozero.go.rules import GameState, Position, Rules, empty_position, init, play
-from gozero.play import devices
+from gozero.play import devices, openings, resignation
 from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.evaluators import Evaluator
+from gozero.play.openings import Openings
+from gozero.play.playout_cap import PlayoutCap
+from gozero.play.resignation import Resignation, ResignConfig
 from gozero.search import move_choice, reuse, root
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluate, Game
-from gozero.search.memory import Memory, memory_of
+from gozero.search.game import Game, positions_of
+from gozero.search.memory import Memory, search_memory
 from gozero.search.move_choice import Temperature
 from gozero.search.search import search
 from gozero.search.tree import Tree
 
 NO_GAME = -1
-"""The number of a lane's game once no games are left to start."""
+"""The number of the games beyond `SelfPlayConfig.num_games`."""
+NO_ACTION = -1
+"""What is played where a player resigns."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,49 +63,126 @@ class SelfPlayConfig:
     """Static settings of self-play.
 
     Attributes:
-      rules: the rules.
-      komi: points for White.
-      num_games: games to play in all.
-      batch: lanes, games played at once.
-      search: the search of every move; its temperature and final move are not used. A root rule
-        that says what is played does so at every move, whatever the temperature.
-      temperature_moves: moves of a game drawn in proportion to the visits; after them the
-        most visited is played.
-      temperature: another schedule than that, by moves into the game.
-      prior_counts: the evaluator has a heuristic whose values count as visits; trees that are
-        reused have room for them.
+      game: what is played, such as `go_game(rules)`.
+      batch: B, lanes: games played at once.
+      search: the search of every move, or of those that are searched in full; its temperature and
+        final move are not used.
+      komi: points for the second player, one number or several: each game draws one of them, all
+        alike. None (an empty tuple) for a game without points.
+      num_games: how many games count; None: games without end.
+      temperature: by moves into a game: where it is above 0, the move is drawn by the visits, also
+        under a root rule that says what is played; where it is 0, that rule or the visits decide.
+        None: 0 under such a rule, for sequential halving spreads its visits and they say little of
+        what is good; else 1 for the first moves, 30 of them on 19x19 and as many fewer as the
+        board has fewer lines (of a game without points: a quarter of `max_moves`), then 0.
       reuse_subtree: a search goes on from what the last one found below the move played; give
         `search` room for it, see `SearchConfig.roomy`.
+      prior_counts: the evaluator has a heuristic whose values count as visits; trees that are
+        reused have room for them.
+      openings: plies of each game that are drawn at random. Nothing is learnt from them.
+      cap: cheap searches between the full ones; None: all are full.
+      resign: how resigning is watched; None: no one resigns.
+      stagger: the first game of each lane begins after 0 to so many random plies; None for
+        half of `max_moves`, about the length of a game.
+      more_simulations: other numbers of simulations that a full search may be asked to have, from
+        call to call; each is compiled once.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    rules: Rules
-    komi: float
-    num_games: int
+    game: Game
     batch: int
     search: SearchConfig
-    temperature_moves: int = 16
-    reuse_subtree: bool = False
+    komi: float | Sequence[float] = ()
+    num_games: int | None = None
     temperature: Temperature | None = None
+    reuse_subtree: bool = False
     prior_counts: bool = False
+    openings: Openings = Openings()  # noqa: RUF009 (frozen)
+    cap: PlayoutCap | None = None
+    resign: ResignConfig | None = None
+    stagger: int | None = None
+    more_simulations: tuple[int, ...] = ()
 
     def __post_init__(self):
-        for name, least in (("num_games", 1), ("batch", 1), ("temperature_moves", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
-        check_search(self.search, self.batch)
-        self.search.check_with(tree=self.reuse_subtree)
-        init(self.rules, self.komi)  # refuses a komi that is none
+        values = tuple(float(komi) for komi in np.atleast_1d(np.asarray(self.komi, np.float64)))
+        object.__setattr__(self, "komi", values)  # hashable, whatever it was given as
+        self._check_komi(values)
+        if self.batch < 1:
+            raise ValueError(f"batch: {self.batch} is not at least 1")
+        if self.num_games is not None and self.num_games < 1:
+            raise ValueError(f"num_games: {self.num_games} is not at least 1")
+        limit = self.game.max_moves
+        if not 0 <= self.first_plies < limit:
+            raise ValueError(f"stagger: {self.stagger} plies are not from 0 to {limit - 1}")
+        if self.openings.most >= limit:
+            raise ValueError(
+                f"openings: {self.openings.most} plies are a whole game; the move limit is {limit}"
+            )
+        for settings in self.searches:
+            _check_search(settings, self.batch)
+        if self.reuse_subtree:
+            self._check_reuse()
+
+    def _check_komi(self, values: tuple[float, ...]) -> None:
+        points = self.game.points
+        if points is None and values:
+            raise ValueError(f"komi: {values[0]:g}, of a game without points; leave it out")
+        if points is not None and not values:
+            raise ValueError("komi: no value to draw from; give one or more")
+        for komi in values:
+            points.new(komi)  # refuses a komi that is none
+
+    def _check_reuse(self) -> None:
+        self.search.check_with(tree=True)
+        rooms = sorted({settings.num_nodes for settings in self.searches})
+        if len(rooms) > 1:
+            raise ValueError(
+                f"reuse_subtree: searches of {', '.join(map(str, rooms))} nodes cannot go on from "
+                "each other's trees; give all of them the same capacity"
+            )
+
+    @property
+    def first_plies(self) -> int:
+        """The most random plies before the first game of a lane."""
+        return self.game.max_moves // 2 if self.stagger is None else self.stagger
 
     @property
     def schedule(self) -> Temperature:
         """The temperature of each move."""
-        return self.temperature or Temperature(moves=self.temperature_moves)
+        if self.temperature is not None:
+            return self.temperature
+        if self.search.plays_by_rule:
+            return Temperature(moves=0)
+        if self.game.points is None:
+            return Temperature(moves=self.game.max_moves // 4)
+        return Temperature(moves=30 * math.isqrt(self.game.num_actions - 1) // 19)
+
+    @property
+    def searches(self) -> tuple[SearchConfig, ...]:
+        """All that may be made."""
+        full = [self.full_search(n) for n in (self.search.num_simulations, *self.more_simulations)]
+        return (*full, self.cap.cheap) if self.cap is not None else tuple(full)
+
+    def full_search(self, num_simulations: int | None = None) -> SearchConfig:
+        """The full search with another number of simulations; None for its own.
+
+        Raises:
+          ValueError: a number that the settings do not name.
+        """
+        allowed = (self.search.num_simulations, *self.more_simulations)
+        if num_simulations is None or num_simulations == self.search.num_simulations:
+            return self.search
+        if num_simulations not in allowed:
+            raise ValueError(
+                f"num_simulations: {num_simulations} is not one of "
+                f"{', '.join(map(str, sorted(allowed)))}; name it in more_simulations"
+            )
+        return dataclasses.replace(self.search, num_simulations=num_simulations)
 
 
-def check_search(search: SearchConfig, batch: int) -> None:
+def _check_search(search: SearchConfig, batch: int) -> None:
     """Refuse a search that self-play cannot have, in so many lanes.
 
     Raises:
@@ -110,109 +208,234 @@ def check_search(search: SearchConfig, batch: int) -> None:
 
 
 def search_config(
-    rules: Rules, evaluator: Evaluator, num_simulations: int, reuse_subtree: bool = False
+    game: Game, evaluator: Evaluator, num_simulations: int, reuse_subtree: bool = False
 ) -> SearchConfig:
-    """The search that self-play uses: the evaluator's rule, and noise scaled to the board."""
+    """The evaluator's rule, and noise at the root scaled to the number of plays."""
     config = SearchConfig(
         num_simulations=num_simulations,
         select=evaluator.select,
         dirichlet_fraction=0.25,
-        dirichlet_alpha=root.board_alpha(rules.num_points),
+        dirichlet_alpha=root.board_alpha(game.num_actions - (game.points is not None)),
     )
     return config.roomy if reuse_subtree else config
 
 
 class Lanes(flax.struct.PyTreeNode):
-    """The games in play; donated from call to call."""
+    """The games in play: all that self-play goes on from; donated from call to call."""
 
-    states: GameState  # [B]
-    game: jax.Array  # i32[B]: the number of each lane's game, NO_GAME if it has none
-    next_game: jax.Array  # i32[]: the number of the next game to start
+    states: Any  # [B]
+    opening: jax.Array  # i32[B]: plies of the game that are drawn at random
+    game: jax.Array  # i32[B]: the number of the game
+    next_game: jax.Array  # i32[]
+    moves: jax.Array  # i32[]: moves made by each lane
+    resignation: Resignation | None
     key: jax.Array  # PRNG key
+    batch_key: jax.Array  # PRNG key of what is drawn for all lanes at once, wherever they are
+    ply: jax.Array | None = None  # i16[B]: of the game; None if positions say it (`Points.ply`)
     tree: Tree | None = None  # re-rooted at the states; None if trees are not reused
 
 
-class Row(NamedTuple):
-    """One searched move of one lane; self-play returns them as [T, B]."""
+class Move(NamedTuple):
+    """One searched move of B lanes, and how the game ended if it did."""
 
-    game: jax.Array  # i32: NO_GAME: ignore the row
-    position: Position  # before the move
-    legal: jax.Array  # bool[A]
-    policy_target: jax.Array  # f32[A]
-    action: jax.Array  # i32
-    root_value: jax.Array  # f32, for the mover
-    ok: jax.Array  # bool: the search saw no nan
-    ended: jax.Array  # bool: this move ended the game
-    truncated: jax.Array  # bool: ... by the move limit
-    score: jax.Array  # f32: area score for Black after the move, komi counted
-
-
-def start(config: SelfPlayConfig, seed: int, mesh: Mesh | None = None) -> Lanes:
-    """The first games, one a lane, on the devices of a mesh, `devices.make_mesh`; None: on one."""
-    lanes = _first_lanes(config, seed)
-    return lanes if mesh is None else jax.device_put(lanes, _lie(lanes, mesh))
-
-
-def _lie(lanes: Lanes, mesh: Mesh) -> Lanes:
-    """Where the arrays lie: those of all lanes are divided."""
-    whole, divided = (NamedSharding(mesh, spec) for spec in (EVERYWHERE, DIVIDED))
-    return jax.tree.map(lambda _: divided, lanes).replace(next_game=whole, key=whole)
+    game: jax.Array  # i32[B]; NO_GAME: ignore the move
+    position: Any  # [B], before the move
+    ply: jax.Array  # i16[B]: moves before this one; the first player's at even numbers
+    legal: jax.Array  # bool[B, A]
+    policy_target: jax.Array  # f32[B, A]
+    surprise: jax.Array  # f32[B]: KL(target || prior), in nats
+    root_value: jax.Array  # f32[B], for the mover
+    action: jax.Array  # i32[B]: NO_ACTION where the mover resigned
+    full: jax.Array  # bool[B]: by a full search
+    ok: jax.Array  # bool[B]: the search saw no nan
+    counts: jax.Array  # bool[B]: something may be learnt: not random, and ok
+    ended: jax.Array  # bool[B]: this was the last of the game
+    resigned: jax.Array  # bool[B]: ... for the mover resigned
+    outcome: jax.Array  # f32[B]: if ended, +1 the first player (Black) has won, -1 lost, 0 drawn
+    # Of a game that points decide; else None:
+    komi: jax.Array | None = None  # f32[B]
+    truncated: jax.Array | None = None  # bool[B]: the move limit ended it
+    score: jax.Array | None = None  # f32[B]: if ended and not resigned, for Black; else 0
+    area: jax.Array | None = None  # u32[B, 2, W]: then, Black's area and White's; else empty
 
 
-def _first_lanes(config: SelfPlayConfig, seed: int) -> Lanes:
-    number = jnp.arange(config.batch, dtype=jnp.int32)
-    states = jax.vmap(lambda _: init(config.rules, config.komi))(number)
-    tree = None
+def start(config: SelfPlayConfig, seed: int, shard: int | jax.Array = 0) -> Lanes:
+    """The first games.
+
+    Args:
+      config: the settings.
+      seed: of all chance.
+      shard: which of several self-plays this is, each with B lanes of its own; they draw apart,
+        except for what is drawn for a batch: whether a search is full is the same for all.
+    """
+    return _start(config, jax.random.key(seed), jnp.int32(shard))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Lanes:
+    own_key, batch_key = jax.random.split(seed_key)
+    keys = jax.random.split(jax.random.fold_in(own_key, shard), 5)
+    key, new_key, opening_key, may_key, phase_key = keys
+    game, new = config.game, _new_games(config, new_key)
+    states, plies = openings.scatter_phases(game, phase_key, new, config.first_plies)
+    ended = _ended(game, states)
+    states = openings.rewind(game, ended, new, states)
+    watched, tree = config.resign, None
     if config.reuse_subtree:
-        num_actions = config.rules.num_actions
-        tree = reuse.empty(states.position, num_actions, config.search, config.prior_counts)
+        roots = positions_of(game, states)
+        tree = reuse.empty(roots, game.num_actions, config.search, config.prior_counts)
     return Lanes(
         states=states,
-        game=jnp.where(number < config.num_games, number, NO_GAME),
-        next_game=jnp.int32(min(config.batch, config.num_games)),
-        key=jax.random.key(seed),
+        opening=config.openings.draw(opening_key, config.batch),
+        game=jnp.arange(config.batch, dtype=jnp.int32),
+        next_game=jnp.int32(config.batch),
+        moves=jnp.int32(0),
+        resignation=watched and resignation.start(watched, may_key, config.batch),
+        key=key,
+        batch_key=batch_key,
+        ply=jnp.where(ended, 0, plies).astype(jnp.int16) if game.points is None else None,
         tree=tree,
     )
 
 
+def _new_games(config: SelfPlayConfig, key: jax.Array) -> Any:
+    """[B] new games, each with draws of its own."""
+    points = config.game.points
+    if points is None:
+        return jax.vmap(config.game.init)(jax.random.split(key, config.batch))
+    komi = jax.random.choice(key, jnp.asarray(config.komi, jnp.float32), (config.batch,))
+    return jax.vmap(points.new)(komi)
+
+
+def _ended(game: Game, states: Any) -> jax.Array:
+    if game.points is not None:
+        return jax.vmap(game.points.ended)(states)
+    return jax.vmap(game.outcome)(states)[0]
+
+
 def memory(config: SelfPlayConfig) -> Memory:
-    """What the search trees take, known before they are allocated."""
-    roots = jax.eval_shape(lambda: start(config, 0)).states.position
-    num_actions, reused = config.rules.num_actions, config.reuse_subtree
-    return memory_of(roots, num_actions, config.search, reused, config.prior_counts)
+    """What the trees of the largest search take, known before they are allocated."""
+    states = jax.eval_shape(lambda: start(config, 0)).states
+    of = functools.partial(search_memory, config.game, states)
+    sizes = [
+        of(settings, config.reuse_subtree, config.prior_counts) for settings in config.searches
+    ]
+    return max(sizes, key=lambda size: size.total)
+
+
+def start_on(config: SelfPlayConfig, seed: int, mesh: Mesh) -> Lanes:
+    """The first games of each device of a mesh (`devices.make_mesh`), which has its share of the
+    batch: arrays [D, ...]."""
+    own = _share(config, mesh)
+    first = lambda: devices.stack(start(own, seed, lax.axis_index(devices.AXIS)))
+    return devices.on_each(mesh, first, (), DIVIDED)()
+
+
+def _share(config: SelfPlayConfig, mesh: Mesh) -> SelfPlayConfig:
+    return dataclasses.replace(config, batch=config.batch // mesh.size)
 
 
 def make_play_moves(
     config: SelfPlayConfig, evaluator: Evaluator, num_moves: int, mesh: Mesh | None = None
-) -> Callable[[Any, Lanes], tuple[Lanes, Row]]:
-    """``play_moves(params, lanes) -> (lanes, rows[num_moves, B])``, jitted; lanes are donated.
+) -> Callable[[Any, Lanes], tuple[Lanes, Move]]:
+    """``play_moves(params, lanes) -> (lanes, moves[num_moves, B])``, jitted; lanes are donated.
 
     Args:
       config, evaluator: what is played.
-      num_moves: of a call.
-      mesh: of the devices on which the lanes lie, see `start`; what is drawn depends on how many
-        they are.
+      num_moves: T, of a call.
+      mesh: of the devices that have the lanes, as `start_on` made them. They search their shares
+        without waiting for each other; each numbers every D-th game.
     """
-    game = go_game(config.rules, evaluator.observe)
-    played = in_share = functools.partial(_played, config, game, evaluator.evaluate)
-    if mesh is not None:
-        own = lambda params, keys, *more: in_share(params, jax.vmap(devices.own_key)(keys), *more)
-        specs = EVERYWHERE, EVERYWHERE, DIVIDED, DIVIDED, DIVIDED
-        played = devices.over_devices(own, mesh, specs)
+    if mesh is None:
+        play = functools.partial(_play_moves, config, evaluator, num_moves)
+        return jax.jit(play, donate_argnums=1)
+    own = _share(config, mesh)
 
-    def play_moves(params, lanes):
-        def move(lanes, _):
-            key, *keys = jax.random.split(lanes.key, 3)
-            args = lanes.states, lanes.game, lanes.tree
-            states, tree, row = played(params, jnp.stack(keys), *args)
-            return _restart_ended(config, lanes.replace(states=states, key=key, tree=tree)), row
+    def of_one_device(params: Any, lanes: Lanes) -> tuple[Lanes, Move]:
+        shard = mesh.size, lax.axis_index(devices.AXIS)
+        lanes, moves = _play_moves(
+            own, evaluator, num_moves, params, devices.unstack(lanes), *shard
+        )
+        return devices.stack(lanes), moves
 
-        lanes, rows = lax.scan(move, lanes, length=num_moves)
-        if mesh is not None:
-            lanes = lax.with_sharding_constraint(lanes, _lie(lanes, mesh))
-        return lanes, rows
+    return devices.on_each(
+        mesh, of_one_device, (EVERYWHERE, DIVIDED), (DIVIDED, devices.BY_LANE), donated=1
+    )
 
-    return jax.jit(play_moves, donate_argnums=1)
+
+def _play_moves(
+    config: SelfPlayConfig,
+    evaluator: Evaluator,
+    num_moves: int,
+    params: Any,
+    lanes: Lanes,
+    num_shards: int = 1,
+    shard: int | jax.Array = 0,
+) -> tuple[Lanes, Move]:
+    one = lambda lanes, _: move(config, evaluator, params, lanes)
+    lanes, moves = lax.scan(one, lanes, length=num_moves)
+    number = moves.game * num_shards + shard
+    if config.num_games is not None:
+        number = jnp.where(number < config.num_games, number, NO_GAME)
+    return lanes, moves._replace(game=number)
+
+
+def move(
+    config: SelfPlayConfig,
+    evaluator: Evaluator,
+    params: Any,
+    lanes: Lanes,
+    num_simulations: int | None = None,
+) -> tuple[Lanes, Move]:
+    """One move of every lane; a lane whose game it ends stands at the beginning of the next.
+
+    Args:
+      config: the settings.
+      evaluator: how positions are evaluated; its own parameters are not used.
+      params: the evaluator's.
+      lanes: the games.
+      num_simulations: of a full search, one of those that the settings name; static. None for the
+        config's own.
+    """
+    game, before = config.game, lanes.states
+    position = positions_of(game, before)
+    ply = lanes.ply if game.points is None else jax.vmap(game.points.ply)(position)
+    keys = jax.random.split(lanes.key, 5)
+    key, search_key, choice_key, opening_key, reset_key = keys
+    full = jnp.bool_(True)
+    if config.cap is not None:
+        full = config.cap.is_full(jax.random.fold_in(lanes.batch_key, lanes.moves))
+    settings = config.full_search(num_simulations)
+    own = evaluator._replace(params=params)
+    found, tree = _search(config, settings, own, search_key, before, lanes.tree, full)
+
+    in_opening = ply < lanes.opening
+    legal = found.prior >= 0
+    action = _choose(config, settings, choice_key, found, ply)
+    action = jnp.where(in_opening, openings.any_play(game, opening_key, legal), action)
+    watched, resigned = _consider(lanes.resignation, found, ply, in_opening)
+    after = jax.vmap(game.play)(before, action)
+    made = Move(
+        game=lanes.game,
+        position=position,
+        ply=ply,
+        legal=legal,
+        policy_target=found.policy_target,
+        surprise=_divergence(found.policy_target, found.prior),
+        root_value=found.value,
+        action=jnp.where(resigned, NO_ACTION, action),
+        full=jnp.broadcast_to(full, resigned.shape),
+        ok=found.ok,
+        counts=found.ok & ~in_opening,
+        resigned=resigned,
+        **_end(game, after, ply, resigned),
+    )
+    if tree is not None:
+        tree = reuse.reroot(tree, jnp.where(made.ended, NO_ACTION, action))
+    lanes = lanes.replace(
+        states=after, moves=lanes.moves + 1, key=key, resignation=watched, tree=tree
+    )
+    return _begin_next(config, reset_key, lanes, made), made
 
 
 class Searched(NamedTuple):
@@ -229,80 +452,96 @@ class Searched(NamedTuple):
 
 def search_states(
     game: Game,
-    evaluate: Evaluate,
-    params: Any,
+    evaluator: Evaluator,
     key: jax.Array,
-    states: GameState,
+    states: Any,
     config: SearchConfig,
     tree: Tree | None = None,
 ) -> tuple[Searched, Tree]:
     """Search [B] games from where they are; (what was found, the trees)."""
-    found = search(game, Evaluator(evaluate, params), key, states, config, tree)
+    found = search(game, evaluator, key, states, config, tree)
     prior = trees.all_edges(found.tree, trees.ROOT).prior
     kept = {name: getattr(found, name) for name in Searched._fields if name != "prior"}
     return Searched(**kept, prior=prior), found.tree
 
 
-def by_visits(key: jax.Array, found: Searched, temperature: jax.Array) -> jax.Array:
-    """i32[B]: actions drawn in proportion to the visits, at temperatures f32[B]."""
+def _search(config, settings, evaluator, key, states, tree, full) -> tuple[Searched, Tree | None]:
+    """By the full search of these settings, or by the cheap one; (what was found, the trees if they
+    are reused)."""
+
+    def searched(settings: SearchConfig) -> tuple[Searched, Tree | None]:
+        found, grown = search_states(config.game, evaluator, key, states, settings, tree)
+        return found, None if tree is None else grown
+
+    if config.cap is None:
+        return searched(settings)
+    cheap = config.cap.cheap
+    return lax.cond(full, lambda: searched(settings), lambda: searched(cheap))
+
+
+def _choose(config, settings, key, found: Searched, ply: jax.Array) -> jax.Array:
+    """i32[B]: what is played where nothing is random."""
+    temperature = config.schedule(ply)
     keys = jax.random.split(key, temperature.shape[0])
-    return jax.vmap(move_choice.by_visits)(keys, found.visits, found.prior, temperature)
+    drawn = jax.vmap(move_choice.by_visits)(keys, found.visits, found.prior, temperature)
+    if not settings.plays_by_rule:
+        return drawn
+    return jnp.where(temperature > 0, drawn, found.action)
 
 
-def says_what_is_played(config: SearchConfig) -> bool:
-    """Whether the root has a rule that chooses the action itself."""
-    return config.plays_by_rule
+def _divergence(target: jax.Array, prior: jax.Array) -> jax.Array:
+    """f32[B]: KL(target || prior) of policies [B, A]; 0 log 0 is 0."""
+    tiny = np.finfo(np.float32).tiny
+    ratio = jnp.log(jnp.maximum(target, tiny)) - jnp.log(jnp.maximum(prior, tiny))
+    return jnp.sum(jnp.where(target > 0, target * ratio, 0.0), axis=1)
 
 
-def _played(
-    config, game, evaluate, params, keys, states: GameState, number, tree: Tree | None
-) -> tuple[GameState, Tree | None, Row]:
-    """A move in [B] games of these numbers: (the states after it, the trees re-rooted, rows)."""
-    search_key, choice_key = keys
-    found, tree_after = search_states(
-        game, evaluate, params, search_key, states, config.search, tree
-    )
-    action = found.action
-    if not says_what_is_played(config.search):
-        action = by_visits(choice_key, found, config.schedule(states.position.ply))
-
-    after = jax.vmap(lambda state, a: play(config.rules, state, a))(states, action)
-    row = Row(
-        game=number,
-        position=states.position,
-        legal=found.prior >= 0,
-        policy_target=found.policy_target,
-        action=action,
-        root_value=found.value,
-        ok=found.ok,
-        ended=after.ended,
-        truncated=after.truncated,
-        score=jax.vmap(lambda state: scoring.area_score(config.rules, state))(after),
-    )
-    if tree is not None:
-        tree = reuse.reroot(tree_after, jnp.where(after.ended, -1, action))
-    return after, tree, row
+def _consider(state, found: Searched, ply, in_opening) -> tuple[Resignation | None, jax.Array]:
+    """(what is known of resigning, who resigns bool[B])."""
+    if state is None:
+        return None, jnp.zeros(in_opening.shape, bool)
+    standing = jax.vmap(move_choice.standing)(found.value, found.visits, found.q)
+    asked = found.ok & ~in_opening
+    standing = jnp.where(asked, standing, jnp.inf)
+    return resignation.consider(state, standing, (ply % 2).astype(jnp.int8), ply)
 
 
-def _restart_ended(config: SelfPlayConfig, lanes: Lanes) -> Lanes:
-    """Put the next game into every lane whose game has ended."""
-    ended = lanes.states.ended
-    number = lanes.next_game + jnp.cumsum(ended, dtype=jnp.int32) - 1
-    number = jnp.where(number < config.num_games, number, NO_GAME)
-    started = jnp.minimum(jnp.sum(ended, dtype=jnp.int32), config.num_games - lanes.next_game)
-    return lanes.replace(
-        states=begin_anew(config.rules, lanes.states, ended),
-        game=jnp.where(ended, number, lanes.game),
-        next_game=lanes.next_game + started,
-    )
+def _end(game: Game, after: Any, ply: jax.Array, resigned: jax.Array) -> dict[str, Any]:
+    """How games end that do: those fields of `Move`.
 
-
-def begin_anew(rules: Rules, states: GameState, where: jax.Array) -> GameState:
-    """[B] games, of which those of the mask bool[B] stand at their beginning; komi stays.
-
-    A reset empties the position, and with its ply the history's length; the past boards stay
-    where they are, for no one looks beyond the length.
+    Only finished games are scored: of the others points cost nothing.
     """
-    fresh = empty_position(rules)
-    position = jax.tree.map(lambda old, new: jnp.where(where, new, old), states.position, fresh)
-    return states.replace(position=position, truncated=states.truncated & ~where)
+    sign = jnp.where(ply % 2 == 0, 1.0, -1.0)  # of what is good for the mover
+    over, points = _ended(game, after) & ~resigned, game.points
+    if points is None:
+        value = -sign * jax.vmap(game.outcome)(after)[1]  # the other has the turn
+        own = {}
+    else:
+        score, area = jax.vmap(points.score)(after, over)
+        truncated = jax.vmap(points.truncated)(after) & ~resigned
+        value = jnp.sign(score)
+        komi = jax.vmap(points.komi)(after)
+        own = {"komi": komi, "truncated": truncated, "score": score, "area": area}
+    outcome = jnp.where(resigned, -sign, jnp.where(over, value, 0.0))
+    return {"ended": over | resigned, "outcome": outcome, **own}
+
+
+def _begin_next(config: SelfPlayConfig, key: jax.Array, lanes: Lanes, made: Move) -> Lanes:
+    """The next game in every lane whose game has ended, with draws of its own."""
+    new_key, opening_key, may_key = jax.random.split(key, 3)
+    ended = made.ended
+    watched, settings = lanes.resignation, config.resign
+    if watched is not None and settings is not None:
+        truncated = jnp.zeros_like(ended) if made.truncated is None else made.truncated
+        watched = resignation.close(settings, watched, may_key, ended, truncated, made.outcome)
+    number = lanes.next_game + jnp.cumsum(ended, dtype=jnp.int32) - 1
+    plies = config.openings.draw(opening_key, config.batch)
+    new = _new_games(config, new_key)
+    return lanes.replace(
+        states=openings.rewind(config.game, ended, new, lanes.states),
+        opening=jnp.where(ended, plies, lanes.opening),
+        game=jnp.where(ended, number, lanes.game),
+        next_game=lanes.next_game + jnp.sum(ended, dtype=jnp.int32),
+        resignation=watched,
+        ply=None if lanes.ply is None else jnp.where(ended, 0, lanes.ply + 1).astype(jnp.int16),
+    )

@@ -39,6 +39,33 @@ class History(NamedTuple):
     observe: Callable[[Any, Any, Trail], Any]
 
 
+class Points(NamedTuple):
+    """What self-play draws and learns of a game that points decide, with a pass (Go); all for one
+    game. The pass is the last action.
+
+    Attributes:
+      new: (komi f32[]) -> a new game, with so many points for the second player.
+      komi: (state) -> f32[].
+      ended, truncated: (state) -> bool[]; over, and over by the move limit.
+      ply: (position) -> i16[]: moves played.
+      score: (state, counted bool[]) -> (f32[]: the first player's points - the second's - komi,
+        u32[2, W]: whose each point is, a bitboard for each player); 0 and empty where not counted,
+        at no cost.
+      eyes: (state) -> bool[A - 1]: plays that even a random player leaves out.
+      rewind: (where bool[], earlier state, state) -> state; the earlier one, of the same game or a
+        new one, if `where`. What its past holds beyond its length may be of the later one.
+    """
+
+    new: Callable[[jax.Array], Any]
+    komi: Callable[[Any], jax.Array]
+    ended: Callable[[Any], jax.Array]
+    truncated: Callable[[Any], jax.Array]
+    ply: Callable[[Any], jax.Array]
+    score: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]]
+    eyes: Callable[[Any], jax.Array]
+    rewind: Callable[[jax.Array, Any, Any], Any]
+
+
 class Game(NamedTuple):
     """A game as pure functions of one game; its states are any pytree of arrays.
 
@@ -54,6 +81,7 @@ class Game(NamedTuple):
       history: how a search keeps positions, for games whose past matters (Go); None: a node
         keeps the whole state.
       symmetries: (observation, f32[A]) -> the same with a leading axis [S], for learning; or None.
+      points: of a game that points decide; None of one that is won, lost or drawn.
     """
 
     num_actions: int
@@ -65,6 +93,7 @@ class Game(NamedTuple):
     max_moves: int
     history: History | None = None
     symmetries: Callable[[Any, jax.Array], tuple[Any, jax.Array]] | None = None
+    points: Points | None = None
 
 
 def history_of(game: Game, observe: Callable[[Any, Any, Trail], Any] | None = None) -> History:

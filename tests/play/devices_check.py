@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.play import arena, devices, selfplay
 from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import Choice, Player, random_player
+from gozero.search.move_choice import Temperature
 from gozero.search.rules.puct import Puct
 from tests.search.evaluators import hash_evaluate, observe_position
 
@@ -106,16 +108,25 @@ def lanes_go_on_alike(fewest: int):
 def self_play_is_divided():
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
     judge = Evaluator(evaluate, None, observe_position, Puct())
-    search = selfplay.search_config(RULES, judge, 4, reuse_subtree=True)
-    config = selfplay.SelfPlayConfig(RULES, 0.5, 40, LANES, search, 20, reuse_subtree=True)
+    game = go_game(RULES)
+    search = selfplay.search_config(game, judge, 4, reuse_subtree=True)
+    config = selfplay.SelfPlayConfig(
+        game,
+        LANES,
+        search,
+        komi=0.5,
+        num_games=40,
+        temperature=Temperature(moves=20),
+        reuse_subtree=True,
+        stagger=0,
+    )
     mesh = devices.make_mesh(32)
     play = selfplay.make_play_moves(config, judge, 5, mesh)
-    lanes, games = selfplay.start(config, 0, mesh), {}
-    while np.any(lanes.game >= 0):
+    lanes, games = selfplay.start_on(config, 0, mesh), {}
+    while sum(bool(rows[-1].ended) for rows in games.values()) < 40:
         lanes, rows = play(None, lanes)
-        assert lanes.tree.visits.sharding.shard_shape(lanes.tree.visits.shape)[0] == LANES // 4 * (
-            config.search.num_nodes
-        )
+        shape = lanes.tree.visits.sharding.shard_shape(lanes.tree.visits.shape)
+        assert shape == (1, LANES // 4 * config.search.num_nodes)
         rows = jax.device_get(rows)
         assert rows.ok.all()
         for t, lane in zip(*np.nonzero(rows.game >= 0), strict=True):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gozero.apps.game_writer import GameWriter
+from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.features import FEATURES
@@ -25,10 +26,10 @@ def test_training_sees_what_self_play_saw(name, tmp_path):
     shape = NetworkConfig(blocks=1, channels=4, features=name)
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(1))
     evaluator = network_evaluator(RULES, shape, params)
-    config = selfplay.SelfPlayConfig(
-        RULES, 4.5, 4, 2, selfplay.search_config(RULES, evaluator, num_simulations=4)
-    )
-    writer = GameWriter(tmp_path, config, evaluator)
+    game = go_game(RULES)
+    search = selfplay.search_config(game, evaluator, num_simulations=4)
+    config = selfplay.SelfPlayConfig(game, 2, search, komi=4.5, num_games=4, stagger=0)
+    writer = GameWriter(tmp_path, RULES, config, evaluator)
     lanes = selfplay.start(config, 0)
     play_moves = selfplay.make_play_moves(config, evaluator, 4)
     observe = jax.jit(jax.vmap(lambda s: FEATURES[name].observe(RULES, s, s.position)))

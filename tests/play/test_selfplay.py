@@ -1,4 +1,4 @@
-"""Self-play rows against games replayed on the plain reference."""
+"""Self-play against games replayed on plain references: Go's, and Connect Four's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.connect_four import connect_four_game
+from gozero.games.go import go_game
+from gozero.games.rollouts import rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go.rules import Rules
 from gozero.play import selfplay
 from gozero.play.evaluators import make_evaluator
+from gozero.play.openings import Openings
+from gozero.play.playout_cap import PlayoutCap
+from gozero.play.resignation import ResignConfig
+from gozero.play.selfplay import SelfPlayConfig
 from gozero.search import reuse
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.move_choice import Temperature
@@ -21,19 +28,23 @@ from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.search import SearchResult
 from tests.go.boards import unpack
+from tests.reference.connect_four import ConnectFour
 from tests.reference.go import ReferenceGame
 from tests.search.evaluators import hash_evaluate, observe_position
 
 RULES = Rules(size=4, max_moves=20)
 KOMI = 1.5
 EVALUATOR = make_evaluator(RULES, "playout")
+GAME = go_game(RULES)
+OPENING_MOVES = 6
 CONFIG = selfplay.SelfPlayConfig(
-    rules=RULES,
+    game=GAME,
+    batch=3,
+    search=selfplay.search_config(GAME, EVALUATOR, num_simulations=8),
     komi=KOMI,
     num_games=7,
-    batch=3,
-    search=selfplay.search_config(RULES, EVALUATOR, num_simulations=8),
-    temperature_moves=6,
+    temperature=Temperature(moves=OPENING_MOVES),
+    stagger=0,
 )
 
 
@@ -44,18 +55,21 @@ def play_moves():
 
 @functools.cache
 def games(seed=5):
-    """{game number: its rows}, all games played to their end; and how often lanes were idle."""
-    lanes, found, idle = selfplay.start(CONFIG, seed), {}, 0
+    """{game number: its rows}, all games played to their end; and how many moves did not count."""
+    return played(CONFIG, play_moves(), seed)
+
+
+def played(config, play, seed):
+    lanes, found, idle = selfplay.start(config, seed), {}, 0
     for _ in range(20):
-        lanes, rows = play_moves()(None, lanes)
+        lanes, rows = play(None, lanes)
         rows = jax.tree.map(np.asarray, rows)
-        for t in range(10):
-            for lane in range(CONFIG.batch):
-                row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
-                idle += int(row.game == selfplay.NO_GAME)
-                if row.game != selfplay.NO_GAME:
-                    found.setdefault(int(row.game), []).append(row)
-        if bool((lanes.game == selfplay.NO_GAME).all()):
+        for t, lane in np.ndindex(rows.game.shape):
+            row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
+            idle += int(row.game == selfplay.NO_GAME)
+            if row.game != selfplay.NO_GAME:
+                found.setdefault(int(row.game), []).append(row)
+        if sum(bool(rows[-1].ended) for rows in found.values()) == config.num_games:
             return found, idle
     raise AssertionError("the games did not end")
 
@@ -65,7 +79,7 @@ def test_every_game_is_played_once_and_to_its_end():
     assert sorted(found) == list(range(7))
     for rows in found.values():
         assert [bool(row.ended) for row in rows] == [False] * (len(rows) - 1) + [True]
-    assert idle > 0  # seven games in three lanes: lanes without a game go on, unseen
+    assert idle > 0  # seven games in three lanes: lanes go on with games that do not count
 
 
 def stones_of(position):
@@ -106,7 +120,7 @@ def test_a_new_game_starts_clean():
 
 def test_after_the_opening_the_most_visited_move_is_played():
     for rows in games()[0].values():
-        for row in rows[CONFIG.temperature_moves :]:
+        for row in rows[OPENING_MOVES:]:
             assert row.policy_target[row.action] == row.policy_target.max()
 
 
@@ -133,10 +147,10 @@ def test_a_lane_keeps_its_past_after_a_reset():
 
 @pytest.mark.slow
 def test_trees_are_reused_and_memory_stays_flat():
-    rules = dataclasses.replace(RULES, ko="simple")  # quicker to compile
+    game = go_game(dataclasses.replace(RULES, ko="simple"))  # quicker to compile
     judge = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
-    search = selfplay.search_config(rules, judge, num_simulations=8, reuse_subtree=True)
-    config = dataclasses.replace(CONFIG, rules=rules, search=search, reuse_subtree=True)
+    search = selfplay.search_config(game, judge, num_simulations=8, reuse_subtree=True)
+    config = dataclasses.replace(CONFIG, game=game, search=search, reuse_subtree=True)
     play = selfplay.make_play_moves(config, judge, num_moves=10)
     lanes, finer, sizes = selfplay.start(config, 5), 0, []
     ends = np.zeros(config.batch, int)
@@ -182,51 +196,104 @@ def a_search_that_finds(best_by_visits, action):
 def test_a_root_rule_that_says_what_is_played_is_obeyed(monkeypatch, root_rule, played):
     monkeypatch.setattr(selfplay, "search", a_search_that_finds(3, action=5))
     search = SearchConfig(2, root_select=root_rule)
-    config = dataclasses.replace(
-        CONFIG, rules=dataclasses.replace(RULES, ko="simple"), search=search, temperature_moves=0
-    )
+    game = go_game(dataclasses.replace(RULES, ko="simple"))
+    config = dataclasses.replace(CONFIG, game=game, search=search, temperature=Temperature(moves=0))
     lanes, rows = selfplay.make_play_moves(config, EVALUATOR, 1)(None, selfplay.start(config, 1))
     assert rows.action.tolist() == [[played] * 3]
     assert not (lanes.states.position.to_play != 1).any()
 
 
 def test_the_temperatures_schedule():
-    config = dataclasses.replace(CONFIG, temperature_moves=6)
-    assert config.schedule == Temperature(1.0, 0.0, 6)
     halves = Temperature(1.0, 0.1, halflife=4)
     assert dataclasses.replace(CONFIG, temperature=halves).schedule == halves
+    unsaid = dataclasses.replace(CONFIG, temperature=None)
+    assert unsaid.schedule == Temperature(1.0, 0.0, 6)  # 30 on 19x19
+    assert dataclasses.replace(unsaid, game=go_game(Rules(19))).schedule == Temperature()
+    gumbel = dataclasses.replace(unsaid, search=SearchConfig(root_select=GumbelRoot()))
+    assert gumbel.schedule.moves == 0
+    four = SelfPlayConfig(connect_four_game(), 2, SearchConfig())
+    assert four.schedule.moves == 10
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("num_games", 0), ("batch", 0), ("temperature_moves", -1), ("komi", 0.3), ("batch", 2**30)],
+    [("num_games", 0), ("batch", 0), ("komi", 0.3), ("batch", 2**30)],
 )
 def test_bad_settings(field, value):
-    arguments = {"rules": RULES, "komi": 0.5, "num_games": 1, "batch": 1, "search": SearchConfig()}
     with pytest.raises(ValueError, match=field):
-        selfplay.SelfPlayConfig(**{**arguments, field: value})
+        dataclasses.replace(CONFIG, **{field: value})
 
 
 def test_rows_want_whole_searches():
-    search = SearchConfig(early_stop=True)
+    with_search = functools.partial(dataclasses.replace, CONFIG)
     with pytest.raises(ValueError, match="search: early_stop"):
-        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
+        with_search(search=SearchConfig(early_stop=True))
     with pytest.raises(ValueError, match="search: prove"):
-        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, SearchConfig(prove=True))
-    search = SearchConfig(root_select=GumbelRoot())
+        with_search(search=SearchConfig(prove=True))
     with pytest.raises(ValueError, match=r"^tree: .*GumbelRoot"):
-        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search, reuse_subtree=True)
-    search = SearchConfig(ensemble=Ensemble(2))
+        with_search(search=SearchConfig(root_select=GumbelRoot()), reuse_subtree=True)
+    cap = PlayoutCap(SearchConfig(8))
+    with pytest.raises(ValueError, match="reuse_subtree: searches of 9, 17 nodes"):
+        with_search(search=SearchConfig(8).roomy, reuse_subtree=True, cap=cap)
     with pytest.raises(ValueError, match="search: an ensemble"):
-        selfplay.SelfPlayConfig(RULES, KOMI, 1, 1, search)
+        with_search(search=SearchConfig(ensemble=Ensemble(2)))
 
 
-def test_lanes_number_games_in_order():
+def test_games_are_numbered_in_order_and_those_beyond_the_last_do_not_count():
     lanes = selfplay.start(CONFIG, 0)
     assert lanes.game.tolist() == [0, 1, 2]
     assert int(lanes.next_game) == 3
-    few = selfplay.start(
-        selfplay.SelfPlayConfig(RULES, KOMI, num_games=2, batch=3, search=SearchConfig()), 0
-    )
-    assert few.game.tolist() == [0, 1, selfplay.NO_GAME]
-    assert few.states.to_play.dtype == jnp.int32
+    two = dataclasses.replace(FOUR, num_games=2)
+    play = selfplay.make_play_moves(two, FOUR_EVALUATOR, 1)
+    _, rows = play(None, selfplay.start(two, 0))
+    assert rows.game.tolist() == [[0, 1, selfplay.NO_GAME]]
+
+
+FOUR_GAME = connect_four_game(5, 4)
+FOUR_EVALUATOR = rollout_evaluator(FOUR_GAME)
+FOUR = SelfPlayConfig(
+    FOUR_GAME,
+    batch=3,
+    search=SearchConfig(8).roomy,
+    num_games=6,
+    reuse_subtree=True,
+    openings=Openings(1, 2),
+    resign=ResignConfig(0.5, 8),
+    stagger=0,
+)
+
+
+def test_any_game_is_played():
+    """Connect Four on 5x4, with all that self-play has; against the plain reference."""
+    play = selfplay.make_play_moves(FOUR, FOUR_EVALUATOR, 10)
+    found, idle = played(FOUR, play, 1)
+    assert sorted(found) == list(range(6))
+    assert idle > 0
+    for rows in found.values():
+        plain = ConnectFour(5, 4)
+        for i, row in enumerate(rows):
+            assert row.ply == i
+            assert row.legal.tolist() == plain.legal()
+            assert row.counts == (i > 0) or i == 1  # the first one or two plies are drawn
+            assert row.komi is row.score is row.area is row.truncated is None
+            if row.resigned:
+                plain.winner, plain.over = -plain.to_play, True
+            else:
+                assert row.legal[row.action]
+                plain.play(int(row.action))
+            assert row.ended == plain.over
+        assert row.outcome == plain.winner
+
+
+def test_any_game_begins_at_another_phase_in_each_lane():
+    lanes = selfplay.start(dataclasses.replace(FOUR, batch=32, stagger=None), 3)
+    stones = sum(jax.lax.population_count(word) for words in lanes.states for word in words)
+    np.testing.assert_array_equal(stones, lanes.ply)
+    assert len(set(lanes.ply.tolist())) > 5
+
+
+def test_komi_is_of_games_with_points():
+    with pytest.raises(ValueError, match="komi: 7, of a game without points"):
+        dataclasses.replace(FOUR, komi=7.0)
+    with pytest.raises(ValueError, match="komi: no value"):
+        dataclasses.replace(CONFIG, komi=())

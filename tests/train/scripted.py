@@ -1,4 +1,4 @@
-"""Self-play whose search is a hash: endless games with everything on, quick to compile."""
+"""Self-play whose search is a hash: games without end, with everything on, quick to compile."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.games.go import go_game
 from gozero.go.rules import Rules, legal_actions
 from gozero.hashing import mix
-from gozero.play import endless, selfplay
+from gozero.play import selfplay
 from gozero.play.openings import Openings
 from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import ResignConfig
 from gozero.play.setups import gumbel_search, to_win
+from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from tests.search.evaluators import observe_position
 from train import buffer, games
@@ -25,8 +27,9 @@ RULES = Rules(size=3, max_moves=14)
 SAMPLED_MOVES = 4
 FULL, CHEAP = 8, 3
 SEARCH = gumbel_search(FULL, 4)
-CONFIG = endless.EndlessConfig(
-    rules=RULES,
+GAME = go_game(RULES)
+CONFIG = selfplay.SelfPlayConfig(
+    game=GAME,
     komi=(0.5, 2.0, 3.0),
     batch=6,
     search=SEARCH,
@@ -47,12 +50,12 @@ THRESHOLD = -0.8
 class Seen(NamedTuple):
     """What a test sees of a move, [T, B]."""
 
-    made: endless.Move
+    made: selfplay.Move
     opening: jax.Array  # i32: random plies of the game
     may_resign: jax.Array  # bool
 
 
-def search_states(game, evaluate, params, key, states, config, tree=None):
+def search_states(game, evaluator, key, states, config, tree=None):
     """In place of a search: visits, values and all by a hash of the position and the settings.
 
     It would play the least visited action of those that are visited; passes are frequent late.
@@ -88,8 +91,8 @@ class _Trail(NamedTuple):
 def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER, simulations=None):
     lanes = playing.lanes
     seen = lanes.opening, lanes.resignation.may
-    lanes, made = endless.move(config, None, None, None, lanes, simulations)
-    taken = games.take(config.rules, buffer_config, playing.games, playing.buffer, made)
+    lanes, made = selfplay.move(config, Evaluator(None), None, lanes, simulations)
+    taken = games.take(config.game, buffer_config, playing.games, playing.buffer, made)
     return games.Playing(lanes, *taken), Seen(made, *seen)
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
 from gozero.go import symmetry
 from gozero.go.rules import Rules
 from tests.go.boards import pack
@@ -19,6 +20,7 @@ from train import replay
 from train.buffer import BufferConfig, Window
 
 RULES = Rules(size=3, ko="simple")
+GAME = go_game(RULES)
 CONFIG = BufferConfig(capacity=20, window=Window(least=4, exponent=1.0, scale=0.5), surprise=1.0)
 ALIKE = dataclasses.replace(CONFIG, surprise=0.0)
 
@@ -26,7 +28,7 @@ ALIKE = dataclasses.replace(CONFIG, surprise=0.0)
 def rows_of(numbers) -> replay.Rows:
     """Blank rows that a number tells apart."""
     count = len(numbers)
-    blank = jax.tree.map(lambda x: x[:1].repeat(count, axis=0), buffers.start(RULES, ALIKE).rows)
+    blank = jax.tree.map(lambda x: x[:1].repeat(count, axis=0), buffers.start(GAME, ALIKE).rows)
     return blank.replace(game=jnp.asarray(numbers, jnp.int32))
 
 
@@ -37,7 +39,7 @@ def add(config, buffer, rows, frequency, keep):
 
 def filled(config, total, frequency=None):
     """A buffer to which rows 0, 1, ... have been added, up to seven at a time, in gaps."""
-    buffer, kept = buffers.start(RULES, config), []
+    buffer, kept = buffers.start(GAME, config), []
     rng = np.random.RandomState(total)
     while len(kept) < total:
         keep = rng.rand(7) < 0.6
@@ -111,7 +113,7 @@ def test_a_games_frequencies_are_one_on_average():
 def test_no_row_is_drawn_more_often_than_it_may_be():
     """Rows come in at random, and all that may be learnt is learnt."""
     config = dataclasses.replace(ALIKE, reuse=2.5, min_rows=5)
-    buffer, steps, rng = buffers.start(RULES, config), 0, np.random.RandomState(3)
+    buffer, steps, rng = buffers.start(GAME, config), 0, np.random.RandomState(3)
     assert buffers.steps_due(config, buffer, 4) == 0
     for _ in range(30):
         keep = rng.rand(7) < rng.rand()
@@ -129,7 +131,7 @@ def test_a_row_becomes_an_example():
     """Its mover's ownership, turned as the planes are; weights as floats; values mixed."""
     owners = np.array([1, 1, 0, -1, 0, 0, 0, -1, -1])
     area = [jnp.stack(pack(RULES.layout, owners == colour)) for colour in (1, -1)]
-    blank = jax.tree.map(lambda x: x[0], buffers.start(RULES, CONFIG).rows)
+    blank = jax.tree.map(lambda x: x[0], buffers.start(GAME, CONFIG).rows)
     row = blank.replace(
         area=jnp.stack(area),
         legal=jnp.packbits(jnp.ones(10, bool)),

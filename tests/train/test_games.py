@@ -12,14 +12,14 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go.rules import init
-from gozero.play import endless, resignation, selfplay
+from gozero.play import resignation, selfplay
 from gozero.runs.memory import num_bytes
 from gozero.search.rules.gumbel import GumbelRoot
 from tests.go.boards import unpack
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference.go import ReferenceGame
 from tests.train import scripted
-from tests.train.scripted import BUFFER, CONFIG, RULES
+from tests.train.scripted import BUFFER, CONFIG, GAME, RULES
 from train import buffer as buffers
 from train import games
 
@@ -91,7 +91,7 @@ def reference(seen):
             if game.moves >= seen.opening[t, b] and made.ok and made.full:
                 pending[b].append(made)
             if made.resigned:
-                assert made.action == endless.NO_ACTION
+                assert made.action == selfplay.NO_ACTION
                 end = {"outcome": -mover, "score": 0, "area": np.zeros(9), "weights": (1, 0)}
             else:
                 assert made.legal[made.action]
@@ -266,7 +266,7 @@ def test_a_calibrated_threshold_compiles_nothing_anew(run):
 
 
 def test_lanes_are_staggered():
-    plies = endless.start(scripted.config_with(stagger=None), 0).states.position.ply
+    plies = selfplay.start(scripted.config_with(stagger=None), 0).states.position.ply
     assert len(set(plies.tolist())) > 2
     assert plies.max() < RULES.move_limit
 
@@ -277,9 +277,9 @@ def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
     monkeypatch.setattr(games, "LANES_AT_ONCE", 3)
 
     def take(state, made):
-        return games.take(RULES, BUFFER, *state, made), None
+        return games.take(GAME, BUFFER, *state, made), None
 
-    state = games.new_games(RULES, BUFFER, CONFIG.batch), buffers.start(RULES, BUFFER)
+    state = games.new_games(GAME, BUFFER, CONFIG.batch), buffers.start(GAME, BUFFER)
     moves = jax.tree.map(jnp.asarray, seen.made)
     all_ = jax.jit(functools.partial(jax.lax.scan, take), compiler_options=AS_USERS_FUSE)
     all_ = all_.lower(state, moves).compile()
@@ -300,7 +300,7 @@ def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
         ("batch", 2**29),
         ("stagger", 14),
         ("stagger", -1),
-        ("openings", endless.Openings(0, 14)),
+        ("openings", selfplay.Openings(0, 14)),
     ],
 )
 def test_bad_settings(field, value):

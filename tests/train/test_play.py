@@ -11,19 +11,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.connect_four import connect_four_game
 from gozero.games.go import go_game
+from gozero.games.rollouts import rollout_evaluator
 from gozero.go.rules import Rules
-from gozero.play import endless, selfplay
+from gozero.play import selfplay
 from gozero.play.evaluators import Evaluator
+from gozero.play.openings import Openings
+from gozero.play.selfplay import SelfPlayConfig
+from gozero.search.config import SearchConfig
+from gozero.search.move_choice import Temperature
 from gozero.search.rules.puct import Puct
 from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops
 from tests.search.evaluators import hash_evaluate, observe_position
 from tests.train import scripted
+from train import buffer as buffers
 from train import games
 
 RULES = Rules(size=3, ko="simple", max_moves=14)
 JUDGE = Evaluator(hash_evaluate(10, 1.0, 0.5), None, observe_position, Puct())
-CONFIG = dataclasses.replace(scripted.CONFIG, rules=RULES, stagger=None)
+CONFIG = dataclasses.replace(scripted.CONFIG, game=go_game(RULES), stagger=None)
 BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
 
 
@@ -78,12 +85,12 @@ def test_other_numbers_of_simulations_are_compiled_once_each():
 @pytest.mark.slow
 def test_puct_with_noise_may_be_used():
     """Of a search without a rule of its own the most visited move is played when none is drawn."""
-    search = selfplay.search_config(RULES, JUDGE, 8)
-    temperature = endless.Temperature(moves=0)
-    config = endless.EndlessConfig(RULES, 3.0, 4, search, temperature, stagger=0)
-    lanes = endless.start(config, 0)
-    game = go_game(RULES, JUDGE.observe)
-    made = jax.jit(lambda x: endless.move(config, game, JUDGE.evaluate, None, x))(lanes)[1]
+    game = go_game(RULES)
+    search = selfplay.search_config(game, JUDGE, 8)
+    temperature = Temperature(moves=0)
+    config = SelfPlayConfig(game, 4, search, 3.0, temperature=temperature, stagger=0)
+    lanes = selfplay.start(config, 0)
+    made = jax.jit(lambda x: selfplay.move(config, JUDGE, None, x))(lanes)[1]
     assert made.full.all()
     target = np.asarray(made.policy_target)
     np.testing.assert_array_equal(target[np.arange(4), made.action], target.max(axis=1))
@@ -92,10 +99,35 @@ def test_puct_with_noise_may_be_used():
 @pytest.mark.slow
 def test_law_2_holds_for_what_is_carried():
     """No copy, in a loop, of the ring, of the games in play or of their past."""
-    config = dataclasses.replace(CONFIG, rules=dataclasses.replace(RULES, ko="positional"), batch=5)
+    game = go_game(dataclasses.replace(RULES, ko="positional"))
+    config = dataclasses.replace(CONFIG, game=game, batch=5)
     play = games.make_play(config, BUFFER, JUDGE, num_moves=2)
     playing = jax.eval_shape(lambda: games.start(config, BUFFER, 0))
     lowered = play.lower(None, playing)
     text = lowered.compile(compiler_options=AS_USERS_HAVE_IT).as_text()
     for leading in (BUFFER.capacity, config.batch * RULES.move_limit):
         assert moves_in_loops(text, leading) == []
+
+
+def test_any_game_has_rows():
+    """Connect Four's: the position, the result for the mover, and nothing of points."""
+    four = connect_four_game(4, 4)
+    config = SelfPlayConfig(four, 3, SearchConfig(4), openings=Openings(0, 2), stagger=0)
+    kept = buffers.BufferConfig(64, surprise=0.5)
+    evaluator = rollout_evaluator(four)
+    playing = games.start(config, kept, 0)
+    shapes = jax.tree.map(lambda x: (x.shape, x.dtype), playing)
+    playing, events = games.make_play(config, kept, evaluator, 20)(None, playing)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), playing) == shapes
+    rows = jax.tree.map(lambda x: np.asarray(x[: playing.buffer.size]), playing.buffer.rows)
+    assert rows.komi is rows.score is rows.area is rows.past is events.komi is None
+    assert events.ended.sum() == len(np.unique(rows.game)) > 3
+    number, ends = [0, 1, 2], {}
+    for t, lane in zip(*np.nonzero(events.ended), strict=True):
+        ends[number[lane]] = float(events.outcome[t, lane])
+        number[lane] = 2 + len(ends)
+    stones = np.sum([np.bitwise_count(word) for words in rows.position for word in words], axis=0)
+    for game, ply, outcome in zip(rows.game, stones, rows.outcome, strict=True):
+        assert outcome == (ends[int(game)] if ply % 2 == 0 else -ends[int(game)])
+    legal = np.unpackbits(rows.legal, axis=1, count=4)
+    assert not rows.policy_target[legal == 0].any()

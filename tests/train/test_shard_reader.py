@@ -34,7 +34,7 @@ class Run:
         self.plan = make_plan(self.config, num_devices)
         self.mesh = steps.make_mesh(num_devices)
         self.shard_reader = ShardReader(self.plan, self.mesh)
-        one = buffers.start(self.plan.rules, self.plan.buffer)
+        one = buffers.start(self.plan.play.game, self.plan.buffer)
         where = jax.NamedSharding(self.mesh, steps.DIVIDED)
         stack = lambda x: jax.device_put(np.stack([x] * num_devices), where)
         self.rings = jax.tree.map(stack, one)

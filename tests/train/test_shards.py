@@ -54,7 +54,9 @@ def test_rows_come_back_to_the_bit(written):
     assert path.name == "a-b.c-000012.npz"
     shard = read(config, path)
     assert shard.about == ("a-b.c", 12, 5, 7, 3, COUNT)
-    ring = jax.eval_shape(lambda: buffers.start(make_plan(config).rules, make_plan(config).buffer))
+    ring = jax.eval_shape(
+        lambda: buffers.start(make_plan(config).play.game, make_plan(config).buffer)
+    )
     leaves = jax.tree_util.tree_leaves_with_path
     assert jax.tree.structure(shard.rows) == jax.tree.structure(ring.rows)
     for (name, got), (_, put), (_, like) in zip(

@@ -277,7 +277,7 @@ def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
     for _ in range(2):
         assert source.refresh()
         assert (source.iteration, source.params is params) == (10, True)
-    assert "its contents are not those its .json describes" in one_line(capsys)
+    assert "its contents are not those that its .json describes" in one_line(capsys)
     worker_runs.write_weights(own, 20, value=1.0)
     assert source.refresh()
     assert source.iteration == 20
@@ -339,7 +339,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
 
 def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):
     assert plan.buffer.capacity == 8 * (18 + 6)
-    ring = jax.eval_shape(lambda: buffers.start(plan.rules, plan.buffer))
+    ring = jax.eval_shape(lambda: buffers.start(plan.play.game, plan.buffer))
     assert num_bytes(ring) < 2**20
 
 
