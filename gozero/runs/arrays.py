@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import pathlib
 import zipfile
 import zlib
@@ -50,6 +51,21 @@ def check_name(path: pathlib.Path | str, flag: str = "") -> pathlib.Path:
     return path
 
 
+def check_new(path: pathlib.Path, flag: str) -> None:
+    """Refuse a path where no such file can be made.
+
+    Raises:
+      ValueError: another suffix; a file that is there; no folder, or none that can be written to.
+    """
+    check_name(path, flag)
+    if path.exists():
+        raise ValueError(f"{flag} {path}: is there already; name a new file")
+    if not path.parent.is_dir():
+        raise ValueError(f"{flag} {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{flag} {path}: nothing can be written to {path.parent}")
+
+
 def write(
     path: pathlib.Path, kind: str, arrays: Mapping[str, Any], about: Mapping[str, Any]
 ) -> None:
@@ -64,7 +80,7 @@ def write(
     Raises:
       OSError: it cannot be written.
     """
-    held = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    held = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     said = {**about, "format": f"gozero-{kind}-1", "digest": digest(held)}
     if path.suffix != ".npz":
         return write_whole(path, safetensors.numpy.save(held, {"gozero": json.dumps(said)}))
@@ -115,6 +131,8 @@ def _read_npz(path: pathlib.Path, data: bytes) -> tuple[Arrays, dict]:
     if "about" in arrays:  # as strengths were
         number, about = int(arrays.pop("format")), json.loads(arrays.pop("about").tobytes())
         return arrays, {**about, "format": f"gozero-strengths-{number}"}
+    if path.suffix == ".checkpoint":  # as those of train.classical.td were
+        return arrays, {"format": "gozero-checkpoint-1", "flags": str(arrays.pop("flags"))}
     about = json.loads(path.with_suffix(".json").read_text())
     if about["sha256"] != hashlib.sha256(data).hexdigest():
         raise ValueError("its contents are not those that its .json describes")

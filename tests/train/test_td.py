@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -46,11 +48,35 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     )
 
 
+def test_checkpoints_are_read_also_those_of_earlier_versions(tmp_path):
+    asked = TdFlags(tmp_path / "w.safetensors", size=3, games=2, seed=3, resume=True)
+    config = command.config_of(asked)
+    task = command.task_of(config, asked.komi)
+    fresh = command.begin(dataclasses.replace(asked, resume=False), config, task)
+    state = fresh._replace(taken=fresh.taken + 7)
+    leaves = {f"leaf_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
+
+    def old(flags):
+        with asked.checkpoint.open("wb") as file:
+            np.savez(file, flags=flags, **leaves)
+
+    for write in (lambda: command.save_checkpoint(asked, state), lambda: old(asked.same)):
+        write()
+        found = command.begin(asked, config, task)
+        jax.tree.map(np.testing.assert_array_equal, found, state)
+    old("other")
+    with pytest.raises(ValueError, match="was made with other"):
+        command.begin(asked, config, task)
+    asked.checkpoint.write_bytes(asked.checkpoint.read_bytes()[:-40])
+    with pytest.raises(ValueError, match="damaged or not checkpoint"):
+        command.begin(asked, config, task)
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["--out", "w.txt"], "not a .safetensors file"),
-        (["--out", "w.safetensors", "--size", "2"], "--size 2: expected 3 to 25"),
+        (["--out", "w.safetensors", "--size", "2"], "--size 2: expected from 3 to 25"),
         (["--out", "w.safetensors", "--games", "0"], "--games 0: expected at least 1"),
         (["--out", "w.safetensors", "--rate", "0"], "--rate 0"),
         (["--out", "w.safetensors", "--epsilon", "2"], "--epsilon 2"),

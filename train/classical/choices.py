@@ -1,4 +1,4 @@
-"""Choices: what a player could have played, and what he played.
+"""Choices in the games of a folder: what a player could have played, and what they played.
 
 A choice is a competition in the sense of Coulom (2007): the moves that a playout might have
 made there compete, and the move played has won.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import math
+import pathlib
+import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
@@ -17,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero.apps import flags, sgf
 from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
@@ -34,9 +37,9 @@ class Choices(flax.struct.PyTreeNode):
 
     own: bb.Board  # stones of the player to move
     opponent: bb.Board
-    may: bb.Board  # the points he may play: legal, and no own eye
+    may: bb.Board  # the points that they may play: legal, and no own eye
     previous: jax.Array  # i32[N]: the point of the move before; bb.NO_POINT for a pass or none
-    played: jax.Array  # i32[N]: the point that he played, one of `may`
+    played: jax.Array  # i32[N]: the point that they played, one of `may`
 
 
 class Features(NamedTuple):
@@ -91,6 +94,40 @@ class Played(NamedTuple):
     game: np.ndarray  # i32[N]: which game
     number: np.ndarray  # i32[N]: of the move in it, 1 the first
     illegal: dict[int, int]  # {game: the number of its first illegal move}; it is left out
+
+
+def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], Played]:
+    """The games of a board size, and their choices. Stderr says what is left out.
+
+    Args:
+      path: a folder with *.sgf in it or below it, or one such file.
+      size: points on a side.
+
+    Raises:
+      ValueError: no files, or no game of that size.
+    """
+    paths = [path] if path.is_file() else sorted(path.rglob("*.sgf"))
+    if not paths:
+        raise ValueError(f"--sgf {path}: no *.sgf there; give a folder of games")
+    files, games = [], []
+    for file in paths:
+        try:
+            record = sgf.read(file)
+        except ValueError as error:
+            print(f"left out: {error}", file=sys.stderr, flush=True)
+            continue
+        if record.size == size:
+            files.append(file)
+            games.append(record)
+    if not games:
+        raise ValueError(
+            f"--sgf {path}: {len(paths)} files, but no game on {size}x{size} among them; --size "
+            "says which to read"
+        )
+    played = of_games(go.Rules(size, ko="simple"), games)
+    for game, move in played.illegal.items():
+        print(f"left out: {files[game]}: move {move} is illegal", file=sys.stderr, flush=True)
+    return games, played
 
 
 def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> Played:
@@ -168,3 +205,11 @@ def _replay(rules: go.Rules) -> Callable:
 def take(choices: Choices, which: np.ndarray) -> Choices:
     """Some of the choices, by their numbers or a mask."""
     return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[which]), choices)
+
+
+def write(prog: str, out: pathlib.Path, found: Strengths, about: dict[str, Any]) -> None:
+    """The file of what a command has learnt; where it cannot be written, a line and the end."""
+    try:
+        strengths.save(out, found, command=[prog, *sys.argv[1:]], **about)
+    except OSError as error:
+        flags.fail(prog, f"--out {out}: cannot be written ({error})", status=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import sys
 import time
@@ -17,7 +16,8 @@ from jax import lax
 from gozero.apps import flags, runtime
 from gozero.go import rules as go
 from gozero.go import scoring
-from gozero.runs.files import write_whole
+from gozero.runs import arrays
+from gozero.runs.progress import Progress
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td import weights as shape_weights
@@ -27,7 +27,6 @@ from train.classical.td import PROG, TdFlags
 
 STEPS_PER_CALL = 100
 CHECKPOINT_S = 60.0
-LINE_S = 5.0
 RANDOM_GAMES = 256  # against the random player, measured at the end
 _LEAST_RATE = 0.02
 
@@ -85,19 +84,20 @@ def task_of(config: TdConfig, komi: float) -> td.Task:
 def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: State, stop) -> State:
     run = make_run(config, asked.steps, asked.rate)
     key = jax.random.key(asked.seed)
-    started = last = saved = time.perf_counter()
+    started = saved = time.perf_counter()
     before, total = int(state.taken), None
-    while int(state.taken) < asked.steps and not stop.requested:
-        state, lesson = run(task, state, key)
-        total = lesson if total is None else jax.tree.map(jnp.add, total, lesson)
-        now = time.perf_counter()
-        if now - last >= LINE_S or int(state.taken) >= asked.steps:
-            rate = (int(state.taken) - before) * asked.games / (now - started)
-            print(_line(asked, state, total, rate), file=sys.stderr, flush=True)
-            last, total = now, None
-        if now - saved >= CHECKPOINT_S:
-            save_checkpoint(asked, state)
-            saved = now
+    with Progress("td", asked.steps, "steps", before) as progress:
+        progress.phase("compiling")
+        while int(state.taken) < asked.steps and not stop.requested:
+            state, lesson = run(task, state, key)
+            total = lesson if total is None else jax.tree.map(jnp.add, total, lesson)
+            now, taken = time.perf_counter(), int(state.taken)
+            positions_per_s = (taken - before) * asked.games / (now - started)
+            progress.phase("learning")
+            progress.show(taken, _numbers(total, positions_per_s))
+            if now - saved >= CHECKPOINT_S:
+                save_checkpoint(asked, state)
+                saved = now
     return state
 
 
@@ -122,14 +122,16 @@ def make_run(config: TdConfig, steps: int, rate: float):
     return jax.jit(run)
 
 
-def _line(asked: TdFlags, state: State, lesson: td.Lesson, positions_per_s: float) -> str:
+def _numbers(lesson: td.Lesson, positions_per_s: float) -> dict[str, str]:
+    """Of the run so far."""
     error = math.sqrt(float(lesson.squared_error) / max(int(lesson.taught), 1))
     ended = max(int(lesson.ended), 1)
-    return (
-        f"{int(state.taken)}/{asked.steps} steps  {positions_per_s:,.0f} positions/s  "
-        f"TD error {error:.4f}  Black wins {float(lesson.black_wins) / ended:.2f}  "
-        f"moves {int(lesson.moves) / ended:.0f}"
-    )
+    return {
+        "positions/s": f"{positions_per_s:,.0f}",
+        "TD error": f"{error:.4f}",
+        "Black wins": f"{float(lesson.black_wins) / ended:.2f}",
+        "moves": f"{int(lesson.moves) / ended:.0f}",
+    }
 
 
 def wins_against_random(
@@ -183,23 +185,17 @@ def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
         return state
     if not asked.checkpoint.is_file():
         raise ValueError(f"--resume: there is no {asked.checkpoint}")
-    leaves, treedef = jax.tree.flatten(state)
-    try:
-        with np.load(asked.checkpoint, allow_pickle=False) as saved:
-            made_with = str(saved["flags"])
-            found = [saved[f"leaf_{i}"] for i in range(len(leaves))]
-    except Exception as error:  # zip files can be broken in many ways
-        raise ValueError(
-            f"--resume: {asked.checkpoint} is damaged or no checkpoint ({error})"
-        ) from error
-    if made_with != asked.same:
-        raise ValueError(f"--resume: {asked.checkpoint} was made with {made_with}")
-    leaves = [jnp.asarray(x, like.dtype) for x, like in zip(found, leaves, strict=True)]
-    return jax.tree.unflatten(treedef, leaves)
+    found, about = arrays.read(asked.checkpoint, "checkpoint")
+    if about.get("flags") != asked.same:
+        raise ValueError(f"--resume: {asked.checkpoint} was made with {about.get('flags')}")
+    held = _held(state)
+    arrays.check(found, held, f"--resume: {asked.checkpoint}")
+    return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(found[k]) for k in held])
 
 
 def save_checkpoint(asked: TdFlags, state: State) -> None:
-    buffer = io.BytesIO()
-    leaves = {f"leaf_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
-    np.savez(buffer, flags=asked.same, **leaves)
-    write_whole(asked.checkpoint, buffer.getvalue())
+    arrays.write(asked.checkpoint, "checkpoint", _held(state), {"flags": asked.same})
+
+
+def _held(state: State) -> dict[str, jax.Array]:
+    return {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(state))}

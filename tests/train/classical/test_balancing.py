@@ -15,8 +15,9 @@ from tests.playouts.positions import game_of
 from tests.reference import playouts as reference
 from tests.reference import softmax_policy
 from tests.reference.go import WHITE
-from train.classical.balancing import balance, gradient
-from train.classical.balancing.gradient import Sets
+from train.classical import balancing_descent as balance
+from train.classical import balancing_gradient as gradient
+from train.classical.balancing_gradient import Sets
 
 RULES = go.Rules(3, ko="simple")
 CAP, KOMI = 4, 0.5
@@ -166,7 +167,7 @@ def test_the_two_sets_pull_towards_the_value(target):
     def run(logs, target, key):
         komi = jnp.full(1, KOMI)
         return gradient.bias_gradient(
-            RULES, logs, one, target[None], komi, key, Sets(500, 4000), CAP
+            RULES, logs, gradient.Valued(one, komi, target[None]), key, Sets(500, 4000), CAP
         )
 
     found, error = run(LOGS, jnp.float32(target), jax.random.key(0))

@@ -8,7 +8,8 @@ from gozero.apps import sgf
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import setup
-from train.classical.balancing.run import BalancingConfig, _positions
+from train.classical.balancing import BalancingConfig
+from train.classical.balancing_descent import _positions
 
 MOVES = ((0, 4), (1, 0), (0, 1), (1, 9), (0, 3))  # the last captures
 BOARDS = [  # before each move of a point, from the side of the player to move

@@ -17,7 +17,7 @@ from tests.reference import mm as reference
 from tests.reference import softmax_policy
 from tests.reference.go import ReferenceGame
 from train.classical import choices as choice
-from train.classical.mm import fit, run
+from train.classical import mm_fit as fit
 
 SIZE = 5
 LAY = bb.layout(SIZE)
@@ -209,17 +209,17 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
     (tmp_path / "bad.sgf").write_text("(;GM[1]SZ[5];B[zz])")
     out = tmp_path / "strengths.safetensors"
     flags = ["--sgf", str(tmp_path), "--out", str(out), "--size", "5", "--iterations", "2"]
-    assert run.main(flags) == 0
+    assert fit.main(flags) == 0
     said = capsys.readouterr()
     assert "left out: sgf" in said.err
-    assert "held out: log-likelihood" in said.err
-    assert "update 4:" in said.out
+    assert "held out log-likelihood" in said.err
+    assert "4 updates; held out log-likelihood" in said.out
     found, about = strengths.load(out)
     assert found.shape.std() > 0
     assert about["games"] == 20
     assert about["held_out"]["log_likelihood"] < 0
     with pytest.raises(SystemExit):
-        run.main(flags)
+        fit.main(flags)
     assert "is there already" in capsys.readouterr().err
 
 
@@ -235,5 +235,5 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
 def test_bad_flags_are_one_line_and_status_2(flags, said, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
-        run.main(flags)
+        fit.main(flags)
     assert said in capsys.readouterr().err

@@ -29,8 +29,27 @@ from gozero.go import scoring
 from gozero.playouts import playout, policies
 from gozero.playouts.softmax import softmax
 from gozero.playouts.softmax.strengths import Strengths
-from train.classical import choices as choice
+from train.classical import choices as choices_of
 from train.classical.choices import Choices
+
+
+class Valued(NamedTuple):
+    """P positions whose values are known."""
+
+    positions: go.Position  # [P]
+    komi: jax.Array  # f32[P]
+    values: jax.Array  # f32[P]: V* in [-1, 1], for Black
+
+    def repeated(self, count: int) -> tuple[go.Position, jax.Array]:
+        """(positions, komi), each so many times in a row."""
+        return jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), (self.positions, self.komi))
+
+
+class Sets(NamedTuple):
+    """How many playouts of each position there are in the two sets; static."""
+
+    value: int = 64
+    gradient: int = 16
 
 
 class Games(NamedTuple):
@@ -110,80 +129,51 @@ def weighted_psi(lay: bb.Layout, logs: Strengths, games: Games, amounts: jax.Arr
         choices, is_choice = jax.tree.map(
             lambda x: lax.dynamic_index_in_dim(x, t, 0, False), games[:2]
         )
-        found = choice.features(lay, choices)
-        expected = jax.nn.softmax(choice.log_strengths(logs, found), axis=0)
+        found = choices_of.features(lay, choices)
+        expected = jax.nn.softmax(choices_of.log_strengths(logs, found), axis=0)
         points = lax.broadcasted_iota(jnp.int32, expected.shape, 0)
         played = points == choices.played[None]
         amount = jnp.where(is_choice, amounts, 0.0)[None]
         psi = jnp.where(is_choice[None], played - expected, 0.0)
-        return jax.tree.map(jnp.add, total, choice.by_feature(found, amount * psi))
+        return jax.tree.map(jnp.add, total, choices_of.by_feature(found, amount * psi))
 
     return lax.fori_loop(0, games.length, add, jax.tree.map(jnp.zeros_like, logs))
 
 
-class Sets(NamedTuple):
-    """How many playouts of each position there are in the two sets; static."""
-
-    value: int = 64
-    gradient: int = 16
-
-
 def bias_gradient(
-    rules: go.Rules,
-    logs: Strengths,
-    positions: go.Position,
-    targets: jax.Array,
-    komi: jax.Array,
-    key: jax.Array,
-    sets: Sets,
-    cap: int,
+    rules: go.Rules, logs: Strengths, valued: Valued, key: jax.Array, sets: Sets, cap: int
 ) -> tuple[Strengths, jax.Array]:
     """(the gradient of half the mean squared bias, f32[P] V* - V of the first set).
 
     Args:
       rules: the rules; their size is what counts.
       logs: of the strengths.
-      positions: [P].
-      targets: V*, f32[P] in [-1, 1], for Black.
-      komi: f32[P].
+      valued: the positions.
       key: consumed.
       sets: playouts of each position.
       cap: moves after which a playout is cut.
     """
     value_key, gradient_key = jax.random.split(key)
-
-    def repeated(count):
-        return jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), (positions, komi))
-
-    def by_position(x):
-        return x.reshape(len(targets), -1)
-
-    several, their_komi = repeated(sets.value)
-    results = values(rules, logs, several, value_key, their_komi, cap)
-    mean = by_position(results).mean(axis=1)
-    several, their_komi = repeated(sets.gradient)
-    games = play(rules, logs, several, gradient_key, cap)
-    results = by_position(jnp.sign(games.score.astype(jnp.float32) - their_komi))
-    error = targets - mean
+    by_position = lambda x: x.reshape(len(valued.values), -1)
+    positions, komi = valued.repeated(sets.value)
+    mean = by_position(values(rules, logs, positions, value_key, komi, cap)).mean(axis=1)
+    positions, komi = valued.repeated(sets.gradient)
+    games = play(rules, logs, positions, gradient_key, cap)
+    results = by_position(jnp.sign(games.score.astype(jnp.float32) - komi))
+    error = valued.values - mean
     amounts = -error[:, None] * (results - mean[:, None]) / results.size
     return weighted_psi(rules.layout, logs, games, amounts.reshape(-1)), error
 
 
 def squared_bias(
-    rules: go.Rules,
-    logs: Strengths,
-    positions: go.Position,
-    targets: jax.Array,
-    komi: jax.Array,
-    key: jax.Array,
-    count: int,
-    cap: int,
+    rules: go.Rules, logs: Strengths, valued: Valued, key: jax.Array, count: int, cap: int
 ) -> jax.Array:
     """f32[]: the mean of (V* - V)^2, free of the noise of V.
 
     Of two independent sets of `count` playouts (V* - V_1)(V* - V_2) has that mean.
     """
-    several, their_komi = jax.tree.map(lambda x: jnp.repeat(x, 2 * count, 0), (positions, komi))
-    results = values(rules, logs, several, key, their_komi, cap)
-    errors = targets[:, None] - results.reshape(len(targets), 2, count).mean(axis=2)
+    positions, komi = valued.repeated(2 * count)
+    results = values(rules, logs, positions, key, komi, cap)
+    means = results.reshape(len(valued.values), 2, count).mean(axis=2)
+    errors = valued.values[:, None] - means
     return jnp.mean(errors[:, 0] * errors[:, 1])

@@ -18,18 +18,22 @@ against a strength of 1 for each feature, so that what is never played keeps a s
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.apps import flags
 from gozero.go import bitboard as bb
+from gozero.go.rules import Rules
 from gozero.playouts.softmax import strengths as strength
 from gozero.playouts.softmax.strengths import Strengths
-from train.classical import choices as choice
+from gozero.runs.progress import Progress
+from train.classical import choices as choices_of
 from train.classical.choices import Choices
+from train.classical.mm import PROG, MmConfig
 
 _BATCH = 2048
 GROUPS = Strengths._fields
@@ -116,8 +120,8 @@ def _run(lay: bb.Layout) -> Callable:
 
 
 def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, there: jax.Array) -> _Sums:
-    found = choice.features(lay, choices)
-    logs = choice.log_strengths(jax.tree.map(jnp.log, strengths), found)
+    found = choices_of.features(lay, choices)
+    logs = choices_of.log_strengths(jax.tree.map(jnp.log, strengths), found)
     log_total = jax.nn.logsumexp(logs, axis=0)
     played = jax.tree.map(
         lambda x: jnp.take_along_axis(x, choices.played[None], axis=0)[0], (logs, found)
@@ -130,6 +134,57 @@ def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, there: jax.Arr
     return _Sums(
         log_likelihood=jnp.sum(jnp.where(there, played_log - log_total, 0.0)),
         top_1=jnp.sum(jnp.where(there & (played_log == strongest), 1.0 / ties, 0.0)),
-        wins=choice.by_feature(played_features, one),
-        losses=jax.tree.map(lambda x, y: x / y, choice.by_feature(found, share), strengths),
+        wins=choices_of.by_feature(played_features, one),
+        losses=jax.tree.map(lambda x, y: x / y, choices_of.by_feature(found, share), strengths),
     )
+
+
+# --- the command ----------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
+    config = flags.parse(MmConfig, argv, prog=PROG)
+    try:
+        learn, held, num_games = _prepare(config)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    lay, total = Rules(config.size).layout, len(GROUPS) * config.iterations
+    about = {"games": num_games, "choices": len(learn.played), "size": config.size}
+    numbers = {name: str(about[name]) for name in ("games", "choices")}
+    with Progress("mm", total, "updates") as progress:
+        progress.phase("compiling")
+        for step, (found, quality) in enumerate(fit(lay, learn, config.iterations)):
+            numbers |= {"objective": f"{quality.objective:.1f}", "learnt from": _text(quality)}
+            if held is not None and step % len(GROUPS) == 0:
+                numbers["held out"] = _text(measure(lay, held, found))
+            progress.show(step, numbers, now=True)
+    about["quality"] = quality._asdict()
+    if held is not None:
+        about["held_out"] = measure(lay, held, found)._asdict()
+    choices_of.write(PROG, config.out, found, about)
+    said = "held out" if held is not None else "learnt from"
+    print(f"{total} updates; {said} {numbers[said]}; strengths in {config.out}")
+    return 0
+
+
+def _prepare(config: MmConfig) -> tuple[Choices, Choices | None, int]:
+    """(choices to learn from, choices held out, games).
+
+    Raises:
+      ValueError: says what was wrong, and what would be right.
+    """
+    _, found = choices_of.of_folder(config.sgf, config.size)
+    is_counted = found.number >= config.first_move
+    played = np.unique(found.game[is_counted])
+    if not len(played):
+        raise ValueError(f"--sgf {config.sgf}: no move in its games is a choice to learn from")
+    order = np.random.default_rng(config.seed).permutation(played)
+    away = order[: int(config.holdout_fraction * len(played))]
+    is_held = np.isin(found.game, away)
+    held = choices_of.take(found.choices, is_counted & is_held) if len(away) else None
+    return choices_of.take(found.choices, is_counted & ~is_held), held, len(played)
+
+
+def _text(quality: Quality) -> str:
+    return f"log-likelihood {quality.log_likelihood:.4f}, top-1 {100 * quality.top_1:.1f}%"

@@ -1,1 +1,0 @@
-"""Simulation balancing of playout strengths: python -m train.classical.balancing."""

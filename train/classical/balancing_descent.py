@@ -1,0 +1,246 @@
+"""Descent on the squared bias: the positions, the values that search finds, the steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps import flags
+from gozero.games.go import go_game
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.go import setup
+from gozero.go.rules import Position, Rules
+from gozero.play import shards
+from gozero.play.evaluators import playout_evaluator
+from gozero.playouts import playout
+from gozero.playouts.softmax import softmax, strengths
+from gozero.playouts.softmax.softmax import Softmax
+from gozero.playouts.softmax.strengths import Strengths
+from gozero.runs.progress import Progress
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.search import search
+from train.classical import balancing_gradient as gradient
+from train.classical import choices as choices_of
+from train.classical.balancing import PROG, BalancingConfig
+from train.classical.balancing_gradient import Sets, Valued
+
+_SEARCHES = 64  # at a time
+_MEASURED = 256  # twice as many playouts of each position held out
+
+
+class Step(NamedTuple):
+    """Where a descent stands."""
+
+    strengths: Strengths
+    bias: float  # root mean square of V* - V over the step's positions, the noise of V included
+
+
+def balance(
+    rules: Rules,
+    start: Strengths,
+    valued: Valued,
+    seed: int,
+    steps: int,
+    batch: int,
+    rate: float,
+    sets: Sets,
+) -> Iterator[Step]:
+    """Gradient steps, each on some of the positions; the rate falls to 0 along a line.
+
+    Args:
+      rules: the rules; their size is what counts.
+      start: strengths to begin with.
+      valued: the positions and their values.
+      seed: of the positions drawn and of the playouts.
+      steps: how many.
+      batch: positions a step.
+      rate: what the gradient by the logarithms of the strengths is multiplied with at first.
+      sets: playouts of each position and step.
+
+    Yields:
+      The Step after each.
+    """
+    cap, rng = playout.move_cap(rules), np.random.default_rng(seed)
+
+    @jax.jit
+    def descend(logs, valued, key, rate):
+        slope, error = gradient.bias_gradient(rules, logs, valued, key, sets, cap)
+        logs = jax.tree.map(lambda x, y: x - rate * y, logs, slope)
+        return logs, jnp.sqrt(jnp.mean(error**2))
+
+    logs = _logs(start)
+    for step in range(steps):
+        chosen = rng.choice(len(valued.values), min(batch, len(valued.values)), replace=False)
+        key = jax.random.fold_in(jax.random.key(seed), step)
+        logs, bias = descend(logs, _some(valued, chosen), key, rate * (1 - step / steps))
+        yield Step(jax.tree.map(jnp.exp, logs), float(bias))
+
+
+def measure(rules: Rules, strengths: Strengths, valued: Valued, seed: int, count: int) -> float:
+    """The mean squared bias, by 2 * count playouts of each position; see `squared_bias`."""
+    return float(_measure(rules, count)(_logs(strengths), valued, jax.random.key(seed)))
+
+
+@functools.cache
+def _measure(rules: Rules, count: int) -> Callable:
+    cap = playout.move_cap(rules)
+    return jax.jit(
+        lambda logs, valued, key: gradient.squared_bias(rules, logs, valued, key, count, cap)
+    )
+
+
+def _logs(strengths: Strengths) -> Strengths:
+    return jax.tree.map(lambda x: jnp.log(jnp.asarray(x)), strengths)
+
+
+def _some(valued, at):
+    return jax.tree.map(lambda x: x[at], valued)
+
+
+# --- values ---------------------------------------------------------------------------
+
+
+def search_values(
+    rules: Rules,
+    positions: Position,
+    komi: jax.Array,
+    policy: Softmax | None,
+    simulations: int,
+    seed: int,
+) -> jax.Array:
+    """f32[P]: what MC-RAVE finds the positions worth for Black.
+
+    Args:
+      rules: the rules, under simple ko: of the game before the positions nothing is known.
+      positions: [P], none of them ended.
+      komi: f32[P].
+      policy: of the playouts; None for uniform ones.
+      simulations: of each search.
+      seed: of chance.
+    """
+    params = policy if policy is None else jax.tree.map(jnp.asarray, policy)
+    run = _search(rules, simulations, policy is None)
+    return run(params, positions, komi, jax.random.key(seed))
+
+
+@functools.cache
+def _search(rules: Rules, simulations: int, uniform: bool) -> Callable:
+    """Jitted (params, positions, komi, key) -> f32[P]; the params are the policy of playouts, or
+    None for uniform ones."""
+    any_policy = "uniform" if uniform else softmax.softmax_policy(strengths.uniform(), rules.size)
+    evaluator = playout_evaluator(rules, any_policy, first_plays=True)
+    config = SearchConfig(num_simulations=simulations, select=evaluator.select, amaf=Amaf())
+    game = go_game(rules)
+
+    def run(params, positions, komi, key):
+        ended = jnp.zeros(komi.shape, bool)
+        states = go.GameState(positions, komi, ended, None, size=rules.size)
+        found = search(game, evaluator._replace(params=params), key, states, config)
+        return jnp.where(positions.to_play == go.WHITE, -found.value, found.value)
+
+    return jax.jit(run)
+
+
+def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -> Valued:
+    """The positions with the values that search finds, some after others."""
+    policy = softmax.softmax_policy(start, rules.size)
+    count, parts = len(komi), []
+    with Progress("balancing", count, "positions searched") as progress:
+        progress.phase("compiling")
+        for first in range(0, count, _SEARCHES):
+            at = np.arange(first, first + _SEARCHES) % count
+            some, its_komi = _some((positions, komi), at)
+            seed = config.seed + first
+            found = search_values(rules, some, its_komi, policy, config.simulations, seed)
+            parts.append(np.asarray(found))
+            progress.show(min(first + _SEARCHES, count))
+    return Valued(positions, komi, jnp.asarray(np.concatenate(parts)[:count]))
+
+
+# --- positions ------------------------------------------------------------------------
+
+
+def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
+    """(rules, positions [P], komi f32[P]), drawn from what there is.
+
+    Raises:
+      ValueError: no data, bad data, or less than two positions.
+    """
+    if config.data is None:
+        return _of_games(config)
+    size, rows = shards.read_all(config.data)
+    chosen = _draw(config, len(rows["to_play"]))
+
+    def field(name):
+        array = rows[name][chosen]
+        return tuple(map(jnp.asarray, array.T)) if array.ndim == 2 else jnp.asarray(array)
+
+    position = Position(**{name: field(name) for name in shards.POSITION_FIELDS})
+    # The move limit of the game that it comes from shall not end a search.
+    position = position.replace(ply=jnp.zeros_like(position.ply))
+    return Rules(size, ko="simple"), position, field("komi")
+
+
+def _of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
+    """From the positions before all choices of the games. Where White is to move the colours are
+    swapped, and the komi is Black's; the point that a ko forbids is forgotten."""
+    assert config.sgf is not None
+    rules = Rules(config.size, ko="simple")
+    games, played = choices_of.of_folder(config.sgf, config.size)
+    chosen = _draw(config, len(played.game))
+    komi = []
+    for game, number in zip(played.game[chosen], played.number[chosen], strict=True):
+        white = games[game].moves[number - 1][0]
+        komi.append(-games[game].komi if white else games[game].komi)
+    found = choices_of.take(played.choices, chosen)
+    unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
+    stones = unpack(found.own).astype(jnp.int8) - unpack(found.opponent).astype(jnp.int8)
+    stones = stones.reshape(-1, rules.size, rules.size)
+    positions = jax.jit(jax.vmap(lambda x: setup.from_stones(rules, x).position))(stones)
+    return rules, positions, jnp.asarray(komi, jnp.float32)
+
+
+def _draw(config: BalancingConfig, total: int) -> np.ndarray:
+    if total < 2:
+        raise ValueError(f"--positions {config.positions}: expected at least 2, of {total}")
+    return np.random.default_rng(config.seed).permutation(total)[: config.positions]
+
+
+# --- the command ----------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
+    config = flags.parse(BalancingConfig, argv, prog=PROG)
+    try:
+        start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
+        rules, positions, komi = _positions(config)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    valued = _valued(config, rules, positions, komi, start)
+    num_held = max(1, int(config.holdout_fraction * len(komi)))
+    held, learn = _some(valued, slice(num_held)), _some(valued, slice(num_held, None))
+    measured = functools.partial(measure, rules, valued=held, seed=config.seed + 1, count=_MEASURED)
+    sets = Sets(config.value_playouts, config.gradient_playouts)
+    with Progress("balancing", config.steps, "steps") as progress:
+        progress.phase("compiling")
+        before = measured(start)
+        numbers = {"squared bias held out, at the start": f"{before:.4f}"}
+        descent = balance(
+            rules, start, learn, config.seed, config.steps, config.batch, config.rate, sets
+        )
+        for number, step in enumerate(descent, start=1):
+            progress.show(number, numbers | {"root mean square error": f"{step.bias:.4f}"})
+        progress.phase("measuring")
+        after = measured(step.strengths)
+    about = {"size": rules.size, "positions": len(komi)}
+    about |= {"squared_bias_before": before, "squared_bias": after}
+    choices_of.write(PROG, config.out, step.strengths, about)
+    print(f"held out: squared bias {before:.4f} -> {after:.4f}; strengths in {config.out}")
+    return 0

@@ -1,0 +1,49 @@
+"""Fit the strengths of 3x3 shapes and contiguity to the games of a folder.
+
+python -m train.classical.mm --sgf runs/selfplay/games --out strengths.safetensors
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from gozero.apps import runtime
+from gozero.runs import arrays
+from gozero.runs.settings import check, seed_setting, setting
+
+PROG = "python -m train.classical.mm"
+
+
+@dataclasses.dataclass(frozen=True)
+class MmConfig:
+    """Fit the strengths of 3x3 shapes and contiguity to the games of a folder."""
+
+    sgf: pathlib.Path = setting(help="A folder with *.sgf in it or below it, or one such file.")
+    out: pathlib.Path = setting(help="Where the strengths go, a new .safetensors file.")
+    size: int = setting(9, "Points on a side; games of other sizes are left out.", least=2, most=25)
+    first_move: int = setting(
+        1,
+        "The first move of each game to learn from; self-play draws its opening moves at random.",
+        least=1,
+    )
+    iterations: int = setting(20, "Rounds of updates.", least=1)
+    holdout_fraction: float = setting(
+        0.1,
+        "Share of the games that is never learnt from, only measured.",
+        least=0,
+        below=1,
+    )
+    seed: int = seed_setting("Of the choice of games held out.")
+    EXAMPLES = (
+        f"{PROG} --sgf runs/selfplay/games --out strengths.safetensors",
+        f"{PROG} --sgf runs/match/games --out strengths.safetensors --first-move 9",
+    )
+
+    def __post_init__(self):
+        check(self)
+        arrays.check_new(self.out, "--out")
+
+
+if __name__ == "__main__":
+    runtime.run_main(PROG, "train.classical.mm_fit")

@@ -1,1 +1,0 @@
-"""Strengths of moves by minorisation-maximisation: python -m train.classical.mm."""
