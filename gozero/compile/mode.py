@@ -1,4 +1,4 @@
-"""Whether programs are compiled with the tricks of this package, or plainly.
+"""Whether programs are compiled with the tricks of this package, and for which platform.
 
 ``GOZERO_COMPILE=plain`` has the whole library compile without every trick that only makes a program
 faster: results are the same, bit for bit. Tests run a share of the suite so, and who suspects a
@@ -9,6 +9,11 @@ first call; a program that is already compiled stays as it is.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
 
 VARIABLE = "GOZERO_COMPILE"
 
@@ -23,3 +28,18 @@ def plain() -> bool:
     if value not in ("", "plain"):
         raise ValueError(f"{VARIABLE}={value}: expected plain, or nothing")
     return value == "plain"
+
+
+def backend() -> str:
+    """The platform for which programs are compiled: "cpu", "gpu", "tpu". Starts JAX's backend."""
+    return jax.default_backend()
+
+
+def by_platform(*args: Any, cpu: Callable, default: Callable) -> Any:
+    """``default(*args)``, or on a CPU ``cpu(*args)``: two ways to the same result.
+
+    A program that is exported for several platforms has both.
+    """
+    if plain():
+        return default(*args)
+    return lax.platform_dependent(*args, cpu=cpu, default=default)

@@ -1,11 +1,14 @@
-"""Fusion walls: how a stage of a computation is compiled apart on the CPU.
+"""Stages of a program that XLA:CPU compiles apart, or whole.
 
 XLA:CPU fuses a computation anew into every array that needs it. A board is many arrays, so a
 number that all of its words depend on, such as "is this chain in atari?", would be computed
 once a word, and with it everything that it was computed from. XLA ignores
 ``optimization_barrier`` there, but cannot look through a branch: a stage that ends in one
-small output goes into a branch that is always taken. On other platforms, where fusions with
-several outputs do this, a wall is nothing at all.
+small output goes into a branch that is always taken (`once`). On other platforms, where fusions
+with several outputs do this, there is no branch.
+
+It also makes a kernel of each fusion and has them called one by one; `one_kernel` has a function
+compiled with all its loops as one.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_batching import custom_vmap
 from jax.experimental.xla_metadata import set_xla_metadata
+
+from gozero.compile import mode
 
 CPU_VECTOR_BITS = 512
 """The widest vectors that LLVM may use on a CPU; see `cpu_compiler_options`."""
@@ -27,7 +31,31 @@ _ONE_KERNEL = {"xla_cpu_small_call": "true", "inlineable": "false"}
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
-def always(words: jax.Array) -> jax.Array:
+def once(stage: Callable, *args: Any) -> Any:
+    """``stage(*args)``, on a CPU compiled apart from what comes before and after it.
+
+    Args:
+      stage: any function of a batch. (Under ``vmap`` the branch would become a select: for a
+        stage of one game there is `batching.walled`.)
+      args: pytrees of arrays. Of the first of them a word decides nothing, but so that the
+        compiler does not know it.
+    """
+    if mode.plain():
+        return stage(*args)
+    stage = jax.jit(stage)  # traced once for all the places where it stands below
+    taken = _always(jax.tree.leaves(args)[0])
+
+    def branch(*args):
+        def zeros(*_):
+            shapes = jax.eval_shape(stage, *args)
+            return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+
+        return lax.cond(taken, stage, zeros, *args)
+
+    return mode.by_platform(*args, cpu=branch, default=stage)
+
+
+def _always(words: jax.Array) -> jax.Array:
     """bool[]: True, but so that the compiler does not know it; of integers of any shape.
 
     (A word shifted right is not all ones; the compiler does not reason so far.)
@@ -38,61 +66,15 @@ def always(words: jax.Array) -> jax.Array:
     return (word >> np.uint32(1)) != _ALL_ONES
 
 
-def wall(stage: Callable, always: jax.Array, *args: Any) -> Any:
-    """``stage(*args)``, compiled apart from what comes before and after it on the CPU.
+def not_constant(tree: Any, word: jax.Array) -> Any:
+    """The arrays of a pytree, but so that the compiler does not know it where they are constants.
 
-    Args:
-      stage: any function.
-      always: bool[]; True, but so that the compiler cannot know it. One for the whole batch:
-        under a batched predicate the branch would become a select.
-      args: its arguments.
+    XLA stops the process when it emits a call of `one_kernel` with a constant among its
+    arguments (jaxlib 0.10.1). `word` is an integer array that is none.
     """
-
-    stage = jax.jit(stage)  # traced once for all the places where it stands below
-
-    def walled(*args):
-        def zeros(*_):
-            shapes = jax.eval_shape(stage, *args)
-            return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-
-        return lax.cond(always, stage, zeros, *args)
-
-    return lax.platform_dependent(*args, cpu=walled, default=stage)
-
-
-def once(stage: Callable, *args: Any) -> Any:
-    """``stage(*args)``, on a CPU computed apart from all that needs it: `wall` for a batch.
-
-    Args:
-      stage: any function.
-      args: pytrees of arrays, the batch and all; the first of them decides nothing but `always`.
-    """
-    return wall(stage, always(jax.tree.leaves(args)[0]), *args)
-
-
-def walled(stage: Callable) -> Callable:
-    """A stage of one game behind a wall; under ``vmap`` the wall is one for the batch.
-
-    Jitted, so that a call outside ``jit`` compiles once and not every time.
-
-    Args:
-      stage: a function of one game whose first argument is a board.
-    """
-
-    @custom_vmap
-    def one_game(*args):
-        return wall(stage, always(args[0][0]), *args)
-
-    @one_game.def_vmap
-    def many_games(axis_size, batched, *args):
-        def along_games(is_batched, x):
-            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
-
-        args = jax.tree.map(along_games, tuple(batched), args)
-        out = wall(jax.vmap(stage), always(args[0][0]), *args)
-        return out, jax.tree.map(lambda _: True, out)
-
-    return jax.jit(one_game)
+    if mode.plain():
+        return tree
+    return jax.tree.map(lambda x: jnp.where(_always(word), x, jnp.zeros_like(x)), tree)
 
 
 MAX_REDUCED = 2**15
@@ -103,10 +85,9 @@ library, which such a kernel cannot call: it does not compile. Seen with jaxlib 
 def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
     """``function(*args)``, compiled as one kernel with all its loops on the CPU.
 
-    XLA:CPU makes a kernel of each fusion and has them called one by one; where a loop works on
-    a few thousand words, the calls are a good part of its time. What it takes
-    for a small loop, it compiles whole; here it is told so. Not for work that is worth several
-    threads, nor for sorts, for which such a kernel has no code.
+    Where a loop works on a few thousand words, the calls of its kernels are a good part of its
+    time. What XLA:CPU takes for a small loop, it compiles whole; here it is told so. Not for work
+    that is worth several threads, nor for sorts, for which such a kernel has no code.
 
     Args:
       function: any function without sorts that returns two arrays or more. (A lone one XLA
@@ -119,7 +100,7 @@ def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
     Raises:
       ValueError: it returns a single array, or does not use an argument.
     """
-    if reduced > MAX_REDUCED:
+    if mode.plain() or reduced > MAX_REDUCED:
         return function(*args)
     function = jax.jit(function)
 
@@ -132,7 +113,7 @@ def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
             raise ValueError(f"one_kernel: the function does not use {', '.join(unused)}")
         return set_xla_metadata(out, **_ONE_KERNEL)  # marks the call
 
-    return lax.platform_dependent(*args, cpu=whole, default=function)
+    return mode.by_platform(*args, cpu=whole, default=function)
 
 
 def _unused(function: Callable, *args: Any) -> list[str]:
@@ -157,6 +138,6 @@ def cpu_compiler_options() -> dict[str, Any]:
     Asks JAX for its backend, and so starts it. Commands have the option for all that they
     compile; see `gozero.apps.runtime.prepare`.
     """
-    if jax.default_backend() != "cpu":
+    if mode.plain() or mode.backend() != "cpu":
         return {}
     return {"xla_cpu_prefer_vector_width": CPU_VECTOR_BITS}

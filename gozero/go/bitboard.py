@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import batching
 
 Board = tuple[jax.Array, ...]
 """W uint32 words, scalars for one game."""
@@ -222,7 +222,7 @@ def _unpack(lay: Layout) -> Callable:
         found = [word & mask for word, mask in zip(a, masks, strict=True)]
         return functools.reduce(lambda x, y: x | y, found) != 0
 
-    return stages.walled(points)
+    return batching.walled(points)
 
 
 def pack(lay: Layout, mask: jax.Array) -> Board:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import batching
 from gozero.go import bitboard as bb
 
 _TO_PLAY_BIT = np.uint32(31)  # of an index sum, which is below 2^19 even at 25x25
@@ -86,7 +86,7 @@ def _behind_wall(lay: bb.Layout) -> Callable:
     def sums(stones: bb.Board, to_play: jax.Array | None = None):
         return tuple(with_turn(fingerprint(lay, stones), to_play))
 
-    return stages.walled(sums)
+    return batching.walled(sums)
 
 
 # --- the search -----------------------------------------------------------------------

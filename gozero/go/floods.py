@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_batching import custom_vmap
 
+from gozero.compile import batching, mode
 from gozero.go import bitboard as bb
 
 _STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
@@ -66,17 +66,7 @@ def _flood(lay: bb.Layout) -> Callable:
         )
         return tuple(tuple(grown[p, w] for w in range(lay.num_words)) for p in range(len(seeds)))
 
-    one_game = custom_vmap(grow)
-
-    @one_game.def_vmap
-    def many_games(axis_size, batched, seeds, joined):
-        def along_games(is_batched, word):
-            return word if is_batched else jnp.broadcast_to(word, (axis_size, *word.shape))
-
-        seeds, joined = jax.tree.map(along_games, batched, [seeds, joined])
-        return grow(seeds, joined), jax.tree.map(lambda _: True, seeds)
-
-    return jax.jit(one_game)
+    return batching.over_games(grow)
 
 
 def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
@@ -112,7 +102,7 @@ def grow_some(
             0, sweeps, lambda _, x: sweep(lay, x, east, south), x
         )
 
-    return lax.platform_dependent(
+    return mode.by_platform(
         seeds, east, south, cpu=repeated(_sweep_by_word), default=repeated(_sweep_at_once)
     )
 

@@ -26,9 +26,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_batching import custom_vmap
 
-from gozero.compile import stages
+from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import floods, liberties
 from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
@@ -86,21 +85,7 @@ def read_board(size: int, black: bb.Board, white: bb.Board, white_moves: jax.Arr
 
 @functools.cache
 def _reader(size: int) -> Callable:
-    @custom_vmap
-    def one_game(black, white, white_moves, ko):
-        batch = jax.tree.map(lambda x: jnp.asarray(x)[None], (black, white, white_moves, ko))
-        return jax.tree.map(lambda x: x[0], _read(size, *batch))
-
-    @one_game.def_vmap
-    def many_games(axis_size, batched, *args):
-        def along_games(is_batched, x):
-            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
-
-        args = jax.tree.map(along_games, tuple(batched), args)
-        out = _read(size, *args)
-        return out, jax.tree.map(lambda _: True, out)
-
-    return jax.jit(one_game)
+    return batching.over_games(functools.partial(_read, size))
 
 
 def _read(size: int, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
@@ -208,7 +193,7 @@ def _step(rules: Rules, root: Position, machine: _Machine, row: jax.Array):
 
 
 # Have two boards a point in common? One bool that all words depend on, and so behind a wall.
-_meet_anywhere = stages.walled(lambda a, b: bb.any_of(bb.intersection(a, b)))
+_meet_anywhere = batching.walled(lambda a, b: bb.any_of(bb.intersection(a, b)))
 
 
 class _Met(NamedTuple):

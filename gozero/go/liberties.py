@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
 
@@ -52,7 +53,7 @@ def _liberty_counts(lay: bb.Layout) -> Callable:
         black, white = stacked.stack(black), stacked.stack(white)
         return tuple(stacked.unstack(x) for x in counts_stage(lay, black, white))
 
-    return stacked.over_games(count, in_cache=True)
+    return batching.over_games(count, in_cache=True)
 
 
 def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[jax.Array, ...]:

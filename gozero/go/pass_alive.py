@@ -33,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
 
@@ -93,7 +94,7 @@ def _pass_alive(lay: bb.Layout) -> Callable:
             for a in (claims.chains, claims.regions)
         )
 
-    return stacked.over_games(find, in_cache=True)
+    return batching.over_games(find, in_cache=True)
 
 
 def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.compile import stages
+from gozero.compile import batching, stages
 from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
 
@@ -98,7 +98,7 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
             lone=has(_OWN_IN_ATARI) & has(_ALONE),
         )
 
-    return stacked.over_games(place)
+    return batching.over_games(place)
 
 
 # Bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari, the last is suicide's.

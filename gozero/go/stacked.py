@@ -2,86 +2,21 @@
 
 A tuple of words suits a dozen boards; fifty planes of it would be a thousand arrays. Where a
 stage works on a stack of boards, it runs on arrays whose last axis is the games of the batch,
-as `floods.flood` does, and `over_games` makes of it a function of one game.
+and `compile.batching.over_games` makes of it a function of one game.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_batching import custom_vmap
 
 from gozero.compile import stages
 from gozero.go import bitboard as bb
-
-
-def over_games(stage: Callable, in_cache: bool = False) -> Callable:
-    """A stage on arrays with games last -> a function of one game that runs so under ``vmap``.
-
-    Loops inside the stage then have one predicate for the batch, so nothing they carry is
-    selected or copied (law 2).
-
-    Args:
-      stage: (pytrees of arrays [..., B]) -> a pytree of arrays [..., B].
-      in_cache: whether a CPU runs it as one kernel, and some games after others: for a stage
-        whose planes of a whole batch would leave its cache.
-    """
-    run = functools.partial(_in_cache, stage) if in_cache else stage
-
-    @custom_vmap
-    def one_game(*args):
-        out = stage(*jax.tree.map(lambda x: jnp.asarray(x)[..., None], args))
-        return jax.tree.map(lambda x: x[..., 0], out)
-
-    @one_game.def_vmap
-    def many_games(axis_size, batched, *args):
-        def games_last(is_batched, x):
-            if is_batched:
-                return jnp.moveaxis(x, 0, -1)
-            return jnp.broadcast_to(x[..., None], (*jnp.shape(x), axis_size))
-
-        out = run(*jax.tree.map(games_last, tuple(batched), args))
-        out = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out)
-        return out, jax.tree.map(lambda _: True, out)
-
-    return jax.jit(one_game)
-
-
-_MOST_GAMES, _FEWEST_GAMES = 128, 80
-"""That a CPU takes at a time. Of 256 the planes leave its cache. A loop over 72 or fewer LLVM
-unrolls whole before it thinks of vectors (it does so up to 300 instructions), and a game takes
-twice as long (AVX-512, jaxlib 0.10.1): a batch of 33 to 79 is better padded."""
-_TOO_FEW_TO_PAD = 32
-
-
-def _in_cache(stage: Callable, *args):
-    """The stage on a batch; on the CPU as one kernel, and some games after others."""
-    games = jax.tree.leaves(args)[0].shape[-1]
-
-    def some_after_others(*args):
-        num_chunks = math.ceil(games / _MOST_GAMES)
-        at_once = math.ceil(games / num_chunks)
-        if at_once > _TOO_FEW_TO_PAD:
-            at_once = max(at_once, _FEWEST_GAMES)
-
-        def split(x):
-            missing = num_chunks * at_once - games
-            x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
-            return jnp.moveaxis(x.reshape(*x.shape[:-1], -1, at_once), -2, 0)
-
-        def join(x):
-            return jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)[..., :games]
-
-        one_kernel = functools.partial(stages.one_kernel, stage)
-        return jax.tree.map(join, lax.map(lambda x: one_kernel(*x), jax.tree.map(split, args)))
-
-    return lax.platform_dependent(*args, cpu=some_after_others, default=stage)
 
 
 def stack(board: bb.Board) -> jax.Array:

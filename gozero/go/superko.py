@@ -37,7 +37,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import batching, stages
 from gozero.go import bitboard as bb
 from gozero.go import fingerprints, stacked
 from gozero.go.fingerprints import Hits, Sought, fingerprint, with_turn
@@ -206,7 +206,7 @@ def _recreated(lay: bb.Layout) -> Callable:
         point = jnp.where(does[None], past[0] & ~now[0], np.uint32(0))
         return point if suicides is None else point | _recreating_suicide(lay, now, past, suicides)
 
-    return stacked.over_games(recreated)
+    return batching.over_games(recreated)
 
 
 def _does_recreate(lay: bb.Layout, *boards: jax.Array) -> jax.Array:

@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import ladders, liberties, pass_alive, stacked
 from gozero.go.coords import KO_RULES
@@ -207,7 +208,7 @@ def _full_boards(lay: bb.Layout) -> Callable:
         stones = [everywhere, *by_mover(now), *counts, none, none, *moves]
         return jnp.stack(stones), jnp.stack(alive)
 
-    return stacked.over_games(boards, in_cache=True)
+    return batching.over_games(boards, in_cache=True)
 
 
 def _last_moves(now: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.Array]:

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import mode, stages
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import scoring
@@ -30,7 +29,6 @@ from gozero.playouts import policies, whole_board, window
 from gozero.playouts.first_plays import Wanted
 
 _VECTOR_LANES = 16  # that the widest vector of a CPU holds
-_NEVER = np.uint32(0xFFFFFFFF)  # a number of blocks that no run reaches
 _BLOCKS_PER_TURN = 4  # that a squad plays before the next one's turn
 
 
@@ -74,7 +72,7 @@ class Form(Protocol):
         """
         ...
 
-    def advance(self, rules: go.Rules, cap: int, lanes: Any, always: jax.Array) -> tuple[Any, Any]:
+    def advance(self, rules: go.Rules, cap: int, lanes: Any) -> tuple[Any, Any]:
         """(the lanes a block of iterations further, what was played)."""
         ...
 
@@ -194,7 +192,7 @@ def form(lay: bb.Layout) -> Form:
 
 def _width(play: Form, lanes: int | None, count: int) -> int:
     """How many lanes a squad has: so many that the squads are about equally large."""
-    default = play.CPU_LANES if jax.default_backend() == "cpu" else count
+    default = play.CPU_LANES if mode.backend() == "cpu" else count
     most = default if lanes is None else lanes
     if count <= most:
         return count
@@ -225,23 +223,22 @@ def _run(play: Form, rules, games, key, ids, width, cap, options) -> Playouts:
     def going(ranks):
         return clocks.playing(ranks.lanes.clock, cap)
 
-    def advance(blocks, play, n, ranks):
+    def advance(n, ranks):
         """Squad n, some blocks further."""
 
-        def some_blocks(lanes, always):
-            return lax.fori_loop(
-                0, _BLOCKS_PER_TURN, lambda _, x: play.advance(rules, cap, x, always)[0], lanes
-            )
+        def some_blocks(play, lanes):
+            one = lambda _, lanes: play.advance(rules, cap, lanes)[0]
+            return lax.fori_loop(0, _BLOCKS_PER_TURN, one, lanes)
 
         lanes = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), ranks.lanes)
-        lanes = stages.one_kernel(some_blocks, lanes, blocks != _NEVER)
+        now = stages.not_constant(play, ranks.numbers) if isinstance(play, tuple) else play
+        lanes = stages.one_kernel(functools.partial(some_blocks, now), lanes)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
         return ranks._replace(lanes=jax.tree.map(put, ranks.lanes, lanes))
 
     def turn(carry):
-        ranks, active, blocks = carry
-        now = _not_constant(play, blocks != _NEVER)
-        ranks = lax.fori_loop(0, active, functools.partial(advance, blocks, now), ranks)
+        ranks, active = carry
+        ranks = lax.fori_loop(0, active, advance, ranks)
         needed = -(-jnp.sum(going(ranks), dtype=jnp.int32) // width)
         fewer = 4 * needed <= 3 * active
         if num_squads > 1:
@@ -251,23 +248,12 @@ def _run(play: Form, rules, games, key, ids, width, cap, options) -> Playouts:
                 lambda ranks: ranks,
                 ranks,
             )
-        return ranks, jnp.where(fewer, needed, active), blocks + np.uint32(1)
+        return ranks, jnp.where(fewer, needed, active)
 
     ranks = _form_up(play, rules, games, key, ids, num_squads, width, options)
-    carry = (ranks, jnp.int32(num_squads), jnp.uint32(0))
+    carry = (ranks, jnp.int32(num_squads))
     ranks = lax.while_loop(lambda carry: carry[1] > 0, turn, carry)[0]
     return _results(play, rules, ranks, count, options)
-
-
-def _not_constant(play: Form, always: jax.Array) -> Form:
-    """The form, with arrays of which the compiler does not know that they are constants.
-
-    XLA stops the process when it emits a marked call with a constant among its arguments
-    (jaxlib 0.10.1); the arrays of a policy need not be arguments of the caller's program.
-    """
-    if not isinstance(play, tuple):
-        return play
-    return jax.tree.map(lambda x: jnp.where(always, x, jnp.zeros_like(x)), play)
 
 
 def _form_up(play: Form, rules, games, key, ids, num_squads, width, options) -> Ranks:

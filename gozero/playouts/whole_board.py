@@ -82,39 +82,36 @@ def first_plays(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
     return lanes.first.by_colour
 
 
-def advance(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[Lanes, Played]:
+def advance(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
     """A block of iterations: (lanes, what was played, [T, B])."""
 
     def one(lanes, _):
-        return step(rules, cap, lanes, always)
+        return step(rules, cap, lanes)
 
     return lax.scan(one, lanes, length=_ITERATIONS)
 
 
-def step(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[Lanes, Played]:
+def step(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
     """One iteration of every lane; one that has finished stays as it is.
 
     Args:
       rules: the rules; their size is what counts.
       cap: the number of moves that ends a playout.
       lanes: [B].
-      always: bool[]; True, see `stages.wall`.
     """
     lay = rules.layout
     own, opponent, clock = lanes.own, lanes.opponent, lanes.clock
 
     def stage(function: Callable, *args):
         mapped = jax.vmap(lambda *one_game: function(lay, *one_game))
-        return stages.wall(mapped, always, *args)
+        return stages.once(mapped, *args)
 
     random = clocks.random_bits(clock)
     spot = stage(_choose, own, opponent, lanes.banned, clock.trying, random)
-    return settle(rules, cap, lanes, spot, always)
+    return settle(rules, cap, lanes, spot)
 
 
-def settle(
-    rules: go.Rules, cap: int, lanes: Lanes, spot: jax.Array, always: jax.Array
-) -> tuple[Lanes, Played]:
+def settle(rules: go.Rules, cap: int, lanes: Lanes, spot: jax.Array) -> tuple[Lanes, Played]:
     """The rest of an iteration, once each lane has chosen: each spot tried, u32[B]."""
     lay, clock = rules.layout, lanes.clock
 
@@ -123,7 +120,7 @@ def settle(
 
     playing = clocks.playing(clock, cap)
     boards = (lanes.own, lanes.opponent)
-    alive, flags = stages.wall(judge, always, *boards, spot, clock.trying, lanes.alive, playing)
+    alive, flags = stages.once(judge, *boards, spot, clock.trying, lanes.alive, playing)
     return _update(lay, lanes, spot, alive, flags), Played((flags & policies.PLAY) != 0, spot)
 
 

@@ -85,19 +85,19 @@ def first_plays(lanes: Lanes) -> tuple[bb.Board, bb.Board]:
 # --- the iterations -------------------------------------------------------------------
 
 
-def advance(rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array) -> tuple[Lanes, Played]:
+def advance(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
     """A block of iterations: (lanes, what was played, [T, B])."""
 
     def try_in_window(lanes, _):
-        return _try_in_window(rules, cap, lanes, always)
+        return _try_in_window(rules, cap, lanes)
 
     def tries_and_board(lanes, _):
         lanes, in_window = lax.scan(try_in_window, lanes, length=_TRIES_PER_BOARD)
-        lanes, on_board = _judge_on_board(rules, lanes, always)
+        lanes, on_board = _judge_on_board(rules, lanes)
         return lanes, _joined(in_window, on_board)
 
     lanes, played = lax.scan(tries_and_board, lanes, length=_BOARDS_PER_FLOOD)
-    lanes, flooded = _judge_by_flood(rules, lanes, always)
+    lanes, flooded = _judge_by_flood(rules, lanes)
     return lanes, _joined(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), played), flooded)
 
 
@@ -106,7 +106,7 @@ def _joined(several: Played, last: Played) -> Played:
     return jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]]), several, last)
 
 
-def _try_in_window(rules, cap, lanes: Lanes, always) -> tuple[Lanes, Played]:
+def _try_in_window(rules, cap, lanes: Lanes) -> tuple[Lanes, Played]:
     """Each lane that awaits no verdict tries a random candidate."""
     lay, clock = rules.layout, lanes.clock
 
@@ -122,12 +122,12 @@ def _try_in_window(rules, cap, lanes: Lanes, always) -> tuple[Lanes, Played]:
     active = clocks.playing(clock, cap) & (clock.trying == policies.NO_SPOT)
     boards = (lanes.black, lanes.white)
     random = clocks.random_bits(clock)
-    spot = stages.wall(choose, always, *boards, lanes.tried, lanes.ko, clock.turn, random)
-    verdict = stages.wall(judge, always, *boards, clock.turn, spot, active)
+    spot = stages.once(choose, *boards, lanes.tried, lanes.ko, clock.turn, random)
+    verdict = stages.once(judge, *boards, clock.turn, spot, active)
     return _update(lanes, spot, verdict), Played((verdict & policies.PLAY) != 0, spot)
 
 
-def _judge_on_board(rules, lanes: Lanes, always) -> tuple[Lanes, Played]:
+def _judge_on_board(rules, lanes: Lanes) -> tuple[Lanes, Played]:
     """Each lane that awaits a verdict has its try judged on the whole board."""
     lay, spot = rules.layout, lanes.clock.trying
 
@@ -139,22 +139,20 @@ def _judge_on_board(rules, lanes: Lanes, always) -> tuple[Lanes, Played]:
     def nothing(black, white, turn, spot):
         return jnp.zeros_like(spot)
 
-    someone = always & jnp.any(spot != policies.NO_SPOT)
+    someone = jnp.any(spot != policies.NO_SPOT)
     boards = (lanes.black, lanes.white, lanes.clock.turn)
     verdict = lax.cond(someone, judge, nothing, *boards, spot)
     return _update(lanes, spot, verdict), Played((verdict & policies.PLAY) != 0, spot)
 
 
-def _judge_by_flood(rules, lanes: Lanes, always) -> tuple[Lanes, Played]:
+def _judge_by_flood(rules, lanes: Lanes) -> tuple[Lanes, Played]:
     """Each lane that still awaits a verdict has its living stones grow on, until they settle."""
     lay, spot = rules.layout, lanes.clock.trying
 
     def judge(black, white, turn, spot, alive):
-        settled = stages.wall(
-            functools.partial(_flood, lay), always, black, white, turn, spot, alive
-        )
-        verdict = stages.wall(
-            functools.partial(_judge_settled, lay), always, black, white, turn, spot, settled
+        settled = stages.once(functools.partial(_flood, lay), black, white, turn, spot, alive)
+        verdict = stages.once(
+            functools.partial(_judge_settled, lay), black, white, turn, spot, settled
         )
         pending = (verdict & policies.PENDING) != 0
         not_alive = jnp.where(turn[None] != 0, black, white) & ~settled

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.compile import stages
+from gozero.compile import mode
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.playouts import clock as clocks
@@ -33,13 +33,13 @@ def recorder(rules: go.Rules, form, num_blocks: int):
     """A jitted (positions, key) -> (Lanes after each block, [T, ...]; Played, [T, P, B])."""
 
     def record(positions, key):
-        def one(lanes, block):
-            lanes, played = form.advance(rules, playout.move_cap(rules), lanes, block < num_blocks)
+        def one(lanes, _):
+            lanes, played = form.advance(rules, playout.move_cap(rules), lanes)
             return lanes, (lanes, played)
 
         clock = clocks.start(positions, key, clocks.lane_ids(positions.to_play.shape[0]))
         lanes = form.start(rules, positions, clock, True)
-        return jax.lax.scan(one, lanes, jnp.arange(num_blocks))[1]
+        return jax.lax.scan(one, lanes, length=num_blocks)[1]
 
     return jax.jit(record)
 
@@ -328,12 +328,11 @@ def test_exports_for_all_platforms_at_once(size):
     assert exported(go.Rules(size), ["cpu", "cuda", "tpu"]).platforms == ("cpu", "cuda", "tpu")
 
 
-def test_walls_change_nothing(monkeypatch):
+def test_compiled_plainly_playouts_are_the_same(monkeypatch):
     rules, key = go.Rules(5), jax.random.key(3)
     positions = positions_of(random_games(5, 8, seed=3))
     walled = compiled(rules)(positions, key)
-    monkeypatch.setattr(stages, "wall", lambda stage, always, *args: stage(*args))
-    monkeypatch.setattr(stages, "one_kernel", lambda function, *args: function(*args))
+    monkeypatch.setenv(mode.VARIABLE, "plain")
     plain = jax.jit(lambda *args: playout.uniform_playouts(rules, *args))(positions, key)
     assert_same(plain, walled)
 
@@ -341,14 +340,14 @@ def test_walls_change_nothing(monkeypatch):
 @pytest.mark.parametrize("size", [9, 16])
 def test_a_try_gathers_nothing(size):
     rules = go.Rules(size)
-    form, cap, always = playout.form(rules.layout), playout.move_cap(rules), jnp.bool_(True)
+    form, cap = playout.form(rules.layout), playout.move_cap(rules)
     try_once = window._try_in_window if form is window else whole_board.step
 
     def start():
         clock = clocks.start(empty_boards(rules, 4), jax.random.key(0), clocks.lane_ids(4))
         return form.start(rules, empty_boards(rules, 4), clock, False)
 
-    step = jax.jit(lambda lanes: try_once(rules, cap, lanes, always))
+    step = jax.jit(lambda lanes: try_once(rules, cap, lanes))
     program = step.lower(jax.eval_shape(start)).as_text()
     assert "gather" not in program
     assert "dynamic_slice" not in program

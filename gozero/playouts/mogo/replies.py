@@ -104,13 +104,11 @@ class Form:
             first=none_yet(first_plays, empty),
         )
 
-    def advance(
-        self, rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array
-    ) -> tuple[Lanes, Answered]:
+    def advance(self, rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Answered]:
         """A block of iterations: (lanes, what was played, [T, B])."""
 
         def one(lanes, _):
-            return step(rules, self.config, cap, lanes, always)
+            return step(rules, self.config, cap, lanes)
 
         return lax.scan(one, lanes, length=_ITERATIONS)
 
@@ -172,9 +170,7 @@ def chains_beside(lay: bb.Layout, points: jax.Array, stones: jax.Array) -> jax.A
     return floods.grow_stacked(lay, seeds[None], east[None], south[None])[0]
 
 
-def step(
-    rules: go.Rules, config: MogoConfig, cap: int, lanes: Lanes, always: jax.Array
-) -> tuple[Lanes, Answered]:
+def step(rules: go.Rules, config: MogoConfig, cap: int, lanes: Lanes) -> tuple[Lanes, Answered]:
     """One iteration of every lane; one that has finished stays as it is.
 
     Args:
@@ -182,7 +178,6 @@ def step(
       config: what is added to the four rules.
       cap: the number of moves that ends a playout.
       lanes: [B].
-      always: bool[]; True, see `stages.wall`.
     """
     lay, clock = rules.layout, lanes.clock
 
@@ -192,7 +187,7 @@ def step(
         def on_words(*args):
             return function(lay, *jax.tree.map(lambda x: tuple(x) if x.ndim > 1 else x, args))
 
-        return stages.wall(on_words, always, *args)
+        return stages.once(on_words, *args)
 
     def choose(lay, *args):
         return answers.choose(lay, config, *args)
@@ -211,7 +206,7 @@ def step(
     spot = jnp.where(pending, clock.trying, spot)
     rule = jnp.where(pending, lanes.rule, rule)
     tried = effects.Try(spot, pending, lanes.second_round, boards.changed)
-    planes = stages.wall(functools.partial(_grow, lay), always, board, lanes.planes, tried)
+    planes = stages.once(functools.partial(_grow, lay), board, lanes.planes, tried)
     planes = (jnp.stack(planes[0]), jnp.stack(planes[1]))
     playing = clocks.playing(clock, cap)
     flags = stage(decide, board, lanes.endangered, planes, tried, rule, playing)

@@ -75,13 +75,11 @@ class Softmax(NamedTuple):
         game = whole_board.start(rules, positions, clock, first_plays)
         return Lanes(game, policies.point_spot(rules.layout, last))
 
-    def advance(
-        self, rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array
-    ) -> tuple[Lanes, Played]:
+    def advance(self, rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
         """A block of iterations: (lanes, what was played, [T, B])."""
 
         def one(lanes, _):
-            return step(self, rules, cap, lanes, always)
+            return step(self, rules, cap, lanes)
 
         return lax.scan(one, lanes, length=_ITERATIONS)
 
@@ -159,14 +157,12 @@ def _whole(x: jax.Array, most: int) -> jax.Array:
     return jnp.clip(jnp.round(x), 1, most).astype(jnp.uint32)
 
 
-def step(
-    policy: Softmax, rules: go.Rules, cap: int, lanes: Lanes, always: jax.Array
-) -> tuple[Lanes, Played]:
+def step(policy: Softmax, rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
     """One iteration of every lane; as `whole_board.step`, but for the choice."""
     lay, game, clock = rules.layout, lanes.game, lanes.game.clock
 
     def stage(function: Callable, *args):
-        return stages.wall(functools.partial(function, lay), always, *args)
+        return stages.once(functools.partial(function, lay), *args)
 
     boards = (game.own, game.opponent, game.banned)
     may = stage(policies.candidates, *boards)
@@ -174,10 +170,10 @@ def step(
     # Behind a wall: within the look-up XLA would ask for each code by its place in all of the
     # array, which takes five times as long where the number of lanes is no power of 2.
     codes = stage(_codes, around)
-    weights = stage(_weights, policy, around, codes)
+    weights = stage(_weights, around, codes, policy)
     fresh = stage(draw, weights, clocks.random_bits(clock))
     spot = jnp.where(clock.trying != policies.NO_SPOT, clock.trying, fresh)
-    game, played = whole_board.settle(rules, cap, game, spot, always)
+    game, played = whole_board.settle(rules, cap, game, spot)
     return Lanes(game, jnp.where(played.played, spot, lanes.previous)), played
 
 
@@ -204,7 +200,7 @@ def weights(
 ) -> jax.Array:
     """u32[size, size, B]: the strengths of the points that B players may play, 0 of the others."""
     around = _look(lay, own, opponent, may, previous)
-    return _weights(lay, policy, around, _codes(lay, around))
+    return _weights(lay, around, _codes(lay, around), policy)
 
 
 def _look(lay, own, opponent, may, previous) -> _Around:
@@ -232,7 +228,7 @@ def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
     return surroundings.codes(lay, around.own, around.opponent).astype(jnp.int32)
 
 
-def _weights(lay: bb.Layout, policy: Softmax, around: _Around, codes: jax.Array) -> jax.Array:
+def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
     may, beside, diagonal = (surroundings.bits(lay, rows) for rows in around[2:])
     shape = policy.shape.at[codes].get(mode="promise_in_bounds")
     apart, next_to, across = policy.contiguity

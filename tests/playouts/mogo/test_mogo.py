@@ -46,12 +46,12 @@ def stepper(rules: go.Rules, steps: int, config=mogo.PLAIN):
         clock = clocks.start(positions, key, clocks.lane_ids(last.shape[0]))
         lanes = replies.form(rules.layout, config).start(rules, positions, clock, False, last)
 
-        def one(lanes, i):
-            lanes, answered = replies.step(rules, config, playout.move_cap(rules), lanes, i < steps)
+        def one(lanes, _):
+            lanes, answered = replies.step(rules, config, playout.move_cap(rules), lanes)
             seen = (lanes.own, lanes.opponent, lanes.atari, lanes.ko, lanes.endangered)
             return lanes, (answered, (*seen, lanes.rejected))
 
-        return jax.lax.scan(one, lanes, jnp.arange(steps))[1]
+        return jax.lax.scan(one, lanes, length=steps)[1]
 
     return jax.jit(record)
 

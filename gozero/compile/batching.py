@@ -1,0 +1,97 @@
+"""Stages that see the batch, as functions of one game.
+
+Under `vmap` a loop has one predicate a game, and XLA selects or copies all that it carries in every
+turn (law 2). Here a stage is written for the batch, its loops with one predicate for all games, and
+becomes a function of one game whose batching rule it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from gozero.compile import mode, stages
+
+
+def over_games(stage: Callable, axis: int = -1, in_cache: bool = False) -> Callable:
+    """A stage of a batch -> a function of one game that runs so under ``vmap``.
+
+    Jitted, so that a call outside ``jit`` compiles once and not every time. Plainly compiled, the
+    stage runs on batches of one, which ``vmap`` maps as it would anything.
+
+    Args:
+      stage: (pytrees of arrays) -> a pytree of arrays; each has the games as one axis.
+      axis: which axis they are: the last, or the first, 0.
+      in_cache: whether a CPU runs it as one kernel, and some games after others: for a stage
+        whose arrays of a whole batch would leave its cache. Games last.
+    """
+
+    def one_game(*args):
+        out = stage(*jax.tree.map(lambda x: jnp.expand_dims(x, axis), args))
+        return jax.tree.map(lambda x: jnp.squeeze(x, axis), out)
+
+    def many_games(axis_size, batched, *args):
+        def with_games(is_batched, x):
+            if is_batched:
+                return jnp.moveaxis(x, 0, axis)
+            shape = (axis_size, *jnp.shape(x)) if axis == 0 else (*jnp.shape(x), axis_size)
+            return jnp.broadcast_to(jnp.expand_dims(x, axis), shape)
+
+        run = functools.partial(_in_cache, stage) if in_cache else stage
+        out = run(*jax.tree.map(with_games, tuple(batched), args))
+        out = jax.tree.map(lambda x: jnp.moveaxis(x, axis, 0), out)
+        return out, jax.tree.map(lambda _: True, out)
+
+    batched = custom_vmap(one_game)
+    batched.def_vmap(many_games)
+
+    def function(*args):
+        return one_game(*args) if mode.plain() else batched(*args)
+
+    return jax.jit(function)
+
+
+def walled(stage: Callable) -> Callable:
+    """A stage of one game behind a wall (`stages.once`); under ``vmap`` one for the batch.
+
+    Args:
+      stage: a function of one game whose first argument is a board.
+    """
+    return over_games(lambda *args: stages.once(jax.vmap(stage), *args), axis=0)
+
+
+_MOST_GAMES, _FEWEST_GAMES = 128, 80
+"""That a CPU takes at a time. Of 256 the planes leave its cache. A loop over 72 or fewer LLVM
+unrolls whole before it thinks of vectors (it does so up to 300 instructions), and a game takes
+twice as long (AVX-512, jaxlib 0.10.1): a batch of 33 to 79 is better padded."""
+_TOO_FEW_TO_PAD = 32
+
+
+def _in_cache(stage: Callable, *args):
+    """The stage on a batch; on the CPU as one kernel, and some games after others."""
+    games = jax.tree.leaves(args)[0].shape[-1]
+
+    def some_after_others(*args):
+        num_chunks = math.ceil(games / _MOST_GAMES)
+        at_once = math.ceil(games / num_chunks)
+        if at_once > _TOO_FEW_TO_PAD:
+            at_once = max(at_once, _FEWEST_GAMES)
+
+        def split(x):
+            missing = num_chunks * at_once - games
+            x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
+            return jnp.moveaxis(x.reshape(*x.shape[:-1], -1, at_once), -2, 0)
+
+        def join(x):
+            return jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)[..., :games]
+
+        one_kernel = functools.partial(stages.one_kernel, stage)
+        return jax.tree.map(join, lax.map(lambda x: one_kernel(*x), jax.tree.map(split, args)))
+
+    return mode.by_platform(*args, cpu=some_after_others, default=stage)
