@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gozero.go.scoring import area_score, ownership
     from gozero.go.setup import from_stones, with_handicap
     from gozero.play.evaluators import network_evaluator, playout_evaluator
-    from gozero.playouts.playout import uniform_playouts
+    from gozero.playouts.policies.uniform import uniform_playouts
     from gozero.search.config import SearchConfig
     from gozero.search.game import Evaluation, Evaluator, Game, History
     from gozero.search.memory import search_memory
@@ -39,7 +39,7 @@ _HOME = {
     "stones": "gozero.go.rules",
     "area_score": "gozero.go.scoring",
     "ownership": "gozero.go.scoring",
-    "uniform_playouts": "gozero.playouts.playout",
+    "uniform_playouts": "gozero.playouts.policies.uniform",
     "from_stones": "gozero.go.setup",
     "with_handicap": "gozero.go.setup",
     "Evaluation": "gozero.search.game",

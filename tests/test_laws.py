@@ -20,7 +20,7 @@ from gozero.nets.network import NetworkConfig
 from gozero.play import arena, selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.player import Turn, search_player
-from gozero.playouts.mogo.playouts import mogo_playouts
+from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator

@@ -9,7 +9,7 @@ from jax import lax
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts import policies
+from gozero.playouts import playable
 
 
 def start(rules: go.Rules, batch: int) -> go.GameState:
@@ -22,7 +22,7 @@ def record_games(rules: go.Rules, batch: int, seed: int) -> jax.Array:
     def move(states, key):
         def choose(state, key):
             own, opponent = go.own_and_opponent(state.position)
-            eyes = bb.unpack(rules.layout, policies.eyes(rules.layout, own, opponent))
+            eyes = bb.unpack(rules.layout, playable.eyes(rules.layout, own, opponent))
             free = go.legal_actions(rules, state)[:-1] & ~eyes
             logits = jnp.where(free, 0.0, -jnp.inf)
             return jnp.where(free.any(), jax.random.categorical(key, logits), rules.pass_action)

@@ -22,8 +22,8 @@ from experiments.throughput.worker import Worker, num_cores
 from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts.mogo.playouts import mogo_playouts
-from gozero.playouts.playout import uniform_playouts
+from gozero.playouts.policies.mogo.playouts import mogo_playouts
+from gozero.playouts.policies.uniform import uniform_playouts
 
 LANES = {9: 1024, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own
 REFILLS = 16  # times as many, where lanes that have ended make room for others

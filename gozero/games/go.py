@@ -26,7 +26,7 @@ from gozero.go.rules import (
     own_and_opponent,
     play_position,
 )
-from gozero.playouts import policies
+from gozero.playouts import playable
 from gozero.search.game import Game, History, Points, Trail
 
 
@@ -103,7 +103,7 @@ def _score(rules: Rules, state: GameState, counted: jax.Array) -> tuple[jax.Arra
 
 def _eyes(rules: Rules, state: GameState) -> jax.Array:
     own, opponent = own_and_opponent(state.position)
-    return bb.unpack(rules.layout, policies.eyes(rules.layout, own, opponent))
+    return bb.unpack(rules.layout, playable.eyes(rules.layout, own, opponent))
 
 
 def _rewind(where: jax.Array, earlier: GameState, state: GameState) -> GameState:

@@ -197,6 +197,13 @@ def joints(lay: Layout, a: Board) -> tuple[Board, Board]:
     return east, intersection(a, north(lay, a))
 
 
+def joints_of_both(lay: Layout, own: Board, opponent: Board) -> tuple[Board, Board]:
+    """Stones joined to their (east, south) neighbour of the same colour."""
+    own_east, own_south = joints(lay, own)
+    their_east, their_south = joints(lay, opponent)
+    return union(own_east, their_east), union(own_south, their_south)
+
+
 # --- in and out -----------------------------------------------------------------------
 
 

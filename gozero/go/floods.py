@@ -153,6 +153,30 @@ def grow_word(lay: bb.Layout, full, x, east, south):
     return x | ((x >> stride) & south)
 
 
+def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
+    """Grows `x` along the joints: from word to word down the board and up again.
+
+    Each word uses what the one before it has become (Gauss-Seidel), so what runs along a
+    column crosses the board in one sweep, and what runs east along a row does too. What runs
+    west gains a point or two a visit.
+    """
+    (east, south), words = joined, list(x)
+    several = lay.rows_per_word > 1
+
+    def grown(w, word):
+        return grow_word(lay, lay.full[w], word, east[w], south[w])
+
+    for w in range(lay.num_words):
+        if w > 0:
+            down = words[w - 1] & south[w - 1]
+            words[w] = words[w] | (down >> lay.last_row_shift if several else down)
+        words[w] = grown(w, words[w])
+    for w in reversed(range(lay.num_words - 1)):
+        up = words[w + 1] << lay.last_row_shift if several else words[w + 1]
+        words[w] = grown(w, words[w] | (up & south[w]))
+    return tuple(words)
+
+
 def _sweep_at_once(lay: bb.Layout, x, east, south):
     one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
     full = np.array(lay.full, np.uint32).reshape(1, -1, *[1] * (x.ndim - 2))

@@ -17,10 +17,11 @@ from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
+from gozero.playouts.engine import Playouts, outcomes
 from gozero.playouts.first_plays import Wanted
-from gozero.playouts.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
-from gozero.playouts.playout import Playouts, outcomes, uniform_playouts
-from gozero.playouts.softmax.softmax import Softmax, softmax_playouts
+from gozero.playouts.policies.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
+from gozero.playouts.policies.softmax.softmax import Softmax, softmax_playouts
+from gozero.playouts.policies.uniform import uniform_playouts
 from gozero.search.game import Evaluation, Evaluator, Game, Trail
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
@@ -118,13 +119,13 @@ def playout_evaluator(
 
     Args:
       rules: the rules.
-      policy: how playouts are played: "uniform" (`playout.uniform_playouts`), or "mogo", by
+      policy: how playouts are played: "uniform" (`uniform_playouts`), or "mogo", by
         MoGo's rules (`mogo.mogo_playouts`), beginning with the answer to the leaf's last move.
         At the root of a search under simple ko, which keeps no past, that one is not known. Or
         MoGo's rules with more of them, or a `softmax.softmax_policy`, which becomes the
         evaluator's params: others of its kind compile nothing anew.
       max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
-      value_at_cut: what a cut one is worth, see `playout.outcomes`; None for its area as it
+      value_at_cut: what a cut one is worth, see `engine.outcomes`; None for its area as it
         stands.
       first_plays: also say who was first to play where, for `SearchConfig(amaf=..., select=...)`
         with a rule of `search.rave`, which then is the evaluator's own; "same", with

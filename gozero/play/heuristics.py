@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from gozero.go.branch import last_move
 from gozero.go.rules import GameState, Position, Rules
 from gozero.play.evaluators import Evaluator
-from gozero.playouts.mogo import handcrafted
-from gozero.playouts.mogo.answers import PLAIN, MogoConfig
+from gozero.playouts.policies.mogo import handcrafted
+from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
 from gozero.search.game import Evaluation, Heuristic, Trail
 from gozero.search.prior_counts import with_heuristic
 from gozero.td import local_shape

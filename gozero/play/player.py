@@ -13,7 +13,7 @@ from gozero.games.go import go_game
 from gozero.go import bitboard as bb
 from gozero.go.rules import GameState, Rules, own_and_opponent
 from gozero.play.evaluators import Evaluator
-from gozero.playouts import policies
+from gozero.playouts import playable
 from gozero.search import move_choice, reuse
 from gozero.search import search as searching
 from gozero.search.config import SearchConfig
@@ -81,7 +81,7 @@ def random_player(rules: Rules) -> Player:
 
         def eyes(position):
             own, opponent = own_and_opponent(position)
-            return bb.unpack(rules.layout, policies.eyes(rules.layout, own, opponent))
+            return bb.unpack(rules.layout, playable.eyes(rules.layout, own, opponent))
 
         return any_of(key, turn.legal[:, :-1] & ~jax.vmap(eyes)(turn.states.position))
 

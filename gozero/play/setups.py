@@ -15,9 +15,9 @@ from gozero.play import heuristics
 from gozero.play.evaluators import Evaluator, make_evaluator, playout_evaluator
 from gozero.play.player import NO_ACTION, Choice, Player, Turn, check_resign, search_player
 from gozero.play.player_config import LEARNT_POLICIES, PlayerConfig
-from gozero.playouts.mogo.answers import MogoConfig
-from gozero.playouts.softmax import strengths
-from gozero.playouts.softmax.softmax import Softmax, softmax_policy
+from gozero.playouts.policies.mogo.move_rules import MogoConfig
+from gozero.playouts.policies.softmax import strengths
+from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.memory import memory_of
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot

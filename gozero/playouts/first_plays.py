@@ -1,8 +1,8 @@
 """Who played where in a playout: what all-moves-as-first statistics ask of it.
 
 Two kinds: where the first play, by either player, was his, as the text of Gelly & Silver (2011),
-section 4, has it; or where he has played at all, as their Algorithm 2. A board is what a form of
-playouts makes of it: an array of words or rows, or a tuple of such.
+section 4, has it; or where he has played at all, as their Algorithm 2. A board is what a policy of
+playouts has: an array u32[W, B], or W words u32[B].
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from gozero.go import bitboard as bb
 
 Wanted = bool | Literal["either", "same"]
 """False for none; True or "either"; "same"."""
@@ -28,10 +30,10 @@ class ByEither(NamedTuple):
         fresh = jax.tree.map(lambda new, old: new & ~old, placed, self.taken)
         return ByEither(_union(self.taken, placed), _union(self.by_black, _if(black_moves, fresh)))
 
-    @property
-    def by_colour(self) -> tuple[Any, Any]:
+    def by_colour(self) -> tuple[bb.Board, bb.Board]:
         """(Black's, White's); disjoint."""
-        return self.by_black, jax.tree.map(lambda a, b: a & ~b, self.taken, self.by_black)
+        by_white = jax.tree.map(lambda a, b: a & ~b, self.taken, self.by_black)
+        return tuple(self.by_black), tuple(by_white)
 
 
 class ByEach(NamedTuple):
@@ -47,10 +49,9 @@ class ByEach(NamedTuple):
             _union(self.by_white, _if(~black_moves, placed)),
         )
 
-    @property
-    def by_colour(self) -> tuple[Any, Any]:
+    def by_colour(self) -> tuple[bb.Board, bb.Board]:
         """(Black's, White's); where both have played, both."""
-        return self.by_black, self.by_white
+        return tuple(self.by_black), tuple(self.by_white)
 
 
 FirstPlays = ByEither | ByEach

@@ -23,7 +23,7 @@ from jax import lax
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go.placement import place
-from gozero.playouts import policies
+from gozero.playouts import playable
 from gozero.td import shapes as local
 from gozero.td.shapes import BLACK, WHITE, Shapes
 
@@ -149,8 +149,8 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
         game = jnp.searchsorted(taking.before, number, side="right").astype(jnp.int32) - 1
         pick = lambda x: x.at[game].get(mode="promise_in_bounds")
         points, before = jax.tree.map(pick, (taking.points, taking.before))
-        spot = policies.nth(lay, points, (number - before).astype(jnp.uint32))
-        point = policies.spot_action(lay, spot)
+        move = playable.nth(lay, points, (number - before).astype(jnp.uint32))
+        point = playable.action_of(lay, move)
         found = jax.vmap(value_of)(jax.tree.map(pick, positions), point)
         row = jnp.where(number < taking.total, game, num_games)  # the others are dropped
         logits = logits.at[row, point].set(found, mode="drop", unique_indices=True)

@@ -26,7 +26,7 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.hashing import mix
-from gozero.playouts import policies
+from gozero.playouts import playable
 from gozero.td import local_shape
 from gozero.td import shapes as local
 from gozero.td.shapes import Shapes
@@ -217,7 +217,7 @@ def no_own_eyes(rules: go.Rules, positions: go.Position, legal: jax.Array) -> ja
     """bool[B, A]: of legal points bool[B, n * n] those that fill no own eye, or else the pass."""
     own, opponent = go.own_and_opponent(positions)
     lay = rules.layout
-    eyes = jax.vmap(lambda a, b: bb.unpack(lay, policies.eyes(lay, a, b)))(own, opponent)
+    eyes = jax.vmap(lambda a, b: bb.unpack(lay, playable.eyes(lay, a, b)))(own, opponent)
     points = legal & ~eyes
     return jnp.concatenate([points, ~jnp.any(points, axis=1, keepdims=True)], axis=1)
 

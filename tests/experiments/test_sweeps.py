@@ -22,7 +22,7 @@ from gozero.go import scoring
 from gozero.go.rules import Rules
 from gozero.play.player import random_player
 from gozero.play.player_config import PlayerConfig
-from gozero.playouts.softmax import strengths
+from gozero.playouts.policies.softmax import strengths
 from gozero.runs import statistics
 from gozero.search.game import Evaluation
 

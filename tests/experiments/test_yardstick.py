@@ -9,7 +9,7 @@ import pytest
 
 from experiments.throughput import yardstick
 from gozero.go import rules as go
-from gozero.playouts.playout import uniform_playouts
+from gozero.playouts.policies.uniform import uniform_playouts
 
 pytestmark = pytest.mark.skipif(not yardstick.installed(), reason="no gcc")
 

@@ -13,10 +13,10 @@ from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import make_evaluator, network_evaluator, playout_evaluator
-from gozero.playouts.mogo.playouts import mogo_playouts
-from gozero.playouts.playout import outcomes
-from gozero.playouts.softmax import strengths
-from gozero.playouts.softmax.softmax import softmax_playouts, softmax_policy
+from gozero.playouts.engine import outcomes
+from gozero.playouts.policies.mogo.playouts import mogo_playouts
+from gozero.playouts.policies.softmax import strengths
+from gozero.playouts.policies.softmax.softmax import softmax_playouts, softmax_policy
 from gozero.search.game import Trail
 from tests.go.stepping import new_games
 

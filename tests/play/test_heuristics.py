@@ -12,7 +12,7 @@ import pytest
 from gozero.go import rules as go
 from gozero.play import heuristics
 from gozero.play.evaluators import playout_evaluator
-from gozero.playouts.mogo import handcrafted
+from gozero.playouts.policies.mogo import handcrafted
 from gozero.search.game import Evaluation, Trail
 from tests.go.stepping import new_games
 

@@ -14,9 +14,9 @@ from gozero.go.rules import Rules, init, play
 from gozero.play import heuristics
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import gumbel_search, make_player, make_setup, to_win
-from gozero.playouts.mogo.answers import MogoConfig
-from gozero.playouts.softmax import strengths
-from gozero.playouts.softmax.softmax import softmax_policy
+from gozero.playouts.policies.mogo.move_rules import MogoConfig
+from gozero.playouts.policies.softmax import strengths
+from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
 from gozero.search.rules.puct import Puct

@@ -8,7 +8,7 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts import playout
+from gozero.playouts.policies import uniform
 from tests.go.boards import pack, unpack
 from tests.hlo import AS_USERS_FUSE
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
@@ -107,5 +107,5 @@ def allowed(game: ReferenceGame) -> list[int]:
 @functools.cache
 def compiled(rules: go.Rules, **options):
     """`uniform_playouts` jitted, once for each set of options."""
-    run = functools.partial(playout.uniform_playouts, rules, **options)
+    run = functools.partial(uniform.uniform_playouts, rules, **options)
     return jax.jit(run, compiler_options=AS_USERS_FUSE)

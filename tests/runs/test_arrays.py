@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.playouts.softmax import strengths
+from gozero.playouts.policies.softmax import strengths
 from gozero.runs import arrays
 from gozero.td import shapes
 from gozero.td import weights as shape_weights

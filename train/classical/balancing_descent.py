@@ -18,10 +18,10 @@ from gozero.go import setup
 from gozero.go.rules import Position, Rules
 from gozero.play import shards
 from gozero.play.evaluators import playout_evaluator
-from gozero.playouts import playout
-from gozero.playouts.softmax import softmax, strengths
-from gozero.playouts.softmax.softmax import Softmax
-from gozero.playouts.softmax.strengths import Strengths
+from gozero.playouts import engine
+from gozero.playouts.policies.softmax import softmax, strengths
+from gozero.playouts.policies.softmax.softmax import Softmax
+from gozero.playouts.policies.softmax.strengths import Strengths
 from gozero.runs.progress import Progress
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.search import search
@@ -66,7 +66,7 @@ def balance(
     Yields:
       The Step after each.
     """
-    cap, rng = playout.move_cap(rules), np.random.default_rng(seed)
+    cap, rng = engine.move_cap(rules), np.random.default_rng(seed)
 
     @jax.jit
     def descend(logs, valued, key, rate):
@@ -89,7 +89,7 @@ def measure(rules: Rules, strengths: Strengths, valued: Valued, seed: int, count
 
 @functools.cache
 def _measure(rules: Rules, count: int) -> Callable:
-    cap = playout.move_cap(rules)
+    cap = engine.move_cap(rules)
     return jax.jit(
         lambda logs, valued, key: gradient.squared_bias(rules, logs, valued, key, count, cap)
     )

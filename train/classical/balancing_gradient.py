@@ -26,9 +26,9 @@ from jax import lax
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import scoring
-from gozero.playouts import playout, policies
-from gozero.playouts.softmax import softmax
-from gozero.playouts.softmax.strengths import Strengths
+from gozero.playouts import engine, playable
+from gozero.playouts.policies.softmax import softmax
+from gozero.playouts.policies.softmax.strengths import Strengths
 from train.classical import choices as choices_of
 from train.classical.choices import Choices
 
@@ -67,7 +67,7 @@ def values(
     """f32[B]: the results of playouts by the policy, as it plays in searches; 1 Black won."""
     policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
     ended = softmax.softmax_playouts(rules, positions, key, policy, max_moves=cap)
-    return playout.outcomes(ended, komi)
+    return engine.outcomes(ended, komi)
 
 
 def play(
@@ -109,11 +109,11 @@ def _one_move(rules, policy, positions, previous, key):
     lay = rules.layout
     own, opponent = go.own_and_opponent(positions)
     legal = jax.vmap(functools.partial(go.legal_points, rules))(positions)
-    may = bb.difference(legal, policies.eyes(lay, own, opponent))
-    spot = policies.point_spot(lay, previous)
-    weights = softmax.weights(policy, lay, own, opponent, may, spot)
+    may = bb.difference(legal, playable.eyes(lay, own, opponent))
+    move = playable.packed_point(lay, previous)
+    weights = softmax.weights(policy, lay, own, opponent, may, move)
     random = jax.random.bits(key, previous.shape, jnp.uint32)
-    action = policies.spot_action(lay, softmax.draw(lay, weights, random))
+    action = playable.action_of(lay, softmax.draw(lay, weights, random))
     going = positions.passes < 2
     after = jax.vmap(functools.partial(go.play_position, rules))(positions, action)
     after = jax.tree.map(lambda x, y: jnp.where(going, x, y), after, positions)

@@ -24,9 +24,9 @@ from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import setup
-from gozero.playouts import policies
-from gozero.playouts.softmax import softmax, strengths, surroundings
-from gozero.playouts.softmax.strengths import Strengths
+from gozero.playouts import playable
+from gozero.playouts.policies.softmax import neighbourhoods, softmax, strengths
+from gozero.playouts.policies.softmax.strengths import Strengths
 
 _GAMES_AT_ONCE = 256
 _MOVES_AT_ONCE = 32  # move numbers are rounded up to multiples of it, so that few programs are made
@@ -53,15 +53,16 @@ class Features(NamedTuple):
 def features(lay: bb.Layout, choices: Choices) -> Features:
     """What `softmax` sees of the choices, point by point."""
     framed = [
-        surroundings.framed(lay, surroundings.rows(lay, x)) for x in (choices.own, choices.opponent)
+        neighbourhoods.framed(lay, neighbourhoods.rows(lay, x))
+        for x in (choices.own, choices.opponent)
     ]
-    near = softmax.contiguous(lay, policies.point_spot(lay, choices.previous))
+    near = softmax.contiguous(lay, playable.packed_point(lay, choices.previous))
     may, beside, diagonal = (
-        surroundings.bits(lay, surroundings.rows(lay, x)).astype(jnp.int32)
+        neighbourhoods.bits(lay, neighbourhoods.rows(lay, x)).astype(jnp.int32)
         for x in (choices.may, *near)
     )
-    classes = jnp.asarray(surroundings.classes())[
-        surroundings.codes(lay, *framed).astype(jnp.int32)
+    classes = jnp.asarray(neighbourhoods.classes())[
+        neighbourhoods.codes(lay, *framed).astype(jnp.int32)
     ]
 
     def flat(x):
@@ -181,7 +182,7 @@ def _replay(rules: go.Rules) -> Callable:
         position = go.turn_to(position, colour)  # an opponent's pass may not be recorded
         own, opponent = go.own_and_opponent(position)
         legal = go.legal_points(rules, position)
-        may = bb.difference(legal, policies.eyes(lay, own, opponent))
+        may = bb.difference(legal, playable.eyes(lay, own, opponent))
         point = bb.at(lay, action)
         is_point = bb.any_of(point)
         seen = Choices(own, opponent, may, previous, action)

@@ -28,8 +28,8 @@ import numpy as np
 from gozero.apps import flags
 from gozero.go import bitboard as bb
 from gozero.go.rules import Rules
-from gozero.playouts.softmax import strengths as strength
-from gozero.playouts.softmax.strengths import Strengths
+from gozero.playouts.policies.softmax import strengths as strength
+from gozero.playouts.policies.softmax.strengths import Strengths
 from gozero.runs.progress import Progress
 from train.classical import choices as choices_of
 from train.classical.choices import Choices

@@ -9,8 +9,8 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.go import setup
-from gozero.playouts.playout import move_cap
-from gozero.playouts.softmax import softmax, strengths, surroundings
+from gozero.playouts.engine import move_cap
+from gozero.playouts.policies.softmax import neighbourhoods, softmax, strengths
 from tests.playouts.positions import game_of
 from tests.reference import playouts as reference
 from tests.reference import softmax_policy
@@ -46,10 +46,10 @@ def positions_of(diagrams, to_play):
 def exact():
     """(V, dV / d logs) of the diagram, White to play, by enumeration."""
     policy = softmax.softmax_policy(truth(), 3)
-    codes = surroundings.class_codes()
+    codes = neighbourhoods.class_codes()
     names = {}
     for number, code in enumerate(codes):
-        lines = tuple(surroundings.diagram(int(code)).split())
+        lines = tuple(neighbourhoods.diagram(int(code)).split())
         names[softmax_policy.canonical(lines)] = number
     weigh = reference.shape_and_contiguity(
         lambda shape: int(policy.shape[codes[names[shape]]]),

@@ -11,7 +11,7 @@ from gozero.apps import sgf
 from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts.softmax import strengths, surroundings
+from gozero.playouts.policies.softmax import neighbourhoods, strengths
 from tests.playouts.positions import allowed
 from tests.reference import mm as reference
 from tests.reference import softmax_policy
@@ -127,7 +127,7 @@ def test_one_choice_by_hand():
     )
     one = jax.tree.map(lambda x: jnp.asarray(x)[None], one)
     centre, corner = (
-        surroundings.classes()[surroundings.code_of(x)] for x in ("XXX X*X XXX", "### #*X #XX")
+        neighbourhoods.classes()[neighbourhoods.code_of(x)] for x in ("XXX X*X XXX", "### #*X #XX")
     )
     steps = list(fit.fit(LAY, one, 1))
     after = steps[1][0].shape
@@ -187,8 +187,8 @@ def test_choices_of_games_are_those_of_the_reference():
                 assert found.choices.played[at] == action
                 assert np.flatnonzero(seen.may[:, at]).tolist() == may
                 for p in may:
-                    code = int(surroundings.class_codes()[seen.shape[p, at]])
-                    lines = tuple(surroundings.diagram(code).split())
+                    code = int(neighbourhoods.class_codes()[seen.shape[p, at]])
+                    lines = tuple(neighbourhoods.diagram(code).split())
                     at_p = softmax_policy.shape_at(game, p)
                     assert softmax_policy.canonical(lines) == at_p
                     assert seen.contiguity[p, at] == near(p, previous)

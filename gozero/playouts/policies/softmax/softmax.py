@@ -7,9 +7,8 @@ shape, and whether it is contiguous to the move before. What may be played is wh
 playout may: legal points that fill no own eye, and a pass only if there are none.
 
 Strengths are whole numbers here, so that their sums, and with them the games, are the same on
-every device. `Softmax` has the doors of `whole_board`, whose tries it shares: a point is
-drawn among the candidates, and one that proves to be suicide is drawn no more this turn. That
-is the softmax over the legal ones.
+every device. The lanes are those of `whole_board`: a point is drawn among the candidates, and one
+that proves to be suicide is drawn no more this turn. That is the softmax over the legal ones.
 
 More features come in as more factors of `_weights`.
 """
@@ -29,67 +28,26 @@ from jax import lax
 from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts import clock as clocks
-from gozero.playouts import playout, policies, whole_board
-from gozero.playouts.clock import Clock, Played
+from gozero.playouts import engine, playable
+from gozero.playouts.engine import Clock, PlayoutPolicy, Playouts
 from gozero.playouts.first_plays import Wanted
-from gozero.playouts.softmax import surroundings
-from gozero.playouts.softmax.strengths import Strengths
+from gozero.playouts.policies import whole_board
+from gozero.playouts.policies.softmax import neighbourhoods
+from gozero.playouts.policies.softmax.strengths import Strengths
+from gozero.playouts.policies.whole_board import Lanes
 
-_ITERATIONS = 8  # of a block
 _FACTOR_BITS = 9  # of the strength of a contiguity
 _FACTOR_ONE = 16  # the strength 1 among them
 
 
-class Lanes(NamedTuple):
-    """B playouts as they run."""
-
-    game: whole_board.Lanes
-    previous: jax.Array  # u32[B]: the spot of the move before; NO_SPOT if there is or was none
-
-    @property
-    def clock(self) -> Clock:
-        return self.game.clock
-
-
 class Softmax(NamedTuple):
-    """A playout policy, made by `softmax_policy`; a `playout.Form`.
+    """A playout policy, made by `softmax_policy`.
 
     An argument of the program, not a constant in it: other strengths compile nothing anew.
     """
 
-    shape: jax.Array  # u32[65536]: the strength of each code of `surroundings`
+    shape: jax.Array  # u32[65536]: the strength of each code of `neighbourhoods`
     contiguity: jax.Array  # u32[3]: of a point not next to the move before, beside it, diagonal
-
-    CPU_LANES = 128  # of a squad
-
-    def start(
-        self,
-        rules: go.Rules,
-        positions: go.Position,
-        clock: Clock,
-        first_plays: Wanted,
-        last: jax.Array,
-    ) -> Lanes:
-        """The lanes before the first iteration; `last` is i32[B], the last moves."""
-        game = whole_board.start(rules, positions, clock, first_plays)
-        return Lanes(game, policies.point_spot(rules.layout, last))
-
-    def advance(self, rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
-        """A block of iterations: (lanes, what was played, [T, B])."""
-
-        def one(lanes, _):
-            return step(self, rules, cap, lanes)
-
-        return lax.scan(one, lanes, length=_ITERATIONS)
-
-    def stones(self, lanes: Lanes) -> tuple[bb.Board, bb.Board]:
-        """(black, white) of each lane."""
-        return whole_board.stones(lanes.game)
-
-    def first_plays(self, lanes: Lanes) -> tuple[bb.Board, bb.Board]:
-        """(Black's, White's) first plays of each lane."""
-        return whole_board.first_plays(lanes.game)
 
 
 def softmax_policy(strengths: Strengths, size: int) -> Softmax:
@@ -109,7 +67,7 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
     whole = _whole(shape * (most / jnp.max(shape)), most)
     none = jnp.full(1, _FACTOR_ONE, jnp.uint32)
     contiguity = jnp.concatenate([none, _whole(factors, 2**_FACTOR_BITS - 1)])
-    return Softmax(whole[surroundings.classes()], contiguity)
+    return Softmax(whole[neighbourhoods.classes()], contiguity)
 
 
 def softmax_playouts(
@@ -124,12 +82,12 @@ def softmax_playouts(
     ends: bool = False,
     first_plays: Wanted = False,
     ids: jax.Array | None = None,
-) -> playout.Playouts:
+) -> Playouts:
     """Plays each position to the end by a policy.
 
     Args:
       rules, positions, key, lanes, max_moves, ends, first_plays, ids: as of
-        `playout.uniform_playouts`.
+        `uniform_playouts`.
       policy: how they choose.
       last: i32[B]; the last move in each position, `bb.NO_POINT` or a pass where there is none to
         be contiguous to; None: none is known.
@@ -139,15 +97,16 @@ def softmax_playouts(
     """
     if last is None:
         last = jnp.full(jnp.shape(positions.to_play), bb.NO_POINT, jnp.int32)
-    return playout.run(
-        policy,
+    return engine.play_out(
+        as_policy(policy),
         rules,
         positions,
         key,
         last,
         lanes=lanes,
         max_moves=max_moves,
-        options=playout.Options(ends, first_plays),
+        ends=ends,
+        first_plays=first_plays,
         ids=ids,
     )
 
@@ -157,24 +116,35 @@ def _whole(x: jax.Array, most: int) -> jax.Array:
     return jnp.clip(jnp.round(x), 1, most).astype(jnp.uint32)
 
 
-def step(policy: Softmax, rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
-    """One iteration of every lane; as `whole_board.step`, but for the choice."""
-    lay, game, clock = rules.layout, lanes.game, lanes.game.clock
+def init(
+    rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted, last: jax.Array
+) -> Lanes:
+    """The lanes before the first iteration; `last` is i32[B], the last moves."""
+    lanes = whole_board.init(rules, positions, clock, first_plays)
+    return lanes._replace(last=playable.packed_point(rules.layout, last))
+
+
+def _choose(lay: bb.Layout, policy: Softmax, lanes: Lanes) -> jax.Array:
+    """u32[B]: the pending move, or one drawn among the candidates."""
 
     def stage(function: Callable, *args):
         return stages.once(functools.partial(function, lay), *args)
 
-    boards = (game.own, game.opponent, game.banned)
-    may = stage(policies.candidates, *boards)
-    around = stage(_look, *boards[:2], may, lanes.previous)
-    # Behind a wall: within the look-up XLA would ask for each code by its place in all of the
-    # array, which takes five times as long where the number of lanes is no power of 2.
+    boards = (lanes.own, lanes.opponent, lanes.banned)
+    may = stage(playable.candidates, *boards)
+    around = stage(_look, *boards[:2], may, lanes.last)
+    # Apart: within the look-up XLA would ask for each code by its place in all of the array,
+    # which takes five times as long where the number of lanes is no power of 2.
     codes = stage(_codes, around)
     weights = stage(_weights, around, codes, policy)
-    fresh = stage(draw, weights, clocks.random_bits(clock))
-    spot = jnp.where(clock.trying != policies.NO_SPOT, clock.trying, fresh)
-    game, played = whole_board.settle(rules, cap, game, spot)
-    return Lanes(game, jnp.where(played.played, spot, lanes.previous)), played
+    fresh = stage(draw, weights, engine.random_bits(lanes.clock))
+    return jnp.where(lanes.clock.trying != playable.NO_MOVE, lanes.clock.trying, fresh)
+
+
+def as_policy(policy: Softmax) -> PlayoutPolicy:
+    """How lanes play by it."""
+    advance = engine.repeated(functools.partial(whole_board.step, _choose))
+    return PlayoutPolicy(init, advance, cpu_lanes=128, params=policy)
 
 
 # --- weights --------------------------------------------------------------------------
@@ -206,17 +176,17 @@ def weights(
 def _look(lay, own, opponent, may, previous) -> _Around:
     beside, diagonal = contiguous(lay, previous)
     return _Around(
-        surroundings.framed(lay, surroundings.rows(lay, own)),
-        surroundings.framed(lay, surroundings.rows(lay, opponent)),
-        surroundings.rows(lay, may),
-        surroundings.rows(lay, beside),
-        surroundings.rows(lay, diagonal),
+        neighbourhoods.framed(lay, neighbourhoods.rows(lay, own)),
+        neighbourhoods.framed(lay, neighbourhoods.rows(lay, opponent)),
+        neighbourhoods.rows(lay, may),
+        neighbourhoods.rows(lay, beside),
+        neighbourhoods.rows(lay, diagonal),
     )
 
 
-def contiguous(lay: bb.Layout, spot: jax.Array) -> tuple[bb.Board, bb.Board]:
-    """The points beside a spot, and those diagonal to it; none of a pass and of no spot."""
-    point = policies.spot_board(lay, spot)
+def contiguous(lay: bb.Layout, move: jax.Array) -> tuple[bb.Board, bb.Board]:
+    """The points beside a move, and those diagonal to it; none of a pass and of no move."""
+    point = playable.board_of(lay, move)
     one, column = np.uint32(1), bb.union(bb.north(lay, point), bb.south(lay, point))
     diagonal = tuple((word << one) | (word >> one) for word in column)
     on_board = tuple(full & word for full, word in zip(lay.full, diagonal, strict=True))
@@ -225,11 +195,11 @@ def contiguous(lay: bb.Layout, spot: jax.Array) -> tuple[bb.Board, bb.Board]:
 
 def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
     """i32[size, size, B]: of the 3x3 shapes."""
-    return surroundings.codes(lay, around.own, around.opponent).astype(jnp.int32)
+    return neighbourhoods.codes(lay, around.own, around.opponent).astype(jnp.int32)
 
 
 def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
-    may, beside, diagonal = (surroundings.bits(lay, rows) for rows in around[2:])
+    may, beside, diagonal = (neighbourhoods.bits(lay, rows) for rows in around[2:])
     shape = policy.shape.at[codes].get(mode="promise_in_bounds")
     apart, next_to, across = policy.contiguity
     factor = jnp.where(beside != 0, next_to, jnp.where(diagonal != 0, across, apart))
@@ -240,7 +210,7 @@ def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax)
 
 
 def draw(lay: bb.Layout, weights: jax.Array, random: jax.Array) -> jax.Array:
-    """A point in proportion to its weight as a spot, or `PASS_SPOT` if all weights are 0.
+    """A point in proportion to its weight as a packed move, or `PASS_MOVE` if all weights are 0.
 
     First a row by the sums of the rows, then a point of it.
 
@@ -250,7 +220,7 @@ def draw(lay: bb.Layout, weights: jax.Array, random: jax.Array) -> jax.Array:
       random: u32[B]; uniform bits. A probability is out by 2^-32 at most.
 
     Returns:
-      u32[B], spots.
+      u32[B], packed moves.
     """
     by_row = jnp.sum(weights, axis=1, dtype=jnp.uint32)
     total = jnp.sum(by_row, axis=0, dtype=jnp.uint32)
@@ -260,8 +230,8 @@ def draw(lay: bb.Layout, weights: jax.Array, random: jax.Array) -> jax.Array:
     column, _ = _interval(list(in_row), rank)
     word, place = row // np.uint32(lay.rows_per_word), row % np.uint32(lay.rows_per_word)
     bit = place * np.uint32(lay.stride) + column
-    spot = bit | (word << np.uint32(5)) | policies.POINT_SPOT
-    return jnp.where(total > 0, spot, policies.PASS_SPOT)
+    move = bit | (word << np.uint32(5)) | playable.IS_POINT
+    return jnp.where(total > 0, move, playable.PASS_MOVE)
 
 
 def _interval(lengths: list[jax.Array], rank: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -9,8 +9,8 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts import policies
-from gozero.playouts.mogo import answers, around, patterns
+from gozero.playouts import playable
+from gozero.playouts.policies.mogo import move_rules, patterns
 from tests.playouts.positions import boards, game_of, positions_of
 from tests.reference import mogo as reference
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
@@ -22,8 +22,10 @@ def finder(size: int):
     lay = bb.layout(size)
 
     def find(own, opponent, point):
-        spot = policies.point_spot(lay, point)
-        return around.inner_board(lay, answers.near(lay, own, opponent, spot), spot)
+        move = playable.packed_point(lay, point)
+        return patterns.board_of_window(
+            lay, move_rules.pattern_window(lay, own, opponent, move), move
+        )
 
     return jax.jit(jax.vmap(find))
 

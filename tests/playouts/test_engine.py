@@ -11,8 +11,8 @@ import pytest
 from gozero.compile import mode
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts import clock as clocks
-from gozero.playouts import playout, policies, whole_board, window
+from gozero.playouts import engine, playable
+from gozero.playouts.policies import uniform, whole_board, window
 from tests.playouts.positions import (
     SETTLED,
     allowed,
@@ -29,17 +29,18 @@ from tests.reference.go import BLACK, WHITE, ReferenceGame
 
 
 @functools.cache
-def recorder(rules: go.Rules, form, num_blocks: int):
-    """A jitted (positions, key) -> (Lanes after each block, [T, ...]; Played, [T, P, B])."""
+def recorder(rules: go.Rules, num_advances: int):
+    """A jitted (positions, key) -> (stones after each advance, [T, ...]; Played, [T, P, B])."""
+    policy, cap = uniform.policy(rules.layout), engine.move_cap(rules)
 
     def record(positions, key):
         def one(lanes, _):
-            lanes, played = form.advance(rules, playout.move_cap(rules), lanes)
-            return lanes, (lanes, played)
+            lanes, played = policy.advance(rules, cap, (), lanes)
+            return lanes, (lanes.stones(), played)
 
-        clock = clocks.start(positions, key, clocks.lane_ids(positions.to_play.shape[0]))
-        lanes = form.start(rules, positions, clock, True)
-        return jax.lax.scan(one, lanes, length=num_blocks)[1]
+        clock = engine.init_clock(positions, key, engine.lane_ids(positions.to_play.shape[0]))
+        lanes = policy.init(rules, positions, clock, True)
+        return jax.lax.scan(one, lanes, length=num_advances)[1]
 
     return jax.jit(record)
 
@@ -57,38 +58,37 @@ def replay(game: ReferenceGame, actions) -> dict:
     return players
 
 
-def check_against_reference(games: list[ReferenceGame], seed: int, form=None):
+def check_against_reference(games: list[ReferenceGame], seed: int):
     """Every move of every lane is one that the reference allows, and all results are its."""
     rules = go.Rules(games[0].size)
-    form = form or playout.form(rules.layout)
     lay, points = rules.layout, rules.num_points
     positions, key = positions_of(games), jax.random.key(seed)
-    num_blocks = points // 2 + 8
-    lanes, played = recorder(rules, form, num_blocks)(positions, key)
-    black, white = (boards(lay, board) for board in jax.vmap(form.stones)(lanes))
+    num_advances = points // 2 + 8
+    stones, played = recorder(rules, num_advances)(positions, key)
+    black, white = (boards(lay, board) for board in stones)
     result = compiled(rules, ends=True, first_plays=True)(positions, key)
-    actions = np.asarray(policies.spot_action(lay, played.spot))
+    actions = np.asarray(playable.action_of(lay, played.move))
     own_plays = compiled(rules, first_plays="same")(positions, key).first_plays
     ends, first_plays, own_plays = (
         [boards(lay, board) for board in both]
         for both in (result.ends, result.first_plays, own_plays)
     )
-    owners = playout.ownership(rules, result)
+    owners = engine.ownership(rules, result)
     for lane, game in enumerate(games):
         before, players, opening = game.moves, {}, []
-        for block in range(num_blocks):
-            moves = actions[block, np.asarray(played.played[block, :, lane]), lane]
+        for advance in range(num_advances):
+            moves = actions[advance, np.asarray(played.played[advance, :, lane]), lane]
             opening.extend(moves[: 1 - len(opening)])
             for point, movers in replay(game, moves).items():
                 players.setdefault(point, []).extend(movers)
             board = np.array(game.board)
-            np.testing.assert_array_equal(black[block, lane], board == BLACK)
-            np.testing.assert_array_equal(white[block, lane], board == WHITE)
+            np.testing.assert_array_equal(black[advance, lane], board == BLACK)
+            np.testing.assert_array_equal(white[advance, lane], board == WHITE)
             if game.passes >= 2:
                 break
         assert game.moves - before == result.moves[lane]
         assert (game.passes >= 2) == result.finished[lane]
-        assert result.finished[lane] or result.moves[lane] == playout.move_cap(rules)
+        assert result.finished[lane] or result.moves[lane] == engine.move_cap(rules)
         assert game.area() == result.score[lane] == owners[lane].sum()
         assert result.first_action[lane] == (opening[0] if opening else bb.NO_POINT)
         for colour, end, masks in zip((BLACK, WHITE), ends, first_plays, strict=True):
@@ -180,7 +180,7 @@ def test_parts_of_a_batch_with_their_numbers_are_the_batch():
     rules, key = go.Rules(5), jax.random.key(7)
     positions = empty_boards(rules, 12)
     whole = compiled(rules)(positions, key)
-    run = jax.jit(lambda positions, ids: playout.uniform_playouts(rules, positions, key, ids=ids))
+    run = jax.jit(lambda positions, ids: uniform.uniform_playouts(rules, positions, key, ids=ids))
     for part in (slice(0, 4), slice(4, 12)):
         ids = jnp.arange(12, dtype=jnp.uint32)[part]
         assert_same(
@@ -189,11 +189,11 @@ def test_parts_of_a_batch_with_their_numbers_are_the_batch():
         )
 
 
-def check_forms_agree(size: int, count: int, flood_sweeps: int = window.FLOOD_SWEEPS):
+def check_policies_agree(size: int, count: int, flood_sweeps: int = window.FLOOD_SWEEPS):
     rules, key = go.Rules(size), jax.random.key(size)
     games = random_games(size, count // 2, seed=size)
     positions = positions_of(games + [ReferenceGame(size, ko="simple")] * (count - len(games)))
-    run = functools.partial(playout.uniform_playouts, rules, ends=True, first_plays=True)
+    run = functools.partial(uniform.uniform_playouts, rules, ends=True, first_plays=True)
     results = []
     for fits in (True, False):
         with pytest.MonkeyPatch.context() as patch:
@@ -204,14 +204,14 @@ def check_forms_agree(size: int, count: int, flood_sweeps: int = window.FLOOD_SW
 
 
 @pytest.mark.slow
-def test_both_forms_play_the_same_games():
-    check_forms_agree(16, 60, flood_sweeps=1)  # so that many a flood has to go on and on
+def test_both_policies_play_the_same_games():
+    check_policies_agree(16, 60, flood_sweeps=1)  # so that many a flood has to go on and on
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [17, 19, 25])
-def test_both_forms_play_the_same_games_at_all_sizes(size):
-    check_forms_agree(size, 400)
+def test_both_policies_play_the_same_games_at_all_sizes(size):
+    check_policies_agree(size, 400)
 
 
 @pytest.mark.parametrize("size", [5, pytest.param(16, marks=pytest.mark.slow)])
@@ -230,15 +230,15 @@ def test_a_truncated_playout_stops_at_its_cap_and_is_scored_as_it_stands(size):
 
 
 def test_outcomes_are_signs_and_the_cut_ones_are_valued():
-    playouts = playout.Playouts(
+    playouts = engine.Playouts(
         score=jnp.array([3, 7, 9, 25]),
         moves=jnp.array([9, 9, 9, 9]),
         finished=jnp.array([True, True, True, False]),
         first_action=jnp.zeros(4, jnp.int32),
     )
     komi = jnp.full(4, 7.0)
-    assert playout.outcomes(playouts, komi).tolist() == [-1, 0, 1, 1]
-    valued = playout.outcomes(playouts, komi, lambda playouts, komi: jnp.full(4, 0.25))
+    assert engine.outcomes(playouts, komi).tolist() == [-1, 0, 1, 1]
+    valued = engine.outcomes(playouts, komi, lambda playouts, komi: jnp.full(4, 0.25))
     assert valued.tolist() == [-1, 0, 1, 0.25]
 
 
@@ -253,20 +253,20 @@ def test_outcomes_are_signs_and_the_cut_ones_are_valued():
 def test_bad_options_are_refused(options, said):
     rules = go.Rules(5)
     with pytest.raises(ValueError, match=said):
-        playout.uniform_playouts(rules, empty_boards(rules, 2), jax.random.key(0), **options)
+        uniform.uniform_playouts(rules, empty_boards(rules, 2), jax.random.key(0), **options)
 
 
 def test_one_position_without_a_batch_is_refused():
     rules = go.Rules(5)
     with pytest.raises(ValueError, match="batch"):
-        playout.uniform_playouts(rules, go.empty_position(rules), jax.random.key(0))
+        uniform.uniform_playouts(rules, go.empty_position(rules), jax.random.key(0))
 
 
 def test_ownership_wants_the_ends():
     rules = go.Rules(5)
     playouts = compiled(rules)(empty_boards(rules, 2), jax.random.key(0))
     with pytest.raises(ValueError, match="ends=True"):
-        playout.ownership(rules, playouts)
+        engine.ownership(rules, playouts)
 
 
 def test_keys_and_lanes_differ():
@@ -333,21 +333,25 @@ def test_compiled_plainly_playouts_are_the_same(monkeypatch):
     positions = positions_of(random_games(5, 8, seed=3))
     walled = compiled(rules)(positions, key)
     monkeypatch.setenv(mode.VARIABLE, "plain")
-    plain = jax.jit(lambda *args: playout.uniform_playouts(rules, *args))(positions, key)
+    plain = jax.jit(lambda *args: uniform.uniform_playouts(rules, *args))(positions, key)
     assert_same(plain, walled)
 
 
 @pytest.mark.parametrize("size", [9, 16])
 def test_a_try_gathers_nothing(size):
     rules = go.Rules(size)
-    form, cap = playout.form(rules.layout), playout.move_cap(rules)
-    try_once = window._try_in_window if form is window else whole_board.step
+    policy, cap = uniform.policy(rules.layout), engine.move_cap(rules)
+
+    def try_once(lanes):
+        if policy is window.UNIFORM:
+            return window._try_in_window(rules, cap, lanes)
+        return whole_board.step(whole_board._choose, rules, cap, (), lanes)
 
     def start():
-        clock = clocks.start(empty_boards(rules, 4), jax.random.key(0), clocks.lane_ids(4))
-        return form.start(rules, empty_boards(rules, 4), clock, False)
+        clock = engine.init_clock(empty_boards(rules, 4), jax.random.key(0), engine.lane_ids(4))
+        return policy.init(rules, empty_boards(rules, 4), clock, False)
 
-    step = jax.jit(lambda lanes: try_once(rules, cap, lanes))
+    step = jax.jit(try_once)
     program = step.lower(jax.eval_shape(start)).as_text()
     assert "gather" not in program
     assert "dynamic_slice" not in program

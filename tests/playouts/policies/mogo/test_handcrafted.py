@@ -9,8 +9,8 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts.mogo import handcrafted
-from gozero.playouts.mogo.answers import MogoConfig
+from gozero.playouts.policies.mogo import handcrafted
+from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from tests.playouts.positions import game_of, last_move, positions_in_atari, random_games
 from tests.reference import mogo as reference
 from tests.reference.go import BLACK, WHITE, ReferenceGame

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gozero.go import bitboard as bb
-from gozero.playouts.mogo import answers, nakade
-from gozero.playouts.mogo.playouts import MogoConfig
-from tests.playouts.mogo.test_mogo import check_against_reference, games_to_watch
+from gozero.playouts.policies.mogo import move_rules
+from gozero.playouts.policies.mogo.playouts import MogoConfig
+from tests.playouts.policies.mogo.test_mogo import check_against_reference, games_to_watch
 from tests.playouts.positions import boards, game_of, positions_of
 from tests.reference import mogo as reference
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
@@ -22,7 +22,7 @@ def vital(size: int):
     lay = bb.layout(size)
 
     def one_game(own, vacant, last):
-        return nakade.vital_points(lay, own, vacant, bb.at(lay, last))
+        return move_rules.vital_points(lay, own, vacant, bb.at(lay, last))
 
     return jax.jit(jax.vmap(one_game))
 
@@ -100,7 +100,7 @@ def test_open_points_and_how_often_one_is_tried():
     ]
     lay, positions = bb.layout(5), positions_of(games)
     vacant = bb.complement(lay, bb.union(positions.black, positions.white))
-    midst = boards(lay, answers.open_points(lay, vacant))
+    midst = boards(lay, move_rules.open_points(lay, vacant))
     expected = [reference.open_points(game) for game in games]
     assert [set(np.flatnonzero(points)) for points in midst] == expected
     counts = np.array([len(points) for points in expected])
@@ -108,7 +108,7 @@ def test_open_points_and_how_often_one_is_tried():
 
     draws = jnp.arange(20_000, dtype=jnp.uint32) * np.uint32(2654435761)
     for tries in (1, 3):
-        fill = functools.partial(answers._filling, lay, tries, vacant)
+        fill = functools.partial(move_rules._filling, lay, tries, vacant)
         hit = jax.vmap(lambda draw, fill=fill: bb.count(fill(jnp.full(4, draw))) > 0)(draws)
         share = 1 - (1 - counts / 25) ** tries
         assert np.all(np.abs(hit.mean(axis=0) - share) < 4 * np.sqrt(0.25 / len(draws)))

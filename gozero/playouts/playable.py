@@ -1,14 +1,13 @@
-"""What a playout may play: functions of one game on bitboards.
+"""What a playout may play, as boards and as packed moves: functions of one game.
 
 A playout plays a uniformly random legal point that is not an own eye. It has no list of
-them: it picks one of the `candidates`, and `whole_board` or `verdicts` find out whether it is
-legal.
-The point is named by a **spot**, one u32 that costs two shifts to turn into a board (an
-action would cost divisions, in every stage that needs the board):
+them: it picks one of the `candidates`, and its policy finds out whether it is legal.
+A **packed move** is one u32 that costs two shifts to turn into a board (an action would cost
+divisions, in every stage that needs the board):
 
     bits 0-4 bit in the word, bits 5-9 word, bit 10 "is a point", bit 11 "is a pass"
 
-so that 0 is no spot at all.
+so that 0 is no move at all.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from jax import lax
 from gozero.go import bitboard as bb
 from gozero.go import floods
 
-NO_SPOT = np.uint32(0)
-POINT_SPOT = np.uint32(1 << 10)
-PASS_SPOT = np.uint32(1 << 11)
+NO_MOVE = np.uint32(0)
+IS_POINT = np.uint32(1 << 10)
+PASS_MOVE = np.uint32(1 << 11)
 
-# What is said of a try: the verdict is made of these flags.
+# The result of a move that is tried: a word of these flags.
 FLAGS = PLAY, REJECT, PENDING, CAPTURE, KO = tuple(np.uint32(1 << bit) for bit in range(5))
 
 _FIVE_BITS = np.uint32(31)
@@ -83,7 +82,7 @@ def hopeless(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
     roomy = tuple(_two_of(word << one, word >> one, above, below) for word, above, below in rows)
     safe, joined = bb.intersection(roomy, opponent), bb.joints(lay, opponent)
     for _ in range(2 if lay.rows_per_word > 1 else 1):  # the best of 1 to 3 on a CPU
-        safe = sweep(lay, safe, joined)
+        safe = floods.sweep(lay, safe, joined)
     return bb.difference(vacant, bb.beside(lay, bb.complement(lay, safe)))
 
 
@@ -97,11 +96,11 @@ def candidates(lay: bb.Layout, own: bb.Board, opponent: bb.Board, banned: bb.Boa
     return bb.difference(bb.difference(vacant, never), banned)
 
 
-# --- spots ----------------------------------------------------------------------------
+# --- packed moves ------------------------------------------------------------------------
 
 
 def pick(lay: bb.Layout, points: bb.Board, random: jax.Array) -> jax.Array:
-    """A uniformly random point as a spot, or `PASS_SPOT` if there is none.
+    """A uniformly random point as a packed move, or `PASS_MOVE` if there is none.
 
     Rank selection: the word in which the rank falls, then the bit, by halving.
 
@@ -112,15 +111,15 @@ def pick(lay: bb.Layout, points: bb.Board, random: jax.Array) -> jax.Array:
         out by at most 625 / 2^22 of itself.
 
     Returns:
-      u32[], a spot.
+      u32[], a packed move.
     """
     total = bb.count(points).astype(jnp.uint32)
     rank = ((random >> np.uint32(32 - _RANDOM_BITS)) * total) >> np.uint32(_RANDOM_BITS)
-    return jnp.where(total > 0, nth(lay, points, rank), PASS_SPOT)
+    return jnp.where(total > 0, nth(lay, points, rank), PASS_MOVE)
 
 
 def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
-    """u32[]: the spot of the rank-th point, counted from 0; a spot of no meaning beyond the last.
+    """u32[]: the rank-th point, counted from 0, as a packed move; beyond the last of no meaning.
 
     Args:
       lay: the layout.
@@ -137,7 +136,7 @@ def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
         rank_in_word = jnp.minimum(rank_in_word, rank - before)  # wraps to a large one below 0
         before = before + counts[w]
     bit = _nth_bit(word, rank_in_word)
-    return bit | (index << np.uint32(5)) | POINT_SPOT
+    return bit | (index << np.uint32(5)) | IS_POINT
 
 
 def _nth_bit(word: jax.Array, rank: jax.Array) -> jax.Array:
@@ -153,65 +152,60 @@ def _nth_bit(word: jax.Array, rank: jax.Array) -> jax.Array:
     return bit & _FIVE_BITS
 
 
-def spot_board(lay: bb.Layout, spot: jax.Array) -> bb.Board:
-    """The board with the spot's point set; empty for a pass and for no spot."""
-    bit = jnp.where((spot & POINT_SPOT) != 0, np.uint32(1) << (spot & _FIVE_BITS), np.uint32(0))
-    index = word_of(spot)
+def board_of(lay: bb.Layout, move: jax.Array) -> bb.Board:
+    """The board with the move's point set; empty for a pass and for no move."""
+    bit = jnp.where((move & IS_POINT) != 0, np.uint32(1) << (move & _FIVE_BITS), np.uint32(0))
+    index = word_of(move)
     return tuple(jnp.where(index == np.uint32(w), bit, np.uint32(0)) for w in range(lay.num_words))
 
 
-def word_of(spot: jax.Array) -> jax.Array:
-    """u32[]: the word in which a spot's point lies."""
-    return (spot >> np.uint32(5)) & _FIVE_BITS
+def word_of(move: jax.Array) -> jax.Array:
+    """u32[]: the word in which a move's point lies."""
+    return (move >> np.uint32(5)) & _FIVE_BITS
 
 
-def point_spot(lay: bb.Layout, point: jax.Array) -> jax.Array:
-    """u32[]: the spot of a point, i32[]; `NO_SPOT` for what is no point."""
+def packed_point(lay: bb.Layout, point: jax.Array) -> jax.Array:
+    """u32[]: a point, i32[], as a packed move; `NO_MOVE` for what is no point."""
     row, column = point // lay.size, point % lay.size
     bit = (row % lay.rows_per_word) * lay.stride + column
-    spot = (bit | ((row // lay.rows_per_word) << 5)).astype(jnp.uint32) | POINT_SPOT
-    return jnp.where((point >= 0) & (point < lay.num_points), spot, NO_SPOT)
+    move = (bit | ((row // lay.rows_per_word) << 5)).astype(jnp.uint32) | IS_POINT
+    return jnp.where((point >= 0) & (point < lay.num_points), move, NO_MOVE)
 
 
-def spot_action(lay: bb.Layout, spot: jax.Array) -> jax.Array:
-    """i32[]: the action of a spot, size^2 for a pass, `bb.NO_POINT` for no spot."""
-    bit = (spot & _FIVE_BITS).astype(jnp.int32)
-    index = word_of(spot).astype(jnp.int32)
+def action_of(lay: bb.Layout, move: jax.Array) -> jax.Array:
+    """i32[]: the action of a packed move, size^2 for a pass, `bb.NO_POINT` for no move."""
+    bit = (move & _FIVE_BITS).astype(jnp.int32)
+    index = word_of(move).astype(jnp.int32)
     row = index * lay.rows_per_word + bit // lay.stride
     point = row * lay.size + bit % lay.stride
-    other = jnp.where(spot == PASS_SPOT, lay.num_points, bb.NO_POINT)
-    return jnp.where((spot & POINT_SPOT) != 0, point, other)
+    other = jnp.where(move == PASS_MOVE, lay.num_points, bb.NO_POINT)
+    return jnp.where((move & IS_POINT) != 0, point, other)
 
 
-# --- growth ---------------------------------------------------------------------------
+def rows_around(rows: list[jax.Array], word: jax.Array, reach: int) -> list[jax.Array]:
+    """Rows word - reach .. word + reach of a board, empty beyond its edge.
 
-
-def joints_of_both(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> tuple[bb.Board, bb.Board]:
-    """Stones joined to their (east, south) neighbour of the same colour."""
-    own_east, own_south = bb.joints(lay, own)
-    their_east, their_south = bb.joints(lay, opponent)
-    return bb.union(own_east, their_east), bb.union(own_south, their_south)
-
-
-def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
-    """Grows `x` along the joints: from word to word down the board and up again.
-
-    Each word uses what the one before it has become (Gauss-Seidel), so what runs along a
-    column crosses the board in one sweep, and what runs east along a row does too. What runs
-    west gains a point or two a visit.
+    A barrel shifter: a round of selects for each bit of `word`, and no gather.
     """
-    (east, south), words = joined, list(x)
-    several = lay.rows_per_word > 1
+    count = 2 * reach + 1
+    none = jnp.zeros_like(word)
+    shifted = [*[None] * reach, *rows, *[None] * reach]
+    for step in (16, 8, 4, 2, 1):
+        if step >= len(rows):
+            continue  # `word` is the index of a row
+        here = (word & np.uint32(step)) != 0
+        needed = count + step - 1
+        taken = [_select(here, _get(shifted, i + step), _get(shifted, i)) for i in range(needed)]
+        shifted = taken
+    return [none if row is None else row for row in shifted]
 
-    def grown(w, word):
-        return floods.grow_word(lay, lay.full[w], word, east[w], south[w])
 
-    for w in range(lay.num_words):
-        if w > 0:
-            down = words[w - 1] & south[w - 1]
-            words[w] = words[w] | (down >> lay.last_row_shift if several else down)
-        words[w] = grown(w, words[w])
-    for w in reversed(range(lay.num_words - 1)):
-        up = words[w + 1] << lay.last_row_shift if several else words[w + 1]
-        words[w] = grown(w, words[w] | (up & south[w]))
-    return tuple(words)
+def _get(rows: list, i: int):
+    return rows[i] if i < len(rows) else None
+
+
+def _select(condition, a, b):
+    """where(condition, a, b) of rows that may be None, the empty row."""
+    if a is None and b is None:
+        return None
+    return jnp.where(condition, np.uint32(0) if a is None else a, np.uint32(0) if b is None else b)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts import policies
+from gozero.playouts import playable
 from tests.playouts.positions import (
     SETTLED,
     allowed,
@@ -34,7 +34,7 @@ def test_eyes_are_those_of_the_reference(size):
         game.board = points.tolist()
     positions = positions_of(games)
     lay = bb.layout(size)
-    find = jax.jit(jax.vmap(functools.partial(policies.eyes, lay)))
+    find = jax.jit(jax.vmap(functools.partial(playable.eyes, lay)))
     found = find(positions.black, positions.white)
     expected = [[game.is_eye(p, BLACK) for p in range(size * size)] for game in games]
     np.testing.assert_array_equal(boards(lay, found), expected)
@@ -46,7 +46,7 @@ def test_only_suicides_are_hopeless(size):
     games = random_games(size, 20, seed=size)
     lay = bb.layout(size)
     positions = positions_of(games)
-    find = jax.jit(jax.vmap(functools.partial(policies.hopeless, lay)))
+    find = jax.jit(jax.vmap(functools.partial(playable.hopeless, lay)))
     found = boards(lay, find(positions.black, positions.white))
     for game, points in zip(games, found, strict=True):
         game.to_play = BLACK

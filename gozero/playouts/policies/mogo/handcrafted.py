@@ -17,10 +17,10 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import stacked
 from gozero.go.placement import place
-from gozero.playouts import policies
-from gozero.playouts.mogo import answers, replies
-from gozero.playouts.mogo.answers import PLAIN, MogoConfig
-from gozero.playouts.mogo.replies import Situation
+from gozero.playouts import playable
+from gozero.playouts.policies.mogo import move_rules, playouts
+from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
+from gozero.playouts.policies.mogo.playouts import Situation
 
 
 def heuristic(
@@ -64,13 +64,13 @@ def judged(
       config: the rules of the playouts.
     """
     lay = rules.layout
-    now = replies.situation(rules, positions, last)
+    now = playouts.situation(rules, positions, last)
     own, opponent, atari, ko, endangered, rejected = map(
         stacked.unstack,
         (now.own, now.opponent, now.atari, now.ko, now.endangered, _save_nothing(lay, now)),
     )
-    near = answers.near(lay, own, opponent, now.last)
-    points, rule = answers.moves(
+    near = move_rules.pattern_window(lay, own, opponent, now.last)
+    points, rule = move_rules.moves(
         lay,
         MogoConfig(nakade=config.nakade),
         own,
@@ -83,8 +83,8 @@ def judged(
         now.last,
         random=jnp.zeros_like(now.last),
     )
-    good = bb.keep(rule != answers.ANY, points)
-    return good, bb.difference(policies.eyes(lay, own, opponent), good)
+    good = bb.keep(rule != move_rules.ANY, points)
+    return good, bb.difference(playable.eyes(lay, own, opponent), good)
 
 
 def unheard(rules: go.Rules, positions: go.Position) -> jax.Array:
@@ -93,7 +93,7 @@ def unheard(rules: go.Rules, positions: go.Position) -> jax.Array:
     All-moves-as-first values never hear of them, so what a heuristic says of them would stay.
     """
     own, opponent = go.own_and_opponent(positions)
-    eyes = _points(rules, policies.eyes(rules.layout, own, opponent))
+    eyes = _points(rules, playable.eyes(rules.layout, own, opponent))
     return jnp.pad(eyes, ((0, 0), (0, 1)), constant_values=True)
 
 
@@ -110,9 +110,9 @@ def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
     have a liberty each.
     """
     own, opponent, atari, ko = map(stacked.unstack, (now.own, now.opponent, now.atari, now.ko))
-    legal = stacked.stack(answers.legal_points(lay, own, opponent, atari, ko))
+    legal = stacked.stack(move_rules.legal_points(lay, own, opponent, atari, ko))
     capturable = now.opponent & now.atari
-    captors = replies.chains_beside(lay, now.endangered, capturable)
+    captors = playouts.chains_beside(lay, now.endangered, capturable)
     captures = stacked.neighbours(lay, captors) & legal
     extensions = stacked.neighbours(lay, now.endangered) & legal & ~captures
 
@@ -120,7 +120,7 @@ def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
         left, fail = carry
         point = stacked.lowest_point(left)
         first = jnp.zeros(left.shape[1], jnp.uint32)
-        action = policies.spot_action(lay, policies.nth(lay, stacked.unstack(left), first))
+        action = playable.action_of(lay, playable.nth(lay, stacked.unstack(left), first))
         action = jnp.where(stacked.any_of(point), action, bb.NO_POINT)
         after = jax.vmap(lambda *args: place(lay, *args))(action, own, opponent, atari)
         return left & ~point, fail | (point & stacked.stack(after.atari))

@@ -23,14 +23,14 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import floods
-from gozero.playouts import policies
-from gozero.playouts.mogo.answers import SAVE
+from gozero.playouts import playable
+from gozero.playouts.policies.mogo.move_rules import SAVE
 
 SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
 
 NEXT, ATARI_0, ATARI_1, OWN_ATARI = (np.uint32(1 << bit) for bit in range(5, 9))
-"""Flags of a try beside those of `policies`: a second round comes; the enemy chain of a plane has
-one liberty left; the chain that the stone joins has."""
+"""Flags of a move result beside those of `playable`: a second round comes; the enemy chain of a
+plane has one liberty left; the chain that the stone joins has."""
 
 Planes = tuple[bb.Board, bb.Board]
 
@@ -43,18 +43,18 @@ class Board(NamedTuple):
     atari: bb.Board  # stones of either colour whose chain has exactly one liberty
 
 
-class Try(NamedTuple):
+class Tried(NamedTuple):
     """A move that is being tried."""
 
-    spot: jax.Array  # u32[]
+    move: jax.Array  # u32[]
     pending: jax.Array  # bool[]: is it one of before, whose planes go on growing?
     second_round: jax.Array  # u32[]: 1 in its second round
     changed: bb.Board  # enemy chains of its first round that it captures or puts in atari
 
 
-def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Try) -> Planes:
+def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Tried) -> Planes:
     """What the planes of a move grow from."""
-    point = policies.spot_board(lay, tried.spot)
+    point = playable.board_of(lay, tried.move)
     planes = (bb.keep(tried.pending, planes[0]), bb.keep(tried.pending, planes[1]))
     capturable = bb.intersection(board.opponent, board.atari)
     dying = bb.intersection(bb.union_all([*planes, tried.changed]), capturable)
@@ -80,26 +80,26 @@ def _enemies(board: Board, pair: tuple[bb.Board, bb.Board], second_round) -> bb.
     return bb.where((second_round != 0) | ~bb.any_of(first), second, first)
 
 
-def joined(lay: bb.Layout, board: Board, spot: jax.Array) -> tuple[bb.Board, bb.Board]:
-    """Stones joined to their (east, south) neighbour, once the spot's stone is on the board."""
-    own = bb.union(board.own, policies.spot_board(lay, spot))
-    return policies.joints_of_both(lay, own, board.opponent)
+def joined(lay: bb.Layout, board: Board, move: jax.Array) -> tuple[bb.Board, bb.Board]:
+    """Stones joined to their (east, south) neighbour, once the move's stone is on the board."""
+    own = bb.union(board.own, playable.board_of(lay, move))
+    return bb.joints_of_both(lay, own, board.opponent)
 
 
-def decide(
+def move_result(
     lay: bb.Layout,
     board: Board,
     endangered: bb.Board,
     planes: Planes,
-    tried: Try,
+    tried: Tried,
     rule: jax.Array,
 ) -> jax.Array:
     """u32[]: the flags of a try, of which one is PLAY, REJECT or PENDING."""
     own, opponent, atari = board
-    point = policies.spot_board(lay, tried.spot)
+    point = playable.board_of(lay, tried.move)
     own_after = bb.union(own, point)
     vacant = bb.complement(lay, bb.union(own_after, opponent))
-    joints = policies.joints_of_both(lay, own_after, opponent)
+    joints = bb.joints_of_both(lay, own_after, opponent)
     frontiers = [floods.frontier(lay, plane, joints) for plane in planes]
     beside = bb.beside(lay, point)
 
@@ -133,15 +133,15 @@ def decide(
     sound = (rule != SAVE) | rescued
     ko = (own_liberties == 1) & ~bb.any_of(joins) & (bb.count(captured) == 1)
     decided = clear & ~another & own_clear & all_freed
-    return policies.flags(
-        (decided & sound, policies.PLAY),
-        (decided & ~sound, policies.REJECT),
-        (~decided, policies.PENDING),
+    return playable.flags(
+        (decided & sound, playable.PLAY),
+        (decided & ~sound, playable.REJECT),
+        (~decided, playable.PENDING),
         (clear & another, NEXT),
         (left_one[0], ATARI_0),
         (left_one[1], ATARI_1),
         (own_liberties == 1, OWN_ATARI),
-        (ko, policies.KO),
+        (ko, playable.KO),
     )
 
 

@@ -12,9 +12,8 @@ from scipy import stats
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import symmetry
-from gozero.playouts import clock as clocks
-from gozero.playouts import playout, policies
-from gozero.playouts.softmax import softmax, strengths, surroundings
+from gozero.playouts import engine, playable
+from gozero.playouts.policies.softmax import neighbourhoods, softmax, strengths
 from tests.playouts.positions import SETTLED, allowed, game_of, positions_of, random_games
 from tests.reference import softmax_policy as reference
 from tests.reference.go import BLACK, WHITE, ReferenceGame
@@ -32,11 +31,11 @@ def weight_of(shape: reference.Shape) -> int:
 def policy_for(weigh) -> softmax.Softmax:
     """The policy whose shapes weigh what a function of canonical shapes says."""
     diagrams = [
-        tuple(surroundings.diagram(int(code)).split()) for code in surroundings.class_codes()
+        tuple(neighbourhoods.diagram(int(code)).split()) for code in neighbourhoods.class_codes()
     ]
     by_class = np.array([weigh(reference.canonical(lines)) for lines in diagrams], np.uint32)
     contiguity = np.array([16, BESIDE, DIAGONAL], np.uint32)
-    return softmax.Softmax(by_class[surroundings.classes()], contiguity)
+    return softmax.Softmax(by_class[neighbourhoods.classes()], contiguity)
 
 
 POLICY = policy_for(weight_of)
@@ -57,9 +56,9 @@ def weighing(size: int):
         lay = bb.layout(size)
         own, opponent = go.own_and_opponent(positions)
         banned = jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko)
-        spot = policies.point_spot(lay, previous)
-        may = policies.candidates(lay, own, opponent, banned)
-        found = softmax.weights(policy, lay, own, opponent, may, spot)
+        move = playable.packed_point(lay, previous)
+        may = playable.candidates(lay, own, opponent, banned)
+        found = softmax.weights(policy, lay, own, opponent, may, move)
         return found.reshape(size * size, -1).T
 
     return jax.jit(weigh)
@@ -123,7 +122,7 @@ def test_whole_numbers_keep_the_ratios_and_their_sum_fits():
         most = int(policy.shape.max()) * int(policy.contiguity.max())
         assert size * size * most < 2**32
         parts = np.asarray(policy.shape).astype(np.int64)
-        exact = (shape / shape.max() * parts.max())[surroundings.classes()]
+        exact = (shape / shape.max() * parts.max())[neighbourhoods.classes()]
         assert np.abs(parts - exact)[exact >= 0.5].max() <= 0.5 + 1e-2
         assert (parts[exact < 0.5] == 1).all()
         assert policy.contiguity.tolist() == [16, 112, 511]
@@ -198,7 +197,7 @@ def recorded():
 
     Lanes beyond those of the games start from the empty board.
     """
-    rules, blocks = go.Rules(5), 20
+    rules, advances = go.Rules(5), 20
     games = [ReferenceGame(5, ko="simple") for _ in range(REPLAYED // 2)]
     games += random_games(5, REPLAYED - len(games), seed=5)
     one_each = positions_of([*games, FIRST_MOVES[0]])
@@ -207,16 +206,14 @@ def recorded():
     )
 
     def run(policy, positions, key):
-        clock = clocks.start(positions, key, clocks.lane_ids(LANES))
+        clock = engine.init_clock(positions, key, engine.lane_ids(LANES))
         last = jnp.full(LANES, bb.NO_POINT)
-        lanes = policy.start(rules, positions, clock, False, last)
-
-        def one(lanes, block):
-            return policy.advance(rules, playout.move_cap(rules), lanes, block < blocks)
-
-        played = jax.lax.scan(one, lanes, jnp.arange(blocks))[1]
-        spots = policies.spot_action(rules.layout, played.spot)
-        return spots.reshape(-1, LANES), played.played.reshape(-1, LANES)
+        play, cap = softmax.as_policy(policy), engine.move_cap(rules)
+        lanes = play.init(rules, positions, clock, False, last)
+        one = lambda lanes, _: play.advance(rules, cap, play.params, lanes)
+        played = jax.lax.scan(one, lanes, length=advances)[1]
+        actions = playable.action_of(rules.layout, played.move)
+        return actions.reshape(-1, LANES), played.played.reshape(-1, LANES)
 
     actions, played = map(np.asarray, jax.jit(run)(POLICY, positions, jax.random.key(5)))
     return games, actions, played, positions
@@ -226,7 +223,7 @@ def test_every_move_is_allowed_and_comes_as_often_as_the_reference_says():
     """Whole games on the reference: beside each move, how surprising the reference finds it.
 
     The log-probabilities of the moves sum to what the entropies say, within four deviations.
-    The results of whole playouts, in squads, are those of the lanes that stood in one row.
+    The results of whole playouts, in blocks, are those of the lanes that stood in one row.
     """
     games, actions, played, positions = recorded()
     ended = playing(5)(POLICY, positions, jax.random.key(5))

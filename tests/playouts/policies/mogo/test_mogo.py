@@ -11,10 +11,9 @@ from scipy import stats
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts import clock as clocks
-from gozero.playouts import playout, policies
-from gozero.playouts.mogo import answers, replies
-from gozero.playouts.mogo import playouts as mogo
+from gozero.playouts import engine, playable
+from gozero.playouts.policies.mogo import move_rules
+from gozero.playouts.policies.mogo import playouts as mogo
 from tests.hlo import AS_USERS_FUSE
 from tests.playouts.positions import (
     SETTLED,
@@ -43,11 +42,11 @@ def stepper(rules: go.Rules, steps: int, config=mogo.PLAIN):
     """A jitted (positions, last, key) -> what each of so many iterations did, [T, ..., B]."""
 
     def record(positions, last, key):
-        clock = clocks.start(positions, key, clocks.lane_ids(last.shape[0]))
-        lanes = replies.form(rules.layout, config).start(rules, positions, clock, False, last)
+        clock = engine.init_clock(positions, key, engine.lane_ids(last.shape[0]))
+        lanes = mogo.init(rules, positions, clock, False, last)
 
         def one(lanes, _):
-            lanes, answered = replies.step(rules, config, playout.move_cap(rules), lanes)
+            lanes, answered = mogo.step(config, rules, engine.move_cap(rules), (), lanes)
             seen = (lanes.own, lanes.opponent, lanes.atari, lanes.ko, lanes.endangered)
             return lanes, (answered, (*seen, lanes.rejected))
 
@@ -117,7 +116,7 @@ def check_against_reference(
     last = jnp.array([last_move(game) for game in games])
     positions = positions_in_atari(games)
     answered, seen = stepper(rules, steps, config)(positions, last, jax.random.key(seed))
-    actions = np.asarray(policies.spot_action(rules.layout, answered.spot))
+    actions = np.asarray(playable.action_of(rules.layout, answered.move))
     played, rule = np.asarray(answered.played), np.asarray(answered.rule)
     seen = [boards(rules.layout, words_of(board)) for board in seen]
     watched = [Watched(game, config) for game in games]
@@ -191,7 +190,7 @@ def test_playouts_are_what_the_steps_play():
     answered, seen = stepper(rules, STEPS)(positions, last, key)
     result = compiled(rules, ends=True, first_plays=True)(positions, last, key)
     own, opponent = (boards(rules.layout, words_of(board)) for board in seen[:2])
-    actions = np.asarray(policies.spot_action(rules.layout, answered.spot))
+    actions = np.asarray(playable.action_of(rules.layout, answered.move))
     played = np.asarray(answered.played)
     whole = (result.moves > 0) & (result.moves == played.sum(axis=0)) & result.finished
     assert whole.sum() > 50
@@ -268,7 +267,7 @@ CASES = {
         .....
         .....
         """,
-        answers.SAVE,
+        move_rules.SAVE,
         last=(1, 1),
     ),
     "save: to extend, or to capture": Case(
@@ -279,7 +278,7 @@ CASES = {
         .....
         .....
         """,
-        answers.SAVE,
+        move_rules.SAVE,
         last=(1, 1),
     ),
     "save: to capture, as to extend gives but one liberty": Case(
@@ -290,7 +289,7 @@ CASES = {
         .....
         .....
         """,
-        answers.SAVE,
+        move_rules.SAVE,
         last=(1, 1),
     ),
     "capture: which would save nothing, and nothing else does": Case(
@@ -301,7 +300,7 @@ CASES = {
         ....X
         ...*O
         """,
-        answers.CAPTURE,
+        move_rules.CAPTURE,
         last=(1, 0),
     ),
     "pattern: two hane and a sagari": Case(
@@ -312,7 +311,7 @@ CASES = {
         .....
         .....
         """,
-        answers.PATTERN,
+        move_rules.PATTERN,
         last=(2, 1),
     ),
     "capture: no last move is known": Case(
@@ -323,7 +322,7 @@ CASES = {
         ...XO
         ....*
         """,
-        answers.CAPTURE,
+        move_rules.CAPTURE,
     ),
     "any: a ko is not to be taken back": Case(
         """
@@ -333,7 +332,7 @@ CASES = {
         *****
         *****
         """,
-        answers.ANY,
+        move_rules.ANY,
         to_play=WHITE,
         ko=(1, 1),
     ),
@@ -345,10 +344,10 @@ CASES = {
         *****
         *****
         """,
-        answers.ANY,
+        move_rules.ANY,
         last=(1, 1),
     ),
-    "any: nothing but eyes, so a pass": Case(SETTLED, answers.ANY, to_play=WHITE),
+    "any: nothing but eyes, so a pass": Case(SETTLED, move_rules.ANY, to_play=WHITE),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gozero.playouts.softmax import surroundings
+from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.runs import arrays
 
 SHIPPED = ("mm_9", "balanced_9")
@@ -25,13 +25,13 @@ CONTIGUITIES = ("beside", "diagonal")
 class Strengths(NamedTuple):
     """A strength, above 0, for each feature. A move has one shape and at most one contiguity."""
 
-    shape: jax.Array | np.ndarray  # f32[1107]: of each class of `surroundings`
+    shape: jax.Array | np.ndarray  # f32[1107]: of each class of `neighbourhoods`
     contiguity: jax.Array | np.ndarray  # f32[2]: of each of CONTIGUITIES
 
 
 def uniform() -> Strengths:
     """All 1."""
-    count = len(surroundings.class_codes())
+    count = len(neighbourhoods.class_codes())
     return Strengths(np.ones(count, np.float32), np.ones(len(CONTIGUITIES), np.float32))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.playouts.softmax import surroundings
+from gozero.playouts.policies.softmax import neighbourhoods
 from tests.playouts.positions import game_of, positions_of, random_games
 from tests.reference import softmax_policy as reference
 from tests.reference.go import WHITE
@@ -25,8 +25,8 @@ def coding(size):
     def codes(positions):
         lay = bb.layout(size)
         boards = go.own_and_opponent(positions)
-        return surroundings.codes(
-            lay, *(surroundings.framed(lay, surroundings.rows(lay, x)) for x in boards)
+        return neighbourhoods.codes(
+            lay, *(neighbourhoods.framed(lay, neighbourhoods.rows(lay, x)) for x in boards)
         )
 
     return jax.jit(codes)
@@ -52,26 +52,26 @@ BOARD = """
     ],
 )
 def test_codes_by_hand(point, around, code):
-    assert codes_of([game_of(BOARD)], 5)[0][point] == code == surroundings.code_of(around)
-    assert surroundings.diagram(code).split() == around.split()
+    assert codes_of([game_of(BOARD)], 5)[0][point] == code == neighbourhoods.code_of(around)
+    assert neighbourhoods.diagram(code).split() == around.split()
 
 
 def test_the_other_player_sees_the_colours_swapped():
     seen = codes_of([game_of(BOARD, WHITE)], 5)[0]
-    assert seen[1, 2] == surroundings.code_of(".X. O*. ..X")
+    assert seen[1, 2] == neighbourhoods.code_of(".X. O*. ..X")
     assert (
-        surroundings.code_of("XO# .*# .X#")
-        == surroundings.code_of("OX# .*# .O#") ^ 0b01000011 * 257
+        neighbourhoods.code_of("XO# .*# .X#")
+        == neighbourhoods.code_of("OX# .*# .O#") ^ 0b01000011 * 257
     )
 
 
 @pytest.mark.parametrize("size", [2, 5, pytest.param(9, marks=slow), pytest.param(19, marks=slow)])
 def test_classes_are_those_of_the_reference(size):
     games = random_games(size, 6, seed=size)
-    found = surroundings.classes()[codes_of(games, size)].reshape(len(games), -1)
+    found = neighbourhoods.classes()[codes_of(games, size)].reshape(len(games), -1)
     for game, classes in zip(games, found, strict=True):
         for p, number in enumerate(classes):
-            lines = surroundings.diagram(int(surroundings.class_codes()[number])).split()
+            lines = neighbourhoods.diagram(int(neighbourhoods.class_codes()[number])).split()
             assert reference.canonical(tuple(lines)) == reference.shape_at(game, p)
 
 
@@ -79,11 +79,11 @@ def test_there_are_as_many_classes_as_burnside_says():
     # Fixed by: the identity, two quarter turns, a half turn, four mirrors.
     inside = (3**8 + 2 * 3**2 + 3**4 + 4 * 3**5) // 8
     side, corner = (3**5 + 3**3) // 2, (3**3 + 3**2) // 2
-    assert len(surroundings.class_codes()) == inside + side + corner == 1107
-    assert np.array_equal(surroundings.classes()[surroundings.class_codes()], np.arange(1107))
+    assert len(neighbourhoods.class_codes()) == inside + side + corner == 1107
+    assert np.array_equal(neighbourhoods.classes()[neighbourhoods.class_codes()], np.arange(1107))
 
 
 @pytest.mark.parametrize("wrong", ["...", "... ... ..", "... .*Z ..."])
 def test_what_is_no_shape_is_refused(wrong):
     with pytest.raises(ValueError, match="three rows"):
-        surroundings.code_of(wrong)
+        neighbourhoods.code_of(wrong)

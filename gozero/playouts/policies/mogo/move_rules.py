@@ -1,4 +1,4 @@
-"""Which moves answer the last one, and by which of MoGo's rules: see `playouts`.
+"""MoGo's rules: which of them has moves, and which (see `playouts`); nakade and random filling.
 
 Functions of one game; on words of B games, elementwise, as they are.
 """
@@ -13,13 +13,13 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.hashing import mix
-from gozero.playouts import policies
-from gozero.playouts.mogo import around, nakade, patterns
+from gozero.playouts import playable
+from gozero.playouts.policies.mogo import patterns
 
 SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
-"""The rules a move may be of."""
+"""The rule that a move follows."""
 
-_RULE_SHIFT = np.uint32(12)  # the rule of a choice, above its spot
+_RULE_SHIFT = np.uint32(12)  # the rule of a choice, above its packed move
 _SPOT_BITS = np.uint32((1 << 12) - 1)
 _TRY = 0x9E3779B9  # between the draws of two tries
 
@@ -31,7 +31,7 @@ class MogoConfig:
     Attributes:
       nakade: after the rule "save", kill: where the empty points beside the last move are a
         region of three to six in a shape of one vital point, and only the opponent's stones
-        surround it, play there (`nakade.vital_points`).
+        surround it, play there (`vital_points`).
       diversity: tries, 0 to 8, before the rule "any" to play where all is empty: a point of the
         board is drawn, and taken if it and its eight neighbours are empty. Chaslot et al.
         (2010), "Adding expert knowledge and exploration in Monte-Carlo tree search". Programs
@@ -53,11 +53,11 @@ PLAIN = MogoConfig()
 """MoGo's four rules and no more."""
 
 
-def near(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.Array) -> jax.Array:
-    """u32[]: where patterns stand around the last move's spot, as a window."""
-    ours, theirs = (around.window(lay, board, last) for board in (own, opponent))
-    vacant = around.on_board(lay, last) & ~(ours | theirs)
-    known = (last & policies.POINT_SPOT) != 0
+def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.Array) -> jax.Array:
+    """u32[]: where patterns stand around the last move, as a window."""
+    ours, theirs = (patterns.window(lay, board, last) for board in (own, opponent))
+    vacant = patterns.points_on_board(lay, last) & ~(ours | theirs)
+    known = (last & playable.IS_POINT) != 0
     return jnp.where(known, patterns.match(ours, theirs, vacant), np.uint32(0))
 
 
@@ -77,7 +77,7 @@ def choose(
     """u32[]: one of the `moves`, all alike, and of which rule it is; see `unpacked`."""
     board = (own, opponent, atari, ko)
     points, rule = moves(lay, config, *board, endangered, rejected, near, last, random)
-    return policies.pick(lay, points, random) | (rule << _RULE_SHIFT)
+    return playable.pick(lay, points, random) | (rule << _RULE_SHIFT)
 
 
 def moves(
@@ -105,23 +105,23 @@ def moves(
       ko: the point that may not be played.
       endangered: own stones that the last move has put in atari.
       rejected: points that are known to save none of them.
-      near: where patterns stand around the last move; see `near`.
-      last: u32[]; the spot of the last move.
+      near: where patterns stand around the last move; see `pattern_window`.
+      last: u32[]; the last move.
       random: u32[]; for the tries of diversity.
     """
     vacant = bb.complement(lay, bb.union(own, opponent))
     capturable = bb.intersection(opponent, atari)
     legal = legal_points(lay, own, opponent, atari, ko)
-    points = bb.difference(legal, policies.eyes(lay, own, opponent))
+    points = bb.difference(legal, playable.eyes(lay, own, opponent))
     captures = bb.intersection(bb.beside(lay, capturable), legal)
-    shapes = bb.intersection(around.inner_board(lay, near, last), points)
+    shapes = bb.intersection(patterns.board_of_window(lay, near, last), points)
     extensions = bb.intersection(bb.beside(lay, endangered), legal)
     saves = bb.difference(bb.union(extensions, captures), rejected)
     better = [(CAPTURE, captures), (PATTERN, shapes)]
     if config.diversity:
         better.insert(0, (FILL, _filling(lay, config.diversity, vacant, random)))
     if config.nakade:
-        vital = nakade.vital_points(lay, own, vacant, policies.spot_board(lay, last))
+        vital = vital_points(lay, own, vacant, playable.board_of(lay, last))
         better.append((NAKADE, bb.intersection(vital, legal)))
     better.append((SAVE, bb.keep(bb.any_of(endangered), saves)))
 
@@ -144,7 +144,7 @@ def legal_points(
 
 
 def unpacked(choice: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(spot, rule), each u32[], of a choice."""
+    """(move, rule), each u32[], of a choice."""
     return choice & _SPOT_BITS, choice >> _RULE_SHIFT
 
 
@@ -171,3 +171,81 @@ def open_points(lay: bb.Layout, vacant: bb.Board) -> bb.Board:
     rows = tuple(x & full for x, full in zip(rows, lay.full, strict=True))
     near = bb.union_all([rows, bb.north(lay, rows), bb.south(lay, rows)])
     return bb.difference(vacant, near)
+
+
+# --- nakade: where one stone kills an eye space of three to six points -------------------
+
+
+def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board) -> bb.Board:
+    """The vital points of eye spaces beside the last move that hold no stone and touch no own.
+
+    A region dies if the enemy takes its vital point and lives if its owner does, in these shapes:
+    three in a row or bent, the pyramid of four, the cross and the bulky five, the rabbity six. In
+    all of them the vital point, v, is next to all the others but at most one, and that one makes a
+    square with v and two neighbours of v:
+
+        deg(v) = 2, 3 or 4 and no square; or deg(v) = 3 or 4 and one square
+
+    (A square alone, deg(v) = 2, is dead as it stands.) All points v are looked at together.
+
+    Args:
+      lay: the layout.
+      own: the stones of the player who would kill.
+      vacant: the empty points.
+      last: the last move, one point or none.
+    """
+
+    def toward(direction: str, board: bb.Board) -> bb.Board:
+        """The points whose neighbour in that direction is in `board`."""
+        for way in direction:
+            board = _points_whose_neighbour(lay, way, board)
+        return board
+
+    beside_own = bb.intersection(vacant, bb.beside(lay, own))
+    beside_last = bb.intersection(vacant, bb.beside(lay, last))
+    sides = {way: toward(way, vacant) for way in "NESW"}
+    wrong, touches = [beside_own], [beside_last]
+    for way, side in sides.items():
+        wrong.append(bb.intersection(side, toward(way, sides[way])))  # a point two away
+        wrong.append(toward(way, beside_own))
+        touches.append(toward(way, beside_last))
+    squares = []
+    for corner in ("NE", "ES", "SW", "WN"):
+        a, b = (sides[way] for way in corner)
+        diagonal = toward(corner, vacant)
+        square = bb.intersection(diagonal, bb.intersection(a, b))
+        squares.append(square)
+        wrong.append(bb.difference(bb.intersection(diagonal, bb.union(a, b)), square))
+        further = bb.union_all([beside_own, *(sides[way] for way in corner)])
+        # `further` at the diagonal point: an empty point beyond it, or an own stone beside it.
+        wrong.append(bb.intersection(square, toward(corner, further)))
+        touches.append(bb.intersection(square, toward(corner, beside_last)))
+    two, three = _at_least(list(sides.values()), 3)[1:]
+    one_square, two_squares = _at_least(squares, 2)
+    shape = bb.difference(bb.difference(two, two_squares), bb.difference(one_square, three))
+    touching = bb.union_all(touches)
+    return bb.intersection(
+        bb.intersection(vacant, touching), bb.difference(shape, bb.union_all(wrong))
+    )
+
+
+def _points_whose_neighbour(lay: bb.Layout, way: str, board: bb.Board) -> bb.Board:
+    """The points of the board whose neighbour to the N, E, S or W is in `board`."""
+    moved = {
+        "N": lambda: bb.south(lay, board),
+        "S": lambda: bb.north(lay, board),
+        "E": lambda: tuple(word >> np.uint32(1) for word in board),
+        "W": lambda: tuple(word << np.uint32(1) for word in board),
+    }[way]()
+    return tuple(full & word for full, word in zip(lay.full, moved, strict=True))
+
+
+def _at_least(boards: list[bb.Board], most: int) -> list[bb.Board]:
+    """The points in at least 1, 2, ... `most` of the boards."""
+    none: bb.Board = tuple(x & ~x for x in boards[0])
+    seen = [none] * most
+    for board in boards:
+        for k in reversed(range(1, most)):
+            seen[k] = bb.union(seen[k], bb.intersection(seen[k - 1], board))
+        seen[0] = bb.union(seen[0], board)
+    return seen

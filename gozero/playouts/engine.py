@@ -1,0 +1,395 @@
+"""Random games to the end, many lanes in lockstep, a lane a game.
+
+A lane is a state machine that tries one move an iteration; how it chooses the move, and finds out
+what it does, is its policy's (`policies`). Here is what they have in common: whose turn it is and
+how far the game has come, the order of play, and the results.
+
+Lanes end at different times. They stand in blocks that play in turn, each as large as a
+processor's cache likes; when enough have ended, those that go on move to the front, and only their
+blocks play on. So next to nothing waits for the last. What a playout plays depends on its
+position, its number and the key, not on the blocks.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.compile import mode, stages
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.go import scoring
+from gozero.hashing import mix
+from gozero.playouts import playable
+from gozero.playouts.first_plays import Wanted
+
+_VECTOR_LANES = 16  # that the widest vector of a CPU holds
+_ADVANCES_PER_TURN = 4  # that a block plays before the next one's turn
+_ITERATIONS = 8  # of an advance, unless a policy has its own
+
+
+class Playouts(NamedTuple):
+    """How the playouts ended. One entry a playout."""
+
+    score: jax.Array  # i32[B]: Black's area - White's area at the end, before komi
+    moves: jax.Array  # i32[B]: moves played by the playout, passes included
+    finished: jax.Array  # bool[B]: two passes ended it; False: cut at the cap
+    first_action: jax.Array  # i32[B]: its first action; bb.NO_POINT where it played none
+    ends: tuple[bb.Board, bb.Board] | None = None
+    """(black, white), each W x u32[B]: the stones at the end, if asked for."""
+    first_plays: tuple[bb.Board, bb.Board] | None = None
+    """(Black's, White's), each W x u32[B], if asked for: the points where the first play of the
+    playout, by either colour, was his, or those where he has played. Passes are not in them."""
+
+
+class PlayoutPolicy(NamedTuple):
+    """How lanes play. The state of B lanes is a NamedTuple of arrays whose last axis is the lanes.
+
+    It has a `clock`, `first` (the `first_plays.FirstPlays`, or None) and ``stones()``, the (black,
+    white) of each lane. All else in it is the policy's own.
+    """
+
+    init: Callable[..., Any]
+    """(rules, positions, clock, first_plays, *more) -> the state before the first iteration."""
+    advance: Callable[[go.Rules, int, Any, Any], tuple[Any, Any]]
+    """(rules, cap, params, state) -> (the state some iterations further, what was played)."""
+    cpu_lanes: int
+    """Lanes of a block, on a CPU: so many as its first cache holds."""
+    params: Any = ()
+    """Arrays of which the policy is made. Others compile nothing anew."""
+
+
+def repeated(step: Callable) -> Callable:
+    """A `PlayoutPolicy.advance` of several iterations, of a step with the same arguments."""
+
+    def advance(rules: go.Rules, cap: int, params: Any, state: Any) -> tuple[Any, Any]:
+        one = lambda state, _: step(rules, cap, params, state)
+        return lax.scan(one, state, length=_ITERATIONS)
+
+    return advance
+
+
+def move_cap(rules: go.Rules) -> int:
+    """Moves after which a playout is cut; the game's own limit plays no part in it."""
+    return 3 * rules.num_points
+
+
+# --- a lane's clock -------------------------------------------------------------------
+
+
+class Clock(NamedTuple):
+    """How far B games have come, all u32[B]; a move is packed in a word, see `playable`."""
+
+    turn: jax.Array  # 0 Black, 1 White
+    passes: jax.Array  # passes in a row
+    moves: jax.Array  # moves played so far
+    first: jax.Array  # the first move, or NO_MOVE
+    trying: jax.Array  # the move that is being tried and not decided yet, or NO_MOVE
+    draw: jax.Array  # where the lane's random sequence stands, and
+    stride: jax.Array  # its step, odd
+
+
+class Played(NamedTuple):
+    """What one iteration added to the games."""
+
+    played: jax.Array  # bool[B]: did the lane make a move?
+    move: jax.Array  # u32[B]: which, if so
+
+
+def init_clock(positions: go.Position, key: jax.Array, ids: jax.Array) -> Clock:
+    """Clocks of playouts that have not begun; the random sequence of playout i is (key, i)'s.
+
+    Every draw of a candidate takes one step of the sequence and nothing else does: how the
+    tries are decided, and what the other lanes do, has no part in what a playout plays.
+    """
+    bits = jax.random.bits(key, (2,), jnp.uint32)
+    first_draw = mix(ids ^ bits[0])
+    zero = jnp.zeros(ids.shape, jnp.uint32)
+    return Clock(
+        turn=positions.to_play.astype(jnp.uint32),
+        passes=positions.passes.astype(jnp.uint32),
+        moves=zero,
+        first=zero,
+        trying=zero,
+        draw=first_draw,
+        stride=mix(first_draw ^ bits[1]) | np.uint32(1),
+    )
+
+
+def lane_ids(count: int) -> jax.Array:
+    """u32[count]: 0, 1, 2, ..."""
+    return lax.iota(jnp.uint32, count)
+
+
+def playing(clock: Clock, cap: int) -> jax.Array:
+    """bool[B]: which games go on."""
+    return (clock.passes < 2) & (clock.moves < np.uint32(cap))
+
+
+def random_bits(clock: Clock) -> jax.Array:
+    """u32[B]: the draw at which each lane stands."""
+    return mix(clock.draw)
+
+
+def after_try(clock: Clock, move: jax.Array, result: jax.Array) -> Clock:
+    """The clocks after each lane has tried `move`, by the flags of the move's result.
+
+    A lane with no flag at all (its game is over, or its try is not decided) stays as it is.
+    """
+    played = result & playable.PLAY  # the lowest bit: 1 or 0
+    decided = (result & (playable.PLAY | playable.REJECT)) != 0
+    passed = jnp.where(move == playable.PASS_MOVE, clock.passes + np.uint32(1), np.uint32(0))
+    pending = (result & playable.PENDING) != 0
+    return clock._replace(
+        turn=clock.turn ^ played,
+        passes=jnp.where(played != 0, passed, clock.passes),
+        moves=clock.moves + played,
+        first=jnp.where((played != 0) & (clock.moves == 0), move, clock.first),
+        trying=jnp.where(decided, playable.NO_MOVE, jnp.where(pending, move, clock.trying)),
+        draw=jnp.where(decided, clock.draw + clock.stride, clock.draw),
+    )
+
+
+def by_colour(clock: Clock, own: bb.Board, opponent: bb.Board) -> tuple[bb.Board, bb.Board]:
+    """(black, white) of the stones of the player to move and of the other."""
+    white_moves = clock.turn != 0
+    return bb.where(white_moves, opponent, own), bb.where(white_moves, own, opponent)
+
+
+# --- playing --------------------------------------------------------------------------
+
+
+class _Blocks(NamedTuple):
+    """All lanes, in N blocks of C; every leaf is [N, ..., C]."""
+
+    state: Any  # of the policy
+    numbers: jax.Array  # i32[N, C]: which playout each lane plays; those beyond the last are none
+
+
+def play_out(
+    policy: PlayoutPolicy,
+    rules: go.Rules,
+    positions: go.Position,
+    key: jax.Array,
+    *more: jax.Array,
+    lanes: int | None,
+    max_moves: int | None,
+    ends: bool,
+    first_plays: Wanted,
+    ids: jax.Array | None,
+) -> Playouts:
+    """Plays each position to the end by a policy.
+
+    Block after block plays some iterations, until every playout has ended. When many lanes have
+    ended, the others move to the front, and only the blocks there go on. Trip bound: an iteration
+    of a lane plays, rejects a point for the turn, or brings the result of a pending try nearer, so
+    a move takes at most size^4 of them; 1.2 in practice.
+
+    Args:
+      policy: how the lanes play.
+      more: [B, ...]; what `policy.init` takes beside the positions.
+      rules, positions, key, lanes, max_moves, ends, first_plays, ids: as of
+        `policies.uniform.uniform_playouts`.
+
+    Raises:
+      ValueError: as `uniform_playouts`.
+    """
+    count = _batch_size(positions)
+    _check_positive("lanes", lanes)
+    _check_positive("max_moves", max_moves)
+    ids = lane_ids(count) if ids is None else ids
+    width, cap = _block_width(policy, lanes, count), max_moves or move_cap(rules)
+    num_blocks = math.ceil(count / width)
+
+    def going(blocks):
+        return playing(blocks.state.clock, cap)
+
+    def advance(params, n, blocks):
+        """Block n, some iterations further."""
+
+        def some(params, state):
+            one = lambda _, state: policy.advance(rules, cap, params, state)[0]
+            return lax.fori_loop(0, _ADVANCES_PER_TURN, one, state)
+
+        state = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), blocks.state)
+        state = stages.one_kernel(some, params, state)
+        put = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
+        return blocks._replace(state=jax.tree.map(put, blocks.state, state))
+
+    def turn(carry):
+        blocks, active = carry
+        params = stages.not_constant(policy.params, blocks.numbers)
+        blocks = lax.fori_loop(0, active, functools.partial(advance, params), blocks)
+        needed = -(-jnp.sum(going(blocks), dtype=jnp.int32) // width)
+        fewer = 4 * needed <= 3 * active
+        if num_blocks > 1:
+            blocks = lax.cond(
+                fewer & (needed > 0),
+                lambda blocks: _compact(blocks, going(blocks), active),
+                lambda blocks: blocks,
+                blocks,
+            )
+        return blocks, jnp.where(fewer, needed, active)
+
+    def init(positions, ids, *more):
+        return policy.init(rules, positions, init_clock(positions, key, ids), first_plays, *more)
+
+    blocks = _in_blocks(init, (positions, ids, *more), num_blocks, width)
+    carry = (blocks, jnp.int32(num_blocks))
+    blocks = lax.while_loop(lambda carry: carry[1] > 0, turn, carry)[0]
+    return _results(rules, blocks, count, ends)
+
+
+def _batch_size(positions: go.Position) -> int:
+    shape = jnp.shape(positions.to_play)
+    if len(shape) != 1 or shape[0] < 1:
+        raise ValueError(f"positions: shape {shape}; expected a batch of positions, shape (B,)")
+    return shape[0]
+
+
+def _check_positive(name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"{name}: {value}; expected at least 1, or None")
+
+
+def _block_width(policy: PlayoutPolicy, lanes: int | None, count: int) -> int:
+    """How many lanes a block has: so many that the blocks are about equally large."""
+    default = policy.cpu_lanes if mode.backend() == "cpu" else count
+    most = default if lanes is None else lanes
+    if count <= most:
+        return count
+    vectors = math.ceil(count / math.ceil(count / most) / _VECTOR_LANES)
+    return min(most, vectors * _VECTOR_LANES)
+
+
+def _in_blocks(init: Callable, games: tuple, num_blocks: int, width: int) -> _Blocks:
+    """Every playout in a lane of its own; lanes beyond the last have ended."""
+    count = games[1].shape[0]
+    missing = num_blocks * width - count
+    pad = functools.partial(jnp.pad, pad_width=(0, missing), mode="edge")
+    positions, *more = jax.tree.map(pad, games)
+    numbers = lax.iota(jnp.int32, num_blocks * width)
+    passes = jnp.where(numbers >= count, positions.passes.dtype.type(2), positions.passes)
+    state = init(positions.replace(passes=passes), *more)
+
+    def split(x):
+        return jnp.moveaxis(x.reshape(*x.shape[:-1], num_blocks, width), -2, 0)
+
+    return jax.tree.map(split, _Blocks(state, numbers))
+
+
+def _compact(blocks: _Blocks, going: jax.Array, active: jax.Array) -> _Blocks:
+    """The lanes of the first `active` blocks, those that go on before those that have ended."""
+    num_blocks, width = going.shape
+    lane = lax.iota(jnp.int32, num_blocks * width)
+    # One array to sort, of distinct numbers: several times as fast as a sort of pairs.
+    order = jnp.sort(jnp.where(going.reshape(-1), lane, lane + lane.size)) % lane.size
+    order = order.reshape(num_blocks, width)
+
+    def block(n, x, out):
+        """Block n of `out`, from the lanes of x that come to stand there."""
+        rows = math.prod(x.shape[1:-1])
+        first = (order[n] // width) * (rows * width) + order[n] % width
+        at = first[None] + width * lax.iota(jnp.int32, rows)[:, None]
+        came = x.reshape(-1).at[at].get(mode="promise_in_bounds").reshape(x.shape[1:])
+        return lax.dynamic_update_index_in_dim(out, came, n, 0)
+
+    return lax.fori_loop(
+        0, active, lambda n, out: jax.tree.map(functools.partial(block, n), blocks, out), blocks
+    )
+
+
+# --- results --------------------------------------------------------------------------
+
+
+def _results(rules: go.Rules, blocks: _Blocks, count: int, ends: bool) -> Playouts:
+    """What the lanes have come to, in the order of the playouts."""
+
+    def in_a_row(x):
+        x = jnp.moveaxis(x, 0, -2)
+        return x.reshape(*x.shape[:-2], -1)
+
+    state, numbers = jax.tree.map(in_a_row, blocks)
+    black, white = state.stones()
+    results = Playouts(
+        score=_scores(rules, black, white, numbers < count),
+        moves=state.clock.moves.astype(jnp.int32),
+        finished=state.clock.passes >= 2,
+        first_action=playable.action_of(rules.layout, state.clock.first),
+        ends=(black, white) if ends else None,
+        first_plays=None if state.first is None else state.first.by_colour(),
+    )
+    lane_of = jnp.argsort(numbers)[:count]
+    return jax.tree.map(lambda x: x.at[lane_of].get(mode="promise_in_bounds"), results)
+
+
+def _scores(rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array) -> jax.Array:
+    """i32[B]: Black's area - White's area, of the boards in `which`.
+
+    Where a playout has ended by itself no two empty points are neighbours (to play at one of
+    them would be legal and fill no eye), so a point's owner shows in its neighbours; only
+    boards that have some, cut ones, are flooded.
+    """
+    lay = rules.layout
+    vacant = bb.complement(lay, bb.union(black, white))
+    wide = bb.any_of(bb.intersection(bb.neighbours(lay, vacant), vacant))
+
+    def at_a_glance(black, white):
+        beside_black, beside_white = bb.neighbours(lay, black), bb.neighbours(lay, white)
+        only_black = bb.intersection(vacant, bb.difference(beside_black, beside_white))
+        only_white = bb.intersection(vacant, bb.difference(beside_white, beside_black))
+        ours, theirs = bb.union(black, only_black), bb.union(white, only_white)
+        return bb.count(ours) - bb.count(theirs)
+
+    def by_flood(black, white):
+        def one_game(black, white):
+            ours, theirs = scoring.territory(rules, black, white)
+            return bb.count(ours) - bb.count(theirs)
+
+        return jax.vmap(one_game)(black, white)
+
+    return lax.cond(jnp.any(wide & which), by_flood, at_a_glance, black, white)
+
+
+def ownership(rules: go.Rules, playouts: Playouts) -> jax.Array:
+    """i8[B, size, size]: +1 Black's area at the end, -1 White's, 0 neither.
+
+    Args:
+      rules: the rules.
+      playouts: of ``uniform_playouts(..., ends=True)``.
+
+    Raises:
+      ValueError: playouts without ends.
+    """
+    if playouts.ends is None:
+        raise ValueError("playouts: they have no ends; ask for them with ends=True")
+    owners = jax.vmap(lambda black, white: scoring.owners(rules, black, white))
+    return owners(*playouts.ends)
+
+
+def outcomes(
+    playouts: Playouts,
+    komi: jax.Array,
+    value_at_cut: Callable | None = None,
+    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
+) -> jax.Array:
+    """f32[B] in [-1, 1]: the results as Black sees them: 1 won, -1 lost, 0 drawn.
+
+    Args:
+      playouts: [B].
+      komi: f32[B] or f32[].
+      value_at_cut: what a playout is worth that was cut: (playouts, komi) -> f32[B] in
+        [-1, 1], for Black. None: by the area as it stands.
+      reward: what a score f32[B], komi counted, is worth; `scoring.by_margin` makes another.
+    """
+    by_area = reward(playouts.score.astype(jnp.float32) - komi)
+    if value_at_cut is None:
+        return by_area
+    return jnp.where(playouts.finished, by_area, value_at_cut(playouts, komi))
