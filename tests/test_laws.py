@@ -24,7 +24,6 @@ from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.move_choice import Temperature
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from gozero.search.values import MAX_VISITS, VALUE_ONE
@@ -319,16 +318,15 @@ def test_law_7_a_match_lowers_for_every_platform():
     judge = make_evaluator(rules, "playout")._replace(
         observe=observe_position, evaluate=hash_evaluate(rules.num_actions)
     )
-    temperature = Temperature(moves=4)
-    player = search_player(rules, judge, SearchConfig(4), temperature, reuse_subtree=True)
+    config = SearchConfig(4, temperature=1.0)
+    player, game = search_player(rules, judge, config, reuse_subtree=True), go_game(rules)
 
     def one_ply(params, states, bits):
-        no_one = jnp.full(2, arena.NO_ONE, jnp.int8)
-        lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool), no_one)
-        turn = Turn(states, arena.look(rules, states), lanes.recent)
+        lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool), jnp.zeros(2, bool))
+        turn = Turn(states, arena.look(game, states), lanes.recent)
         key, memory = jax.random.wrap_key_data(bits), player.begin(params, states)
         choice = arena.think(player.choose, params, key, jnp.int32(1), turn, memory)
-        moved = arena.advance(rules, lanes, turn.legal, choice)
+        moved = arena.advance(game, lanes, turn.legal, choice)
         return moved, jax.tree.leaves(choice.memory)
 
     assert_lowers(

@@ -10,7 +10,7 @@ import numpy as np
 
 from gozero.go.rules import GameState, Rules, init, legal_actions, play, stones
 from gozero.play.arena import KOMI
-from gozero.play.player import any_of
+from gozero.play.openings import any_of
 
 _ROUND = 512
 """Openings that are drawn at once. When none of them is new, they have run out."""

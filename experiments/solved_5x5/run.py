@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
 import sys
 
 import jax
@@ -20,12 +19,14 @@ import jax.numpy as jnp
 from experiments.solved_5x5.config import Solved5x5Config
 from gozero.apps import flags, runtime
 from gozero.apps.host_game import roomy_limit
+from gozero.games.go import go_game
 from gozero.go.coords import to_gtp
 from gozero.go.rules import BLACK, GameState, Rules, init, legal_actions, play
 from gozero.nets import network, weights
 from gozero.play import arena
 from gozero.play.evaluators import Evaluator, network_evaluator
-from gozero.play.player import Player, Turn, any_play, search_player
+from gozero.play.openings import any_play
+from gozero.play.player import Player, Turn, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import gumbel_search, make_setup, to_win
 from gozero.runs import files, statistics
@@ -154,7 +155,8 @@ def openings(
         black_key, white_key = jax.random.split(jax.random.fold_in(key, i))
         choose = lambda key, turn: black.choose(black.params, key, turn, None).action
         states = _moved(rules, choose, black_key, states)
-        states = _moved(rules, functools.partial(any_play, None), white_key, states)
+        reply = lambda key, turn: any_play(go_game(rules), key, turn.legal)
+        states = _moved(rules, reply, white_key, states)
     return states
 
 

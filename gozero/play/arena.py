@@ -1,13 +1,15 @@
-"""Matches of ours against ours, wholly on the device: all games of a match in lockstep.
+"""Matches of ours against ours at any game, wholly on the device: games in lockstep.
 
 Games 2i and 2i + 1 are a pair: they start from the same opening, and the players have swapped
-colours. So at every ply each player is to move in one game of each pair, and in no other: he
-chooses in half the games at once, with no lane idle but for games that have ended. The halves
-are two batches of lanes, and the players take turns at them:
+sides. The games are played in two batches of lanes, of which the players take turns:
 
-    ply     games 0, 2, 4 ...    games 1, 3, 5 ...
-    0       first moves          second moves
-    1       second moves         first moves
+    ply     batch 0          batch 1
+    0       first player     second player
+    1       second player    first player
+
+So each player chooses in half the games at once. A lane whose game is over takes the next game in
+which the player is to begin whose turn it then is there; with as many lanes as games, as in
+`play_match`, none has to.
 
 The host only calls the device, two plies ahead of what it knows. A player's turn is a program of
 its own: in a sweep of many players against one, that one is compiled once, and so are players
@@ -17,32 +19,64 @@ that differ by their parameters alone.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.go import scoring
 from gozero.go.coords import KOMI_EXPECTED, is_komi
-from gozero.go.rules import BLACK, WHITE, GameState, Rules, init, legal_actions, play
-from gozero.play.player import NO_ACTION, Choice, Choose, Player, Turn, any_play, policy_player
+from gozero.go.rules import BLACK, Rules
+from gozero.play.openings import draw
+from gozero.play.player import NO_ACTION, Choice, Choose, Player, Turn, as_game
 from gozero.runs import statistics
+from gozero.search.game import Game, positions_of
 
 KOMI = 7.0
 NO_ONE = -1
 """Where no colour has resigned."""
 
+_IDLE = -1
+"""The number of no game."""
+
 _PLIES_AHEAD = 2
 """That the host asks for before it hears of the games: the device never waits for it."""
 
 
-class MatchResult(NamedTuple):
-    """B games of two players, in NumPy; game 2i and 2i + 1 are a pair."""
+class Lanes(NamedTuple):
+    """A batch of games, in all of which the same player has the turn."""
 
-    first_colour: np.ndarray  # i8[B]: 0 where the first player had Black, 1 White
-    score: np.ndarray  # f32[B]: Black's area - White's area - komi
+    states: Any  # [P]
+    recent: jax.Array  # i32[2, P]: the last two actions, the older first
+    ok: jax.Array  # bool[P]
+    resigned: jax.Array  # bool[P]: by the player who was to move; or there is no game
+
+
+class Played(NamedTuple):
+    """A game that is over."""
+
+    number: int
+    actions: tuple[int, ...]  # after the opening
+    outcome: int  # for the player who was to begin: +1 won, -1 lost, 0 drawn
+    score: float  # of Go: Black's area - White's - komi; else the outcome
+    truncated: bool  # ended by the move limit, and scored as it stood
+    resigned: bool  # by the player to move after the actions, who lost whatever the score
+    ok: bool  # every choice was sound, and every action legal
+    seconds: tuple[float, float]  # the share of each player's searches, by the order of `players`
+
+
+class MatchResult(NamedTuple):
+    """B games of two players, in NumPy; game 2i and 2i + 1 are a pair.
+
+    A colour is 0 for the one that moves first in a new game, Black in Go, and 1 for the other.
+    """
+
+    first_colour: np.ndarray  # i8[B]: of the first player
+    score: np.ndarray  # f32[B]: Black's area - White's area - komi; else +1, 0, -1 for colour 0
     outcome: np.ndarray  # i8[B]: +1 the first player won, -1 the second, 0 drawn
     plies: np.ndarray  # i32[B]: moves of the game, those before `start` included
     truncated: np.ndarray  # bool[B]: ended by the move limit, and scored as it stood
@@ -51,7 +85,7 @@ class MatchResult(NamedTuple):
     )  # i8[B]: the colour that resigned, which lost whatever the score; or NO_ONE
     ok: np.ndarray  # bool[B]: every choice was sound, and every action legal
     actions: np.ndarray  # i16[T, B]: from `start` on, NO_ACTION after the end
-    start: GameState  # [B]: what the actions start from
+    start: Any  # states [B]: what the actions start from
     opening_plies: int  # how many of the actions are the opening, which neither player chose
 
     @property
@@ -65,256 +99,384 @@ class MatchResult(NamedTuple):
 
     def moves(self, game: int) -> list[tuple[int, int]]:
         """(colour, action) of each move of a game since its `start`, as SGF has them."""
-        to_play = int(self.start.position.to_play[game])
+        to_play = int(_colours(self.start)[game])
         played = self.actions[self.actions[:, game] != NO_ACTION, game]
         return [((to_play + i) % 2, int(action)) for i, action in enumerate(played)]
 
 
-class Lanes(NamedTuple):
-    """One game of each pair. All of them are the same player's turn."""
-
-    states: GameState  # [P]
-    recent: jax.Array  # i32[2, P]: the last two actions, the older first
-    ok: jax.Array  # bool[P]
-    resigned: jax.Array  # i8[P]: a colour, or NO_ONE
-
-    @property
-    def over(self) -> jax.Array:
-        """bool[P]"""
-        return jax.vmap(lambda state: state.ended)(self.states) | (self.resigned != NO_ONE)
-
-
 def play_match(
-    rules: Rules,
+    game: Game | Rules,
     first: Player,
     second: Player,
     key: jax.Array,
     num_games: int | None = None,
     komi: Any = None,
-    openings: int | GameState = 2,
+    openings: Any = 2,
     progress: Callable[[int, int], None] | None = None,
 ) -> MatchResult:
-    """Play a match. Its first player is to move first in games 0, 2, 4 ..., after the opening.
+    """Play a match, all games at once. Its first player is to move first in games 0, 2, 4 ...,
+    after the opening.
 
     The openings depend on the key and not on the players. What the players draw depends on the
     key, the ply and the half of the games, so a pair's games draw apart, and a match with the
     players swapped is another match of the same openings. Without chance on either side it is the
     same one: its game 2i + 1 is this one's game 2i.
 
-    An action that is not legal is played as a pass, and the game is not `ok`. A game ends at once
-    when the player to move resigns.
+    An action that is not legal is played as a pass, or as the first that is legal in a game without
+    a pass, and the game is not `ok`. A game ends at once when the player to move resigns.
 
     Args:
-      rules: the rules; games that reach `rules.move_limit` are scored as they stand.
+      game: the game, or rules of Go; games that reach `max_moves` are scored as they stand.
       first, second: the players.
       key: PRNG key. The same key and players play the same games.
       num_games: B, an even number; may be left out where openings are given.
-      komi: points for White, one number or [B]; None for 7, or for what given openings have.
-      openings: plies drawn at random for each pair: any legal play, all alike. (Players without
-        chance, and few plies, repeat games.) Or states [B / 2] of your own, with either player
-        to move.
+      komi: of Go: points for White, one number or [B]; None for 7, or for what given openings have.
+      openings: plies drawn at random for each pair, see `openings.any_play`. (Players without
+        chance, and few plies, repeat games.) Or states [B / 2] of your own, of Go with either
+        player to move.
       progress: called at each ply with the plies and the games that have not ended.
 
     Raises:
       ValueError: naming the argument, what it was and what is allowed.
     """
-    num_pairs = _num_pairs(rules, num_games, openings)
-    _check_komi(komi, 2 * num_pairs)
+    game = as_game(game)
+    num_pairs = _num_pairs(game, num_games, openings)
+    _check_komi(game, komi, 2 * num_pairs)
     opening_key, play_key = jax.random.split(key)
-    if isinstance(openings, GameState):
-        start = opened = jax.tree.map(jnp.asarray, openings)
-        opening = []
+    if isinstance(openings, int):
+        start = _new_games(game, num_pairs)
+        opened, opening = draw(game, opening_key, start, openings)
+        plies = openings
     else:
-        start = _new_games(rules, num_pairs)
-        opened, opening = _draw_openings(rules, opening_key, start, openings)
-    halves = _by_half(opened, komi)
-    lanes, record = _play(rules, first, second, play_key, halves, progress)
-    record = [*([actions, actions] for actions in opening), *record]
-    mover = np.asarray(opened.position.to_play)
-    return _result(rules, _by_half(start, komi), mover, lanes, record, len(opening))
+        start = opened = jax.tree.map(jnp.asarray, openings)
+        opening, plies = jnp.zeros((0, num_pairs), jnp.int32), 0
+
+    def states(numbers: np.ndarray) -> Any:
+        return _with_komi(jax.tree.map(lambda x: x[numbers // 2], opened), komi, numbers)
+
+    numbers, begins = np.arange(2 * num_pairs), lambda number: number % 2
+    players = first, second
+    games = play_games(
+        game, players, play_key, numbers.tolist(), begins, num_pairs, states, progress
+    )
+    played = sorted(games, key=lambda one: one.number)
+    start = jax.tree.map(lambda x: np.asarray(x)[numbers // 2], jax.device_get(start))
+    mover = (_colours(start) + plies) % 2
+    return _result(game, played, _with_komi(start, komi, numbers), mover, np.asarray(opening))
 
 
-def _play(rules, first, second, key, halves, progress) -> tuple[list[Lanes], list]:
-    """(the lanes of both halves at the end, [(i32[P], i32[P]) at each ply])."""
-    lanes = [_lanes(states) for states in halves]
-    players = (first, second)
-    # [half][player]: each keeps what he knows of both halves.
-    memories = [
-        [player.begin(player.params, half) if player.begin else None for player in players]
-        for half in halves
-    ]
-    limit = rules.move_limit - int(np.min(halves[0].position.ply))
-    record, num_open = [], []
-    for ply in range(limit + _PLIES_AHEAD):
-        if ply >= _PLIES_AHEAD:
-            still_open = sum(map(int, num_open[ply - _PLIES_AHEAD]))
-            if progress is not None:
-                progress(ply - _PLIES_AHEAD + 1, still_open)
-            if still_open == 0:
-                break
-        if ply < limit:
-            actions, counts = _one_ply(rules, players, key, ply, lanes, memories)
-            record.append(actions)
-            num_open.append(counts)
-    return lanes, record
+def play_games(
+    game: Game,
+    players: tuple[Player, Player],
+    key: jax.Array,
+    todo: Sequence[int],
+    begins: Callable[[int], int],
+    lanes: int,
+    start: Callable[[np.ndarray], Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Played]:
+    """Play games, and give each as soon as it is known to be over.
 
-
-def _one_ply(rules, players, key, ply, lanes, memories) -> tuple[list, list]:
-    """Both players move; `lanes` and `memories` are changed in place.
-
-    Returns:
-      Of each half: (what was played i32[P], games not ended i32[]).
+    Args:
+      game: the game.
+      players: who play.
+      key: PRNG key; what is drawn depends on it, on the ply since the beginning, and on the lane.
+      todo: the numbers of the games.
+      begins: which player begins a game: 0 or 1.
+      lanes: P, of each of the two batches.
+      start: the states [P] of the games i32[P] when the players begin.
+      progress: called at each ply with the plies and the games that are not over.
     """
-    actions, counts = [], []
-    for half in range(2):
-        who = (ply + half) % 2
-        lanes[half], memories[half][who], action, count = _take_turns(
-            rules, players[who], key, np.int32(2 * ply + half), lanes[half], memories[half][who]
-        )
-        actions.append(action)
-        counts.append(count)
-    return actions, counts
+    return _Match(game, players, key, todo, begins, lanes, start).play(progress)
 
 
-def _draw_openings(rules, key, start, plies) -> tuple[GameState, list[jax.Array]]:
-    """(states [P], [actions i32[P] at each ply])."""
-    lanes, actions = _lanes(start), []
-    for ply in range(plies):
-        lanes, _, action, _ = _take_turns(rules, _OPENER, key, np.int32(ply), lanes, None)
-        actions.append(action)
-    return lanes.states, actions
+class _Batch:
+    """P lanes, and what the host knows of the games in them."""
+
+    def __init__(self, lanes: Lanes, memories: list, numbers: np.ndarray):
+        self.lanes, self.memories = lanes, memories
+        self.numbers = numbers  # i64[P]: the games', or _IDLE
+        size = len(numbers)
+        self.begun = np.zeros(size, np.int64)  # the ply that the lane's game has begun at
+        self.actions: list[list[int]] = [[] for _ in range(size)]
+        self.seconds = np.zeros((size, 2))
 
 
-_OPENER = policy_player(any_play)
+class _Match:
+    """See `play_games`."""
+
+    def __init__(self, game, players, key, todo, begins, lanes, start):
+        self._game, self._players, self._key, self._start = game, players, key, start
+        self._todo, self._begins = deque(todo), begins
+        self._waiting = deque(), deque()  # those of `_todo` that came before their player's turn
+        self._any = todo[0]  # whose state stands in lanes without a game
+        self._batches = [self._first_batch(lanes, who) for who in range(2)]
+        self._clock = time.monotonic()
+
+    def _first_batch(self, size: int, who: int) -> _Batch:
+        numbers = self._take(size, who)
+        states = self._states(numbers)
+        memories = [one.begin(one.params, states) if one.begin else None for one in self._players]
+        return _Batch(_lanes(states, numbers == _IDLE), memories, numbers)
+
+    def _take(self, count: int, who: int) -> np.ndarray:
+        """The numbers of the next games that a player begins, _IDLE where there are no more."""
+        waiting = self._waiting[who]
+        while self._todo and len(waiting) < count:
+            number = self._todo.popleft()
+            self._waiting[self._begins(number)].append(number)
+        return np.array([waiting.popleft() if waiting else _IDLE for _ in range(count)])
+
+    def _states(self, numbers: np.ndarray) -> Any:
+        """States [P] of games; where there is none, those of any."""
+        some = max(numbers) if max(numbers) != _IDLE else self._any
+        states = self._start(np.where(numbers == _IDLE, some, numbers))
+        return jax.tree.map(jnp.asarray, states)
+
+    def play(self, progress: Callable[[int, int], None] | None) -> Iterator[Played]:
+        asked: deque = deque()
+        for ply in itertools.count():
+            asked.append([self._take_turns(ply, half) for half in range(2)])
+            if len(asked) > _PLIES_AHEAD:
+                known = ply - _PLIES_AHEAD
+                for half, turn in enumerate(asked.popleft()):
+                    yield from self._settle(known, half, turn)
+                if progress is not None:
+                    progress(known + 1, self._num_open())
+                if not self._num_open():
+                    return
+
+    def _num_open(self) -> int:
+        """Games that are not known to be over."""
+        playing = sum(int((batch.numbers != _IDLE).sum()) for batch in self._batches)
+        return playing + len(self._todo) + sum(map(len, self._waiting))
+
+    def _take_turns(self, ply: int, half: int) -> tuple[jax.Array, jax.Array]:
+        """One ply of a batch: (what was played i32[P], which games are over bool[P])."""
+        batch, who = self._batches[half], (ply + half) % 2
+        self._refill(batch, ply, who)
+        lanes, player, number = batch.lanes, self._players[who], np.int32(2 * ply + half)
+        turn = Turn(lanes.states, look(self._game, lanes.states), lanes.recent)
+        memory = batch.memories[who]
+        choice = think(player.choose, player.params, self._key, number, turn, memory)
+        batch.memories[who] = choice.memory
+        moved = advance(self._game, lanes, turn.legal, choice._replace(memory=None))
+        batch.lanes, played, over = moved
+        return played, over
+
+    def _refill(self, batch: _Batch, ply: int, who: int) -> None:
+        """Begin games of a player in the lanes without one."""
+        idle = np.flatnonzero(batch.numbers == _IDLE)
+        if not len(idle):
+            return
+        numbers = np.full_like(batch.numbers, _IDLE)
+        numbers[idle] = self._take(len(idle), who)
+        fresh = numbers != _IDLE
+        if not fresh.any():
+            return
+        batch.lanes = _restart(batch.lanes, fresh, self._states(numbers))
+        batch.numbers[fresh], batch.begun[fresh], batch.seconds[fresh] = numbers[fresh], ply, 0
+        for lane in np.flatnonzero(fresh):
+            batch.actions[lane] = []
+
+    def _settle(self, ply: int, half: int, turn: tuple[jax.Array, jax.Array]) -> Iterator[Played]:
+        """Hear of a turn, which is waited for: the games that it has ended."""
+        batch, who = self._batches[half], (ply + half) % 2
+        played, over = jax.device_get(turn)
+        known = (batch.numbers != _IDLE) & (batch.begun <= ply)
+        now = time.monotonic()
+        batch.seconds[known, who] += (now - self._clock) / max(int(known.sum()), 1)
+        self._clock = now
+        for lane in np.flatnonzero(known & (played != NO_ACTION)):
+            batch.actions[lane].append(int(played[lane]))
+        ended = np.flatnonzero(known & over)
+        if len(ended):
+            ends = jax.device_get(_ends(self._game, batch.lanes))
+            for lane in ended:
+                yield _played(batch, lane, ends)
+            batch.numbers[ended] = _IDLE
 
 
-def _take_turns(rules, player, key, number, lanes, memory) -> tuple[Lanes, Any, Any, Any]:
-    """(lanes, memory, what was played i32[P], games not ended i32[]): one ply of half the games."""
-    turn = Turn(lanes.states, look(rules, lanes.states), lanes.recent)
-    choice = think(player.choose, player.params, key, number, turn, memory)
-    lanes, played, num_open = advance(rules, lanes, turn.legal, choice._replace(memory=None))
-    return lanes, choice.memory, played, num_open
+def _played(batch: _Batch, lane: int, ends: _Ends) -> Played:
+    actions, resigned = tuple(batch.actions[lane]), bool(ends.resigned[lane])
+    for_mover = -1 if resigned else int(np.sign(ends.value[lane]))
+    return Played(
+        number=int(batch.numbers[lane]),
+        actions=actions,
+        outcome=for_mover if len(actions) % 2 == 0 else -for_mover,
+        score=float(ends.score[lane]),
+        truncated=bool(ends.truncated[lane]) and not resigned,
+        resigned=resigned,
+        ok=bool(ends.ok[lane]),
+        seconds=(float(batch.seconds[lane, 0]), float(batch.seconds[lane, 1])),
+    )
 
 
-@functools.partial(jax.jit, static_argnames="rules")
-def look(rules: Rules, states: GameState) -> jax.Array:
+@functools.partial(jax.jit, static_argnames="game")
+def look(game: Game, states: Any) -> jax.Array:
     """bool[P, A]: the legal actions of each game."""
-    return jax.vmap(lambda state: legal_actions(rules, state))(states)
+    return jax.vmap(game.legal)(states)
 
 
 @functools.partial(jax.jit, static_argnames="choose", donate_argnames="memory")
 def think(
     choose: Choose, params: Any, key: jax.Array, number: Any, turn: Turn, memory: Any
 ) -> Choice:
-    """A player's turn in [P] games; `number`, i32[], picks his random numbers."""
+    """A player's turn in [P] games; `number`, i32[], picks its random numbers."""
     return choose(params, jax.random.fold_in(key, number), turn, memory)
 
 
-@functools.partial(jax.jit, static_argnames="rules")
+@functools.partial(jax.jit, static_argnames="game")
 def advance(
-    rules: Rules, lanes: Lanes, legal: jax.Array, choice: Choice
+    game: Game, lanes: Lanes, legal: jax.Array, choice: Choice
 ) -> tuple[Lanes, jax.Array, jax.Array]:
     """Play what was chosen in [P] games.
 
     In a game that is over passes are played, so that little is left to search there.
 
     Returns:
-      (lanes, what was played i32[P], NO_ACTION where the game had ended; games not ended i32[]).
+      (lanes, what was played i32[P], NO_ACTION where the game had ended; bool[P]: it is over).
     """
     states, chosen = lanes.states, choice.action.astype(jnp.int32)
-    was_over, resigned = lanes.over, lanes.resigned
+    was_over, resigned = _over(game, lanes), lanes.resigned
     if choice.resigns is not None:
-        mover = states.position.to_play
-        resigned = jnp.where(~was_over & choice.resigns, mover, resigned)
-    ended = was_over | (resigned != NO_ONE)
-    within = jnp.clip(chosen, 0, rules.pass_action)
+        resigned = resigned | (~was_over & choice.resigns)
+    ended = was_over | resigned
+    within = jnp.clip(chosen, 0, game.num_actions - 1)
     is_legal = jnp.take_along_axis(legal, within[:, None], axis=1)[:, 0] & (chosen == within)
-    action = jnp.where(is_legal & ~ended, chosen, rules.pass_action)
-    after = jax.vmap(lambda state, a: play(rules, state, a))(states, action)
+    last = jnp.full_like(chosen, game.num_actions - 1)
+    instead = jnp.argmax(legal, axis=1).astype(jnp.int32) if game.points is None else last
+    action = jnp.where(is_legal & ~ended, chosen, instead)
+    after = jax.vmap(game.play)(states, action)
     played = jnp.where(ended, NO_ACTION, action)
     ok = lanes.ok & (was_over | (choice.ok & is_legal))
     lanes = Lanes(after, jnp.stack([lanes.recent[1], played]), ok, resigned)
-    return lanes, played, jnp.sum(~lanes.over, dtype=jnp.int32)
+    return lanes, played, _over(game, lanes)
 
 
-def _lanes(states: GameState) -> Lanes:
-    shape = states.position.ply.shape
-    recent = jnp.full((2, *shape), NO_ACTION, jnp.int32)
-    no_one = jnp.full_like(states.position.to_play, NO_ONE)
-    return Lanes(states, recent, jnp.ones(shape, bool), no_one)
+def _over(game: Game, lanes: Lanes) -> jax.Array:
+    """bool[P]"""
+    of_points = game.points and game.points.ended  # which scores no board
+    ended = of_points or (lambda state: game.outcome(state)[0])
+    return jax.vmap(ended)(lanes.states) | lanes.resigned
 
 
-@functools.partial(jax.jit, static_argnames=("rules", "num_games"))
-def _new_games(rules: Rules, num_games: int) -> GameState:
-    return jax.vmap(lambda _: init(rules, KOMI))(jnp.arange(num_games))
+@jax.jit
+def _restart(lanes: Lanes, fresh: jax.Array, states: Any) -> Lanes:
+    """New games in the lanes bool[P]; what their players remember of the last ones is forgotten,
+    for no recent action is told."""
+
+    def choose(new, old):
+        return jnp.where(fresh.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+
+    new = _lanes(states, jnp.zeros_like(fresh))
+    chosen = jax.tree.map(choose, new._replace(recent=()), lanes._replace(recent=()))
+    return chosen._replace(recent=jnp.where(fresh, NO_ACTION, lanes.recent))
 
 
-def _by_half(states: GameState, komi: Any) -> list[GameState]:
-    """The states [P] of both games of each pair, with the komi of the match."""
+def _lanes(states: Any, idle: Any) -> Lanes:
+    recent = jnp.full((2, len(idle)), NO_ACTION, jnp.int32)
+    return Lanes(states, recent, jnp.ones(len(idle), bool), jnp.asarray(idle))
+
+
+class _Ends(NamedTuple):
+    """What came of [P] games; of meaning where they are over."""
+
+    value: jax.Array  # f32[P], for the player to move
+    score: jax.Array  # f32[P]: of Go, as `Played.score`; else 0
+    truncated: jax.Array  # bool[P]
+    resigned: jax.Array  # bool[P]
+    ok: jax.Array  # bool[P]
+
+
+@functools.partial(jax.jit, static_argnames="game")
+def _ends(game: Game, lanes: Lanes) -> _Ends:
+    value = jax.vmap(lambda state: game.outcome(state)[1])(lanes.states)
+    score, truncated = jnp.zeros_like(value), jnp.zeros_like(lanes.ok)
+    if game.points is not None:
+        score = jax.vmap(lambda state: game.points.score(state, jnp.bool_(True))[0])(lanes.states)
+        truncated = jax.vmap(game.points.truncated)(lanes.states)
+    return _Ends(value, score, truncated, lanes.resigned, lanes.ok)
+
+
+@functools.partial(jax.jit, static_argnames=("game", "num_games"))
+def _new_games(game: Game, num_games: int) -> Any:
+    return jax.vmap(lambda _: game.init(jax.random.key(0)))(jnp.arange(num_games))
+
+
+def _colours(states: Any) -> np.ndarray:
+    """i8[B]: which colour has the turn; 0 if the states do not say."""
+    count = len(jax.tree.leaves(states)[0])
+    return np.asarray(getattr(states, "to_play", np.zeros(count, np.int8)))
+
+
+def _with_komi(states: Any, komi: Any, numbers: np.ndarray) -> Any:
+    """The states of games, with the komi of the match."""
     if komi is None:
-        return [states, states]
-    komi = jnp.broadcast_to(jnp.asarray(komi, jnp.float32), (2 * states.komi.shape[0],))
-    return [states.replace(komi=komi[half::2]) for half in range(2)]
+        return states
+    komi = np.asarray(komi, np.float32)
+    of_games = komi[numbers] if komi.ndim else np.broadcast_to(komi, len(numbers))
+    return states.replace(komi=of_games)
 
 
-@functools.partial(jax.jit, static_argnames="rules")
-def _scores(rules: Rules, states: GameState) -> jax.Array:
-    return jax.vmap(lambda state: scoring.area_score(rules, state))(states)
-
-
-def _result(rules, start, mover, lanes, record, opening_plies) -> MatchResult:
-    """Both halves as one match; `mover` i8[P] had the turn after the opening."""
-
-    def both(halves):
-        """Two trees of [P, ...] -> one of [2 P, ...], in turn."""
-        weave = lambda x, y: np.stack([x, y], axis=1).reshape(2 * len(x), *np.shape(x)[1:])
-        return jax.tree.map(weave, *jax.device_get(halves))
-
-    end = both([half.states for half in lanes])
-    first_colour = both([mover, np.int8(WHITE) - mover])
-    score = both([_scores(rules, half.states) for half in lanes])
-    actions = [both(actions).astype(np.int16) for actions in jax.device_get(record)]
-    last = max((i for i, x in enumerate(actions) if (x != NO_ACTION).any()), default=-1)
-    none = np.zeros((0, len(score)), np.int16)
-    actions = np.stack(actions[: last + 1]) if last >= 0 else none
-    resigned = both([half.resigned for half in lanes])
-    for_first = np.where(first_colour == BLACK, score, -score)
-    for_first = np.where(resigned == NO_ONE, for_first, np.where(resigned == first_colour, -1, 1))
-    start = both(start)
+def _result(
+    game: Game, games: Sequence[Played], start: Any, mover: np.ndarray, opening: np.ndarray
+) -> MatchResult:
+    """The games of a match, in order; `mover` i8[B] was to begin after the opening i[T, B / 2]."""
+    numbers = np.arange(len(games))
+    first_colour = np.where(numbers % 2 == 0, mover, 1 - mover).astype(np.int8)
+    lengths = np.array([len(one.actions) for one in games])
+    actions = np.full((max(lengths), len(games)), NO_ACTION, np.int16)
+    for number, one in enumerate(games):
+        actions[: len(one.actions), number] = one.actions
+    opening = np.repeat(opening, 2, axis=1).astype(np.int16)
+    actions = np.concatenate([opening, actions])
+    outcome = np.array([one.outcome for one in games], np.int8)
+    outcome = np.where(numbers % 2 == 0, outcome, -outcome)  # of the first player
+    resigned = np.array([one.resigned for one in games])
+    resigner = np.where(resigned, (mover + lengths) % 2, NO_ONE).astype(np.int8)
+    score = np.array([one.score for one in games], np.float32)
+    plies = np.sum(actions != NO_ACTION, axis=0, dtype=np.int32)
+    if game.points is None:
+        score = np.where(first_colour == 0, outcome, -outcome).astype(np.float32)
+    else:
+        plies += np.asarray(jax.vmap(game.points.ply)(positions_of(game, start)))
     return MatchResult(
         first_colour=first_colour,
         score=score,
-        outcome=np.sign(for_first).astype(np.int8),
-        plies=start.position.ply + np.sum(actions != NO_ACTION, axis=0, dtype=np.int32),
-        truncated=end.truncated & (resigned == NO_ONE),
-        resigned=resigned,
-        ok=both([half.ok for half in lanes]),
+        outcome=outcome,
+        plies=plies,
+        truncated=np.array([one.truncated for one in games]),
+        resigned=resigner,
+        ok=np.array([one.ok for one in games]),
         actions=actions,
         start=start,
-        opening_plies=opening_plies,
+        opening_plies=len(opening),
     )
 
 
-def _num_pairs(rules: Rules, num_games: int | None, openings: int | GameState) -> int:
-    if isinstance(openings, GameState):
-        shape = np.shape(openings.position.to_play)
-        if len(shape) != 1 or shape[0] < 1:
+def _num_pairs(game: Game, num_games: int | None, openings: Any) -> int:
+    if not isinstance(openings, int):
+        shape = np.shape(jax.tree.leaves(openings)[0])
+        if len(shape) < 1 or shape[0] < 1:
             raise ValueError(f"openings: states of shape {shape}; expected a batch, one a pair")
         if num_games not in (None, 2 * shape[0]):
             raise ValueError(
                 f"num_games: {num_games}, and {shape[0]} openings are for {2 * shape[0]} games"
             )
         return shape[0]
-    if not 0 <= openings < rules.move_limit:
-        raise ValueError(f"openings: {openings} plies; expected 0 to {rules.move_limit - 1}")
+    if not 0 <= openings < game.max_moves:
+        raise ValueError(f"openings: {openings} plies; expected 0 to {game.max_moves - 1}")
     if num_games is None or num_games < 2 or num_games % 2:
         raise ValueError(f"num_games: {num_games}; games come in pairs, give an even number")
     return num_games // 2
 
 
-def _check_komi(komi: Any, num_games: int) -> None:
+def _check_komi(game: Game, komi: Any, num_games: int) -> None:
     if komi is None:
         return
+    if game.points is None:
+        raise ValueError(f"komi: {komi}, of a game without points; leave it out")
     values = np.asarray(komi, np.float64)
     if values.shape not in ((), (num_games,)):
         raise ValueError(f"komi: shape {values.shape}; expected one number or ({num_games},)")

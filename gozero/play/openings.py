@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.play.player import any_of
 from gozero.search.game import Game
 
 
@@ -35,6 +35,14 @@ class Openings:
         return jax.random.randint(key, (num_games,), self.least, self.most + 1)
 
 
+def any_of(key: jax.Array, actions: jax.Array) -> jax.Array:
+    """i32[n]: one of the actions bool[n, A] of each game, all alike, and A if there is none; game i
+    draws the same in any n."""
+    logits = jnp.where(actions, 0.0, -jnp.inf)
+    action = jax.vmap(jax.random.categorical)(jax.random.split(key, actions.shape[0]), logits)
+    return jnp.where(actions.any(axis=1), action, actions.shape[1]).astype(jnp.int32)
+
+
 def any_play(game: Game, key: jax.Array, legal: jax.Array) -> jax.Array:
     """i32[B]: any of the legal actions bool[B, A], all alike; a pass if there is nothing else."""
     return any_of(key, legal if game.points is None else legal[:, :-1])
@@ -46,6 +54,17 @@ def any_sensible_play(game: Game, key: jax.Array, states: Any, legal: jax.Array)
         eyes = jax.vmap(game.points.eyes)(states)
         legal = legal.at[:, :-1].set(legal[:, :-1] & ~eyes)
     return any_play(game, key, legal)
+
+
+@functools.partial(jax.jit, static_argnames=("game", "plies"))
+def draw(game: Game, key: jax.Array, states: Any, plies: int) -> tuple[Any, jax.Array]:
+    """Games [B] after so many plies of `any_play`, and their actions i32[plies, B]."""
+
+    def one_ply(states, ply):
+        action = any_play(game, jax.random.fold_in(key, ply), jax.vmap(game.legal)(states))
+        return jax.vmap(game.play)(states, action), action
+
+    return lax.scan(one_ply, states, jnp.arange(plies))
 
 
 def scatter_phases(game: Game, key: jax.Array, states: Any, most: int) -> tuple[Any, jax.Array]:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.registry import make_game
+from gozero.games.rollouts import rollout_evaluator
 from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.play import arena, player
@@ -16,9 +18,6 @@ from gozero.play.evaluators import playout_evaluator
 from gozero.play.player import NO_ACTION, Choice, Player, policy_player, random_player
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
-from gozero.search.move_choice import Temperature
-from gozero.search.rules.gumbel import GumbelRoot
-from gozero.search.search import SearchResult
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.search.evaluators import hash_evaluate, observe_position
 
@@ -57,8 +56,7 @@ def by_area():
 @functools.cache
 def searched():
     config = SearchConfig(SIMULATIONS, select=EVALUATOR.select)
-    temperature = Temperature(early=0.5, moves=6)
-    return play(player.search_player(SIMPLE, by_area(), config, temperature), seed=3, rules=SIMPLE)
+    return play(player.search_player(SIMPLE, by_area(), config), seed=3, rules=SIMPLE)
 
 
 @functools.cache
@@ -284,36 +282,6 @@ def test_progress_is_told():
     assert num_open[-1] == 0
 
 
-def test_the_temperature_draws_by_the_visits_and_then_the_search_plays(monkeypatch):
-    visits = jnp.zeros((GAMES // 2, RULES.num_actions), jnp.int32).at[:, 3:6].set(20)
-
-    def search(game, evaluator, key, states, config, tree):
-        """Finds three actions with as many visits, and that another is to be played."""
-        action, ok = jnp.full(GAMES // 2, 9), jnp.ones(GAMES // 2, bool)
-        return SearchResult(action, visits, visits, visits, visits, ok, tree)
-
-    monkeypatch.setattr(player.searching, "search", search)
-    drawing = player.search_player(RULES, EVALUATOR, SearchConfig(4), Temperature(moves=3))
-    match = play(drawing, HIGHEST, openings=0)
-    assert set(match.actions[0, 0::2].tolist()) == {3, 4, 5}
-    assert set(match.actions[4, 0::2].tolist()) == {9}
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        SearchConfig(4, early_stop=True),
-        SearchConfig(4, temperature=1.0),
-        SearchConfig(4, prove=True),
-        SearchConfig(4, root_select=GumbelRoot()),
-    ],
-)
-def test_a_temperature_wants_visits_to_draw_by(config):
-    player.search_player(RULES, EVALUATOR, config)
-    with pytest.raises(ValueError, match="temperature: not with"):
-        player.search_player(RULES, EVALUATOR, config, Temperature())
-
-
 @pytest.mark.parametrize(
     ("more", "named"),
     [
@@ -383,3 +351,76 @@ def visits_below(seen, lane, actions):
             return 0
         node = found[found > 0][0]
     return visits[node]
+
+
+@functools.cache
+def connect_four():
+    game = make_game("connect4")
+    evaluator = rollout_evaluator(game)
+    config = SearchConfig(16, select=evaluator.select)
+    return game, player.search_player(game, evaluator, config, reuse_subtree=True)
+
+
+def replayed(game, actions):
+    """(the state after legal actions, its value for the player to move, or None)."""
+    state = game.init(jax.random.key(0))
+    for action in actions:
+        assert not game.outcome(state)[0]
+        assert game.legal(state)[action]
+        state = game.play(state, jnp.int32(action))
+    over, value = game.outcome(state)
+    return state, int(value) if over else None
+
+
+def test_any_game_is_played():
+    game, searching = connect_four()
+    match = arena.play_match(game, searching, player.random_player(game), jax.random.key(3), 8)
+    assert match.ok.all()
+    assert match.first_colour.tolist() == [0, 1] * 4
+    assert match.summary().total.wins >= 7
+    for number in range(8):
+        moves = match.moves(number)
+        assert [colour for colour, _ in moves] == [ply % 2 for ply in range(len(moves))]
+        _, value = replayed(game, [action for _, action in moves])
+        mover = len(moves) % 2
+        for_first = value if mover == match.first_colour[number] else -value
+        assert match.outcome[number] == for_first
+        assert match.score[number] == (value if mover == 0 else -value)
+        assert match.plies[number] == len(moves)
+    np.testing.assert_array_equal(match.actions[:2, 0::2], match.actions[:2, 1::2])
+    with pytest.raises(ValueError, match=r"komi: 7.0, of a game without points"):
+        arena.play_match(game, searching, searching, jax.random.key(0), 8, komi=7.0)
+
+
+def test_a_lane_takes_the_next_game_and_forgets_the_last():
+    """Nine games, of any of the two to begin, in two lanes of each batch."""
+    game, searching = connect_four()
+    start = lambda numbers: jax.tree.map(
+        lambda x: np.stack([x] * len(numbers)), jax.device_get(game.init(jax.random.key(0)))
+    )
+    begins = {0: 0, 1: 1, 3: 0, 4: 0, 5: 0, 6: 1, 7: 0, 8: 0, 11: 0}
+    told = []
+
+    def play():
+        players = searching, player.random_player(game)
+        key, progress = jax.random.key(4), lambda ply, num_open: told.append((ply, num_open))
+        games = arena.play_games(game, players, key, [*begins], begins.get, 2, start, progress)
+        return {one.number: one for one in games}
+
+    played = play()
+    assert sorted(played) == sorted(begins)
+    won = 0
+    for number, one in played.items():
+        _, value = replayed(game, one.actions)
+        assert one.outcome == (value if len(one.actions) % 2 == 0 else -value)
+        assert one.ok
+        assert min(one.seconds) > 0
+        won += one.outcome * (1 if begins[number] == 0 else -1)
+    assert won > 4
+    assert [ply for ply, _ in told] == list(range(1, len(told) + 1))
+    assert told[-1][1] == 0
+    assert len(told) > max(len(one.actions) for one in played.values())
+    again = play()
+    assert {n: one.actions for n, one in again.items()} == {
+        n: one.actions for n, one in played.items()
+    }

@@ -11,7 +11,7 @@ from gozero.go import rules as go
 from gozero.play import devices, setups
 from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
-from gozero.play.player import any_play, policy_player, search_player
+from gozero.play.player import random_player, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import Setup
 from gozero.search.config import SearchConfig
@@ -138,11 +138,11 @@ def test_without_reuse_there_are_no_trees(monkeypatch):
 
 
 def test_a_player_without_memory_moves_where_he_is_asked():
-    player = LockstepPlayer(RULES, policy_player(any_play), 3, jax.random.key(1))
+    player = LockstepPlayer(RULES, random_player(RULES), 3, jax.random.key(1))
     moves, memory = player.choose({1: after(4)})
     assert memory is None
     assert moves.ok[1]
     assert not moves.resigns.any()
     assert moves.action[1] in set(range(9)) - {4}
     with pytest.raises(ValueError, match="lanes: 0"):
-        LockstepPlayer(RULES, policy_player(any_play), 0, jax.random.key(0))
+        LockstepPlayer(RULES, random_player(RULES), 0, jax.random.key(0))

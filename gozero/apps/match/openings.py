@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pathlib
 from collections.abc import Callable
@@ -36,7 +37,8 @@ def make_openings(config: MatchConfig, rules: Rules) -> Openings:
         return Openings(lambda pair: lines[pair % len(lines)], digest)
     if config.openings == 0:
         return Openings(lambda pair: ())
-    return Openings(lambda pair: random_opening(rules, config.openings, config.seed, pair))
+    draw = functools.partial(random_opening, rules, config.openings, config.seed)
+    return Openings(functools.lru_cache(maxsize=2 * config.parallel)(draw))
 
 
 def random_opening(rules: Rules, plies: int, seed: int, pair: int) -> tuple[int, ...]:

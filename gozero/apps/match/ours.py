@@ -1,91 +1,194 @@
-"""The sides of a match that are ours: one compiled player each, for a batch of games at once."""
+"""The sides of a match that are ours: one in batches, between programs, or both on the device."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from gozero.apps.match.config import SIDES, MatchConfig
-from gozero.apps.match.worker import GameWorker
+from gozero.apps.match.openings import Openings
+from gozero.apps.match.referee import COLOURS, LETTERS
+from gozero.apps.match.score import Game
+from gozero.apps.match.worker import GameWorker, about
+from gozero.apps.runtime import StopRequest
+from gozero.apps.sgf import GameRecord
+from gozero.games.go import go_game
+from gozero.go.coords import result_text
 from gozero.go.rules import Rules
-from gozero.play import devices
+from gozero.play import arena, devices
+from gozero.play.arena import Played
 from gozero.play.lockstep import PLIES, LockstepPlayer
-from gozero.play.setups import make_player
+from gozero.play.setups import Made, make_player
 
 
-class Ours:
-    """Players in batches of lanes; what they know of a batch's games stays with it.
-
-    Attributes:
-      about: what the evaluators are, by the names of the sides.
-      num_batches: two, if games are played at once: while one is searched, the programs of the
-        other think. Without a program one has the even games and the other the odd ones, and so the
-        same side is to move in all of a batch's games that keep step.
+def make_sides(config: MatchConfig, rules: Rules) -> list[Made | None]:
+    """The sides; None for a program.
 
     Raises:
       ValueError: flags that do not go together, or bad weights.
     """
+    return [
+        make_player(rules, side, config.seed, side.reuse) if side.command is None else None
+        for side in config.sides
+    ]
 
-    def __init__(self, config: MatchConfig, rules: Rules):
-        self.config, self.rules = config, rules
-        self._made = [
-            make_player(rules, side, config.seed, side.reuse) if side.command is None else None
-            for side in config.sides
-        ]
-        self.about = {
-            name: made.about
-            for name, made in zip(SIDES, self._made, strict=True)
-            if made is not None
-        }
-        self.all_ours = None not in self._made
-        self._players: list[LockstepPlayer | None] = [None, None]
-        self._memories: dict[tuple[int, int], Any] = {}
-        self.lanes, self.num_batches = 1, 1
-        self.seconds = 0.0  # of the last search
 
-    def prepare(self, parallel: int, session: int) -> None:
-        """Compile for so many games at once; another session has other random numbers."""
-        some_ours = any(player is not None for player in self._made)
-        self.num_batches = 2 if some_ours and parallel > 1 else 1
+def evaluators(sides: Sequence[Made | None]) -> dict[str, dict]:
+    """What our sides are evaluated by, by their names."""
+    pairs = zip(SIDES, sides, strict=True)
+    return {name: made.about for name, made in pairs if made is not None}
+
+
+def _session_key(config: MatchConfig, session: int) -> jax.Array:
+    """Another session has other random numbers."""
+    return jax.random.fold_in(jax.random.key(config.seed), session)
+
+
+class BatchedSide:
+    """A side of ours against a program, compiled for batches of lanes.
+
+    Attributes:
+      lanes: of a batch.
+      num_batches: two, if games are played at once: while one is searched, the programs of the
+        other think.
+      seconds: that the last search has taken.
+    """
+
+    def __init__(self, config: MatchConfig, rules: Rules, side: int, made: Made, session: int):
+        parallel, self.name, self.seconds = config.parallel, SIDES[side], 0.0
+        self.num_batches = 2 if parallel > 1 else 1
         lanes = -(-parallel // self.num_batches)
         mesh = devices.make_mesh(lanes, round_up=True)
         self.lanes = lanes + -lanes % mesh.size
-        session_key = jax.random.fold_in(jax.random.key(self.config.seed), session)
-        for i, made in enumerate(self._made):
-            if made is None:
-                continue
-            key = jax.random.fold_in(session_key, i)
-            player = LockstepPlayer(self.rules, made.player, self.lanes, key, mesh)
-            room = made.room(self.lanes)
-            on = f", {mesh.size} devices" if mesh.size > 1 else ""
-            print(f"{SIDES[i]}: {room}{on}; compiling ...", end=" ", file=sys.stderr, flush=True)
-            started = time.perf_counter()
-            player.compile()
-            print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
-            self._players[i] = player
-            for batch in range(self.num_batches):
-                self._memories[i, batch] = player.new_memory()
+        key = jax.random.fold_in(_session_key(config, session), side)
+        self._player = LockstepPlayer(rules, made.player, self.lanes, key, mesh)
+        room, on = made.room(self.lanes), f", {mesh.size} devices" if mesh.size > 1 else ""
+        print(f"{self.name}: {room}{on}; compiling ...", end=" ", file=sys.stderr, flush=True)
+        started = time.perf_counter()
+        self._player.compile()
+        print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
+        self._memories: list[Any] = [self._player.new_memory() for _ in range(self.num_batches)]
 
-    def choose(
-        self, side: int, batch: int, games: Mapping[int, GameWorker]
-    ) -> dict[int, int | None]:
-        """An action for each of a batch's lanes that are given, in all of which a side moves; None
-        where it resigns."""
-        player = self._players[side]
-        assert player is not None
+    def choose(self, batch: int, games: Mapping[int, GameWorker]) -> dict[int, int | None]:
+        """An action for each of a batch's lanes that are given; None where it resigns."""
         started = time.monotonic()
-        memory = self._memories.pop((side, batch))
+        memory, self._memories[batch] = self._memories[batch], None  # which is used up
         since = {lane: game.since(PLIES) for lane, game in games.items()}
-        moves, self._memories[side, batch] = player.choose(
+        moves, self._memories[batch] = self._player.choose(
             {lane: game.state for lane, game in games.items()},
             memory,
             {lane: actions for lane, actions in since.items() if actions is not None},
         )
         self.seconds = time.monotonic() - started
         if not all(moves.ok[lane] for lane in games):
-            print(f"{SIDES[side]}: the evaluator gave a number that is not finite", file=sys.stderr)
+            print(f"{self.name}: the evaluator gave a number that is not finite", file=sys.stderr)
         return {lane: None if moves.resigns[lane] else int(moves.action[lane]) for lane in games}
+
+
+def play_on_device(
+    config: MatchConfig,
+    rules: Rules,
+    names: tuple[str, str],
+    openings: Openings,
+    sides: Sequence[Made],
+    todo: Sequence[int],
+    finished: Callable[[Game, GameRecord], None],
+    stop: StopRequest,
+    session: int,
+) -> None:
+    """Play games of two sides of ours until they are done or a stop is requested, see `arena`.
+
+    Args:
+      config, rules, names, openings: the match.
+      sides: who play.
+      todo: the numbers of the games.
+      finished: called with each that is over.
+      stop: looked at at each ply; games in play are given up then.
+      session: of the match, which draws other random numbers than those before.
+
+    Raises:
+      Whatever `finished` raises.
+    """
+    lanes = -(-config.parallel // 2)
+    mesh = devices.make_mesh(lanes, round_up=True)
+    lanes += -lanes % mesh.size
+    for name, side in zip(SIDES, sides, strict=True):
+        print(f"{name}: {side.room(lanes)}", file=sys.stderr)
+    first, second = (devices.over_mesh(side.player, mesh) for side in sides)
+    game = go_game(rules)
+    step = jax.jit(game.play)
+
+    @functools.lru_cache(maxsize=2 * lanes)
+    def opened(pair: int) -> Any:
+        state = game.points.new(config.komi)
+        for action in openings.of(pair):
+            state = step(state, np.int32(action))
+        return jax.device_get(state)
+
+    def begins(number: int) -> int:
+        return (config.black(number) + len(openings.of(number // 2))) % 2
+
+    def start(numbers: np.ndarray) -> Any:
+        return jax.tree.map(lambda *x: np.stack(x), *(opened(int(n) // 2) for n in numbers))
+
+    def look(ply: int, num_open: int) -> None:
+        if stop.requested:
+            raise KeyboardInterrupt
+
+    key = _session_key(config, session)
+    for played in arena.play_games(game, (first, second), key, todo, begins, lanes, start, look):
+        opening = openings.of(played.number // 2)
+        finished(*_result(config, rules, names, opening, played))
+
+
+def _result(
+    config: MatchConfig,
+    rules: Rules,
+    names: tuple[str, str],
+    opening: Sequence[int],
+    played: Played,
+) -> tuple[Game, GameRecord]:
+    """A game for the records."""
+    black = config.black(played.number)
+    began = (black + len(opening)) % 2
+    actions = [*opening, *played.actions]
+    colour = len(actions) % 2  # to move in the end
+    result, end, why = result_text(played.score), "score", ""
+    if played.resigned:
+        result, end = f"{LETTERS[1 - colour]}+R", "resign"
+        why = f"{COLOURS[colour]} resigned"
+    elif played.truncated:
+        end, why = "limit", "move limit"
+    if not played.ok:
+        why = "; ".join(filter(None, [why, "an evaluation was not finite"]))
+        print(f"game {played.number}: an evaluation was not finite", file=sys.stderr)
+    chosen = len(played.actions) + played.resigned
+    turns = (chosen - chosen // 2, chosen // 2)
+    game = Game(
+        game=played.number,
+        black=SIDES[black],
+        result=result,
+        points=(1 + played.outcome * (1 if began == 0 else -1)) / 2,
+        end=end,
+        why=why,
+        moves=len(actions),
+        attempts=1,
+        seconds=tuple(round(x, 6) for x in played.seconds),
+        turns=turns if began == 0 else turns[::-1],
+    )
+    record = GameRecord(
+        size=rules.size,
+        komi=config.komi,
+        moves=tuple((ply % 2, action) for ply, action in enumerate(actions)),
+        result=result,
+        black=names[black],
+        white=names[1 - black],
+        comment="; ".join(filter(None, [about(rules, played.number, opening), why])),
+    )
+    return game, record

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
+from collections.abc import Callable
 
 from gozero.apps import flags, runtime
 from gozero.apps.match import score as match_score
@@ -60,31 +62,30 @@ class _Match:
         from gozero.apps.match import (
             openings as match_openings,  # JAX, not before the programs are known to play
         )
-        from gozero.apps.match.ours import Ours
+        from gozero.apps.match.ours import evaluators, make_sides
         from gozero.go.rules import Rules
 
         self.config, self.names = config, names
         limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
         self.rules = Rules(config.size, config.ko, max_moves=limit)
         self.openings = match_openings.make_openings(config, self.rules)
-        self.ours = Ours(config, self.rules)
-        self.folder = MatchFolder(config, self.ours.about, self.openings.sha256, names)
+        self.sides = make_sides(config, self.rules)
+        self.evaluators = evaluators(self.sides)
+        self.folder = MatchFolder(config, self.evaluators, self.openings.sha256, names)
 
     def play(self) -> int:
-        from gozero.apps.match.scheduler import play_games
-
         config, folder = self.config, self.folder
         todo = [number for number in range(config.games) if self._is_open(number)]
         facts = {
             **folders.manifest(config.seed),
             **dict(zip(SIDES, self.names, strict=True)),
-            "evaluators": self.ours.about,
+            "evaluators": self.evaluators,
             "openings_sha256": self.openings.sha256,
         }
         if todo:
             facts = folders.with_sessions(facts, folder.manifest, len(folder.games))
             folder.write_manifest({**facts, "state": "running"})
-            self._play(play_games, todo)
+            self._play(todo)
         else:
             facts |= folder.manifest
         summary = match_score.summarise(folder.games.values(), self.config.paired)
@@ -106,7 +107,7 @@ class _Match:
             return True
         return game.points is None and 1 + len(game.failures) <= self.config.retries
 
-    def _play(self, play_games, todo: list[int]) -> None:
+    def _play(self, todo: list[int]) -> None:
         config, folder, total = self.config, self.folder, self.config.games
         before = total - len(todo)
         if config.player == config.opponent:
@@ -116,7 +117,7 @@ class _Match:
         config = dataclasses.replace(config, parallel=min(config.parallel, len(todo)))
         void = [folder.games[number] for number in todo if number in folder.games]
         failures = {game.game: [*game.failures, game.why] for game in void}
-        self.ours.prepare(config.parallel, folder.session)
+        play = self._player(config, todo, failures)
         with (
             runtime.StopRequest() as stop,
             Progress("match", total, done=before) as progress,
@@ -128,9 +129,21 @@ class _Match:
                 summary = match_score.summarise(folder.games.values(), self.config.paired)
                 progress.show(before + len(done), {"score": match_score.line(summary)})
 
-            match = config, self.rules, self.names, self.openings, self.ours
             done: list[int] = []
             try:
-                play_games(*match, todo, finished, stop, failures)
+                play(finished=finished, stop=stop)
             except KeyboardInterrupt:
                 stop.requested = True
+
+    def _player(self, config: MatchConfig, todo: list[int], failures: dict) -> Callable[..., None]:
+        """What plays the games, compiled: the device by itself, or programs and a side of ours."""
+        from gozero.apps.match.ours import BatchedSide, play_on_device
+        from gozero.apps.match.scheduler import play_games
+
+        match = config, self.rules, self.names, self.openings
+        ours = [(i, made) for i, made in enumerate(self.sides) if made is not None]
+        session = self.folder.session
+        if len(ours) == 2:
+            return functools.partial(play_on_device, *match, self.sides, todo, session=session)
+        side = BatchedSide(config, self.rules, *ours[0], session) if ours else None
+        return functools.partial(play_games, *match, side, todo, failures=failures)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from gozero.apps.match.config import MatchConfig
 from gozero.apps.match.openings import Openings
-from gozero.apps.match.ours import Ours
+from gozero.apps.match.ours import BatchedSide
 from gozero.apps.match.score import Game
 from gozero.apps.match.worker import GameWorker
 from gozero.apps.runtime import StopRequest
@@ -32,21 +32,12 @@ _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 after the last."""
 
 
-class _Inline(concurrent.futures.Executor):
-    """Does what it is given at once: no program has to be waited for, and the order is known."""
-
-    def submit(self, fn, /, *args, **kwargs) -> Future:
-        future: Future = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
-
-
 def play_games(
     config: MatchConfig,
     rules: Rules,
     names: tuple[str, str],
     openings: Openings,
-    ours: Ours,
+    ours: BatchedSide | None,
     todo: Sequence[int],
     finished: Callable[[Game, GameRecord], None],
     stop: StopRequest,
@@ -59,7 +50,7 @@ def play_games(
 
     Args:
       config, rules, names, openings: the match.
-      ours: the sides that are ours, prepared for `config.parallel` games.
+      ours: the side that is ours; None: both are programs.
       todo: the numbers of the games.
       finished: called with each that is over, or void for good, as soon as it is, and before its
         programs have quit; from any thread, but from one at a time.
@@ -70,7 +61,7 @@ def play_games(
       OSError: a program cannot be started any more.
       Whatever `finished` raises.
     """
-    pool = _Inline() if ours.all_ours else concurrent.futures.ThreadPoolExecutor(config.parallel)
+    pool = concurrent.futures.ThreadPoolExecutor(config.parallel)
     scheduler = _Scheduler(config, ours, pool, finished, failures or {})
     scheduler.open = lambda number: GameWorker(
         config, rules, number, openings.of(number // 2), names
@@ -89,7 +80,7 @@ class _Scheduler:
 
     open: Callable[[int], GameWorker]
 
-    def __init__(self, config: MatchConfig, ours: Ours, pool, finished, failures):
+    def __init__(self, config: MatchConfig, ours: BatchedSide | None, pool, finished, failures):
         self.config, self.ours, self.pool, self.finished = config, ours, pool, finished
         self.workers: list[GameWorker | None] = [None] * config.parallel
         self.thinking: dict[Future, int] = {}  # -> lane
@@ -105,7 +96,7 @@ class _Scheduler:
             self._start_games(todo)
             due = self._due()
             if due is not None:
-                self._search(*due)
+                self._search(due)
             elif not self.thinking and not todo:
                 return
             self._collect(todo, 0.0 if due is not None else _LOOK_S)
@@ -114,9 +105,8 @@ class _Scheduler:
         if time.monotonic() < self.paused_until:
             return
         for lane, worker in enumerate(self.workers):
-            number = self._next(lane, todo) if worker is None else None
-            if number is not None:
-                worker = self.workers[lane] = self.open(number)
+            if worker is None and todo:
+                worker = self.workers[lane] = self.open(todo.popleft())
                 self._submit(lane, worker, worker.begin)
 
     def _submit(self, lane: int, worker: GameWorker, step: Callable[..., None], *args) -> None:
@@ -144,56 +134,41 @@ class _Scheduler:
             self.finished(*worker.result(failures))
             self.recorded.add(worker.number)
 
-    def _next(self, lane: int, todo: deque[int]) -> int | None:
-        """The game for a free lane, which is taken; of ours against ours even ones are for the
-        first batch, in all of which the same side is to move."""
-        any_game = not self.ours.all_ours or self.ours.num_batches == 1
-        for number in todo:
-            if any_game or self._in(lane, number % 2):
-                todo.remove(number)
-                return number
+    def _due(self) -> int | None:
+        """The batch to search: of the game that has waited longest, if it is ready."""
+        waiting = self._waiting()
+        for lane in sorted(waiting, key=lambda lane: waiting[lane].waiting_since or 0.0):
+            batch = self._batch_of(lane)
+            if self._is_ready(batch, waiting[lane].waiting_since or 0.0):
+                return batch
         return None
 
-    def _due(self) -> tuple[int, int] | None:
-        """(the batch, the side) to search for: the one that has waited longest."""
-        waiting = {
+    def _waiting(self) -> dict[int, GameWorker]:
+        """The games that wait for a search of ours, by their lanes."""
+        thinking = set(self.thinking.values())
+        return {
             lane: worker
             for lane, worker in enumerate(self.workers)
-            if worker is not None and lane not in self.thinking.values()
+            if worker is not None and lane not in thinking
         }
-        for lane in sorted(waiting, key=lambda lane: waiting[lane].waiting_since or 0.0):
-            batch = lane // self.ours.lanes
-            if self._is_ready(batch, waiting[lane].waiting_since or 0.0):
-                sides = Counter(
-                    worker.side_to_move for i, worker in waiting.items() if self._in(i, batch)
-                )
-                return batch, sides.most_common(1)[0][0]
-        return None
 
     def _is_ready(self, batch: int, since: float) -> bool:
-        if not any(self._in(lane, batch) for lane in self.thinking.values()):
+        """None of its programs is thinking, or one takes long."""
+        if all(self._batch_of(lane) != batch for lane in self.thinking.values()):
             return True
-        if self.ours.all_ours:
-            return False  # what is under way is done at once
         return time.monotonic() - since > max(_LEAST_PATIENCE_S, self.ours.seconds)
 
-    def _in(self, lane: int, batch: int) -> bool:
-        return lane // self.ours.lanes == batch
+    def _batch_of(self, lane: int) -> int:
+        return lane // self.ours.lanes
 
-    def _search(self, batch: int, side: int) -> None:
-        lanes = {
-            lane: worker
-            for lane, worker in enumerate(self.workers)
-            if worker is not None
-            and self._in(lane, batch)
-            and lane not in self.thinking.values()
-            and worker.side_to_move == side
-        }
+    def _search(self, batch: int) -> None:
+        found = self._waiting()
+        lanes = {lane: worker for lane, worker in found.items() if self._batch_of(lane) == batch}
         first = batch * self.ours.lanes
-        found = self.ours.choose(side, batch, {i - first: worker for i, worker in lanes.items()})
+        chosen = self.ours.choose(batch, {i - first: worker for i, worker in lanes.items()})
         seconds = self.ours.seconds / len(lanes)
         for lane, worker in lanes.items():
-            self._submit(lane, worker, worker.play, found[lane - first], seconds)
+            self._submit(lane, worker, worker.play, chosen[lane - first], seconds)
 
     def _collect(self, todo: deque[int], timeout: float) -> None:
         """Those that have done thinking: the lanes of games that are over are free."""

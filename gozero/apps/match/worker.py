@@ -161,14 +161,8 @@ class GameWorker:
             failures=tuple(failures),
         )
         black_name, white_name = (self.names[side] for side in self._side_of)
-        return game, referee.record(black_name, white_name, self._about())
-
-    def _about(self) -> str:
-        opening = f"; the first {len(self.opening)} moves were given" if self.opening else ""
-        return (
-            f"gozero match, game {self.number}; {self.rules.ko} ko, area scoring, no suicide"
-            f"{opening}"
-        )
+        comment = about(self.rules, self.number, self.opening)
+        return game, referee.record(black_name, white_name, comment)
 
     def _by_side(self, of_colours: list) -> tuple:
         return tuple(of_colours[colour] for colour in self._side_of)
@@ -193,6 +187,12 @@ class GameWorker:
             yield
         except EngineDied as error:
             self.referee.void(str(error))
+
+
+def about(rules: Rules, number: int, opening: Sequence[int]) -> str:
+    """The comment of a game's record."""
+    given = f"; the first {len(opening)} moves were given" if opening else ""
+    return f"gozero match, game {number}; {rules.ko} ko, area scoring, no suicide{given}"
 
 
 def _on_the_host() -> contextlib.AbstractContextManager:

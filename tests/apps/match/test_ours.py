@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 
+import jax
+import numpy as np
 import pytest
 
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
 from gozero.go.rules import Rules
-from gozero.play import lockstep, setups
+from gozero.play import arena, lockstep, setups
 from tests.apps.match.match_runs import results, scripted
 from tests.play.test_lockstep import judged_by_hashes
 
@@ -66,25 +68,43 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     assert going_on  # from what was found
 
 
-def test_ours_against_ours_leave_no_lane_idle_while_games_keep_step(tmp_path, monkeypatch):
+def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
+    """On the device, in lanes that take the next game where one is over."""
     monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
-    batches = []
-    choose = lockstep.LockstepPlayer.choose
+    searched = []
+    think = arena.think
 
-    def counted(self, states, tree, since):
-        batches.append((self.lanes, len(states)))
-        return choose(self, states, tree, since)
+    def counted(choose, params, key, number, turn, memory):
+        open_ = ~np.asarray(jax.vmap(lambda state: state.ended)(turn.states))
+        searched.append((len(open_), int(open_.sum())))
+        return think(choose, params, key, number, turn, memory)
 
-    monkeypatch.setattr(lockstep.LockstepPlayer, "choose", counted)
-    out = tmp_path / "run"
+    monkeypatch.setattr(arena, "think", counted)
+    out, rules = tmp_path / "run", Rules(3, "simple", max_moves=400)
     command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
-    command += ["--games", "6", "--parallel", "6", "--openings", "2"]
+    command += ["--games", "12", "--parallel", "6", "--openings", "3"]
     assert cli.main([*command, "--player.reuse", "--opponent.reuse"]) == 0
     played = results(out)
-    assert sorted(played) == list(range(6))
+    assert sorted(played) == list(range(12))
+    for number, result in played.items():
+        game, record = replay(out / "games" / f"{number:04d}.sgf", rules)
+        assert (game.ended, record.result) == (True, result["result"])
+        assert result["moves"] == len(record.moves) == 3 + sum(result["turns"])
+        assert result["black"] == ("player", "opponent")[number % 2]
+        points = {"B": 1.0, "W": 0.0}[record.result[0]]
+        assert result["points"] == (points if number % 2 == 0 else 1 - points)
+        white = ("player", "opponent")[1 - number % 2]  # begins after the opening
+        turns = dict(zip(("player", "opponent"), result["turns"], strict=True))
+        assert turns[white] - turns[result["black"]] in (0, 1)
+        assert min(result["seconds"]) > 0
+    for pair in range(6):
+        first, second = (sgf.read(out / "games" / f"{2 * pair + i:04d}.sgf").moves for i in (0, 1))
+        assert first[:3] == second[:3]
     shortest = min(sum(result["turns"]) for result in played.values())
-    assert shortest > 1
-    assert batches[: 2 * shortest] == [(3, 3)] * (2 * shortest)
+    assert searched[: 2 * shortest] == [(3, 3)] * (2 * shortest)
+    assert sum(searches for _, searches in searched) == sum(
+        sum(result["turns"]) for result in played.values()
+    )
 
 
 @pytest.mark.slow  # to compile
