@@ -12,7 +12,7 @@ from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, best_seconds
 from experiments.throughput.worker import num_cores
 from gozero.apps.gtp.config import GtpConfig
-from gozero.apps.gtp.search import Searcher
+from gozero.apps.gtp.search import TreeSearcher
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.play.player_config import PlayerConfig
@@ -37,7 +37,7 @@ def _answer(config: ThroughputConfig, report: Report, leaves: int) -> None:
         search="rave", simulations=_SIMULATIONS, leaves=leaves, reuse=False, seed=config.seed
     )
     rules = go.Rules(size=9, ko="positional")
-    searcher, state = Searcher(rules, flags), go.init(rules, 7.0)
+    searcher, state = TreeSearcher(rules, flags), go.init(rules, 7.0)
     searcher.search(state, 0, 0)  # compiles
     seconds = []
     for number in range(1, config.repeats + 1):

@@ -17,6 +17,9 @@ RuleName = Literal["puct", "uct", "rave", "gumbel", "td"]
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 
+DEFAULT_SIZE = 9
+"""Points on a side, where nothing says another."""
+
 AMAF_VISITS = 50
 """M of a heuristic with rave, without a flag: the best of the paper's."""
 
@@ -297,17 +300,17 @@ class PlayerConfig:
 def board_size(
     asked: int | None, weights: pathlib.Path | None, shapes: pathlib.Path | None = None
 ) -> int:
-    """The size that is asked for, or else that of what was learnt, or else 9.
+    """The size that is asked for, or else that of what was learnt, or else 9. Starts no JAX.
 
     Raises:
       ValueError: files that are missing or damaged.
     """
-    if asked is not None or weights is shapes is None:
-        return 9 if asked is None else asked
-    if weights is not None:
-        from gozero.nets import weights as networks  # JAX, which starts late
+    path, kind = (shapes, "local-shapes") if weights is None else (weights, "weights")
+    if asked is not None or path is None:
+        return DEFAULT_SIZE if asked is None else asked
+    from gozero.runs import arrays  # NumPy, which a GTP front end need not wait for
 
-        return networks.load(weights)[0].board_size
-    from gozero.td import weights as local_shapes
-
-    return local_shapes.read(shapes).shapes.size
+    size = arrays.read(path, kind)[1].get("size")
+    if not isinstance(size, int):
+        raise ValueError(f"{kind} {path}: of no board of Go; its size is {size}")
+    return size

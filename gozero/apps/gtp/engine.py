@@ -26,7 +26,6 @@ from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
 if TYPE_CHECKING:
     from gozero.apps.gtp.search import Searcher
-    from gozero.apps.gtp.td import TdSearcher
     from gozero.apps.host_game import HostGame
 
 
@@ -47,7 +46,7 @@ class Engine:
         self.size, self.komi = config.size, config.komi
         self.handicap: tuple[int, ...] = ()
         self._game: HostGame | None = None
-        self._searchers: dict[int, Searcher | TdSearcher] = {}
+        self._searchers: dict[int, Searcher] = {}
         self._num_searches = 0
         self._searched: _Searched | None = None
 
@@ -65,18 +64,17 @@ class Engine:
         return self._game
 
     @property
-    def searcher(self) -> Searcher | TdSearcher:
+    def searcher(self) -> Searcher:
         """The search for this board size, made once.
 
         Raises:
           ValueError: files that are missing, damaged or for another size.
         """
         if self.size not in self._searchers:
-            from gozero.apps.gtp.search import Searcher
-            from gozero.apps.gtp.td import TdSearcher
+            from gozero.apps.gtp.search import make_searcher
 
-            made = TdSearcher if self.config.search == "td" else Searcher
-            self._searchers[self.size] = made(self.game.rules, self.config, self.clock)
+            made = make_searcher(self.game.rules, self.config, self.clock)
+            self._searchers[self.size] = made
         return self._searchers[self.size]
 
     def set_size(self, size: int) -> None:

@@ -1,15 +1,17 @@
-"""The search behind genmove: one tree, compiled once for a board size.
+"""The search behind genmove, compiled once for a board size: of a tree, or temporal-difference.
 
-With reuse the tree stays, and is re-rooted ply by ply: all of its life in the same arrays.
+With reuse, what was found stays while a game goes on: a tree, which is re-rooted ply by ply, all of
+its life in the same arrays; or the weights that the game's searches have learnt.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,19 +20,25 @@ import numpy as np
 from gozero.apps.host_game import HostGame
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
-from gozero.play.setups import make_setup
+from gozero.play.setups import TD_LANES, make_setup
 from gozero.search import move_choice, reuse
 from gozero.search.config import SearchConfig
 from gozero.search.memory import memory_of
 from gozero.search.runner import Budget, Runner
 from gozero.search.search import SearchResult, search
 from gozero.search.tree import Tree
+from gozero.td import td_search
+from gozero.td import weights as shape_weights
+from gozero.td.td import TdConfig
+from gozero.td.td_search import Best, TdSearchConfig
 
 if TYPE_CHECKING:
     from gozero.apps.gtp.config import GtpConfig
 
 _SIMULATIONS_A_LOOK = 16
-"""Between two looks at the clock, but a step at least."""
+"""Of a tree, between two looks at the clock; but a step at least."""
+
+_TD_SIMULATIONS_A_LOOK = 2 * TD_LANES
 
 
 class Found(NamedTuple):
@@ -42,8 +50,10 @@ class Found(NamedTuple):
     resigns: bool = False  # the position is worth less than the threshold, if there is one
 
 
-class Searcher:
-    """`gozero.search` for single games under some rules.
+def make_searcher(
+    rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+) -> Searcher:
+    """The search that the flags ask for, of single games under some rules.
 
     Args:
       rules: the rules.
@@ -53,50 +63,34 @@ class Searcher:
     Raises:
       ValueError: files that are missing, damaged or for another size.
     """
+    return (TdSearcher if config.search == "td" else TreeSearcher)(rules, config, clock)
 
-    def __init__(
-        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
-    ):
-        setup = make_setup(rules, config, config.seed)
-        evaluator, settings = setup.evaluator, setup.search
-        game = go_game(rules)
-        if config.reuse:
-            settings = settings.roomy
 
-        def to_search(state: GameState, colour: jax.Array) -> GameState:
-            return jax.tree.map(lambda x: x[None], with_to_play(state, colour))
+class Searcher:
+    """What both searches share: random streams, and what is kept while a game goes on.
 
-        def told(result: SearchResult) -> tuple:
-            """What `Found` is made of."""
-            resigns = move_choice.resignations(result.value, result.visits, result.q, config.resign)
-            return result.action[0], result.value[0], result.ok[0], resigns[0]
+    A search has `_begin`, what it keeps at first; `_follow`, that after an action was played;
+    `_whole`, a search of all simulations, and `_within`, one with a limit of time, which give what
+    `Found` is made of, and what to keep.
+    """
 
-        def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array, tree):
-            states = to_search(state, colour)
-            result = search(game, evaluator._replace(params=params), key, states, settings, tree)
-            return told(result), result.tree if config.reuse else None
+    _begin: Callable[[], Any]
+    _follow: Callable[[Any, int], Any]
+    _whole: Callable[..., tuple[tuple, Any]]
+    _within: Callable[..., tuple[tuple, Any]]
 
-        self._search = jax.jit(one_tree, donate_argnames="tree")
-        early = dataclasses.replace(settings, early_stop=settings.ensemble is None)
-        chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
-        self._timed = Runner(game, evaluator, early, chunk, clock)
-        self._to_search, self._told = jax.jit(to_search), jax.jit(told)
-        self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
-        self._new_tree = _new_tree(rules, settings, setup.prior_counts) if config.reuse else None
-        self._tree: Tree | None = None
-        self._params = evaluator.params
-        self._rules, self._warm = rules, False
-        self._key = jax.random.key(config.seed)
+    def __init__(self, rules: Rules, config: GtpConfig):
+        self._rules, self._reuse = rules, config.reuse
+        self._key, self._warm = jax.random.key(config.seed), False
+        self._kept: Any = None
 
     def warm_up(self) -> None:
         """Compile what a move within a limit of time needs, once, by playing one."""
         if self._warm:
             return
         game = HostGame(self._rules)
-        tree = self._new_tree() if self._new_tree is not None else None
-        found, tree = self._within(0.0, self._key, game.state, 0, tree)
-        if tree is not None:
-            self._reroot(tree, np.array([int(found[0])], np.int32))
+        found, kept = self._within(0.0, self._key, game.state, jnp.int32(0), self._begin())
+        self._follow(kept, int(found[0]))
         game.play(0, game.rules.pass_action)
         game.wins_by_passing(1)
         self._warm = True
@@ -121,26 +115,64 @@ class Searcher:
             is compiled before that.
         """
         # The arrays are handed on: if a search fails, the next one starts anew.
-        tree, self._tree = self._tree, None
-        if self._new_tree is not None and (tree is None or played is None):
-            tree = self._new_tree()
+        kept, self._kept = self._kept, None
+        if kept is None or played is None:
+            kept = self._begin()
         for action in played or ():
-            if tree is not None:
-                tree = self._reroot(tree, np.array([action], np.int32))
-        key = jax.random.fold_in(self._key, number)
+            kept = self._follow(kept, action)
+        key, mover = jax.random.fold_in(self._key, number), jnp.int32(colour)
         if seconds is None:
-            found, self._tree = self._search(self._params, key, state, jnp.int32(colour), tree)
+            found, kept = self._whole(key, state, mover, kept)
         else:
-            found, self._tree = self._within(seconds, key, state, colour, tree)
+            found, kept = self._within(seconds, key, state, mover, kept)
+        self._kept = kept if self._reuse else None
         action, value, ok, resigns = found
         return Found(int(action), float(value), bool(ok), bool(resigns))
 
-    def _within(self, seconds: float, key: jax.Array, state: GameState, colour: int, tree):
-        states = self._to_search(state, jnp.int32(colour))
-        limits = Budget(seconds=seconds)
-        result = self._timed.search(key, states, limits, tree)
-        kept = result.tree if self._new_tree is not None else None
-        return self._told(result._replace(tree=None)), kept
+
+class TreeSearcher(Searcher):
+    """`gozero.search`; see `make_searcher`."""
+
+    def __init__(
+        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+    ):
+        super().__init__(rules, config)
+        setup = make_setup(rules, config, config.seed)
+        evaluator, settings = setup.evaluator, setup.search
+        game = go_game(rules)
+        if config.reuse:
+            settings = settings.roomy
+
+        def to_search(state: GameState, colour: jax.Array) -> GameState:
+            return jax.tree.map(lambda x: x[None], with_to_play(state, colour))
+
+        def told(result: SearchResult) -> tuple:
+            """What `Found` is made of."""
+            resigns = move_choice.resignations(result.value, result.visits, result.q, config.resign)
+            return result.action[0], result.value[0], result.ok[0], resigns[0]
+
+        def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array, tree):
+            states = to_search(state, colour)
+            result = search(game, evaluator._replace(params=params), key, states, settings, tree)
+            return told(result), result.tree if config.reuse else None
+
+        self._search = jax.jit(one_tree, donate_argnames="tree")
+        self._whole = lambda *arguments: self._search(evaluator.params, *arguments)
+        early = dataclasses.replace(settings, early_stop=settings.ensemble is None)
+        chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
+        self._timed = Runner(game, evaluator, early, chunk, clock)
+        self._to_search, self._told = jax.jit(to_search), jax.jit(told)
+        self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
+        new_tree = _new_tree(rules, settings, setup.prior_counts) if config.reuse else None
+        self._begin = new_tree or (lambda: None)
+
+    def _follow(self, tree: Tree | None, action: int) -> Tree | None:
+        return None if tree is None else self._reroot(tree, np.array([action], np.int32))
+
+    def _within(self, seconds: float, key: jax.Array, state: GameState, colour, tree):
+        states = self._to_search(state, colour)
+        result = self._timed.search(key, states, Budget(seconds=seconds), tree)
+        return self._told(result._replace(tree=None)), result.tree if self._reuse else None
 
 
 def _new_tree(rules: Rules, settings: SearchConfig, prior_counts: bool) -> Callable[[], Tree]:
@@ -149,3 +181,57 @@ def _new_tree(rules: Rules, settings: SearchConfig, prior_counts: bool) -> Calla
     memory = memory_of(state.position, rules.num_actions, settings, True, prior_counts)
     print(f"gozero gtp: a tree of {settings.num_nodes} nodes: {memory}", file=sys.stderr)
     return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings, prior_counts))
+
+
+class TdSearcher(Searcher):
+    """Temporal-difference search: no tree, but weights that the simulations teach.
+
+    Within a limit of time the simulations are made in pieces, each of which goes on with what the
+    one before has learnt.
+    """
+
+    def __init__(
+        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+    ):
+        super().__init__(rules, config)
+        learnt, _ = shape_weights.given(rules.size, config.shapes)
+        all_ = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, TD_LANES)
+        num_a_look = min(_TD_SIMULATIONS_A_LOOK, config.simulations)
+        piece = dataclasses.replace(all_, simulations=num_a_look)
+        self._clock, self._resign = clock, config.resign
+        self._num_pieces = config.simulations // num_a_look
+        self._params = td_search.params(learnt.shapes, learnt.weights)
+        self._begin = lambda: self._params.weights
+        self._follow = lambda weights, action: weights
+
+        def for_colour(function: Callable, params: td_search.Params, key, state: GameState, colour):
+            return function(params, key, with_to_play(state, colour))
+
+        jitted = lambda function: jax.jit(functools.partial(for_colour, function))
+        self._search = jitted(functools.partial(td_search.search, all_))
+        self._learn = jitted(functools.partial(td_search.learn, piece))
+        self._best = jitted(functools.partial(td_search.best, all_))
+
+    def _whole(self, key: jax.Array, state: GameState, colour, weights):
+        params = self._params._replace(weights=weights)
+        best, weights = self._search(params, key, state, colour)
+        return self._found(best), weights
+
+    def _within(self, seconds: float, key: jax.Array, state: GameState, colour, weights):
+        """A piece at least, and no more once another would take too long by the last one's time, or
+        be more than all simulations."""
+        end = self._clock() + seconds
+        params = self._params._replace(weights=weights)
+        for number in range(self._num_pieces):
+            started = self._clock()
+            weights = self._learn(params, jax.random.fold_in(key, number), state, colour)
+            params = params._replace(weights=weights.block_until_ready())
+            now = self._clock()
+            if now + (now - started) > end:
+                break
+        return self._found(self._best(params, key, state, colour)), params.weights
+
+    def _found(self, best: Best) -> tuple:
+        value = float(best.value)
+        resigns = self._resign is not None and value < self._resign
+        return best.action, value, np.isfinite(value), resigns

@@ -28,13 +28,13 @@ SMALL = gtp.GtpConfig(size=5, simulations=16, seed=3)
 ANSWER = re.compile(r"[=?]\d*(?: ?[^\n]+)?(?:\n[^\n]+)*\n\n")
 
 
-searcher = functools.cache(gtp_search.Searcher)
+searcher = functools.cache(gtp_search.TreeSearcher)
 
 
 @pytest.fixture
 def compiled_once(monkeypatch):
     """Engines with the same flags share their searcher, as an engine's games do."""
-    monkeypatch.setattr(gtp_search, "Searcher", searcher)
+    monkeypatch.setattr(gtp_search, "TreeSearcher", searcher)
 
 
 def session(script: str, config: gtp.GtpConfig = SMALL) -> list[str]:

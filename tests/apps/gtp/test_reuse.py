@@ -63,13 +63,13 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
     )
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: judge)
     rules = go.Rules(3, "simple", max_moves=400)  # quick to compile
-    searcher = gtp_search.Searcher(rules, gtp_config.GtpConfig(size=3, simulations=40))
+    searcher = gtp_search.TreeSearcher(rules, gtp_config.GtpConfig(size=3, simulations=40))
     game, played, sizes, visits = host_game.HostGame(rules), None, [], []
     for number in range(8):
         found = searcher.search(game.state, game.to_play, number, played)
         assert found.ok
-        visits.append(int(searcher._tree.visits[0]))
-        sizes.append(sum(x.nbytes for x in jax.tree.leaves(searcher._tree)))
+        visits.append(int(searcher._kept.visits[0]))
+        sizes.append(sum(x.nbytes for x in jax.tree.leaves(searcher._kept)))
         game.play(game.to_play, found.action)
         played = [found.action]
         if game.ended:

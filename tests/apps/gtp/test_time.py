@@ -180,7 +180,7 @@ def lost():
     config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gtp_search, "make_setup", lambda *_: judge)
-        searcher = gtp_search.Searcher(go.Rules(3, "simple", max_moves=400), config, clock)
+        searcher = gtp_search.TreeSearcher(go.Rules(3, "simple", max_moves=400), config, clock)
     return searcher, clock
 
 
@@ -194,14 +194,14 @@ def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
     assert found.resigns
     assert found.ok
     assert found.value < -0.9
-    in_all = int(searcher._tree.visits[0])
+    in_all = int(searcher._kept.visits[0])
     assert 17 < in_all <= 61
     clock.tick = 1.0
     found = searcher.search(state, 0, 2, None, 1.0)
-    assert int(searcher._tree.visits[0]) == 17  # one chunk
+    assert int(searcher._kept.visits[0]) == 17  # one chunk
     state = go.play(rules, state, found.action)
     other = searcher.search(state, 1, 3, [found.action], 1.0)
-    assert int(searcher._tree.visits[0]) > 17  # what was found counts
+    assert int(searcher._kept.visits[0]) > 17  # what was found counts
     assert not other.resigns
     assert searcher._timed._advance._cache_size() == 1
 
