@@ -73,6 +73,10 @@ def run(config: TrainConfig) -> int:
     hosts.at_each(lambda: hosts.check_flags(config))
     mesh = steps.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
+    if config.preset.endswith("-gpu") and jax.default_backend() == "cpu":
+        _say(
+            f"--preset {config.preset} is for a GPU, and JAX has only a CPU: it will take very long"
+        )
     _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
     params, sha256 = hosts.at_each(lambda: given_params(plan))
     hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))

@@ -85,6 +85,18 @@ def tell(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def compiling(size: int) -> str:
+    """What a command says before it compiles a search, by its board's size.
+
+    The seconds are of two cores, without the compile cache that `prepare` asks for.
+    """
+    seconds = next(seconds for most, seconds in _COMPILE_SECONDS if size <= most)
+    return f"compiling for {size}x{size}, about {seconds} s the first time"
+
+
+_COMPILE_SECONDS = ((9, 10), (13, 20), (25, 35))
+
+
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether it is JAX's, and says that a device has not the memory."""
     return "RESOURCE_EXHAUSTED" in str(error)

@@ -121,10 +121,13 @@ def run(config: SelfPlayFlags) -> int:
             folders.claim(config.out)
         except ValueError as error:
             flags.fail(PROG, error)
+        if config.evaluator == "network" and config.weights is None:
+            print("no --weights: the network is random, and knows nothing of Go", file=sys.stderr)
         trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
         mesh = devices.make_mesh(settings.batch)
         on = f", {mesh.size} devices" if mesh.size > 1 else ""
         print(f"{trees}: {selfplay.memory(settings)}{on}", file=sys.stderr)
+        print(f"{runtime.compiling(config.size)} ...", end=" ", file=sys.stderr, flush=True)
         try:
             lanes = selfplay.start_on(settings, config.seed, mesh)
             play_moves = _compile(settings, evaluator, lanes, mesh)
@@ -171,7 +174,6 @@ def _compile(
     settings: selfplay.SelfPlayConfig, evaluator: Evaluator, lanes: selfplay.Lanes, mesh: Mesh
 ):
     """Compile ahead of time, so that rates count play only."""
-    print("compiling ...", end=" ", file=sys.stderr, flush=True)
     started = time.perf_counter()
     play_moves = selfplay.make_play_moves(settings, evaluator, MOVES_PER_CALL, mesh)
     compiled = play_moves.lower(evaluator.params, lanes).compile()

@@ -59,8 +59,21 @@ def test_a_full_disk_is_one_line_and_leaves_what_is_whole(tmp_path, monkeypatch,
     out = tmp_path / "run"
     assert selfplay(out) == 1
     said = capsys.readouterr().err
+    assert "compiling for 5x5, about 10 s the first time ... " in said
     assert f"gozero selfplay: out: {out} cannot be written (No space left on device); " in said
     assert sorted((out / "games").iterdir()) == sorted(written)
+
+
+@pytest.mark.parametrize("evaluator", ["network", "playout"])
+def test_random_weights_are_spoken_of(evaluator, tmp_path, monkeypatch, capsys):
+    def stop(*_):
+        raise RuntimeError("no further")
+
+    monkeypatch.setattr(app, "_compile", stop)
+    with pytest.raises(RuntimeError, match="no further"):
+        selfplay(tmp_path / "run", "--evaluator", evaluator)
+    said = "no --weights: the network is random, and knows nothing of Go" in capsys.readouterr().err
+    assert said == (evaluator == "network")
 
 
 def test_reuse_comes_with_room_for_it():

@@ -71,6 +71,18 @@ def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
     assert 0.75 * num_steps(config, 1) < taken < 1.25 * num_steps(config, 1)
 
 
+def test_a_preset_for_a_gpu_says_so_on_a_cpu(monkeypatch, capsys):
+    def stop(plan):
+        raise ValueError("no further")
+
+    monkeypatch.setattr(run.memory, "check", stop)
+    monkeypatch.setattr(run.jax, "default_backend", lambda: "cpu")
+    for preset, said in (("9x9-gpu", 1), ("9x9-cpu", 0)):
+        with pytest.raises(ValueError, match="no further"):
+            run.run(PRESETS[preset])
+        assert capsys.readouterr().err.count("--preset 9x9-gpu is for a GPU") == said
+
+
 def test_the_last_preset_counts_with_its_settings():
     config = run.parse(["--preset", "3x3", "--preset=5x5"])
     assert (config.preset, config.size) == ("5x5", 5)

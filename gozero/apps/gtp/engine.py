@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gozero.apps import render
+from gozero.apps import render, runtime
 from gozero.apps.gtp.clock import GameClock
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords, handicap
@@ -27,6 +27,7 @@ from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 if TYPE_CHECKING:
     from gozero.apps.gtp.search import Searcher
     from gozero.apps.host_game import HostGame
+    from gozero.go.rules import Rules
 
 
 class _Searched(NamedTuple):
@@ -47,6 +48,7 @@ class Engine:
         self.handicap: tuple[int, ...] = ()
         self._game: HostGame | None = None
         self._searchers: dict[int, Searcher] = {}
+        self._announced: set[int] = set()
         self._num_searches = 0
         self._searched: _Searched | None = None
 
@@ -54,14 +56,24 @@ class Engine:
     def game(self) -> HostGame:
         """The game, made when first needed: that imports JAX."""
         if self._game is None:
-            from gozero.apps import host_game
-            from gozero.go.rules import Rules
+            self._say_what_takes_long()
+            from gozero.apps.host_game import HostGame
 
-            limit = host_game.roomy_limit(self.size)
-            config = self.config
-            rules = Rules(self.size, config.ko, config.suicide, max_moves=limit)
-            self._game = host_game.HostGame(rules, self.komi, self.handicap)
+            self._game = HostGame(self._rules(), self.komi, self.handicap)
         return self._game
+
+    def _rules(self) -> Rules:
+        from gozero.apps.host_game import roomy_limit
+        from gozero.go.rules import Rules
+
+        config, limit = self.config, roomy_limit(self.size)
+        return Rules(self.size, config.ko, config.suicide, max_moves=limit)
+
+    def _say_what_takes_long(self) -> None:
+        """Once for each size: the first play compiles the rules, the first search itself."""
+        if self.size not in self._announced:
+            self._announced.add(self.size)
+            print(f"gozero gtp: {runtime.compiling(self.size)}", file=sys.stderr, flush=True)
 
     @property
     def searcher(self) -> Searcher:
@@ -73,7 +85,7 @@ class Engine:
         if self.size not in self._searchers:
             from gozero.apps.gtp.search import make_searcher
 
-            made = make_searcher(self.game.rules, self.config, self.clock)
+            made = make_searcher(self._rules(), self.config, self.clock)
             self._searchers[self.size] = made
         return self._searchers[self.size]
 

@@ -65,6 +65,8 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     engine = Engine(config)
     if config.search == "gumbel":
         print("gumbel begins every search anew: reuse is off", file=sys.stderr, flush=True)
+    if config.evaluator == "network" and config.weights is None:
+        print("no --weights: the network is random", file=sys.stderr, flush=True)
     if any(getattr(config, name) is not None for name in FILES):
         try:
             engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove

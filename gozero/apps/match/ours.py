@@ -16,7 +16,7 @@ from gozero.apps.match.openings import Openings
 from gozero.apps.match.referee import COLOURS, LETTERS
 from gozero.apps.match.score import Game
 from gozero.apps.match.worker import GameWorker, about
-from gozero.apps.runtime import StopRequest
+from gozero.apps.runtime import StopRequest, compiling
 from gozero.apps.sgf import GameRecord
 from gozero.games.go import go_game
 from gozero.go.coords import result_text
@@ -69,7 +69,8 @@ class BatchedSide:
         key = jax.random.fold_in(_session_key(config, session), side)
         self._player = LockstepPlayer(rules, made.player, self.lanes, key, mesh)
         room, on = made.room(self.lanes), f", {mesh.size} devices" if mesh.size > 1 else ""
-        print(f"{self.name}: {room}{on}; compiling ...", end=" ", file=sys.stderr, flush=True)
+        said = f"{self.name}: {room}{on}; {compiling(rules.size)} ..."
+        print(said, end=" ", file=sys.stderr, flush=True)
         started = time.perf_counter()
         self._player.compile()
         print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
@@ -120,6 +121,7 @@ def play_on_device(
     lanes += -lanes % mesh.size
     for name, side in zip(SIDES, sides, strict=True):
         print(f"{name}: {side.room(lanes)}", file=sys.stderr)
+    print(compiling(rules.size), file=sys.stderr, flush=True)
     first, second = (devices.over_mesh(side.player, mesh) for side in sides)
     game = go_game(rules)
     step = jax.jit(game.play)

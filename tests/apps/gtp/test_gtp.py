@@ -117,7 +117,9 @@ def test_noise_gets_only_gtp_answers(capsys):
     assert given
     assert all(len(answer) < 400 for answer in given if answer.startswith("?"))
     assert not [answer for answer in given if "internal" in answer]
-    assert capsys.readouterr() == ("", "")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert all("compiling for" in line for line in said.err.splitlines())
 
 
 # --- the engine -----------------------------------------------------------------------
@@ -273,6 +275,11 @@ def test_the_network_evaluates_too_and_weights_fix_the_size(tmp_path, capsys):
     complaint = capsys.readouterr().err.splitlines()
     assert len(complaint) == 1
     assert "net.safetensors: damaged" in complaint[0]
+
+
+def test_it_says_once_before_it_compiles(capsys):
+    session("play b c3\nclear_board\nplay b c3\nshowboard\n", gtp.GtpConfig(size=5, reuse=False))
+    assert capsys.readouterr().err == ("gozero gtp: compiling for 5x5, about 10 s the first time\n")
 
 
 def test_sizes_without_local_shapes_are_refused_without_jax():
