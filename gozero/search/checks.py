@@ -16,6 +16,7 @@ class Range(NamedTuple):
     above: float = -math.inf  # a limit that is not in the range
     whole: bool = False
     optional: bool = False  # None is allowed
+    why: str = ""  # what the range comes from, for an error
 
     def holds(self, value: Any) -> bool:
         """Whether a value is in the range; no nan is."""
@@ -46,7 +47,8 @@ def check(settings: Any, **ranges: Range) -> None:
     """
     for name, allowed in ranges.items():
         if not allowed.holds(getattr(settings, name)):
-            raise ValueError(f"{name}: {getattr(settings, name)!r} is not {allowed}")
+            why = allowed.why and f" ({allowed.why})"
+            raise ValueError(f"{name}: {getattr(settings, name)!r} is not {allowed}{why}")
 
 
 def check_choice(settings: Any, name: str, choices: Any) -> None:

@@ -151,7 +151,9 @@ FinalMove = Literal["visits", "value", "bound"]
 
 
 RANGES = {
-    "num_simulations": Range(1, MAX_VISITS, whole=True),
+    "num_simulations": Range(
+        1, MAX_VISITS, whole=True, why="the most that a fixed-point value sum holds"
+    ),
     "capacity": Range(2, whole=True, optional=True),
     "leaves": COUNT,
     "virtual_loss": COUNT,
@@ -162,7 +164,7 @@ RANGES = {
     "dirichlet_alpha": ABOVE_0._replace(optional=True),
     "temperature": AT_LEAST_0,
 }
-"""What the numbers of a `SearchConfig` may be. `MAX_VISITS` is what a fixed-point sum holds."""
+"""What the numbers of a `SearchConfig` may be."""
 
 CONFLICTS = (
     Conflict("final_move", "temperature", "it draws no action; use temperature=0"),
