@@ -14,8 +14,7 @@ import numpy as np
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
 from gozero.go.rules import BLACK, Position, Rules, legal_points
-from gozero.nets.features import Inputs, feature_set
-from gozero.nets.seen import Seen
+from gozero.nets.features import Inputs, Seen, feature_set
 from gozero.play import shards
 
 

@@ -12,6 +12,9 @@ Planes come channel-last, f32[size, size, C], as the network takes them;
 last move. Past boards come from the game and from the trail of a search; where they are not
 known (before the game began, and under simple ko before the root of a search) their planes
 are zero.
+
+`FeatureSet.look` takes what a set needs of a game and a trail; a self-play row stores it, and
+planes are made of it alone. So the planes that self-play saw can be made again from its rows.
 """
 
 from __future__ import annotations
@@ -28,9 +31,9 @@ import numpy as np
 from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import ladders, liberties, pass_alive, stacked
+from gozero.go.branch import superko_points
 from gozero.go.coords import KO_RULES
 from gozero.go.rules import WHITE, GameState, Position, Rules, own_and_opponent
-from gozero.nets.seen import Seen, look
 from gozero.search.game import Trail
 
 KOMI_SCALE = 20.0
@@ -98,6 +101,16 @@ PLANES, NUM_PLANES = COMPACT_PLANES, len(COMPACT_PLANES)
 """The default set's."""
 
 
+class Seen(NamedTuple):
+    """One position as a feature set sees it."""
+
+    position: Position
+    komi: jax.Array  # f32[]: points for White
+    banned: bb.Board  # W x u32[]: points that ko or superko bans
+    past: jax.Array  # u32[H, 2, W]: black and white words 1, 2, ... H plies ago
+    known: jax.Array  # i32[]: how many of those boards there are; the others are empty
+
+
 class Inputs(NamedTuple):
     """What the network takes of a set that has global inputs."""
 
@@ -129,8 +142,23 @@ class FeatureSet(NamedTuple):
     def look(
         self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
     ) -> Seen:
-        """What of a game and a trail the set needs (see `gozero.nets.seen`)."""
-        return look(rules, state, position, trail, history=self.history, bans=self.bans)
+        """What the set needs of a position of a game, or of a search tree above that game.
+
+        The boards before the root of a search are those of ``state.past``. Simple ko keeps none:
+        there only the boards of the trail are known, and at the root none is.
+
+        Args:
+          rules: the rules.
+          state: the game up to the root of the search.
+          position: the position itself: ``state.position`` or one below it.
+          trail: its ancestors in the tree; None for the root.
+        """
+        banned = bb.at(rules.layout, position.ko)
+        if self.bans and state.past is not None:
+            ancestors, depth = (None, None) if trail is None else trail
+            banned = bb.union(banned, superko_points(rules, state, position, ancestors, depth))
+        past, known = _past_boards(rules, state, trail, self.history)
+        return Seen(position, state.komi, banned, past, known)
 
     def observe(
         self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
@@ -142,6 +170,30 @@ class FeatureSet(NamedTuple):
 def planes(rules: Rules, state: GameState, position: Position) -> jax.Array:
     """f32[size, size, NUM_PLANES]: the compact set; only komi is taken from the state."""
     return _compact(rules, FEATURES["compact"].look(rules, state, position))
+
+
+def _past_boards(
+    rules: Rules, state: GameState, trail: Trail | None, history: int
+) -> tuple[jax.Array, jax.Array]:
+    """(u32[H, 2, W], i32[]): the last boards, latest first, and how many are known."""
+    ago = jnp.arange(1, history + 1)
+    past = jnp.zeros((history, 2, rules.layout.num_words), jnp.uint32)
+    known = jnp.int32(0)
+    if not history:
+        return past, known
+    depth = jnp.int32(0) if trail is None else trail.length
+    if state.past is not None:
+        ply = state.position.ply.astype(jnp.int32)
+        past = state.past.boards[jnp.maximum(ply + depth - ago, 0)]
+        known = ply
+    if trail is not None:
+        index = jnp.maximum(depth - ago, 0)
+        colours = trail.positions.black, trail.positions.white
+        words = [jnp.stack([word[index] for word in colour], axis=-1) for colour in colours]
+        in_tree = (ago <= depth)[:, None, None]
+        past = jnp.where(in_tree, jnp.stack(words, axis=1), past)
+    known = jnp.minimum(known + depth, history)
+    return jnp.where((ago <= known)[:, None, None], past, jnp.uint32(0)), known
 
 
 # --- compact --------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from gozero.td import weights as shape_weights
 NAMES = ("even", "mogo", "shape")
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What an evaluator and a heuristic beside it see of a position."""
 
     by_evaluator: Any
@@ -38,7 +38,7 @@ class Params(NamedTuple):
     """Parameters of both."""
 
     evaluator: Any
-    table: jax.Array | None  # f32[E]: what local shapes are worth
+    table: jax.Array | None  # f32[E]: the values of local shapes
 
 
 def beside(
@@ -53,13 +53,13 @@ def beside(
 ) -> Evaluator:
     """The evaluator with a heuristic beside it.
 
-    Own eyes and the pass begin as lost, whatever the others are worth: playouts hardly play them,
-    so that the all-moves-as-first values do not hear of them, and what is said of them would stand
-    while the other moves' values fall. ("mogo" holds an eye for good where that saves a chain.)
+    Own eyes and the pass begin as lost, whatever the heuristic says: playouts hardly play them, so
+    that they gain no all-moves-as-first statistics, and their first values would stand while those
+    of the other moves fall. ("mogo" values an eye as good where that saves a chain.)
 
     Args:
       rules: the rules.
-      evaluator: what judges positions.
+      evaluator: what evaluates positions.
       name: "even", every action wins as often as it loses; "mogo", see `handcrafted`; "shape",
         by the weights of local shapes (`local_shape`).
       visits: C, what that counts for beside the simulations through an action.
@@ -67,8 +67,7 @@ def beside(
       mogo: the rules of "mogo", and of good moves.
       good_visits: what MoGo's good moves count for besides, as all-moves-as-first simulations that
         were won.
-      shapes: the file of these weights, of `gozero.td.weights`; None for those in
-        the package.
+      shapes: the file of these weights, of `gozero.td.weights`; None for those in the package.
 
     Raises:
       ValueError: an unknown name, confidences that are negative or both 0, good moves without
@@ -82,37 +81,41 @@ def beside(
         )
     if shapes is not None and name != "shape":
         raise ValueError(f"shapes: {shapes} is of no use to the heuristic {name!r}")
-    table, value, learnt = _named(rules, name, mogo, shapes)
-    good_moves = handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
+    table, by_shape, about = _local_shapes(rules, shapes) if name == "shape" else (None, None, {})
+    by_mogo = handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
 
-    def observe(state: GameState, position: Position, trail: Trail) -> Seen:
+    def observe(state: GameState, position: Position, trail: Trail) -> Observation:
         last = last_move(rules, state, position, *trail)
-        return Seen(evaluator.observe(state, position, trail), position, last)
+        return Observation(evaluator.observe(state, position, trail), position, last)
 
-    def believed(params: Params, key: jax.Array, seen: Seen) -> jax.Array:
-        found = value(params.table, key, seen)
-        if name == "mogo":  # which has its own word on eyes and the pass
-            return found
+    def value(params: Params, key: jax.Array, seen: Observation) -> jax.Array:
+        if name == "mogo":
+            return by_mogo(None, key, seen)
+        found = jnp.zeros((*seen.last.shape, rules.num_actions))
+        if by_shape is not None:
+            found = by_shape(params.table, key, seen)
         return jnp.where(handcrafted.unheard(rules, seen.position), -1.0, found)
 
-    def judge(params: Params, key: jax.Array, seen: Seen) -> Evaluation:
+    def by_evaluator(params: Params, key: jax.Array, seen: Observation) -> Evaluation:
         return evaluator.evaluate(params.evaluator, key, seen.by_evaluator)
 
-    evaluate = with_heuristic(judge, believed, visits, amaf_visits)
+    both = with_heuristic(by_evaluator, value, visits, amaf_visits)
 
-    def with_good(params: Params, key: jax.Array, seen: Seen) -> Evaluation:
-        judged = evaluate(params, key, seen)
-        assert judged.heuristic is not None
-        good = good_moves(None, key, seen) > 0
-        return judged._replace(heuristic=_won_besides(judged.heuristic, good, good_visits))
+    def evaluate(params: Params, key: jax.Array, seen: Observation) -> Evaluation:
+        evaluation = both(params, key, seen)
+        if not good_visits:
+            return evaluation
+        assert evaluation.heuristic is not None
+        good = by_mogo(None, key, seen) > 0
+        return evaluation._replace(heuristic=_won_besides(evaluation.heuristic, good, good_visits))
 
-    about = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
-    about |= {"good_visits": good_visits} if good_visits else {}
+    said = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
+    said |= {"good_visits": good_visits} if good_visits else {}
     return evaluator._replace(
         observe=observe,
-        evaluate=with_good if good_visits else evaluate,
+        evaluate=evaluate,
         params=Params(evaluator.params, table),
-        about={**evaluator.about, "heuristic": about, **learnt},
+        about={**evaluator.about, "heuristic": said, **about},
     )
 
 
@@ -126,16 +129,8 @@ def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic
     return heuristic._replace(amaf_value=value, amaf_visits=visits + more)
 
 
-def _named(
-    rules: Rules, name: str, mogo: MogoConfig, shapes: pathlib.Path | None
-) -> tuple[jax.Array | None, Callable, dict]:
-    """(the table, ``(table, key, Seen [M]) -> f32[M, A]``, where the table is from)."""
-    if name == "even":
-        return None, lambda table, key, seen: jnp.zeros((*seen.last.shape, rules.num_actions)), {}
-    if name == "mogo":
-        seen_by_mogo = lambda seen: (seen.position, seen.last)
-        return None, handcrafted.heuristic(rules, mogo, seen_by_mogo), {}
-    learnt, about = shape_weights.given(rules.size, shapes)
-    table = local_shape.table(learnt.shapes, learnt.weights)
+def _local_shapes(rules: Rules, file: pathlib.Path | None) -> tuple[jax.Array, Callable, dict]:
+    """(the table, ``(table, key, Observation [M]) -> f32[M, A]``, where the table is from)."""
+    learnt, about = shape_weights.given(rules.size, file)
     value = local_shape.heuristic(rules, learnt.shapes, positions_of=lambda seen: seen.position)
-    return table, value, about
+    return local_shape.table(learnt.shapes, learnt.weights), value, about

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -82,8 +82,8 @@ def action_logits(
     """
     lay = rules.layout
     active = jax.vmap(functools.partial(entries, shapes))(positions.black, positions.white)
-    worth = table.at[active].get(mode="promise_in_bounds")
-    now = jnp.sum(worth, axis=1)
+    values = table.at[active].get(mode="promise_in_bounds")
+    now = jnp.sum(values, axis=1)
     vacant = bb.complement(lay, bb.union(positions.black, positions.white))
     is_vacant = jax.vmap(functools.partial(bb.unpack, lay))(vacant)
     digit = jnp.where(positions.to_play == go.WHITE, WHITE, BLACK).astype(jnp.int32)
@@ -93,46 +93,22 @@ def action_logits(
     column = lambda x, windows: x.at[:, windows].get(mode="promise_in_bounds")
     for windows, powers in zip(*local.slots(shapes), strict=True):  # each a fused pass
         after = column(active, windows) + step * powers[None]
-        change += table.at[after].get(mode="promise_in_bounds") - column(worth, windows)
+        change += table.at[after].get(mode="promise_in_bounds") - column(values, windows)
     logits = jnp.concatenate([now[:, None] + change, now[:, None]], axis=1)
     return _with_captures(rules, shapes, table, positions, vacant, logits)
-
-
-class _Taking(NamedTuple):
-    """The moves of B positions that take stones off, one after the other, game by game."""
-
-    points: bb.Board  # [B]
-    before: jax.Array  # i32[B]: how many there are in the games before
-    total: jax.Array  # i32[]
-
-
-def _taking(rules: go.Rules, positions: go.Position, vacant: bb.Board) -> _Taking:
-    lay = rules.layout
-    _, opponent = go.own_and_opponent(positions)
-    doomed = bb.intersection(opponent, positions.atari)
-    points = bb.intersection(vacant, bb.neighbours(lay, doomed))
-    if rules.suicide:
-
-        def suicides(position):
-            found = go.suicide_points(rules, position)
-            assert found is not None
-            return found
-
-        points = bb.union(points, jax.vmap(suicides)(positions))
-    number = bb.count(points)
-    upto = jnp.cumsum(number)
-    return _Taking(points, upto - number, upto[-1])
 
 
 def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array:
     """f32[B, A]: the logits, those of moves that take stones off made right.
 
-    They are played out, some at a time, whosever they are; of good players a quarter of the
-    games has one. Trip bound: 4 n^2.
+    They are played out, some at a time, whatever game they are of; of good players a quarter of
+    the games has one. Trip bound: 4 n^2.
     """
-    lay = rules.layout
-    taking = _taking(rules, positions, vacant)
-    num_games = logits.shape[0]
+    lay, num_games = rules.layout, logits.shape[0]
+    points = _taking(rules, positions, vacant)
+    number = bb.count(points)
+    up_to = jnp.cumsum(number)
+    before, total = up_to - number, up_to[-1]  # of such moves in the games before; in all
     lanes = jnp.arange(-(-num_games // 4), dtype=jnp.int32)
 
     def value_of(position, point):
@@ -145,19 +121,35 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
 
     def some(carry):
         done, logits = carry
-        number = done + lanes
-        game = jnp.searchsorted(taking.before, number, side="right").astype(jnp.int32) - 1
+        index = done + lanes
+        game = jnp.searchsorted(before, index, side="right").astype(jnp.int32) - 1
         pick = lambda x: x.at[game].get(mode="promise_in_bounds")
-        points, before = jax.tree.map(pick, (taking.points, taking.before))
-        move = playable.nth(lay, points, (number - before).astype(jnp.uint32))
+        its_points, its_before = jax.tree.map(pick, (points, before))
+        move = playable.nth(lay, its_points, (index - its_before).astype(jnp.uint32))
         point = playable.action_of(lay, move)
         found = jax.vmap(value_of)(jax.tree.map(pick, positions), point)
-        row = jnp.where(number < taking.total, game, num_games)  # the others are dropped
+        row = jnp.where(index < total, game, num_games)  # the others are dropped
         logits = logits.at[row, point].set(found, mode="drop", unique_indices=True)
         return done + lanes.size, logits
 
-    start = (jnp.int32(0), logits)
-    return lax.while_loop(lambda carry: carry[0] < taking.total, some, start)[1]
+    return lax.while_loop(lambda carry: carry[0] < total, some, (jnp.int32(0), logits))[1]
+
+
+def _taking(rules: go.Rules, positions: go.Position, vacant: bb.Board) -> bb.Board:
+    """The points [B] where a move takes stones off, be they its own."""
+    lay = rules.layout
+    _, opponent = go.own_and_opponent(positions)
+    captured = bb.intersection(opponent, positions.atari)
+    points = bb.intersection(vacant, bb.neighbours(lay, captured))
+    if not rules.suicide:
+        return points
+
+    def suicides(position):
+        found = go.suicide_points(rules, position)
+        assert found is not None
+        return found
+
+    return bb.union(points, jax.vmap(suicides)(positions))
 
 
 def heuristic(
@@ -185,7 +177,7 @@ def heuristic(
 
     Returns:
       ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: 2 Q - 1 for the player to move,
-      Q his probability of winning after each action.
+      Q their probability of winning after each action.
     """
 
     def value_of_actions(params: Any, key: jax.Array, observations: Any) -> jax.Array:

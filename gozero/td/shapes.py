@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -94,16 +95,12 @@ def windows(shapes: Shapes) -> Windows:
     """The places, squares of one size after the other, row-major."""
     points, powers, base, start = [], [], [], 0
     for side in range(1, shapes.largest + 1):
-        area = side * side
-        representatives = []
+        area, firsts = side * side, _first_places(shapes.size, side)
         for here, first, digits in _places(shapes.size, side):
-            if first not in representatives:
-                representatives.append(first)
-            row = representatives.index(first)
-            base.append(start + row * 3**area)
+            base.append(start + firsts.index(first) * 3**area)
             points.append(np.pad(here, (0, 9 - area)))
             powers.append(np.pad(3**digits, (0, 9 - area)))
-        start += len(representatives) * 3**area
+        start += len(firsts) * 3**area
     as_array = lambda rows: np.array(rows, np.int32)
     return Windows(as_array(points), as_array(powers), as_array(base), start)
 
@@ -128,15 +125,20 @@ def _images(size: int, side: int, cells: np.ndarray) -> list[tuple[int, np.ndarr
     return found
 
 
-def _places(size: int, side: int):
+@functools.cache
+def _places(size: int, side: int) -> list[tuple[np.ndarray, int, np.ndarray]]:
     """For each place: (its points, the first place symmetric to it, the digits there)."""
-    for row in range(size - side + 1):
-        for col in range(size - side + 1):
-            cells = _cells(size, side, row, col)
-            images = _images(size, side, cells)
-            first = min(image[0] for image in images)
-            digits = next(digits for image, digits in images if image == first)
-            yield cells, first, digits
+    found = []
+    for row, col in np.ndindex(size - side + 1, size - side + 1):
+        cells = _cells(size, side, row, col)
+        first, digits = min(_images(size, side, cells), key=lambda image: image[0])
+        found.append((cells, first, digits))
+    return found
+
+
+def _first_places(size: int, side: int) -> list[int]:
+    """The places that are the first of those symmetric to them, as they come."""
+    return list(dict.fromkeys(first for _, first, _ in _places(size, side)))
 
 
 @functools.cache
@@ -156,45 +158,33 @@ def slots(shapes: Shapes) -> Slots:
 @functools.cache
 def sharing(shapes: Shapes) -> Sharing:
     """Which weights the entries share (host arrays; give them to jitted code as arguments)."""
-    rows = [_location_dependent(shapes)]
-    if shapes.anywhere:
-        rows.append(_location_independent(shapes))
-    count, numbered = 0, []
-    for row in rows:
-        numbered.append(np.sign(row) * (np.abs(row) + count * (row != 0)))
-        count = max(count, int(np.abs(numbered[-1]).max()))
-    return Sharing(np.stack(numbered).astype(np.int32), count)
-
-
-def _location_dependent(shapes: Shapes) -> np.ndarray:
-    """i32[E]: +-k, from 1 on."""
-    parts, count = [], 0
-    for side in range(1, shapes.largest + 1):
-        done = []
-        for _, first, _ in _places(shapes.size, side):
-            if first in done:
-                continue
-            done.append(first)
-            images = _images(
-                shapes.size, side, _cells(shapes.size, side, *divmod(first, shapes.size))
-            )
-            stays = [digits for image, digits in images if image == first]
-            part, number = _classes(side, stays)
-            parts.append(np.sign(part) * (np.abs(part) + count * (part != 0)))
+    rows, count = [], 0
+    for groups in (_location_dependent, _location_independent)[: 1 + shapes.anywhere]:
+        parts = []
+        for side, turns, num_places in groups(shapes):
+            part, number = _classes(side, turns)
+            parts += [np.sign(part) * (np.abs(part) + count * (part != 0))] * num_places
             count += number
-    return np.concatenate(parts)
+        rows.append(np.concatenate(parts))
+    return Sharing(np.stack(rows).astype(np.int32), count)
 
 
-def _location_independent(shapes: Shapes) -> np.ndarray:
-    """i32[E]: +-k, from 1 on."""
-    places, count, parts = windows(shapes), 0, []
+Groups = Iterator[tuple[int, list[np.ndarray], int]]
+"""For each set of places that share weights: (side, the turns of `_classes`, how many places)."""
+
+
+def _location_dependent(shapes: Shapes) -> Groups:
     for side in range(1, shapes.largest + 1):
-        turns = [digits for _, digits in _images(side, side, np.arange(side * side))]
-        part, number = _classes(side, turns)
-        of_side = places.base[(places.powers > 0).sum(1) == side * side]
-        parts += [np.sign(part) * (np.abs(part) + count * (part != 0))] * len(np.unique(of_side))
-        count += number
-    return np.concatenate(parts)
+        for first in _first_places(shapes.size, side):
+            cells = _cells(shapes.size, side, *divmod(first, shapes.size))
+            images = _images(shapes.size, side, cells)
+            yield side, [digits for image, digits in images if image == first], 1
+
+
+def _location_independent(shapes: Shapes) -> Groups:
+    for side in range(1, shapes.largest + 1):
+        images = _images(side, side, np.arange(side * side))
+        yield side, [digits for _, digits in images], len(_first_places(shapes.size, side))
 
 
 def _classes(side: int, turns: list[np.ndarray]) -> tuple[np.ndarray, int]:
@@ -223,5 +213,5 @@ def expand(weight: Any, weights: Any) -> Any:
       weights: f32[K + 1], the first 0.
     """
     xp = np if isinstance(weights, np.ndarray) else jnp
-    worth = [xp.sign(row).astype(weights.dtype) * weights[abs(row)] for row in weight]
-    return functools.reduce(lambda a, b: a + b, worth)
+    parts = [xp.sign(row).astype(weights.dtype) * weights[abs(row)] for row in weight]
+    return functools.reduce(lambda a, b: a + b, parts)

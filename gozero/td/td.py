@@ -1,4 +1,4 @@
-"""TD(0) by self-play on local shapes: games in lockstep, all of which teach the same weights.
+"""TD(0) by self-play on local shapes: games in lockstep, all of which update the same weights.
 
 Silver, Sutton & Müller (2012), sections 3 and 4. Both players take the move whose afterstate is
 best for them, or with probability epsilon a random one; none fills an own eye, or passes while
@@ -40,7 +40,7 @@ class TdConfig:
       rules: the rules; simple ko whatever they say.
       shapes: the features.
       epsilon: the probability of a random move.
-      plies: from a position to the one that teaches it: 1, or 2, after the same player's next move.
+      plies: from a position to the one it learns from: 1, or 2, after the same player's next move.
       max_moves: after so many a game is scored as it stands; None for 3 * size^2.
 
     Raises:
@@ -80,11 +80,11 @@ class Lanes(NamedTuple):
     active: jax.Array  # i32[T, B, P]: the entries of the last T = plies positions, latest first
 
 
-class Lesson(NamedTuple):
+class StepStats(NamedTuple):
     """What a move of all games has come to; sums, to be added up."""
 
     squared_error: jax.Array  # f32[]: of delta
-    taught: jax.Array  # i32[]: positions that have learnt
+    updates: jax.Array  # i32[]: positions whose value was moved
     ended: jax.Array  # i32[]: games
     black_wins: jax.Array  # f32[]: of these; a draw is a half
     moves: jax.Array  # i32[]: of these
@@ -107,7 +107,7 @@ def step(
     weights: jax.Array,
     rate: jax.Array,
     key: jax.Array,
-) -> tuple[Lanes, jax.Array, Lesson]:
+) -> tuple[Lanes, jax.Array, StepStats]:
     """One move of every game, and what is learnt of it. A game that ends begins anew.
 
     Args:
@@ -119,7 +119,7 @@ def step(
       key: consumed.
 
     Returns:
-      (the lanes, the weights, the lesson).
+      (the lanes, the weights, what the move has come to).
     """
     rules = config.rules
     table = local.expand(task.weight, weights)
@@ -136,19 +136,19 @@ def step(
     )
     value_of = lambda active: jax.nn.sigmoid(jax.vmap(local_shape.logit, (None, 0))(table, active))
     now = jnp.where(over, result, value_of(active))
-    pupil = lanes.active[-1]
+    earlier = lanes.active[-1]
     learns = moves >= config.plies  # the root is a position too
-    error = jnp.where(learns, now - value_of(pupil), 0.0)
-    weights = update(task.weight, weights, pupil, error, rate)
-    lesson = Lesson(
+    error = jnp.where(learns, now - value_of(earlier), 0.0)
+    weights = update(task.weight, weights, earlier, error, rate)
+    stats = StepStats(
         squared_error=jnp.sum(error**2),
-        taught=jnp.sum(learns, dtype=jnp.int32),
+        updates=jnp.sum(learns, dtype=jnp.int32),
         ended=jnp.sum(over, dtype=jnp.int32),
         black_wins=jnp.sum(jnp.where(over, result, 0.0)),
         moves=jnp.sum(jnp.where(over, moves, 0)),
     )
     lanes = Lanes(positions, moves, jnp.concatenate([active[None], lanes.active[:-1]]))
-    return _anew(config, task, lanes, over), weights, lesson
+    return _anew(config, task, lanes, over), weights, stats
 
 
 def _anew(config: TdConfig, task: Task, lanes: Lanes, over: jax.Array) -> Lanes:
@@ -237,13 +237,13 @@ def choose(
     count, num_actions = allowed.shape
     which, dice = jax.random.bits(key, (2, count), jnp.uint32)
     sign = jnp.where(positions.to_play == go.WHITE, -1.0, 1.0)[:, None]
-    worth = jnp.where(allowed, sign * logits, -jnp.inf)
+    scores = jnp.where(allowed, sign * logits, -jnp.inf)
     explores = dice < np.uint32(min(round(epsilon * 2**32), 2**32 - 1))
-    least = jnp.where(explores[:, None], -jnp.inf, jnp.max(worth, axis=1, keepdims=True))
+    least = jnp.where(explores[:, None], -jnp.inf, jnp.max(scores, axis=1, keepdims=True))
     # A random order of the actions, by a hash; the last of those in question is taken.
     number = jnp.arange(num_actions, dtype=jnp.uint32)[None]
     order = mix(which[:, None] + number * np.uint32(0x9E3779B9)) >> np.uint32(1)
-    order = jnp.where(allowed & (worth >= least), order.astype(jnp.int32), -1)
+    order = jnp.where(allowed & (scores >= least), order.astype(jnp.int32), -1)
     last = order == jnp.max(order, axis=1, keepdims=True)
     actions = jnp.arange(num_actions, dtype=jnp.int32)[None]
     return jnp.min(jnp.where(last, actions, num_actions), axis=1)

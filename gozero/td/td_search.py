@@ -40,7 +40,7 @@ class TdSearchConfig:
     """A player (static).
 
     Attributes:
-      td: how the simulations play and teach; its rules are those of the game.
+      td: how the simulations play and learn; its rules are those of the game.
       simulations: games to simulate before each move; 0: the best move by what was learnt.
       lanes: of these in lockstep, or all where there are fewer.
       rate: alpha.
@@ -134,10 +134,10 @@ def learn(config: TdSearchConfig, params: Params, key: jax.Array, state: go.Game
 
     def one_move(carry):
         taken, ended, lanes, weights = carry
-        lanes, weights, lesson = step(
+        lanes, weights, stats = step(
             lanes, weights, jnp.float32(config.rate), jax.random.fold_in(key, taken)
         )
-        return taken + 1, ended + lesson.ended, lanes, weights
+        return taken + 1, ended + stats.ended, lanes, weights
 
     def goes_on(carry):
         return (carry[1] < config.simulations) & ~state.ended

@@ -34,7 +34,7 @@ def games():
     return states
 
 
-def believed(name: str, **confidences):
+def evaluated(name: str, **confidences):
     evaluator = heuristics.beside(RULES, EVALUATOR, name, **confidences)
 
     def run(params, states):
@@ -46,34 +46,34 @@ def believed(name: str, **confidences):
 
 
 def test_an_even_game_but_for_what_no_playout_plays():
-    judged, _ = believed("even", amaf_visits=7)
+    evaluation, _ = evaluated("even", amaf_visits=7)
     expected = np.where(handcrafted.unheard(RULES, games().position), -1.0, 0.0)
-    np.testing.assert_array_equal(judged.heuristic.amaf_value, expected)
-    np.testing.assert_array_equal(judged.heuristic.amaf_visits, np.full((4, 26), 7))
-    assert judged.heuristic.value is judged.heuristic.visits is None
-    assert (judged.value == 0.25).all()
+    np.testing.assert_array_equal(evaluation.heuristic.amaf_value, expected)
+    np.testing.assert_array_equal(evaluation.heuristic.amaf_visits, np.full((4, 26), 7))
+    assert evaluation.heuristic.value is evaluation.heuristic.visits is None
+    assert (evaluation.value == 0.25).all()
 
 
 def test_mogos_moves_answer_the_last_one():
-    judged, seen = believed("mogo", visits=3, amaf_visits=50)
+    evaluation, seen = evaluated("mogo", visits=3, amaf_visits=50)
     value = handcrafted.heuristic(RULES)
     expected = value(None, jax.random.key(0), (seen.position, seen.last))
-    np.testing.assert_array_equal(judged.heuristic.value, expected)
-    np.testing.assert_array_equal(judged.heuristic.amaf_value, expected)
-    assert (judged.heuristic.visits == 3).all()
+    np.testing.assert_array_equal(evaluation.heuristic.value, expected)
+    np.testing.assert_array_equal(evaluation.heuristic.amaf_value, expected)
+    assert (evaluation.heuristic.visits == 3).all()
     assert seen.last.tolist() == [-1, 17, 8, 5]
     assert {-1.0, 0.0, 1.0} == set(np.unique(expected))
 
 
 def test_good_moves_count_besides_as_won():
-    plain, seen = believed("even", amaf_visits=30)
-    judged, _ = believed("even", amaf_visits=30, good_visits=10)
+    plain, seen = evaluated("even", amaf_visits=30)
+    evaluation, _ = evaluated("even", amaf_visits=30, good_visits=10)
     good = handcrafted.heuristic(RULES)(None, jax.random.key(0), (seen.position, seen.last)) > 0
     assert good.any()
-    np.testing.assert_array_equal(judged.heuristic.amaf_visits, np.where(good, 40, 30))
+    np.testing.assert_array_equal(evaluation.heuristic.amaf_visits, np.where(good, 40, 30))
     expected = np.where(good, 0.25, plain.heuristic.amaf_value)
-    np.testing.assert_allclose(judged.heuristic.amaf_value, expected)
-    assert judged.heuristic.visits is None
+    np.testing.assert_allclose(evaluation.heuristic.amaf_value, expected)
+    assert evaluation.heuristic.visits is None
 
 
 def test_what_it_is_is_told():

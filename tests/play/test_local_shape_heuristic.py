@@ -60,7 +60,7 @@ def test_values_are_twice_the_movers_chances_less_one():
 
 
 @pytest.mark.slow
-def test_a_search_begins_with_what_the_heuristic_believes():
+def test_a_search_begins_with_the_values_of_the_heuristic():
     heuristic = local_shape.heuristic(RULES, SHAPES)
     evaluate = with_heuristic(EVALUATOR.evaluate, heuristic, visits=3, amaf_visits=50)
     game = go_game(RULES, EVALUATOR.observe)
@@ -72,7 +72,7 @@ def test_a_search_begins_with_what_the_heuristic_believes():
     states = new_games(RULES, 2)
     result = jax.jit(run)(table(), states)
     assert bool(result.ok.all())
-    believed = heuristic(table(), jax.random.key(0), (states.position, states.komi))
+    values = heuristic(table(), jax.random.key(0), (states.position, states.komi))
     # The one simulation takes what the heuristic holds for best.
-    best = jnp.take_along_axis(believed, result.action[:, None], axis=1)[:, 0]
-    np.testing.assert_allclose(best, believed.max(axis=1), atol=1e-5)
+    best = jnp.take_along_axis(values, result.action[:, None], axis=1)[:, 0]
+    np.testing.assert_allclose(best, values.max(axis=1), atol=1e-5)

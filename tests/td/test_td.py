@@ -76,7 +76,7 @@ def test_games_teach_what_the_plain_rule_says(plies):
     seen = [[game.board] for game in games]
     by_name, num_ended = {}, 0
     for i in range(40):
-        actions, (lanes, weights, lesson) = run(task, lanes, weights, rate, jax.random.key(i))
+        actions, (lanes, weights, stats) = run(task, lanes, weights, rate, jax.random.key(i))
         actives, errors, ended = [], [], 0
         for lane, action in enumerate(actions.tolist()):
             game = games[lane]
@@ -94,7 +94,7 @@ def test_games_teach_what_the_plain_rule_says(plies):
                 games[lane] = ReferenceGame(size, "simple")
                 seen[lane] = [games[lane].board]
         by_name = plain.update(by_name, actives, errors, rate)
-        found = (lesson.ended, lesson.taught, lesson.squared_error)
+        found = (stats.ended, stats.updates, stats.squared_error)
         expected = (ended, len(errors), np.sum(np.square(errors)))
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
         num_ended += ended

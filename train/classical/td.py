@@ -30,7 +30,7 @@ class TdFlags:
         4.0, "Alpha at the beginning; it falls to a fiftieth in a straight line.", above=0
     )
     epsilon: float = setting(0.1, "The probability of a random move.", least=0, most=1)
-    plies: int = setting(2, "Moves from a position to the one that teaches it: 1 or 2.", least=1)
+    plies: int = setting(2, "Moves from a position to the one it learns from: 1 or 2.", least=1)
     anywhere: bool = setting(True, "Share weights over all places too, beside those of each place.")
     resume: bool = setting(
         False, "Go on from the checkpoint beside --out, made with the same flags."

@@ -89,8 +89,8 @@ def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: State, stop) 
     with Progress("td", asked.steps, "steps", before) as progress:
         progress.phase("compiling")
         while int(state.taken) < asked.steps and not stop.requested:
-            state, lesson = run(task, state, key)
-            total = lesson if total is None else jax.tree.map(jnp.add, total, lesson)
+            state, stats = run(task, state, key)
+            total = stats if total is None else jax.tree.map(jnp.add, total, stats)
             now, taken = time.perf_counter(), int(state.taken)
             positions_per_s = (taken - before) * asked.games / (now - started)
             progress.phase("learning")
@@ -102,35 +102,35 @@ def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: State, stop) 
 
 
 def make_run(config: TdConfig, steps: int, rate: float):
-    """(task, state, key) -> (state, lesson), jitted: some steps further, at most `steps` in all."""
+    """(task, state, key) -> (state, stats), jitted: some steps further, at most `steps` in all."""
 
-    def run(task: td.Task, state: State, key: jax.Array) -> tuple[State, td.Lesson]:
+    def run(task: td.Task, state: State, key: jax.Array) -> tuple[State, td.StepStats]:
         def one(state: State, _):
             alpha = rate * jnp.maximum(_LEAST_RATE, 1.0 - state.taken / steps)
             step_key = jax.random.fold_in(key, state.taken)
             goes_on = state.taken < steps
-            lanes, weights, lesson = td.step(
+            lanes, weights, stats = td.step(
                 config, task, state.lanes, state.weights, alpha, step_key
             )
             new = State(state.taken + 1, lanes, weights)
-            lesson = jax.tree.map(lambda x: jnp.where(goes_on, x, 0), lesson)
-            return jax.tree.map(lambda a, b: jnp.where(goes_on, a, b), new, state), lesson
+            stats = jax.tree.map(lambda x: jnp.where(goes_on, x, 0), stats)
+            return jax.tree.map(lambda a, b: jnp.where(goes_on, a, b), new, state), stats
 
-        state, lessons = lax.scan(one, state, length=STEPS_PER_CALL)
-        return state, jax.tree.map(lambda x: jnp.sum(x, axis=0), lessons)
+        state, stats = lax.scan(one, state, length=STEPS_PER_CALL)
+        return state, jax.tree.map(lambda x: jnp.sum(x, axis=0), stats)
 
     return jax.jit(run)
 
 
-def _numbers(lesson: td.Lesson, positions_per_s: float) -> dict[str, str]:
+def _numbers(stats: td.StepStats, positions_per_s: float) -> dict[str, str]:
     """Of the run so far."""
-    error = math.sqrt(float(lesson.squared_error) / max(int(lesson.taught), 1))
-    ended = max(int(lesson.ended), 1)
+    error = math.sqrt(float(stats.squared_error) / max(int(stats.updates), 1))
+    ended = max(int(stats.ended), 1)
     return {
         "positions/s": f"{positions_per_s:,.0f}",
         "TD error": f"{error:.4f}",
-        "Black wins": f"{float(lesson.black_wins) / ended:.2f}",
-        "moves": f"{int(lesson.moves) / ended:.0f}",
+        "Black wins": f"{float(stats.black_wins) / ended:.2f}",
+        "moves": f"{int(stats.moves) / ended:.0f}",
     }
 
 
