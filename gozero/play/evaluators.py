@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gozero.games.rollouts import rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
@@ -182,7 +183,7 @@ def _actions(rules: Rules, boards: bb.Board) -> jax.Array:
 
 
 def make_evaluator(
-    rules: Rules,
+    rules: Rules | Game,
     name: str,
     weights_file: pathlib.Path | None = None,
     seed: int = 0,
@@ -190,31 +191,39 @@ def make_evaluator(
 ) -> Evaluator:
     """The evaluator a command asks for: by name, with weights from a file or random ones.
 
-    `features` are those of a network of random weights; weights from a file bring their own.
+    Args:
+      rules: of Go, or another `Game`.
+      name: one of `NAMES`.
+      weights_file: of a network; None: random weights.
+      seed: of random weights.
+      features: those of a network of Go with random weights; weights from a file bring their own.
 
     Raises:
       ValueError: an unknown name, weights or features without a network, bad weights, or
         features that are not those of the weights.
     """
+    of_go = not isinstance(rules, Game)
     if name == "playout":
         if weights_file is not None:
             raise ValueError("weights: playouts take none; use --evaluator network")
         if features is not None:
             raise ValueError("features: playouts take none; use --evaluator network")
-        return playout_evaluator(rules)
+        return playout_evaluator(rules) if of_go else rollout_evaluator(rules)
     if name != "network":
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
-    if weights_file is None:
-        config = NetworkConfig(features=features or "compact")
+    if weights_file is not None:
+        config, params, description = weights.load(weights_file, rules.size if of_go else None)
+        about = {"weights": str(weights_file), "weights_sha256": description["sha256"]}
+    else:
+        config = NetworkConfig(features=features or "compact") if of_go else network.of_game(rules)
         params = network.init(config, jax.random.key(seed))
-        evaluator = network_evaluator(rules, config, params)
-        return evaluator._replace(about={**evaluator.about, "weights": f"random, seed {seed}"})
-    config, params, description = weights.load(weights_file, rules.size)
+        about = {"weights": f"random, seed {seed}"}
     if features not in (None, config.features):
         raise ValueError(
             f"features: {features!r} asked, {weights_file} has {config.features!r}; "
             "leave --features out"
         )
+    if features is not None and config.observation:
+        raise ValueError("features: they are Go's; another game observes its own planes")
     evaluator = network_evaluator(rules, config, params)
-    about = {"weights": str(weights_file), "weights_sha256": description["sha256"]}
     return evaluator._replace(about={**evaluator.about, **about})

@@ -11,7 +11,7 @@ from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import network_evaluator
+from gozero.play.evaluators import make_evaluator, network_evaluator
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game
 from gozero.search.search import search
@@ -87,6 +87,21 @@ def test_weights_of_a_game_come_back_from_a_file(tmp_path):
     ):
         with pytest.raises(ValueError, match=says):
             network_evaluator(given, found, params)
+
+
+def test_commands_ask_for_the_evaluator_of_a_game_by_name(tmp_path):
+    game = toy(3)
+    assert make_evaluator(game, "playout").about == {"evaluator": "rollout"}
+    fresh = make_evaluator(game, "network", seed=3)
+    config = network.of_game(game)
+    path = weights.save(tmp_path / "w.safetensors", fresh.params, config)
+    again = make_evaluator(game, "network", path)
+    jax.tree.map(np.testing.assert_array_equal, again.params, fresh.params)
+    assert again.about["weights"] == str(path)
+    with pytest.raises(ValueError, match="features: they are Go's"):
+        make_evaluator(game, "network", features="compact")
+    with pytest.raises(ValueError, match="another game than Go"):
+        make_evaluator(Rules(size=2), "network", path)
 
 
 def test_what_is_no_network_of_a_game():
