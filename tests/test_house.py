@@ -29,6 +29,9 @@ FLOORS = {
 }
 
 
+MAX_FLOORS = 8
+
+
 def room_of(module: str) -> str | None:
     for room in FLOORS:
         if module == room or module.startswith(room + "."):
@@ -138,3 +141,32 @@ def imports_of_ours() -> dict[str, set[str]]:
         inner = {name for name in found if any(other.startswith(name + ".") for other in found)}
         graph[module] = set(found) - inner - {module}
     return graph
+
+
+def test_no_package_has_more_than_eight_floors():
+    """A file stands one floor above the highest of those that it imports of its own package."""
+    graph, tall = imports_of_ours(), {}
+    for package in FLOORS:
+        inside = {module for module in graph if room_of(module) == package}
+        floors = floors_of({module: graph[module] & inside for module in inside})
+        if max(floors.values(), default=0) >= MAX_FLOORS:
+            tall[package] = max(floors, key=floors.get), max(floors.values()) + 1
+    assert tall == {}
+
+
+def floors_of(graph: dict[str, set[str]]) -> dict[str, int]:
+    """0 for what imports nothing; of a graph without circles."""
+    floors = {}
+
+    def floor(module):
+        if module not in floors:
+            floors[module] = 1 + max((floor(other) for other in graph[module]), default=-1)
+        return floors[module]
+
+    for module in graph:
+        floor(module)
+    return floors
+
+
+def test_floors_are_counted():
+    assert floors_of({"a": set(), "b": {"a"}, "c": {"a", "b"}}) == {"a": 0, "b": 1, "c": 2}
