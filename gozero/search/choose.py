@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import indexing, mode, stages
 from gozero.search import proofs, rows
 from gozero.search import tree as trees
 from gozero.search.edges import Rule, as_rule, best_edge, score_edges, tie_break
@@ -116,7 +116,7 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array
         # Whole chunks may have more slots than the paths have nodes; nothing stands in those.
         return jax.tree.map(lambda x: x if x.size == num_slots else x[:num_slots], found)
 
-    slots, chosen = lax.platform_dependent(
+    slots, chosen = mode.by_platform(
         trees.for_entries(tree, select),
         path,
         tie_seeds,
@@ -185,12 +185,11 @@ def _choose_by_level(
         node = jnp.maximum(path.nodes[level], ROOT)
 
         def choose(width):
-            def twice(tree, node, tie_seeds):  # a kernel has two results or more
-                chosen = _choose(tree, everyone, node, width, select, tie_seeds)
-                return chosen, chosen + 1
+            def at_level(tree, node, tie_seeds):
+                return _choose(tree, everyone, node, width, select, tie_seeds)
 
             seen, reduced = trees.for_entries(tree, select), tree.num_trees * (width + 1)
-            return stages.one_kernel(twice, seen, node, tie_seeds, reduced=reduced)[0]
+            return indexing.small_kernel(at_level, seen, node, tie_seeds, reduced=reduced)
 
         branches = [functools.partial(choose, width) for width in widths]
         return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))

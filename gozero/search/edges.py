@@ -15,8 +15,8 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters import partial_eval
 
+from gozero.compile import indexing
 from gozero.hashing import mix
 
 
@@ -113,21 +113,9 @@ def random_order(prior: jax.Array) -> jax.Array:
 
 
 def score_edges(rule: Rule, edges: Edges) -> jax.Array:
-    """f32[M, K]: what a rule says of M nodes, of Edges [M, ...].
-
-    What the rule does not look at is made to look needed: XLA:CPU stops the process where it finds
-    an array of a kernel of the search to be useless (jaxlib 0.10.1; `compile.stages.one_kernel`).
-    """
-    found = jax.vmap(rule)(edges)
+    """f32[M, K]: what a rule says of M nodes, of Edges [M, ...]."""
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), edges)
-    said = jax.make_jaxpr(rule)(one).jaxpr
-    _, used = partial_eval.dce_jaxpr(said, [True])
-    for x, is_used in zip(jax.tree.leaves(edges), used, strict=True):
-        if x.ndim == 2 and not is_used:
-            is_whole = jnp.issubdtype(x.dtype, jnp.integer)
-            is_number = x > jnp.iinfo(x.dtype).min if is_whole else x == x
-            found = jnp.where(is_number, found, -jnp.inf)
-    return found
+    return indexing.all_used(rule, one, jax.vmap(rule)(edges), edges)
 
 
 def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:

@@ -14,16 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero.compile import indexing
+
 
 def read(array: jax.Array, rows: jax.Array) -> jax.Array:
-    """array [R, ...] at rows i32[...], all inside the array.
-
-    A read of one row XLA makes a slice, and fuses that into what comes after, be it beyond the
-    next write; then it has to keep the old array. So one row is read twice.
-    """
-    if rows.shape == (1,):
-        return array.at[jnp.tile(rows, 2)].get(mode="promise_in_bounds")[:1]
-    return array.at[rows].get(mode="promise_in_bounds")
+    """array [R, ...] at rows i32[...], all inside the array."""
+    return indexing.read_rows(array, rows)
 
 
 def read_entries(array: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:

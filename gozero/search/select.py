@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import indexing, stages
 from gozero.search import dense, prior_counts, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -123,7 +123,7 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
     grows, known = edge_prior >= 0, None
     if config.grandfather is not None:
         known = prior_counts.known_above(tree, path)
-        grows &= known.is_sound  # so that what is written depends on what was read here, too
+        grows = indexing.after(grows, known.is_sound)
     return Leaf(path, row, action, edge_prior, left, grows, tree_full, known)
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import pytest
 
 import gozero
-from gozero.compile import batching, mode, stages
+from gozero.compile import batching, indexing, mode, stages
 from gozero.go import liberties
 from gozero.go import rules as go
 from gozero.playouts.policies.uniform import uniform_playouts
@@ -65,6 +65,24 @@ def liberty_counts(size: int, count: int) -> Callable:
     return compiled(jax.vmap(one_board), *ends)
 
 
+def search(count: int) -> Callable:
+    """100 simulations of 9x9 in each of some trees, without a network."""
+    rules = go.Rules(size=9)
+    states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(count))
+    no_network = lambda params, key, seen: gozero.Evaluation(
+        jax.random.normal(key, (count, rules.num_actions)), jnp.zeros(count)
+    )
+    evaluator = gozero.Evaluator(no_network, observe=lambda context, position, trail: trail.length)
+    config = gozero.SearchConfig(100)
+    run = lambda key: gozero.search(gozero.go_game(rules), evaluator, key, states, config).visits
+    return compiled(run, jax.random.key(0))
+
+
+def without_read_rows(patch):
+    plainly = lambda array, rows: array.at[rows].get(mode="promise_in_bounds")
+    patch.setattr(indexing, "read_rows", plainly)
+
+
 def without_once(patch):
     patch.setattr(stages, "once", lambda stage, *args: stage(*args))
 
@@ -93,6 +111,8 @@ TRICKS = {
     "once: playouts 9x9": (without_once, lambda: playouts(9, 2048)),
     "once: moves 19x19": (without_once, lambda: moves(19, 64)),
     "one_kernel: playouts 9x9": (without_one_kernel, lambda: playouts(9, 256)),
+    "one_kernel: search of 64 trees": (without_one_kernel, lambda: search(64)),
+    "read_rows: search of one tree": (without_read_rows, lambda: search(1)),
     "over_games: moves 9x9": (without_over_games, lambda: moves(9, 256)),
     "in_cache: liberty counts 19x19": (without_in_cache, lambda: liberty_counts(19, 1024)),
     "cpu sweeps: liberty counts 19x19": (without_by_platform, lambda: liberty_counts(19, 1024)),

@@ -1,0 +1,42 @@
+"""What XLA is told of rows and kernels changes no number."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.compile import indexing, mode
+
+ROWS = jnp.arange(12.0).reshape(4, 3)
+
+
+@pytest.fixture(params=["", "plain"])
+def how(request, monkeypatch):
+    monkeypatch.setenv(mode.VARIABLE, request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("rows", [[2], [3, 0], [[1], [1]]])
+def test_rows_are_read(how, rows):
+    read = jax.jit(lambda array, rows: indexing.read_rows(array, rows))
+    np.testing.assert_array_equal(read(ROWS, jnp.array(rows)), ROWS[np.array(rows)])
+
+
+def test_a_kernel_of_one_result(how):
+    run = jax.jit(lambda x: indexing.small_kernel(lambda x: x * 2, x))
+    assert run(jnp.arange(3)).tolist() == [0, 2, 4]
+
+
+def test_what_a_function_ignores_counts_as_used(how):
+    """The second array is in the program, unless that is plain; where it is no number, it shows."""
+    first = lambda pair: pair[0]
+    shapes = (jax.ShapeDtypeStruct((3,), jnp.float32),) * 2
+    run = jax.jit(lambda pair: indexing.all_used(first, shapes, pair[0], pair))
+    assert run((ROWS, 2 * ROWS)).tolist() == ROWS.tolist()
+    broken = run((ROWS, jnp.full_like(ROWS, jnp.nan)))
+    assert np.isneginf(broken).all() == (how == "")
+
+
+def test_a_decision_after_a_read(how):
+    run = jax.jit(lambda x: indexing.after(x > 1, x < 3))
+    assert run(jnp.arange(4)).tolist() == [False, False, True, how == "plain"]
