@@ -81,6 +81,11 @@ class EvaluateConfig:
 
     CONFLICTS = (Conflict("command", "sprt", "leave one of them out"),)
 
+    EXAMPLES = (
+        "python -m train evaluate --out runs/zero-9x9-cpu --games 100",
+        "python -m train evaluate --out runs/zero-9x9-cpu --sprt",
+    )
+
     def __post_init__(self):
         settings.check(self)
 

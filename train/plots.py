@@ -26,6 +26,11 @@ class PlotsConfig:
 
     out: pathlib.Path = setting(help="The run's folder.")
 
+    EXAMPLES = (
+        "python -m train plots --out runs/zero-9x9-cpu",
+        "python -m train plots --out runs/zero-3x3",
+    )
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 without matplotlib, 2 for bad input."""

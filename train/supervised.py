@@ -70,6 +70,11 @@ class SupervisedConfig:
     )
     seed: int = settings.seed_setting("Of the random weights, the rows drawn and their symmetries.")
 
+    EXAMPLES = (
+        "python -m train --data runs/selfplay --steps 1000",
+        "python -m train --data runs/selfplay --blocks 6 --channels 64 --out NET.safetensors",
+    )
+
     def __post_init__(self):
         settings.check(self)
 

@@ -54,6 +54,11 @@ class WorkerFlags:
         "id that was drawn for it, and how often it was started."
     )
 
+    EXAMPLES = (
+        "python -m train worker --out runs/zero-9x9-gpu",
+        "python -m train worker --out runs/zero-9x9-gpu --name A --seed 1",
+    )
+
     def __post_init__(self):
         settings.check(self)
         if self.name is not None:

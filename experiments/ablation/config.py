@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from experiments.sweeps.config import SweepConfig
-from gozero.apps.flags import check_seed
+from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
+from gozero.runs.settings import check, seed_setting, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,24 +14,29 @@ class AblationConfig(SweepConfig):
     """What each part of the search costs or gives in strength at equal simulations: leaves a step,
     their virtual loss, subtree reuse, shared evaluations; each against the search without it."""
 
-    simulations: int = 1024
-    """Of every move, of either side; of 1,000, 64 leaves would make 1,024."""
+    simulations: int = setting(
+        1024, "Of every move, of either side; of 1,000, 64 leaves would make 1,024."
+    )
 
-    leaves: tuple[int, ...] = (1, 4, 8, 16, 32, 64)
-    """Leaves a step, against one; 1 is the player against himself."""
+    leaves: tuple[int, ...] = setting(
+        (1, 4, 8, 16, 32, 64), "Leaves a step, against one; 1 is the player against himself."
+    )
 
-    virtual_losses: tuple[int, ...] = (1, 10)
-    """Of 16 leaves a step; elsewhere it is 3."""
+    virtual_losses: tuple[int, ...] = setting((1, 10), "Of 16 leaves a step; elsewhere it is 3.")
 
-    anchors: tuple[int, ...] = (1, 16, 64)
-    """Those of --leaves that also play against --anchor-command, beside subtree reuse."""
+    anchors: tuple[int, ...] = setting(
+        (1, 16, 64),
+        "Those of --leaves that also play against --anchor-command, beside subtree reuse.",
+    )
 
-    bias: float = 0.01
-    """Of the schedule of least mean squared error."""
+    bias: float = setting(0.01, "Of the schedule of least mean squared error.")
 
-    out: pathlib.Path = pathlib.Path("runs/ablation")
-    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
-    one, or one to go on with."""
+    out: pathlib.Path = setting(pathlib.Path("runs/ablation"), SWEEP_FOLDER)
+
+    EXAMPLES = (
+        "python -m experiments.ablation.run",
+        "python -m experiments.ablation.run --games 20 --leaves 8 16",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,36 +44,32 @@ class SpeedConfig:
     """What each part of the search costs or gives in speed and in memory. No games: the network
     has random weights, and is asked for its time alone."""
 
-    simulations: int = 1024
-    """Of a search, divisible by all of --leaves."""
+    simulations: int = setting(1024, "Of a search, divisible by all of --leaves.", least=1)
 
-    leaves: tuple[int, ...] = (1, 8, 64)
-    """Leaves a step."""
+    leaves: tuple[int, ...] = setting((1, 8, 64), "Leaves a step.", least=1)
 
-    trees: tuple[int, ...] = (1, 64)
-    """Boards searched at once."""
+    trees: tuple[int, ...] = setting((1, 64), "Boards searched at once.", least=1)
 
-    size: int = 9
-    """Points on a side of the board."""
+    size: int = setting(9, "Points on a side of the board.")
 
-    repeats: int = 3
-    """Searches that are timed; the median counts."""
+    repeats: int = setting(3, "Searches that are timed; the median counts.", least=1)
 
-    seed: int = 0
-    """Of the searches and the network's weights."""
+    seed: int = seed_setting("Of the searches and the network's weights.")
 
-    out: pathlib.Path = pathlib.Path("runs/ablation_speed")
-    """Where speed.csv and the record of the run go, a new folder."""
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/ablation_speed"),
+        "Where speed.csv and the record of the run go, a new folder.",
+    )
+
+    EXAMPLES = (
+        "python -m experiments.ablation.speed",
+        "python -m experiments.ablation.speed --trees 64 --repeats 1",
+    )
 
     def __post_init__(self):
-        check_seed(self.seed)
-        for name in ("leaves", "trees"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)}; expected numbers of at least 1")
-        if self.repeats < 1:
-            raise ValueError(f"repeats: {self.repeats} is not at least 1")
+        check(self)
         for leaves in self.leaves:
-            if self.simulations < 1 or self.simulations % leaves:
+            if self.simulations % leaves:
                 raise ValueError(
-                    f"simulations: {self.simulations} is not divisible by {leaves} leaves"
+                    f"--simulations {self.simulations}: not divisible by {leaves} leaves"
                 )

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from experiments.matches.config import Match, MatchesConfig
 from gozero.apps.match.config import Side
+from gozero.runs.settings import setting
 
 
 def _ours(simulations: int = 3000, **more) -> Side:
@@ -47,8 +48,14 @@ class AgainstGnugoConfig(MatchesConfig):
 
     MATCHES: ClassVar = MATCHES
 
-    only: tuple[str, ...] = tuple(MATCHES)
-    """Which of the matches."""
+    only: tuple[str, ...] = setting(tuple(MATCHES), "Which of the matches.")
 
-    out: pathlib.Path = pathlib.Path("runs/against_gnugo")
-    """The folder of the matches, results.csv and results.svg."""
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/against_gnugo"),
+        "The folder of the matches, results.csv and results.svg.",
+    )
+
+    EXAMPLES = (
+        "python -m experiments.against_gnugo.run",
+        "python -m experiments.against_gnugo.run --games 20 --parallel 8",
+    )

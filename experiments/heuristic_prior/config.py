@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
 from gozero.play.player_config import HeuristicName
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,26 +15,31 @@ class HeuristicPriorConfig(SweepConfig):
     """MC-RAVE whose new nodes begin with what a heuristic holds of their moves, by its confidence,
     each against one player: MC-RAVE without a heuristic."""
 
-    simulations: int = 1000
-    """Of every move, of either side."""
+    simulations: int = setting(1000, "Of every move, of either side.")
 
-    heuristics: tuple[HeuristicName, ...] = ("even", "grandfather", "mogo", "shape")
-    """Every move even; what its player knew of it two plies before; MoGo's rules; local shapes,
-    which are learnt for 7x7 and 9x9."""
+    heuristics: tuple[HeuristicName, ...] = setting(
+        ("even", "grandfather", "mogo", "shape"),
+        "Every move even; what its player knew of it two plies before; MoGo's rules; local "
+        "shapes, which are learnt for 7x7 and 9x9.",
+    )
 
-    confidences: tuple[int, ...] = (0, 10, 25, 50, 100, 200)
-    """M: all-moves-as-first simulations that a heuristic counts for. 0: there is none, whichever
-    it is; one match, the player's against himself."""
+    confidences: tuple[int, ...] = setting(
+        (0, 10, 25, 50, 100, 200),
+        "M: all-moves-as-first simulations that a heuristic counts for. 0: there is none, "
+        "whichever it is; one match, the player's against himself.",
+    )
 
-    visits: int = 0
-    """C: simulations through a move that it counts for besides."""
+    visits: int = setting(0, "C: simulations through a move that it counts for besides.")
 
-    anchor_confidence: int = 50
-    """The one of --confidences with which the heuristics also play against --anchor-command."""
+    anchor_confidence: int = setting(
+        50, "The one of --confidences with which the heuristics also play against --anchor-command."
+    )
 
-    bias: float = 0.01
-    """Of the schedule of least mean squared error, on either side."""
+    bias: float = setting(0.01, "Of the schedule of least mean squared error, on either side.")
 
-    out: pathlib.Path = pathlib.Path("runs/heuristic_prior")
-    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
-    one, or one to go on with."""
+    out: pathlib.Path = setting(pathlib.Path("runs/heuristic_prior"), SWEEP_FOLDER)
+
+    EXAMPLES = (
+        "python -m experiments.heuristic_prior.run",
+        "python -m experiments.heuristic_prior.run --heuristics mogo --confidences 0 50",
+    )

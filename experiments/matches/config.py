@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import ClassVar
 
-from gozero.apps.flags import check_seed
 from gozero.apps.match.config import MatchConfig, Side
+from gozero.runs.settings import check, seed_setting, setting
 
 GNUGO = (
     "gnugo --mode gtp --quiet --level 10 --chinese-rules --positional-superko "
@@ -44,30 +44,30 @@ class MatchesConfig:
 
     MATCHES: ClassVar[Mapping[str, Match]]
 
-    only: tuple[str, ...]
-    """Which of the matches."""
+    only: tuple[str, ...] = setting(help="Which of the matches.")
 
-    games: int | None = None
-    """Of each match; without it what each has."""
+    games: int | None = setting(
+        None, "Games of each match.", least=2, step=2, unset="as many as each match has"
+    )
 
-    parallel: int = 64
-    """Games at once, each with a process of the opponent, if that is a program."""
+    parallel: int = setting(
+        64,
+        "Games at once, each with a process of the opponent, if that is a program.",
+        least=1,
+        unit="games",
+    )
 
-    seed: int = 1
-    """Of our searches."""
+    seed: int = seed_setting("Of our searches.", default=1)
 
-    out: pathlib.Path = pathlib.Path("runs/matches")
-    """The folder of the matches, results.csv and results.svg."""
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/matches"), "The folder of the matches, results.csv and results.svg."
+    )
 
     def __post_init__(self):
-        check_seed(self.seed)
+        check(self)
         for name in self.only:
             if name not in self.MATCHES:
-                raise ValueError(f"only: {name!r} is not one of {', '.join(self.MATCHES)}")
-        if self.games is not None and (self.games < 2 or self.games % 2):
-            raise ValueError(f"games: {self.games} is not an even number of at least 2")
-        if self.parallel < 1:
-            raise ValueError(f"parallel: {self.parallel} is not at least 1")
+                raise ValueError(f"--only {name}: expected one of {', '.join(self.MATCHES)}")
 
     def match(self, name: str) -> MatchConfig:
         """The flags of a match; the side of ours that is measured is its player."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,19 +14,23 @@ class PlayoutPoliciesConfig(SweepConfig):
     """MC-RAVE with each policy of playouts against one player, MC-RAVE with MoGo's: with as many
     simulations as he, and then with as many as take as long as his."""
 
-    simulations: int = 1000
-    """Of every move, of either side; at equal time of the opponent's."""
+    simulations: int = setting(
+        1000, "Of every move, of either side; at equal time of the opponent's."
+    )
 
-    diversity: int = 4
-    """Tries of MoGo's playouts with diversity, 1 to 8."""
+    diversity: int = setting(4, "Tries of MoGo's playouts with diversity, 1 to 8.")
 
-    bias: float = 0.01
-    """Of the schedule of least mean squared error, on either side."""
+    bias: float = setting(0.01, "Of the schedule of least mean squared error, on either side.")
 
-    equal_time: bool = True
-    """Whether to play the second sweep too, in a folder equal_time within --out. How fast each
-    policy is, is measured once and kept in speeds.json there."""
+    equal_time: bool = setting(
+        True,
+        "Whether to play the second sweep too, in a folder equal_time within --out. How fast "
+        "each policy is, is measured once and kept in speeds.json there.",
+    )
 
-    out: pathlib.Path = pathlib.Path("runs/playout_policies")
-    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
-    one, or one to go on with."""
+    out: pathlib.Path = setting(pathlib.Path("runs/playout_policies"), SWEEP_FOLDER)
+
+    EXAMPLES = (
+        "python -m experiments.playout_policies.run",
+        "python -m experiments.playout_policies.run --no-equal-time --games 20",
+    )

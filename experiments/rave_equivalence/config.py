@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,25 +14,29 @@ class RaveEquivalenceConfig(SweepConfig):
     """MC-RAVE by its equivalence parameter k, and UCT, each against one player: MC-RAVE with the
     schedule of least mean squared error and a bias of 0.01."""
 
-    simulations: int = 1000
-    """Of every move, of either side."""
+    simulations: int = setting(1000, "Of every move, of either side.")
 
-    ks: tuple[float, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
-    """The equivalence parameters."""
+    ks: tuple[float, ...] = setting(
+        (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), "The equivalence parameters."
+    )
 
-    anchors: tuple[float, ...] = (1, 100, 3000)
-    """Those that also play against --anchor-command, beside UCT."""
+    anchors: tuple[float, ...] = setting(
+        (1, 100, 3000), "Those that also play against --anchor-command, beside UCT."
+    )
 
-    bias: float = 0.01
-    """Of the player they all play."""
+    bias: float = setting(0.01, "Of the player they all play.")
 
-    exploration: float | None = None
-    """Of UCT: the weight of its bonus, 0.25 without it."""
+    exploration: float | None = setting(None, "Of UCT: the weight of its bonus.", unset="0.25")
 
-    first_play: float = 1.0
-    """Of UCT: its first-play urgency, as a probability of winning; if it is large, what is untried
-    comes first."""
+    first_play: float = setting(
+        1.0,
+        "Of UCT: its first-play urgency, as a probability of winning; if it is large, what is "
+        "untried comes first.",
+    )
 
-    out: pathlib.Path = pathlib.Path("runs/rave_equivalence")
-    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
-    one, or one to go on with."""
+    out: pathlib.Path = setting(pathlib.Path("runs/rave_equivalence"), SWEEP_FOLDER)
+
+    EXAMPLES = (
+        "python -m experiments.rave_equivalence.run --games 200 --simulations 1000",
+        "python -m experiments.rave_equivalence.run --ks 100 1000 --resign -0.9",
+    )

@@ -6,44 +6,52 @@ import dataclasses
 import itertools
 import pathlib
 
-from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
 class ScalingConfig(SweepConfig):
     """UCT and MC-RAVE, each against itself with half the simulations, doubling by doubling."""
 
-    least: int = 250
-    """Simulations that a curve begins with, and that its first match is played against."""
+    least: int = setting(
+        250,
+        "Simulations that a curve begins with, and that its first match is played against.",
+        least=1,
+    )
 
-    most: int = 4000
-    """The simulations double up to here."""
+    most: int = setting(4000, "The simulations double up to here.")
 
-    counts: tuple[int, ...] = ()
-    """Simulations in place of the doublings, ascending: 3000 10000, say."""
+    counts: tuple[int, ...] = setting(
+        (), "Simulations in place of the doublings, ascending: 3000 10000, say."
+    )
 
-    anchors: tuple[int, ...] = (1000, 4000)
-    """Those that also play against --anchor-command, by UCT and by MC-RAVE; not the first of the
-    curve, which plays none of ours."""
+    anchors: tuple[int, ...] = setting(
+        (1000, 4000),
+        "Those that also play against --anchor-command, by UCT and by MC-RAVE; not the first of "
+        "the curve, which plays none of ours.",
+    )
 
-    first_play: float = 1.0
-    """Of UCT: its first-play urgency, as a probability of winning; if it is large, what is untried
-    comes first."""
+    first_play: float = setting(
+        1.0,
+        "Of UCT: its first-play urgency, as a probability of winning; if it is large, what is "
+        "untried comes first.",
+    )
 
-    bias: float = 0.01
-    """Of MC-RAVE's schedule of least mean squared error."""
+    bias: float = setting(0.01, "Of MC-RAVE's schedule of least mean squared error.")
 
-    out: pathlib.Path = pathlib.Path("runs/scaling")
-    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
-    one, or one to go on with."""
+    out: pathlib.Path = setting(pathlib.Path("runs/scaling"), SWEEP_FOLDER)
+
+    EXAMPLES = (
+        "python -m experiments.scaling.run",
+        "python -m experiments.scaling.run --counts 3000 10000 --games 20",
+    )
 
     def __post_init__(self):
         super().__post_init__()
-        if not self.least >= 1:
-            raise ValueError(f"least: {self.least} is not at least 1")
         ladder = self.ladder
         if len(ladder) < 2 or any(a >= b for a, b in itertools.pairwise(ladder)):
-            raise ValueError(f"counts: {ladder} is not two or more simulations, ascending")
+            raise ValueError(f"--counts {ladder}: expected two or more simulations, ascending")
 
     @property
     def ladder(self) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,25 +14,31 @@ class SchedulesConfig(SweepConfig):
     """The schedules of MC-RAVE, hand-selected and of least mean squared error, each against one
     player: the latter with a bias of 0.01."""
 
-    simulations: int = 1000
-    """Of every move, of either side."""
+    simulations: int = setting(1000, "Of every move, of either side.")
 
-    ks: tuple[float, ...] = (30, 100, 300, 1000, 3000)
-    """Equivalence parameters of the hand-selected schedule."""
+    ks: tuple[float, ...] = setting(
+        (30, 100, 300, 1000, 3000), "Equivalence parameters of the hand-selected schedule."
+    )
 
-    biases: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
-    """Of the schedules of least mean squared error: for values near one half (Eq. 47), and with
-    the variance that the all-moves-as-first value says (Eq. 46)."""
+    biases: tuple[float, ...] = setting(
+        (0.0, 0.003, 0.01, 0.03, 0.1, 0.3),
+        "Of the schedules of least mean squared error: for values near one half (Eq. 47), and "
+        "with the variance that the all-moves-as-first value says (Eq. 46).",
+    )
 
-    anchor_ks: tuple[float, ...] = (1000,)
-    """Those of --ks that also play against --anchor-command."""
+    anchor_ks: tuple[float, ...] = setting(
+        (1000,), "Those of --ks that also play against --anchor-command."
+    )
 
-    anchor_biases: tuple[float, ...] = (0.003, 0.01, 0.1)
-    """Those of --biases, for Eq. 47, that do."""
+    anchor_biases: tuple[float, ...] = setting(
+        (0.003, 0.01, 0.1), "Those of --biases, for Eq. 47, that do."
+    )
 
-    bias: float = 0.01
-    """Of the player they all play, by Eq. 47."""
+    bias: float = setting(0.01, "Of the player they all play, by Eq. 47.")
 
-    out: pathlib.Path = pathlib.Path("runs/schedules")
-    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
-    one, or one to go on with."""
+    out: pathlib.Path = setting(pathlib.Path("runs/schedules"), SWEEP_FOLDER)
+
+    EXAMPLES = (
+        "python -m experiments.schedules.run",
+        "python -m experiments.schedules.run --ks 1000 --biases 0.01",
+    )

@@ -6,6 +6,8 @@ import dataclasses
 import pathlib
 from typing import Literal
 
+from gozero.runs.settings import check, setting
+
 Control = Literal["none", "shuffled values", "zero learning rate", "flipped backup"]
 CONTROLS: tuple[Control, ...] = (
     "none",
@@ -19,23 +21,26 @@ CONTROLS: tuple[Control, ...] = (
 class Solved3x3Config:
     """Learn 3x3, which is solved, by self-play; and again with one thing spoilt at a time."""
 
-    only: tuple[Control, ...] = CONTROLS
-    """Which of the runs: as it is (none), or with what spoilt."""
+    only: tuple[Control, ...] = setting(
+        CONTROLS, "Which of the runs: as it is (none), or with what spoilt."
+    )
 
-    iterations: int | None = None
-    """Of each; without it the preset's."""
+    iterations: int | None = setting(None, "Of each.", least=1, unset="the preset's")
 
-    seeds: int = 3
-    """Runs of each, with seeds 0, 1, ..."""
+    seeds: int = setting(3, "Runs of each, with seeds 0, 1, ...", least=1)
 
-    out: pathlib.Path = pathlib.Path("runs/solved_3x3")
-    """Where results.csv, curves.csv, the plot and the record of the run go."""
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/solved_3x3"),
+        "Where results.csv, curves.csv, the plot and the record of the run go.",
+    )
+
+    EXAMPLES = (
+        "python -m experiments.solved_3x3.run",
+        "python -m experiments.solved_3x3.run --only none --seeds 1",
+    )
 
     def __post_init__(self):
-        for name in ("iterations", "seeds"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: {value} is not at least 1")
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from gozero.apps.flags import check_seed
-from gozero.go.coords import KOMI_EXPECTED, is_komi
+from gozero.go.coords import MAX_KOMI
+from gozero.runs.settings import check, seed_setting, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,40 +14,40 @@ class Solved5x5Config:
     """Play 5x5 as Black, who has to own all of the board, with a network that learnt it by
     self-play, against MC-RAVE with MoGo's playouts."""
 
-    weights: pathlib.Path = pathlib.Path(__file__).parent / "results" / "5x5.safetensors"
-    """The network; without it the one that lies here."""
+    weights: pathlib.Path = setting(
+        pathlib.Path(__file__).parent / "results" / "5x5.safetensors",
+        "The network.",
+        unset="the one that lies here",
+    )
 
-    games: int = 200
-    """Of Black's."""
+    games: int = setting(200, "Of Black's.", least=1)
 
-    komi: float = 24.5
-    """Points for White."""
+    komi: float = setting(
+        24.5, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
+    )
 
-    replies: int = 2
-    """White's first so many moves are drawn at random."""
+    replies: int = setting(
+        2, "How many of White's first moves are drawn at random.", least=0, most=6
+    )
 
-    simulations: int = 64
-    """Of each of Black's moves."""
+    simulations: int = setting(64, "Of each of Black's moves.", least=1)
 
-    opponent_simulations: int = 1600
-    """Of each of White's, whose search evaluates 8 leaves together."""
+    opponent_simulations: int = setting(
+        1600, "Of each of White's, whose search evaluates 8 leaves together.", least=8
+    )
 
-    parallel: int = 100
-    """Games at once."""
+    parallel: int = setting(100, "Games at once.", least=1, unit="games")
 
-    seed: int = 0
-    """Of the replies and the searches."""
+    seed: int = seed_setting("Of the replies and the searches.")
 
-    out: pathlib.Path = pathlib.Path("runs/solved_5x5")
-    """Where results.csv and the record of the run go."""
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/solved_5x5"), "Where results.csv and the record of the run go."
+    )
+
+    EXAMPLES = (
+        "python -m experiments.solved_5x5.run",
+        "python -m experiments.solved_5x5.run --games 20 --out runs/quick",
+    )
 
     def __post_init__(self):
-        check_seed(self.seed)
-        leasts = {"games": 1, "simulations": 1, "opponent_simulations": 8, "parallel": 1}
-        for name, least in leasts.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
-        if not is_komi(self.komi):
-            raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
-        if not 0 <= self.replies <= 6:
-            raise ValueError(f"replies: {self.replies} are not from 0 to 6")
+        check(self)

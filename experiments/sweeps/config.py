@@ -5,8 +5,13 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from gozero.apps.flags import check_seed
-from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
+from gozero.runs.settings import check, seed_setting, setting
+
+SWEEP_FOLDER = (
+    "The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new "
+    "one, or one to go on with."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,60 +20,67 @@ class SweepConfig:
     --parallel games; the same command goes on where it was killed, and with more --games plays
     those that are missing."""
 
-    games: int = 200
-    """Of each point, rounded up to whole pieces."""
+    games: int = setting(
+        200, "Of each point, rounded up to whole pieces.", least=2, most=10**6, step=2
+    )
 
-    parallel: int = 100
-    """Games at once, an even number: a piece. No more than --games."""
+    parallel: int = setting(
+        100,
+        "Games at once: a piece. No more than --games.",
+        least=2,
+        most=4096,
+        step=2,
+        unit="games",
+    )
 
-    size: int = 9
-    """Points on a side of the board."""
+    size: int = setting(9, "Points on a side of the board.", least=MIN_SIZE, most=MAX_SIZE)
 
-    komi: float = 7.0
-    """Points for White, a multiple of 0.5."""
+    komi: float = setting(
+        7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
+    )
 
-    openings: int = 2
-    """Random plies that both games of a pair begin with; the same at every point."""
+    openings: int = setting(
+        2,
+        "Random plies that both games of a pair begin with; the same at every point.",
+        least=0,
+        below="num_plies",
+        unit="plies",
+    )
 
-    resign: float | None = None
-    """Either side resigns when the position and its best move are worth less than this, from -1
-    (lost) to 0 (even): -0.9 ends games that are decided early, and the experiment with them."""
+    resign: float | None = setting(
+        None,
+        "Either side resigns when the position and its best move are worth less than this, from "
+        "-1 (lost) to 0 (even): -0.9 ends games that are decided early, and the experiment with "
+        "them.",
+        least=-1,
+        below=0,
+        unset="never",
+    )
 
-    seed: int = 0
-    """Of the openings and the searches."""
+    seed: int = seed_setting("Of the openings and the searches.")
 
-    anchor_command: str | None = None
-    """A GTP program, as `gozero match --opponent.command` has it, that some of the points play
-    too. Without it none does."""
+    anchor_command: str | None = setting(
+        None,
+        "A GTP program, as `gozero match --opponent.command` has it, that some of the points "
+        "play too.",
+        unset="none",
+    )
 
-    anchor_games: int = 40
-    """Of each such point against the program, an even number."""
+    anchor_games: int = setting(
+        40, "Of each such point against the program.", least=2, most=10**6, step=2
+    )
 
-    anchor_parallel: int = 8
-    """Processes of the program at once."""
+    anchor_parallel: int = setting(8, "Processes of the program at once.", least=1, most=4096)
 
-    out: pathlib.Path = pathlib.Path("runs/sweep")
-    """The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new
-    one, or one to go on with."""
+    out: pathlib.Path = setting(pathlib.Path("runs/sweep"), SWEEP_FOLDER)
 
     def __post_init__(self):
-        check_seed(self.seed)
-        for name, least, most in (
-            ("games", 2, 10**6),
-            ("parallel", 2, 4096),
-            ("size", MIN_SIZE, MAX_SIZE),
-            ("openings", 0, 2 * self.size**2 - 1),
-            ("anchor_games", 2, 10**6),
-            ("anchor_parallel", 1, 4096),
-        ):
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name}: {getattr(self, name)} is not from {least} to {most}")
-        for name in ("games", "parallel", "anchor_games"):
-            value = getattr(self, name)
-            if value % 2:
-                raise ValueError(f"{name}: {value} is odd, and games come in pairs; {value + 1}?")
-        if not is_komi(self.komi):
-            raise ValueError(f"komi: {self.komi} is not {KOMI_EXPECTED}")
+        check(self)
+
+    @property
+    def num_plies(self) -> int:
+        """Plies that the board has room for."""
+        return 2 * self.size**2
 
     @property
     def piece(self) -> int:

@@ -7,8 +7,7 @@ from typing import Literal
 
 import tyro
 
-from gozero.apps import flags
-from gozero.runs.settings import setting
+from gozero.runs.settings import check, seed_setting, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,16 +17,15 @@ class ThroughputConfig:
     subject: tyro.conf.Positional[
         Literal["rules", "playouts", "search", "selfplay", "features"]
     ] = setting(help="What to measure.", positional=True)
-    json: bool = False
-    """One JSON object a line instead of a table."""
-    repeats: int = 5
-    """Timed runs of each side, in turn; the median ratio counts."""
-    quick: bool = False
-    """Small rows only: a minute or so."""
-    seed: int = 0
-    """Of the recorded games and the roots."""
+    json: bool = setting(False, "One JSON object a line instead of a table.")
+    repeats: int = setting(5, "Timed runs of each side, in turn; the median ratio counts.", least=1)
+    quick: bool = setting(False, "Small rows only: a minute or so.")
+    seed: int = seed_setting("Of the recorded games and the roots.")
+
+    EXAMPLES = (
+        "python -m experiments.throughput.run search --quick",
+        "python -m experiments.throughput.run rules --json",
+    )
 
     def __post_init__(self):
-        flags.check_seed(self.seed)
-        if self.repeats < 1:
-            raise ValueError(f"--repeats {self.repeats}: expected at least 1")
+        check(self)

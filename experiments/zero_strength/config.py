@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from experiments.matches.config import Match, MatchesConfig
 from gozero.apps.match.config import MatchConfig, Side
+from gozero.runs.settings import setting
 
 RESULTS = pathlib.Path("experiments/zero_strength/results")
 """From the checkout's root, where experiments are started: what a match's record says holds on
@@ -57,14 +58,21 @@ class ZeroStrengthConfig(MatchesConfig):
 
     MATCHES: ClassVar = MATCHES
 
-    only: tuple[str, ...] = tuple(MATCHES)
-    """Which of the matches."""
+    only: tuple[str, ...] = setting(tuple(MATCHES), "Which of the matches.")
 
-    weights: pathlib.Path | None = None
-    """A network of your own, of `python -m train`; without it those that lie here."""
+    weights: pathlib.Path | None = setting(
+        None, "A network of your own, of `python -m train`.", unset="those that lie here"
+    )
 
-    out: pathlib.Path = pathlib.Path("runs/zero_strength")
-    """The folder of the matches, results.csv and results.svg."""
+    out: pathlib.Path = setting(
+        pathlib.Path("runs/zero_strength"),
+        "The folder of the matches, results.csv and results.svg.",
+    )
+
+    EXAMPLES = (
+        "python -m experiments.zero_strength.run",
+        "python -m experiments.zero_strength.run --weights NET.safetensors --games 20",
+    )
 
     def match(self, name: str) -> MatchConfig:
         """The flags of a match."""

@@ -73,7 +73,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) ->
       least, most: the range, both in it. Either may name another field, or a property.
       above, below: the range, neither in it.
       step: the value is a multiple of this.
-      unset: what None stands for, where that is the default: "random weights".
+      unset: the default in words, where None or () stands for something: "random weights".
       effective: the property that says what a None stands for; conflicts go by that.
       positional: it is given without a flag, of a type that tyro knows for such.
     """
@@ -258,12 +258,13 @@ def limits_text(config: type, field: dataclasses.Field) -> str:
 
 def default_text(field: dataclasses.Field, value: Any) -> str:
     """A default in words; empty for a None, and where there is none, if the field says no more."""
-    if value is None or value is dataclasses.MISSING or value == "":
-        return facts_of(field).unset
+    unset = facts_of(field).unset
+    if value in (None, dataclasses.MISSING, "") or (unset and value == field.default):
+        return unset
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return " ".join(map(number_text, value)) or facts_of(field).unset
+        return " ".join(map(number_text, value))
     return number_text(value)
 
 

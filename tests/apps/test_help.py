@@ -4,15 +4,42 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import shlex
 
 import pytest
 
-from gozero.apps import help
+from gozero.apps import flags, help
 
 COMMANDS = {
     "gozero selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),
     "gozero gtp": ("gozero.apps.gtp.config", "GtpConfig"),
     "gozero match": ("gozero.apps.match.config", "MatchConfig"),
+    "python -m train": ("train.config", "TrainConfig"),
+    "python -m train evaluate": ("train.evaluate", "EvaluateConfig"),
+    "python -m train plots": ("train.plots", "PlotsConfig"),
+    "python -m train worker": ("train.worker", "WorkerFlags"),
+    "python -m train --data": ("train.supervised", "SupervisedConfig"),
+    "python -m train.classical.td": ("train.classical.td", "TdFlags"),
+    "python -m train.classical.mm": ("train.classical.mm", "MmConfig"),
+    "python -m train.classical.balancing": ("train.classical.balancing", "BalancingConfig"),
+    **{
+        f"python -m experiments.{name}.run": (f"experiments.{name}.config", config)
+        for name, config in (
+            ("ablation", "AblationConfig"),
+            ("against_gnugo", "AgainstGnugoConfig"),
+            ("array_tree", "ArrayTreeConfig"),
+            ("heuristic_prior", "HeuristicPriorConfig"),
+            ("playout_policies", "PlayoutPoliciesConfig"),
+            ("rave_equivalence", "RaveEquivalenceConfig"),
+            ("scaling", "ScalingConfig"),
+            ("schedules", "SchedulesConfig"),
+            ("solved_3x3", "Solved3x3Config"),
+            ("solved_5x5", "Solved5x5Config"),
+            ("throughput", "ThroughputConfig"),
+            ("zero_strength", "ZeroStrengthConfig"),
+        )
+    },
+    "python -m experiments.ablation.speed": ("experiments.ablation.config", "SpeedConfig"),
 }
 
 
@@ -32,6 +59,27 @@ def test_help_wraps_once(command, width):
         if line and below and indent in (0, 6) and _indent(below) == indent:
             assert len(line) - indent >= room / 2, line
             assert len(line) + 1 + len(below.split()[0]) > width, line
+
+
+def test_help_ends_in_two_examples_that_parse(command):
+    prog, config = command
+    lines = help.text(config, prog, width=70).splitlines()
+    folded = " ".join(lines[_examples_at(lines) + 1 :]).replace("\\ ", "")
+    assert len(config.EXAMPLES) == 2
+    assert folded.split() == " ".join(config.EXAMPLES).split()
+    for example in config.EXAMPLES:
+        words = shlex.split(example)
+        command = prog.removesuffix(" --data")
+        assert words[: len(command.split())] == command.split()
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        given -= {"--data"} if command != prog else set()
+        parsed = flags.parse(_unchecked(config), words[len(command.split()) :], prog=prog)
+        assert isinstance(parsed, config)
+
+
+def _unchecked(config: type) -> type:
+    """Files that an example names need not be there."""
+    return type(config.__name__, (config,), {"__post_init__": lambda self: None})
 
 
 def _examples_at(lines: list[str]) -> int:

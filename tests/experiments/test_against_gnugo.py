@@ -52,9 +52,9 @@ def test_playouts_differ_in_nothing_else():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"only": ("mcts",)}, "only: 'mcts' is not one of uct, rave, heuristic, "),
-        ({"games": 3}, "games: 3 is not an even number"),
-        ({"parallel": 0}, "parallel: 0 is not at least 1"),
+        ({"only": ("mcts",)}, "--only mcts: expected one of uct, rave, heuristic, "),
+        ({"games": 3}, "--games 3: expected an even number"),
+        ({"parallel": 0}, "--parallel 0: expected at least 1"),
     ],
 )
 def test_what_cannot_be_names_the_flag(flags, message):

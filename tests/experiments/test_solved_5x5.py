@@ -11,6 +11,7 @@ from experiments.solved_5x5 import run
 from experiments.solved_5x5.config import Solved5x5Config
 from gozero.go.rules import BLACK, Rules, stones
 from gozero.play.player import policy_player
+from gozero.runs.settings import flag_of
 
 RULES = Rules(5, "simple")
 
@@ -43,10 +44,10 @@ LEASTS = {"games": 1, "simulations": 1, "opponent_simulations": 8, "parallel": 1
 
 @pytest.mark.parametrize(("name", "least"), LEASTS.items())
 def test_flags_that_cannot_be(name, least):
-    with pytest.raises(ValueError, match=f"{name}: {least - 1} is not at least {least}"):
+    with pytest.raises(ValueError, match=f"{flag_of(name)} {least - 1}: expected at least {least}"):
         Solved5x5Config(**{name: least - 1})
 
 
 def test_a_komi_that_is_none():
-    with pytest.raises(ValueError, match="komi: nan is not"):
+    with pytest.raises(ValueError, match="--komi nan: expected a finite number"):
         Solved5x5Config(komi=float("nan"))

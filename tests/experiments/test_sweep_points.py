@@ -90,9 +90,9 @@ def test_a_ladder_is_doublings_or_what_is_asked():
     ]
     assert {p.opponent.flags.simulations for p in sweep.points} == {3000}
     for wrong in ({"counts": (2, 1)}, {"counts": (7,)}, {"most": 300}):
-        with pytest.raises(ValueError, match="is not two or more simulations, ascending"):
+        with pytest.raises(ValueError, match="expected two or more simulations, ascending"):
             ScalingConfig(**wrong)
-    with pytest.raises(ValueError, match="least: 0 is not at least 1"):
+    with pytest.raises(ValueError, match="--least 0: expected at least 1"):
         ScalingConfig(least=0)
 
 
@@ -110,7 +110,7 @@ def test_speeds_of_an_ablation():
     assert len(found) == 4
     for _, contestant in ablation_speed.contestants(SpeedConfig()):
         assert contestant.setup(RULES).search.num_simulations == 1024
-    with pytest.raises(ValueError, match="simulations: 1000 is not divisible by 64 leaves"):
+    with pytest.raises(ValueError, match="--simulations 1000: not divisible by 64 leaves"):
         SpeedConfig(simulations=1000)
 
 

@@ -346,10 +346,10 @@ def test_a_sweep_and_its_anchor(tmp_path, chance, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"games": 7}, "games: 7 is odd"),
-        ({"parallel": 0}, "parallel: 0 is not from 2"),
-        ({"komi": 0.3}, "komi: 0.3 is not"),
-        ({"size": 26}, "size: 26 is not from 2 to 25"),
+        ({"games": 7}, "--games 7: expected an even number from 2"),
+        ({"parallel": 0}, "--parallel 0: expected an even number from 2"),
+        ({"komi": 0.3}, "--komi 0.3: expected a multiple of 0.5"),
+        ({"size": 26}, "--size 26: expected from 2 to 25"),
     ],
 )
 def test_flags_that_cannot_be(flags, message):
