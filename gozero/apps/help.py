@@ -106,10 +106,14 @@ def table(config: type) -> str:
     for row in rows(config):
         flag = " ".join([row.flag, row.value]).strip()
         lines.append(f"| {_cell(f'`{flag}`')} | {_cell(row.text)} | {_cell(row.note)} |")
-    refused = [(*settings.conflict_text(one), one.reason) for one in settings.conflicts(config)]
+    refused: dict[tuple[str, str], list[str]] = {}
+    for conflict in settings.conflicts(config):
+        flag, against = settings.conflict_text(conflict)
+        refused.setdefault((against, conflict.reason), []).append(f"`{flag}`")
     if refused:
-        lines += ["", "| | | |", "|---|---|---|"]
-        lines += [f"| `{first}` | {_cell(how)} | {_cell(why)} |" for first, how, why in refused]
+        lines += ["", "| flag | goes | because |", "|---|---|---|"]
+    for (against, reason), names in refused.items():
+        lines.append(f"| {', '.join(names)} | {_cell(against)} | {_cell(reason)} |")
     return "\n".join(lines)
 
 

@@ -184,7 +184,8 @@ def conflicts(config: type) -> Iterator[Conflict]:
 
 def conflict_text(conflict: Conflict) -> tuple[str, str]:
     """(what is asked for, what it does not go with), in flags: for the docs."""
-    return _condition_text(conflict.first), _against(conflict.second)
+    asked = _name(conflict.first) if conflict.first.startswith("!") else conflict.first
+    return _condition_text(asked), _against(conflict.second)
 
 
 def _name(condition: str) -> str:
@@ -203,8 +204,9 @@ def _holds(config: Any, condition: str) -> bool:
 
 
 def _condition_text(condition: str, prefix: str = "") -> str:
-    """``--search uct or rave``."""
-    values = condition.partition("=")[2].replace("|", " or ")
+    """``--heuristic even, mogo or shape``."""
+    *most, last = condition.partition("=")[2].split("|")
+    values = f"{', '.join(most)} or {last}" if most else last
     return f"{flag_of(_name(condition), prefix)} {values}".strip()
 
 
@@ -238,8 +240,9 @@ def is_several(kind: Any) -> bool:
 
 def value_text(config: type, field: dataclasses.Field, kind: Any) -> str:
     """What a flag expects, in words: ``a whole number from 2 to 25``; `kind`: the field's type."""
-    noun = _step_text(facts_of(field)) or _kind_text(kind_of_one(kind))
-    text = _with_noun(noun, limits_text(config, field))
+    text = limits_text(config, field)
+    if facts_of(field).step is None:
+        text = _with_noun(_kind_text(kind_of_one(kind)), text)
     text += ", one or more" if is_several(kind) else ""
     return f"{text} or None" if _is_union(kind) else text
 
@@ -253,7 +256,7 @@ def limits_text(config: type, field: dataclasses.Field) -> str:
             return number_text(bound)
         return flag_of(bound) if bound in names else ""
 
-    return _range_text(facts_of(field), words)
+    return _with_noun(_step_text(facts_of(field)), _range_text(facts_of(field), words))
 
 
 def default_text(field: dataclasses.Field, value: Any) -> str:
