@@ -132,7 +132,7 @@ def run(config: EvaluateConfig) -> int:
             raise ValueError(f"--sprt: {config.out} has one network; give --against")
         print(sprt(config.out / LEAGUE, terms, networks[-1], older[0]))
         return 0
-    newest = matches.weights_file(config.out, networks[-1].name)
+    newest = folder.weights_file(config.out, networks[-1].name)
     if config.command is not None:
         gtp_opponent.check(config.out, config.command, terms, newest)
     results, status = _play_all(config, terms, networks, others), 0
@@ -171,13 +171,11 @@ def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
     Raises:
       ValueError: there are none, or one cannot be read.
     """
-    paths = sorted((config.out / "weights").glob("[0-9]*.json"))  # written when the .npz is there
+    paths = folder.weights_files(config.out)
     if not paths:
         raise ValueError(f"--out {config.out}: no networks in its folder weights")
     chosen = paths[::-1][:: config.every][::-1]
-    return [
-        _contender(terms, path.with_suffix(".npz"), int(path.stem), path.stem) for path in chosen
-    ]
+    return [_contender(terms, path, int(path.stem), path.stem) for path in chosen]
 
 
 def _contender(

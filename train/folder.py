@@ -7,7 +7,7 @@ metrics.jsonl    one object an iteration
 matches.jsonl    one object a match of an evaluation
 checkpoints/     all that the run goes on from
 weights/         the network that played, one file an evaluation or a checkpoint; 000000 began
-weights.npz      the newest of them
+weights.safetensors  the newest of them
 shards/          what workers have played
 workers/         how often each of them began, and what it has written
 """
@@ -15,7 +15,6 @@ workers/         how often each of them began, and what it has written
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import pathlib
 import sys
@@ -27,7 +26,7 @@ from gozero.runs.folder import RunFolder
 from train.config import MAY_CHANGE, TrainConfig
 from train.plan import Plan
 
-METRICS, LOCK = "metrics.jsonl", "run.lock"
+METRICS, LOCK, NEWEST = "metrics.jsonl", "run.lock", "weights.safetensors"
 KIND = "training run"
 
 
@@ -113,15 +112,34 @@ def read_lines(path: pathlib.Path) -> list[dict]:
     return files.read_lines(path, skip_damaged=True)
 
 
+def stem(iteration: int) -> str:
+    """What the network of an iteration is called, in weights/ and in matches."""
+    return f"{iteration:06d}"
+
+
+def weights_file(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """Of a network of the run; a .npz, if an earlier version wrote it."""
+    path = folder / "weights" / f"{name}.safetensors"
+    old = path.with_suffix(".npz")
+    return old if old.exists() and not path.exists() else path
+
+
+def weights_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Of all networks of the run, the oldest first."""
+    kept = folder / "weights"
+    paths = [*kept.glob("[0-9]*.safetensors"), *kept.glob("[0-9]*.json")]  # a .json follows its npz
+    return [weights_file(folder, name) for name in sorted({path.stem for path in paths})]
+
+
 def has_weights(folder: pathlib.Path, iteration: int) -> bool:
     """Whether the network of an iteration is there, and is the newest."""
-    newest = folder / "weights.json"  # written last
-    if not (folder / "weights" / f"{iteration:06d}.json").exists() or not newest.exists():
+    newest = folder / NEWEST
+    if not weights_file(folder, stem(iteration)).exists() or not newest.exists():
         return False
     try:
-        return json.loads(newest.read_text())["iteration"] == iteration
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"{newest}: cannot be read ({error!r}); it is written anew", file=sys.stderr)
+        return weights.load(newest)[2].get("iteration") == iteration
+    except ValueError as error:
+        print(f"{error}; it is written anew", file=sys.stderr)
         return False
 
 
@@ -144,7 +162,9 @@ def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) 
         "komi": list(plan.config.komi),
         "seed": plan.config.seed,
     }
-    paths = (folder / "weights" / f"{iteration:06d}.npz", folder / "weights.npz")
+    paths = (folder / "weights" / f"{stem(iteration)}.safetensors", folder / NEWEST)
     for path in paths:
         weights.save(path, params, plan.learner.network, plan.rules.size, **about)
+    for old in (".npz", ".json"):  # of an earlier version: its name now means the new file
+        (folder / NEWEST).with_suffix(old).unlink(missing_ok=True)
     return paths[0]

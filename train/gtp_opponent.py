@@ -25,7 +25,7 @@ def play(
       run: the run's folder.
       command: the program's command line.
       terms: of the match; of several komi it has the most frequent.
-      weights: of our side, DIR/weights/NAME.npz.
+      weights: of our side, DIR/weights/NAME.safetensors.
 
     Returns:
       (the exit status of ``gozero match``, what came of it if a game counts).

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -128,7 +127,7 @@ def evaluate(
         line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
         files.add_line(path, line)
         lines.append(line)
-    me = Rated(stem(iteration), terms.simulations, terms.search)
+    me = Rated(folder.stem(iteration), terms.simulations, terms.search)
     rating = rate_lines(lines, [me])[me]
     low, high = round(rating.low, 1), round(rating.high, 1)
     found: dict[str, Any] = {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
@@ -155,23 +154,14 @@ def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, P
     was one and its weights are there."""
     if not lines and run.config.weights is None:
         return
-    name = stem(max((line["iteration"] for line in lines), default=0))
-    path = weights_file(run.config.folder, name)
+    name = folder.stem(max((line["iteration"] for line in lines), default=0))
+    path = folder.weights_file(run.config.folder, name)
     try:
         network, params, _ = weights.load(path, run.rules.size)
     except ValueError as error:
         print(f"evaluation: not against {name}: {error}", file=sys.stderr)
         return
     yield name, network_player(terms, network, params)
-
-
-def stem(iteration: int) -> str:
-    """What the network of an iteration is called, in weights/ and in matches."""
-    return f"{iteration:06d}"
-
-
-def weights_file(run: pathlib.Path, name: str) -> pathlib.Path:
-    return run / "weights" / f"{name}.npz"
 
 
 def anchors(terms: Terms) -> list[tuple[str, Player]]:
@@ -298,7 +288,7 @@ def rate_lines(
         search, name = line.get("search", "puct"), line["opponent"]
         fixed = {RANDOM: CHANCE, UNIFORM: Rated(UNIFORM, simulations, "puct")}
         opponent = fixed.get(name, Rated(name, simulations, search))
-        me = Rated(stem(line["iteration"]), simulations, search)
+        me = Rated(folder.stem(line["iteration"]), simulations, search)
         results.append(Result(me, opponent, points, games))
     return ratings.rate(results, zero_of(results), wanted)
 
@@ -309,5 +299,5 @@ def zero_of(results: Iterable[Result]) -> Rated:
     A network that has learnt before beats chance in every game, which says little more of its
     rating than the prior does.
     """
-    first = (one for result in results for one in result[:2] if one.name == stem(0))
+    first = (one for result in results for one in result[:2] if one.name == folder.stem(0))
     return next(first, CHANCE)

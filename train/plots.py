@@ -165,7 +165,7 @@ def elo(axes: Any, lines: list[dict]) -> None:
     matches."""
     (axis,) = axes(1)
     rated = matches.rate_lines(lines)
-    began = next((one for one in rated if one.name == matches.stem(0)), None)
+    began = next((one for one in rated if one.name == folder.stem(0)), None)
     fixed = [one for one in rated if one.name in (RANDOM, UNIFORM)]
     fixed = {one: rated.pop(one).elo for one in fixed}
     # Beside networks that began with weights these lie far below, nobody knows where.

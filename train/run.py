@@ -329,5 +329,5 @@ class _Session:
         return (
             f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "
             f"{loop.steps:,} steps in {loop.seconds:.0f} s; weights in "
-            f"{config.folder / 'weights.npz'}{stopped}"
+            f"{config.folder / folder.NEWEST}{stopped}"
         )

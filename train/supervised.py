@@ -1,7 +1,7 @@
 """``python -m train --data DIR``: learn from the shards of self-play in a folder.
 
-Writes weights.npz and weights.json, which ``gozero selfplay --weights`` reads, and the
-losses on the way to weights.metrics.jsonl.
+Writes weights.safetensors, which ``gozero selfplay --weights`` reads, and the losses on the way to
+weights.metrics.jsonl.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
-from gozero.runs import settings
+from gozero.runs import arrays, settings
 from gozero.runs.progress import Progress
 from gozero.runs.settings import same_as, setting
 from train import buffer as buffers
@@ -45,13 +45,11 @@ class SupervisedConfig:
 
     data: pathlib.Path = setting(help="The folder that self-play wrote, with shards/*.npz in it.")
     steps: int = setting(1000, "Optimizer steps.", least=1)
-    weights: pathlib.Path | None = setting(
-        None, "Weights to go on from, a .npz with its .json beside it.", unset="random weights"
-    )
+    weights: pathlib.Path | None = setting(None, "Weights to go on from.", unset="random weights")
     out: pathlib.Path | None = setting(
         None,
-        "Where the new weights go, a .npz that is not there yet.",
-        unset="DIR/weights.npz, of --data DIR",
+        "Where the new weights go, a .safetensors file that is not there yet.",
+        unset="DIR/weights.safetensors, of --data DIR",
     )
     batch_size: int = setting(256, "Rows of a step, drawn from all of the data.", least=1)
     learning_rate: float = same_as(OptimizerConfig, "learning_rate", least=None, above=0)
@@ -80,7 +78,7 @@ class SupervisedConfig:
 
     @property
     def out_file(self) -> pathlib.Path:
-        return self.data / "weights.npz" if self.out is None else self.out
+        return self.data / "weights.safetensors" if self.out is None else self.out
 
     @property
     def metrics_file(self) -> pathlib.Path:
@@ -143,9 +141,8 @@ def _prepare(config: SupervisedConfig) -> Job:
 
 
 def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
-    if out.suffix != ".npz":
-        raise ValueError(f"--out {out}: not a .npz file; its .json will lie beside it")
-    for path in (out, out.with_suffix(".json"), metrics):
+    arrays.check_name(out, "--out")
+    for path in (out, metrics):
         if path.exists():
             raise ValueError(f"--out {out}: {path} is there already; name a new file with --out")
 

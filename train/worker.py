@@ -152,7 +152,7 @@ class Source:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.path = plan.config.folder / "weights.npz"
+        self.path = plan.config.folder / folder.NEWEST
         self.params: Any = None
         self.iteration = -1
         self._seen: object = None
@@ -161,11 +161,11 @@ class Source:
     def refresh(self) -> bool:
         """Read them if they have changed; whether there are any.
 
-        Those that cannot be read are named, and tried again next time: the run may be between the
-        writing of the one file and of the other. Until then the ones before go on.
+        Those that cannot be read are named, and tried again next time; until then the ones before
+        go on.
         """
         try:
-            stamp = [_stamp(path) for path in (self.path, self.path.with_suffix(".json"))]
+            stamp = _stamp(self.path)
             if stamp != self._seen:
                 self._load()
                 self._seen, self._told = stamp, ""

@@ -1,6 +1,7 @@
 """Networks that self-play has taught, against MC-RAVE and GNU Go.
 
-python -m experiments.zero_strength.run [--only 7x7-gnugo] [--weights runs/zero-7x7/weights.npz]
+python -m experiments.zero_strength.run [--only 7x7-gnugo]
+    [--weights runs/zero-7x7/weights.safetensors]
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     monkeypatch.undo()
     lines = folder.read_lines(out / evaluate.LEAGUE)
     assert {line["search"] for line in lines} == {"gumbel"}
-    save(out / "weights" / "000002.npz", 77)
+    save(out / "weights" / "000002.safetensors", 77)
     run(out, *SMALL)
     again = met(out)[len(anchors + neighbours) :]
     assert again == [("000002", RANDOM), ("000002", UNIFORM), ("000004", "000002")]

@@ -89,7 +89,7 @@ def test_the_metrics_have_the_rating(evaluated):
     assert [line["iteration"] for line in lines if "elo" in line] == [3, 4]
     for line in lines[2:]:
         so_far = [one for one in played if one["iteration"] <= line["iteration"]]
-        player = Rated(matches.stem(line["iteration"]), SIMULATIONS, "gumbel")
+        player = Rated(folder.stem(line["iteration"]), SIMULATIONS, "gumbel")
         rating = matches.rate_lines(so_far)[player]
         assert line["elo"] == round(rating.elo, 1)
         assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]

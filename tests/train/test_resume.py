@@ -87,7 +87,12 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, m
     loop = begun(config)
     assert loop.iteration == 4
     assert_same(loop.state, whole[0])
-    for name in ("config.json", "manifest.json", "weights.npz", "weights/000004.json"):
+    for name in (
+        "config.json",
+        "manifest.json",
+        "weights.safetensors",
+        "weights/000004.safetensors",
+    ):
         assert (config.folder / name).exists()
 
 
@@ -109,7 +114,7 @@ def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, mo
     for params, ema, _ in played:
         assert_same(params, ema)
     learner = begun(config).state.learner
-    written = weights.load(config.folder / "weights.npz", 3)[1]
+    written = weights.load(config.folder / folder.NEWEST, 3)[1]
     assert_same(written, arrays(learner.ema))
     for ema, params in (played[-1][1:], (arrays(written), arrays(learner.params))):
         assert any((one != other).any() for one, other in zip(ema, params, strict=True))
@@ -155,11 +160,11 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
     assert run.run(config) == 0
     assert "2 of 2 iterations" in capsys.readouterr().out
     assert not (config.folder / "checkpoints" / ".000004.part").exists()
-    newest = config.folder / "weights.json"
-    for text in ("{", "[]", "{}"):
+    newest = config.folder / folder.NEWEST
+    for text in ("", "{}"):
         newest.write_text(text)
         assert run.run(config) == 0
-        assert f"{newest}: cannot be read" in capsys.readouterr().err
+        assert f"weights {newest}: damaged" in capsys.readouterr().err
     assert folder.has_weights(config.folder, 2)
     assert not folder.has_weights(config.folder, 1)
 
@@ -192,9 +197,9 @@ def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(tmp_pa
     config = tiny.config(tmp_path / "run")
     session = run._Session(make_plan(config), begun(config))
     session.loop.iteration = 2
-    file = config.folder / "weights" / "000002.npz"
+    file = config.folder / "weights" / "000002.safetensors"
     file.parent.mkdir(parents=True)
-    file.with_name("000002.npz.part").symlink_to("/dev/full")
+    file.with_name("000002.safetensors.part").symlink_to("/dev/full")
     with pytest.raises(SystemExit) as stop:
         session.save()
     assert stop.value.code == 1
@@ -262,12 +267,18 @@ def test_networks_of_a_future_that_is_gone_are_set_aside(tmp_path):
     config = tiny.config(tmp_path / "run", iterations=2, checkpoint_every=1)
     assert run.run(config) == 0
     kept = config.folder / "weights"
-    assert sorted(path.stem for path in kept.glob("*.npz")) == ["000000", "000001", "000002"]
-    for name in ("000004.npz", "000004.json"):
-        (kept / name).write_bytes((kept / name.replace("4", "2")).read_bytes())
+    assert sorted(path.stem for path in kept.glob("*.safetensors")) == [
+        "000000",
+        "000001",
+        "000002",
+    ]
+    for name in ("000004.safetensors", "000005.npz", "000005.json"):
+        (kept / name).write_bytes((kept / "000002.safetensors").read_bytes())
     assert run.run(dataclasses.replace(config, iterations=3)) == 0
     assert max(path.stem for path in kept.glob("[0-9]*")) == "000003"
-    assert {"later-000004.npz", "later-000004.json"} < {path.name for path in kept.iterdir()}
+    assert {"later-000004.safetensors", "later-000005.npz", "later-000005.json"} < {
+        path.name for path in kept.iterdir()
+    }
 
 
 def spoil(loop):

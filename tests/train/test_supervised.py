@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(folder, tmp_path_factory):
     """(its output, its messages, the weights file) of one real run."""
-    out = tmp_path_factory.mktemp("out") / "new" / "w.npz"
+    out = tmp_path_factory.mktemp("out") / "new" / "w.safetensors"
     argv = ["--data", folder, "--steps", 200, *SMALL, "--learning-rate", 0.01, "--out", out]
     with (
         contextlib.redirect_stdout(io.StringIO()) as output,
@@ -55,17 +55,17 @@ def run_program(argv):
 
 @pytest.mark.slow  # the same in a process of its own
 def test_a_run_of_the_program(folder, tmp_path):
-    argv = ["--data", folder, "--steps", 2, *SMALL, "--out", tmp_path / "w.npz"]
+    argv = ["--data", folder, "--steps", 2, *SMALL, "--out", tmp_path / "w.safetensors"]
     done = run_program(argv)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 steps: ")
     assert "2/2 steps" in done.stderr
-    assert weights.load(tmp_path / "w.npz", 5)[0] == network.NetworkConfig(1, 8)
+    assert weights.load(tmp_path / "w.safetensors", 5)[0] == network.NetworkConfig(1, 8)
 
 
 def test_losses_fall_and_are_written_down(trained):
     output, messages, out = trained
-    about = json.loads(out.with_suffix(".json").read_text())
+    about = weights.load(out)[2]
     before, after = about["losses_before"], about["losses"]
     floor = before["target_entropy"]
     assert after["policy"] - floor < 0.2 * (before["policy"] - floor)
@@ -88,7 +88,7 @@ def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
     *_, out = trained
     shape, params, _ = weights.load(out, 5)
     assert shape == network.NetworkConfig(1, 8)
-    again = weights.save(tmp_path / "again.npz", params, shape, 5)
+    again = weights.save(tmp_path / "again.safetensors", params, shape, 5)
     planes = jax.random.normal(jax.random.key(0), (3, 5, 5, 9))
     outputs = [network.apply(shape, weights.load(path, 5)[1], planes) for path in (out, again)]
     jax.tree.map(np.testing.assert_array_equal, *outputs)
@@ -98,16 +98,14 @@ def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
 def test_training_goes_on_from_weights(folder, trained, tmp_path):
     *_, old = trained
     argv = ["--data", str(folder), "--steps", "2", "--batch-size", "32", "--weights", str(old)]
-    assert command.main([*argv, "--out", str(tmp_path / "next.npz")]) == 0
-    first, then = (
-        json.loads(path.with_suffix(".json").read_text()) for path in (old, tmp_path / "next.npz")
-    )
+    assert command.main([*argv, "--out", str(tmp_path / "next.safetensors")]) == 0
+    first, then = (weights.load(path)[2] for path in (old, tmp_path / "next.safetensors"))
     assert then["losses_before"] == pytest.approx(first["losses"], rel=1e-3)
     assert (then["blocks"], then["channels"]) == (1, 8)
 
 
 def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
-    out = tmp_path / "w.npz"
+    out = tmp_path / "w.safetensors"
     argv = ["--data", str(folder), "--steps", "50", *SMALL, "--learning-rate", "1e30"]
     with pytest.raises(SystemExit) as stop:
         command.main([*argv, "--out", str(out)])
@@ -133,23 +131,23 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
         (["--holdout-fraction", "1"], "--holdout-fraction 1.0: expected from 0 to below 1"),
         (["--channels", "0"], "--channels 0: expected at least 1"),
         (["--lr", "1"], "unknown flag --lr; did you mean --learning-rate?"),
-        (["--out", "{file}/w.npz"], "--out {file}/w.npz: cannot be written"),
-        (["--out", "{file}"], "--out {file}: not a .npz file"),
+        (["--out", "{file}/w.safetensors"], "--out {file}/w.safetensors: cannot be written"),
+        (["--out", "{file}"], "--out {file}: not a .safetensors file"),
         (["--out", "{old}"], "{old} is there already"),
         (["--weights", "{old}", "--channels", "9"], "--channels 9: {old} has 8"),
-        (["--weights", "{tmp}/none.npz"], "there is no file"),
+        (["--weights", "{tmp}/none.safetensors"], "there is no file"),
         (["--weights", "{larger}"], "made for 7x7, not for 5x5"),
     ],
 )
 def test_bad_input(folder, trained, tmp_path, capsys, change, complaint):
     names = {"tmp": tmp_path, "old": trained[-1], "file": tmp_path / "file"}
     names["file"].write_text("not a folder")
-    names["larger"] = tmp_path / "larger.npz"
+    names["larger"] = tmp_path / "larger.safetensors"
     if "{larger}" in change:
         shape = network.NetworkConfig(1, 8)
         weights.save(names["larger"], network.init(shape, jax.random.key(0)), shape, 7)
     before = snapshot(tmp_path, folder, trained[-1].parent)
-    argv = ["--data", str(folder), *SMALL[4:], "--out", str(tmp_path / "w.npz")]
+    argv = ["--data", str(folder), *SMALL[4:], "--out", str(tmp_path / "w.safetensors")]
     argv += [argument.format(**names) for argument in change]
     with pytest.raises(SystemExit) as stop:
         command.main(argv)

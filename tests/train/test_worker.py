@@ -16,7 +16,7 @@ from gozero.runs import folder as folders
 from gozero.runs.memory import num_bytes
 from tests.train import scripted, worker_runs
 from train import buffer as buffers
-from train import command, games, shards, steps, worker, worker_record
+from train import command, folder, games, shards, steps, worker, worker_record
 from train.learner import Metrics
 from train.loop import Loop
 from train.losses import Losses
@@ -271,13 +271,12 @@ def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
     params = source.params
     assert source.refresh()
     assert source.params is params
-    npz = config.folder / "weights.npz"
-    whole = npz.read_bytes()
-    npz.write_bytes(whole[:-1] + b"?")
+    newest = config.folder / folder.NEWEST
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     for _ in range(2):
         assert source.refresh()
         assert (source.iteration, source.params is params) == (10, True)
-    assert "its contents are not those that its .json describes" in one_line(capsys)
+    assert "the arrays are not those that its header describes" in one_line(capsys)
     worker_runs.write_weights(own, 20, value=1.0)
     assert source.refresh()
     assert source.iteration == 20
@@ -285,8 +284,7 @@ def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
     assert not np.array_equal(head(source.params), head(params))
     other = make_plan(worker_runs.config_in(tmp_path / "other", channels=16))
     worker_runs.write_weights(other, 30)
-    for name in ("weights.npz", "weights.json"):
-        (tmp_path / "other" / name).replace(config.folder / name)
+    (tmp_path / "other" / folder.NEWEST).replace(newest)
     assert source.refresh()
     assert source.iteration == 20
     assert "not of this run's network" in one_line(capsys)
