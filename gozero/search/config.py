@@ -173,7 +173,7 @@ CONFLICTS = (
     Conflict("early_stop", "temperature", "only the most visited action is settled early"),
     Conflict("leaves", "transpositions", "they share evaluations of a leaf a step; use leaves=1"),
     Conflict("leaves", "grandfather", "its values would show virtual losses; use leaves=1"),
-    Conflict("leaves", "own_visits", "it would count virtual losses; use leaves=1"),
+    Conflict("virtual_losses", "own_visits", "a leaf is to count as one; use virtual_loss=1"),
     Conflict("backup", "leaves", "a backup by an operator shows no virtual losses; use leaves=1"),
     Conflict("backup", "amaf", "first plays are averaged; use amaf=None"),
     Conflict("backup", "prior_counts", "values that count as visits are averaged"),
@@ -194,7 +194,6 @@ CONFLICTS = (
     Conflict("siblings", "prior_counts", "it scores an action by its siblings, not all seen"),
     Conflict("own_visits", "heuristic_visits", "it would count those that a heuristic stands for"),
     Conflict("tree", "own_visits", "it counts the visits of one search, from none on; give none"),
-    Conflict("tree", "ensemble", "an ensemble begins anew with each search; give none"),
 )
 """What does not go with what: two features by their names, see `SearchConfig.features`."""
 
@@ -336,6 +335,8 @@ class SearchConfig:
             for name in (*named, "ensemble", "temperature", "final_move")
             if getattr(self, name) != plain[name]
         }
+        if self.leaves > 1 and self.virtual_loss > 1:
+            used["virtual_losses"] = Feature("virtual_loss", self.virtual_loss)
         if self.amaf is not None and self.amaf.ancestor is not None:
             used["ancestor"] = Feature("amaf", self.amaf)
         if self.grandfather is not None and self.grandfather.visits > 0:

@@ -50,6 +50,8 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool
       config: the search's settings.
       prior_counts: the evaluator says what a heuristic believes, with a confidence in visits.
     """
+    if config.ensemble is not None:
+        roots = config.ensemble.copies(roots)
     return trees.allocate(roots, num_actions, config.num_nodes, keeps_of(config, prior_counts))
 
 
@@ -62,7 +64,7 @@ def reroot(tree: Tree, action: jax.Array) -> Tree:
     Args:
       tree: the trees, R = B * N rows.
       action: i32[B]; -1, or any action that the root has no child by: the tree becomes empty, and
-        the next search plants it.
+        the next search makes it anew. Of an ensemble one a game.
 
     Returns:
       The trees, in arrays of the same shapes; with `size` 0 where nothing is left.
@@ -70,6 +72,8 @@ def reroot(tree: Tree, action: jax.Array) -> Tree:
     Raises:
       ValueError: actions of another batch.
     """
+    if tree.last_sync is not None and action.size and tree.num_trees % action.size == 0:
+        action = jnp.repeat(action, tree.num_trees // action.size)
     if action.shape != (tree.num_trees,):
         raise ValueError(f"action: shape {action.shape}; the trees want {(tree.num_trees,)}")
     parent = _by_tree(tree, tree.parent)
@@ -319,7 +323,10 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
         same &= jnp.all(have == want, axis=1)
     same |= tree.size == 0
     spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the one to spare
-    room = MAX_VISITS - config.num_simulations - config.most_lost
+    most = MAX_VISITS
+    if config.ensemble is not None:  # what its trees have found together fits in a sum, too
+        most = (MAX_VISITS + 1) // config.ensemble.trees - 1
+    room = most - config.num_simulations - config.most_lost
     goes_on = same & (_most_counted(tree, spent) <= room)
     most = jnp.where(goes_on, config.num_kept, 0)
     too_large = jnp.any(tree.size > most)
@@ -361,26 +368,19 @@ def refresh_root(
     edge_prior = evaluated.prior[lanes, action]
     place = jnp.arange(child.size, dtype=jnp.int32).reshape(child.shape)
     edge_rows = jnp.where(is_child, child_row, tree.num_rows + place)
-    old_visits, old_sum = rows.read(tree.visits, row), rows.read(tree.value_sum, row)
-    old_value, old_size = rows.read(tree.value, row), tree.size
-    old_counts = jax.tree.map(lambda x: rows.read(x, row), (tree.amaf, tree.prior_counts))
+    kept = "visits", "value_sum", "value", "amaf", "prior_counts", "last_sync"
+    now = lambda tree: {name: getattr(tree, name) for name in kept}
+    old, old_size = jax.tree.map(lambda x: rows.read(x, row), now(tree)), tree.size
     tree = root.init_root(tree, evaluated._replace(prior=left), roots, config, draws)
-    as_before = lambda old, new: jnp.where(
-        is_new.reshape(-1, *[1] * (new.ndim - 1)), rows.read(new, row), old
-    )
-    counts = jax.tree.map(
-        lambda old, new: rows.write(new, row, as_before(old, new)),
-        old_counts,
-        (tree.amaf, tree.prior_counts),
-    )
+
+    def restored(old, new):
+        is_blank = is_new.reshape(-1, *[1] * (new.ndim - 1))
+        return rows.write(new, row, jnp.where(is_blank, rows.read(new, row), old))
+
     tree = tree.replace(
         edge_prior=rows.write(tree.edge_prior, edge_rows.reshape(-1), edge_prior.reshape(-1)),
-        visits=rows.write(tree.visits, row, as_before(old_visits, tree.visits)),
-        value_sum=rows.write(tree.value_sum, row, as_before(old_sum, tree.value_sum)),
-        value=rows.write(tree.value, row, as_before(old_value, tree.value)),
         size=jnp.maximum(old_size, 1),
-        amaf=counts[0],
-        prior_counts=counts[1],
+        **jax.tree.map(restored, old, now(tree)),
     )
     # What was proven by a child that is gone has to be found again: it is to be played.
     tree = backup.back_up_values(

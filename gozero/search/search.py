@@ -27,10 +27,12 @@ import numpy as np
 from jax import lax
 
 from gozero.search import ensemble, expand, leaves, reuse, root, rows, transpositions
+from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import evaluate_positions
 from gozero.search.game import Evaluator, Game, History, history_of
+from gozero.search.memory import keeps_of
 from gozero.search.select import find_leaf
 from gozero.search.tree import Tree
 
@@ -140,7 +142,8 @@ def begin(
     has_visits = heuristic is not None and heuristic.visits is not None
     config.check_with(tree is not None, heuristic is not None, has_visits)
     if tree is None:
-        blank = reuse.empty(roots, game.num_actions, config, has_visits)
+        keeps = keeps_of(config, has_visits)
+        blank = trees.allocate(roots, game.num_actions, config.num_nodes, keeps)
         tree = root.init_root(blank, evaluated, roots, config, draws)
     else:
         if has_visits and tree.prior_counts is None:

@@ -13,13 +13,24 @@ from tests.reference import mcts
 F32 = np.float32
 
 
-def search(root_state, play, judge, num_simulations, max_depth, rule, tie_seeds, plan, **options):
+def search(
+    root_state,
+    play,
+    judge,
+    num_simulations,
+    max_depth,
+    rule,
+    tie_seeds,
+    plan,
+    forest=None,
+    **options,
+):
     """`mcts.search` of as many trees as there are tie_seeds; `plan`: every, depth and share.
 
-    Returns the nodes of each tree.
+    It goes on from the nodes of a `forest`, if there is one. Returns the nodes of each tree.
     """
     every, depth, share = plan
-    forest = [[] for _ in tie_seeds]
+    forest = forest or [[] for _ in tie_seeds]
     for start in range(0, num_simulations, every):
         if start:
             exchange(forest, depth, share)

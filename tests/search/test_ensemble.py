@@ -346,10 +346,10 @@ def test_as_many_visits_as_a_sum_holds():
     assert 8 * (config.num_simulations + 1) * ONE < 2**31
 
 
-def test_no_tree_to_go_on_from():
+def test_a_tree_of_no_ensemble_is_none_to_go_on_from():
     roots = random_tree.Position(CODES)
     tree = reuse.empty(roots, random_tree.NUM_ACTIONS, SearchConfig(4))
     config = SearchConfig(4, ensemble=Ensemble(2))
     arguments = (random_tree.GAME, Evaluator(PUCT_EVALUATE), KEY, roots)
-    with pytest.raises(ValueError, match=r"^tree: .* an ensemble begins anew"):
+    with pytest.raises(ValueError, match=r"^tree: its batch is 3; this search wants 6"):
         search(*arguments, config, tree)

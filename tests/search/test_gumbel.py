@@ -159,7 +159,7 @@ def test_bad_settings(rule, field, value):
 
 
 def test_virtual_losses_and_heuristics_are_no_visits_to_count():
-    with pytest.raises(ValueError, match=r"^leaves: 4 .*GumbelRoot.* use leaves=1"):
+    with pytest.raises(ValueError, match=r"^virtual_loss: 3 .*GumbelRoot.* use virtual_loss=1"):
         SearchConfig(leaves=4, root_select=GumbelRoot())
     even = lambda params, key, codes: jnp.zeros((codes.shape[0], random_tree.NUM_ACTIONS))
     evaluate = with_heuristic(gumbel_search.EVALUATE, even, visits=5)
