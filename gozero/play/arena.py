@@ -237,6 +237,8 @@ class _Match:
         asked: deque = deque()
         for ply in itertools.count():
             asked.append([self._take_turns(ply, half) for half in range(2)])
+            if ply == 0:  # all is compiled
+                self._clock = time.monotonic()
             if len(asked) > _PLIES_AHEAD:
                 known = ply - _PLIES_AHEAD
                 for half, turn in enumerate(asked.popleft()):

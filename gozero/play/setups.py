@@ -10,15 +10,25 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gozero.go.rules import GameState, Rules, init
+from gozero.games.rollouts import rollout_evaluator
+from gozero.go.rules import GameState, Rules
 from gozero.play import heuristics
 from gozero.play.evaluators import Evaluator, make_evaluator, playout_evaluator
-from gozero.play.player import NO_ACTION, Choice, Player, Turn, check_resign, search_player
+from gozero.play.player import (
+    NO_ACTION,
+    Choice,
+    Player,
+    Turn,
+    as_game,
+    check_resign,
+    search_player,
+)
 from gozero.play.player_config import LEARNT_POLICIES, PlayerConfig
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
+from gozero.search.game import Game, positions_of
 from gozero.search.memory import memory_of
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.puct import Puct
@@ -59,11 +69,13 @@ class Made(NamedTuple):
     room: Callable[[int], str]  # what so many games at once take, in words
 
 
-def make_player(rules: Rules, config: PlayerConfig, seed: int = 0, reuse: bool = False) -> Made:
+def make_player(
+    rules: Rules | Game, config: PlayerConfig, seed: int = 0, reuse: bool = False
+) -> Made:
     """The player that the flags ask for.
 
     Args:
-      rules: the rules.
+      rules: the rules of Go, or another game.
       config: the flags.
       seed: of a network of random weights.
       reuse: his searches go on from what the last one found, or learnt, in a game.
@@ -71,7 +83,7 @@ def make_player(rules: Rules, config: PlayerConfig, seed: int = 0, reuse: bool =
     Raises:
       ValueError: as `make_setup`; local shapes that are missing, damaged or of another size.
     """
-    if config.search == "td":
+    if config.search == "td" and isinstance(rules, Rules):
         config.check()
         learnt, about = shape_weights.given(rules.size, config.shapes)
         player = td_player(
@@ -86,27 +98,29 @@ def make_player(rules: Rules, config: PlayerConfig, seed: int = 0, reuse: bool =
     return Made(player, setup.evaluator.about, lambda games: _room(rules, setup, reuse, games))
 
 
-def _room(rules: Rules, setup: Setup, reuse: bool, games: int) -> str:
-    search = setup.search.roomy if reuse else setup.search
-    one = jax.eval_shape(lambda: init(rules)).position
-    positions = jax.tree.map(lambda x: jax.ShapeDtypeStruct((games, *x.shape), x.dtype), one)
-    memory = memory_of(positions, rules.num_actions, search, reuse, setup.prior_counts)
+def _room(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
+    search, game = setup.search.roomy if reuse else setup.search, as_game(rules)
+    new = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
+    positions = jax.eval_shape(new, jax.random.key(0))
+    memory = memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)
     return f"{games} trees of {search.num_nodes} nodes: {memory}"
 
 
-def make_setup(rules: Rules, config: PlayerConfig, seed: int = 0) -> Setup:
+def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setup:
     """The evaluator and the search that a player's flags ask for.
 
     Args:
-      rules: the rules.
+      rules: the rules of Go, or another game: its playouts are random games to the end.
       config: the flags.
       seed: of a network of random weights.
 
     Raises:
-      ValueError: flags that do not go together, or files that are missing, damaged or for another
-        size; temporal-difference search, which has neither, see `make_player`.
+      ValueError: flags that do not go together, or are of Go alone; files that are missing, damaged
+        or for another size; temporal-difference search, which has neither, see `make_player`.
     """
     config.check()
+    if not isinstance(rules, Rules):
+        _check_any_game(config)
     if config.search == "td":
         raise ValueError("search: td has no tree, and nothing beside it that judges")
     evaluator = _evaluator(rules, config, seed)
@@ -149,9 +163,27 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
     return Ensemble(config.trees, every=steps * config.leaves)
 
 
-def _evaluator(rules: Rules, config: PlayerConfig, seed: int) -> Evaluator:
+def _check_any_game(config: PlayerConfig) -> None:
+    """Raises:
+    ValueError: a flag that goes with Go alone.
+    """
+    wanted = {
+        "playouts": (None, "uniform"),
+        "heuristic": (None, "grandfather"),
+        "search": ("puct", "uct", "rave", "gumbel"),
+    }
+    for name, known in wanted.items():
+        value = getattr(config, name)
+        if value not in known:
+            others = " or ".join(str(one) for one in known if one is not None)
+            raise ValueError(f"{name}: {value} is of Go; other games have {others}")
+
+
+def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator != "playout":
         return make_evaluator(rules, config.evaluator, config.weights, seed)
+    if not isinstance(rules, Rules):
+        return rollout_evaluator(rules, first_plays=config.search == "rave")
     policy, about = _policy(rules, config)
     evaluator = playout_evaluator(rules, policy, first_plays=config.search == "rave")
     return evaluator._replace(about={**evaluator.about, **about})

@@ -115,18 +115,23 @@ class MatchConfig:
     seed: int = settings.seed_setting("Of our searches and the random openings.")
     out: pathlib.Path = setting(
         pathlib.Path("runs/match"),
-        "The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf: a "
-        "new one, or one to go on with: then all flags are the same but --parallel, --retries and "
-        "--timeout, and --games may be more.",
+        "The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf (of "
+        "other games than Go *.txt): a new one, or one to go on with: then all flags are the same "
+        "but --parallel, --retries and --timeout, and --games may be more.",
     )
 
+    game: str = setting(
+        "go",
+        "The game: go, connect4, hex, or pgx:NAME for one of pgx. All but Go are for two searches "
+        "of ours, whose playouts are random games to the end.",
+        group="game",
+    )
     size: int | None = setting(
         None,
         "Points on a side of the board.",
-        group="game",
         least=MIN_SIZE,
         most=MAX_SIZE,
-        unset="that of a side's weights or shapes, else 9",
+        unset="that of a side's weights or shapes, else 9; of hex 11",
     )
     komi: float = setting(
         7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
@@ -143,7 +148,7 @@ class MatchConfig:
     player: Side = Side()
     opponent: Side = setting(Side(), "The other side.")
 
-    CONFLICTS = ()
+    CONFLICTS = (Conflict("komi ko max_moves openings_from", "!game=go", "others have none"),)
     EXAMPLES = (
         'gozero match --player.simulations 800 --opponent.command "gnugo --mode gtp"',
         "gozero match --player.search rave --opponent.search uct --games 200 --openings 4",
@@ -153,11 +158,18 @@ class MatchConfig:
         for name in SIDES:
             getattr(self, name).check(f"{name}.")
         of_files = next((side for side in self.sides if side.weights or side.shapes), Side())
-        size = board_size(self.size, of_files.weights, of_files.shapes)
-        object.__setattr__(self, "size", size)
+        if self.game == "go":
+            size = board_size(self.size, of_files.weights, of_files.shapes)
+            object.__setattr__(self, "size", size)
         settings.check(self)
         for name in SIDES:
-            getattr(self, name).check_size(size, f"{name}.")
+            side = getattr(self, name)
+            if self.game == "go":
+                side.check_size(self.size, f"{name}.")
+            elif side.command is not None:
+                raise ValueError(f"--{name}.command: programs play Go, and no {self.game}")
+            elif side.evaluator == "playout" and side.search != "td" and side.playouts is None:
+                object.__setattr__(self, name, dataclasses.replace(side, playouts="uniform"))
         if self.paired and self.games % 2:
             raise ValueError(
                 f"--games {self.games}: openings are played in pairs; use {self.games + 1}"
@@ -166,7 +178,7 @@ class MatchConfig:
     @property
     def most_openings(self) -> int:
         """Plies that the board has room for."""
-        return 2 * self.size**2
+        return 2 * (self.size or 9) ** 2
 
     @property
     def sides(self) -> tuple[Side, Side]:

@@ -18,7 +18,7 @@ from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.score import Game
 from gozero.play.player_config import FILES
 from gozero.runs import folder as folders
-from gozero.runs.files import add_line, cut_torn_line, read_lines, sync_folder
+from gozero.runs.files import add_line, cut_torn_line, read_lines, sync_folder, write_whole
 from gozero.runs.folder import RunFolder
 
 RESULTS = "results.jsonl"
@@ -75,14 +75,18 @@ class MatchFolder(RunFolder):
         """
         super().write_manifest({"session": self.session, **facts})
 
-    def add(self, game: Game, record: sgf.GameRecord) -> None:
+    def add(self, game: Game, record: sgf.GameRecord | str) -> None:
         """Keep a game, which is then on the disk; of a void one the moves so far.
 
         Raises:
           OSError: naming the folder; it cannot be written, a full disk say.
         """
         with self.writing():
-            sgf.write(self.path / "games" / f"{game.game:04d}.sgf", record, durable=True)
+            path = self.path / "games" / f"{game.game:04d}.sgf"
+            if isinstance(record, str):
+                write_whole(path.with_suffix(".txt"), record.encode(), durable=True)
+            else:
+                sgf.write(path, record, durable=True)
             add_line(self._results, game._asdict())
         self.games[game.game] = game
 
@@ -95,6 +99,7 @@ def _plain(config: MatchConfig) -> dict:
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if not isinstance(before.get("games"), int) or not set(SIDES) <= before.keys():
         raise ValueError(folders.not_of(path, "match"))
+    before = {"game": "go"} | before  # which older folders do not say
     old, new = folders.flat(before), folders.flat(asked)
     more = new["games"] >= old["games"]
     may_differ = _MAY_DIFFER | ({"games"} if more else set())

@@ -14,8 +14,9 @@ import numpy as np
 from gozero.apps import sgf
 from gozero.apps.host_game import HostGame, IllegalMove
 from gozero.apps.match.config import MatchConfig
-from gozero.go import rules as go
 from gozero.go.rules import Rules
+from gozero.play.player import as_game
+from gozero.search.game import Game
 
 
 class Openings(NamedTuple):
@@ -25,36 +26,41 @@ class Openings(NamedTuple):
     sha256: str | None = None  # of all that come from files, in their order
 
 
-def make_openings(config: MatchConfig, rules: Rules) -> Openings:
-    """The openings that the flags ask for.
+def make_openings(config: MatchConfig, game: Game | Rules) -> Openings:
+    """The openings that the flags ask for, of a game or of Go under some rules.
 
     Raises:
       ValueError: files that are missing, damaged, of another size, or whose moves are illegal.
     """
     if config.openings_from is not None:
-        lines = _from_files(config.openings_from, rules, config.openings)
+        lines = _from_files(config.openings_from, game, config.openings)
         digest = hashlib.sha256(repr(lines).encode()).hexdigest()
         return Openings(lambda pair: lines[pair % len(lines)], digest)
     if config.openings == 0:
         return Openings(lambda pair: ())
-    draw = functools.partial(random_opening, rules, config.openings, config.seed)
+    draw = functools.partial(random_opening, as_game(game), config.openings, config.seed)
     return Openings(functools.lru_cache(maxsize=2 * config.parallel)(draw))
 
 
-def random_opening(rules: Rules, plies: int, seed: int, pair: int) -> tuple[int, ...]:
-    """Legal plays at random, none of them a pass; fewer if there is none left.
+def random_opening(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
+    """Legal actions at random, none of them a pass; fewer if there is none left.
 
     The same numbers give the same opening, on any machine and after any break.
     """
-    rng = np.random.default_rng([seed, pair])
-    game = HostGame(rules)
-    legal = jax.jit(go.legal_actions, static_argnums=0)
-    while len(game.moves) < plies:
-        points = np.flatnonzero(np.asarray(legal(rules, game.state))[: rules.pass_action])
-        if not len(points):
+    rng, play, legal = np.random.default_rng([seed, pair]), *_compiled(game)
+    state, actions = game.init(jax.random.key(0)), []
+    while len(actions) < plies:
+        open_ = np.flatnonzero(np.asarray(legal(state))[: -1 if game.points else None])
+        if not len(open_):
             break
-        game.play(game.to_play, int(rng.choice(points)))
-    return tuple(action for _, action in game.moves)
+        actions.append(int(rng.choice(open_)))
+        state = play(state, np.int32(actions[-1]))
+    return tuple(actions)
+
+
+@functools.cache
+def _compiled(game: Game) -> tuple[Callable, Callable]:
+    return jax.jit(game.play), jax.jit(game.legal)
 
 
 def _from_files(path: pathlib.Path, rules: Rules, plies: int) -> list[tuple[int, ...]]:

@@ -14,20 +14,22 @@ import numpy as np
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.openings import Openings
 from gozero.apps.match.referee import COLOURS, LETTERS
-from gozero.apps.match.score import Game
+from gozero.apps.match.score import Game as GameLine
 from gozero.apps.match.worker import GameWorker, about
 from gozero.apps.runtime import StopRequest, compiling
 from gozero.apps.sgf import GameRecord
 from gozero.games.go import go_game
+from gozero.games.registry import NamedGame
 from gozero.go.coords import result_text
 from gozero.go.rules import Rules
 from gozero.play import arena, devices
 from gozero.play.arena import Played
 from gozero.play.lockstep import PLIES, LockstepPlayer
 from gozero.play.setups import Made, make_player
+from gozero.search.game import Game
 
 
-def make_sides(config: MatchConfig, rules: Rules) -> list[Made | None]:
+def make_sides(config: MatchConfig, rules: Rules | Game) -> list[Made | None]:
     """The sides; None for a program.
 
     Raises:
@@ -94,19 +96,20 @@ class BatchedSide:
 
 def play_on_device(
     config: MatchConfig,
-    rules: Rules,
+    rules: Rules | NamedGame,
     names: tuple[str, str],
     openings: Openings,
     sides: Sequence[Made],
     todo: Sequence[int],
-    finished: Callable[[Game, GameRecord], None],
+    finished: Callable[[GameLine, GameRecord | str], None],
     stop: StopRequest,
     session: int,
 ) -> None:
     """Play games of two sides of ours until they are done or a stop is requested, see `arena`.
 
     Args:
-      config, rules, names, openings: the match.
+      config, names, openings: the match.
+      rules: of Go, or the game.
       sides: who play.
       todo: the numbers of the games.
       finished: called with each that is over.
@@ -121,14 +124,16 @@ def play_on_device(
     lanes += -lanes % mesh.size
     for name, side in zip(SIDES, sides, strict=True):
         print(f"{name}: {side.room(lanes)}", file=sys.stderr)
-    print(compiling(rules.size), file=sys.stderr, flush=True)
+    of_go = isinstance(rules, Rules)
+    print(compiling(rules.size) if of_go else "compiling", file=sys.stderr, flush=True)
     first, second = (devices.over_mesh(side.player, mesh) for side in sides)
-    game = go_game(rules)
+    game = go_game(rules) if of_go else rules.game
     step = jax.jit(game.play)
+    new = game.points and functools.partial(game.points.new, config.komi)
 
     @functools.lru_cache(maxsize=2 * lanes)
     def opened(pair: int) -> Any:
-        state = game.points.new(config.komi)
+        state = new() if new else game.init(jax.random.key(0))
         for action in openings.of(pair):
             state = step(state, np.int32(action))
         return jax.device_get(state)
@@ -145,23 +150,24 @@ def play_on_device(
 
     key = _session_key(config, session)
     for played in arena.play_games(game, (first, second), key, todo, begins, lanes, start, look):
-        opening = openings.of(played.number // 2)
-        finished(*_result(config, rules, names, opening, played))
+        finished(*_result(config, rules, names, openings.of(played.number // 2), played))
 
 
 def _result(
     config: MatchConfig,
-    rules: Rules,
+    rules: Rules | NamedGame,
     names: tuple[str, str],
     opening: Sequence[int],
     played: Played,
-) -> tuple[Game, GameRecord]:
+) -> tuple[GameLine, GameRecord | str]:
     """A game for the records."""
     black = config.black(played.number)
     began = (black + len(opening)) % 2
     actions = [*opening, *played.actions]
     colour = len(actions) % 2  # to move in the end
-    result, end, why = result_text(played.score), "score", ""
+    for_black = played.outcome * (1 if len(opening) % 2 == 0 else -1)
+    score = played.score if isinstance(rules, Rules) else for_black
+    result, end, why = result_text(score), "score", ""
     if played.resigned:
         result, end = f"{LETTERS[1 - colour]}+R", "resign"
         why = f"{COLOURS[colour]} resigned"
@@ -172,11 +178,11 @@ def _result(
         print(f"game {played.number}: an evaluation was not finite", file=sys.stderr)
     chosen = len(played.actions) + played.resigned
     turns = (chosen - chosen // 2, chosen // 2)
-    game = Game(
+    line = GameLine(
         game=played.number,
         black=SIDES[black],
         result=result,
-        points=(1 + played.outcome * (1 if began == 0 else -1)) / 2,
+        points=(1 + for_black * (1 if black == 0 else -1)) / 2,
         end=end,
         why=why,
         moves=len(actions),
@@ -184,6 +190,9 @@ def _result(
         seconds=tuple(round(x, 6) for x in played.seconds),
         turns=turns if began == 0 else turns[::-1],
     )
+    if isinstance(rules, NamedGame):
+        heading = f"{rules.name}, game {played.number}: {names[black]} - {names[1 - black]}"
+        return line, f"{heading}\n{rules.record(actions)}\n{result} {why}".rstrip() + "\n"
     record = GameRecord(
         size=rules.size,
         komi=config.komi,
@@ -193,4 +202,4 @@ def _result(
         white=names[1 - black],
         comment="; ".join(filter(None, [about(rules, played.number, opening), why])),
     )
-    return game, record
+    return line, record

@@ -63,13 +63,18 @@ class _Match:
             openings as match_openings,  # JAX, not before the programs are known to play
         )
         from gozero.apps.match.ours import evaluators, make_sides
+        from gozero.games.registry import named_game
         from gozero.go.rules import Rules
 
         self.config, self.names = config, names
-        limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
-        self.rules = Rules(config.size, config.ko, max_moves=limit)
-        self.openings = match_openings.make_openings(config, self.rules)
-        self.sides = make_sides(config, self.rules)
+        if config.game == "go":
+            limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
+            self.rules = game = Rules(config.size, config.ko, max_moves=limit)
+        else:
+            self.rules = named_game(config.game, config.size)
+            game = self.rules.game
+        self.openings = match_openings.make_openings(config, game)
+        self.sides = make_sides(config, game)
         self.evaluators = evaluators(self.sides)
         self.folder = MatchFolder(config, self.evaluators, self.openings.sha256, names)
 

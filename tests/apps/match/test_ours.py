@@ -7,11 +7,13 @@ import os
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
+from gozero.games.registry import named_game
 from gozero.go.rules import Rules
 from gozero.play import arena, lockstep, setups
 from tests.apps.match.match_runs import results, scripted
@@ -105,6 +107,55 @@ def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
     assert sum(searches for _, searches in searched) == sum(
         sum(result["turns"]) for result in played.values()
     )
+
+
+@pytest.mark.parametrize("game", ["connect4", "hex"])
+def test_two_searches_play_any_game(game, tmp_path):
+    flags = ["match", "--game", game, "--games", "6", "--parallel", "4", "--openings", "2"]
+    flags += ["--player.search", "rave", "--player.simulations", "24", "--player.reuse"]
+    flags += ["--opponent.simulations", "2", "--out", str(tmp_path / "run")]
+    flags += ["--size", "4"] if game == "hex" else []
+    assert cli.main(flags) == 0
+    played, named = results(tmp_path / "run"), named_game(game, 4 if game == "hex" else None)
+    assert sum(result["points"] for result in played.values()) >= 5
+    for number, result in played.items():
+        lines = (tmp_path / "run" / "games" / f"{number:04d}.txt").read_text().splitlines()
+        sides = ["gozero uniform playouts rave 24", "gozero uniform playouts puct 2"]
+        black, white = sides if number % 2 == 0 else sides[::-1]
+        assert lines[0] == f"{game}, game {number}: {black} - {white}"
+        actions = [named.action_names.index(name) for name in lines[1].split()]
+        state = named.game.init(jax.random.key(0))
+        for action in actions:
+            assert named.game.legal(state)[action]
+            state = named.game.play(state, jnp.int32(action))
+        over, value = named.game.outcome(state)
+        assert over
+        for_black = int(value) if len(actions) % 2 == 0 else -int(value)
+        assert result["result"] == lines[2] == {1: "B+1", -1: "W+1", 0: "0"}[for_black]
+        assert result["points"] == (1 + (for_black if number % 2 == 0 else -for_black)) / 2
+    assert cli.main([*flags[:4], "8", *flags[5:]]) == 0
+    assert sorted(results(tmp_path / "run")) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--game", "chess"], "'chess' is not one of go, connect4, hex"),
+        (["--game", "connect4", "--size", "9"], "size: connect4 comes in one size"),
+        (["--game", "hex", "--komi", "3"], "komi"),
+        (["--game", "hex", "--opponent.command", "gnugo"], "opponent.command: programs play Go"),
+        (["--game", "hex", "--player.playouts", "mogo"], "playouts: mogo is of Go"),
+        (["--game", "hex", "--player.search", "td"], "search: td is of Go"),
+    ],
+)
+def test_what_other_games_have_not_is_refused(flags, message, tmp_path, capsys):
+    some = ["match", "--player.simulations", "2", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*some, *flags])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
 
 
 @pytest.mark.slow  # to compile
