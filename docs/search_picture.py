@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import gozero
-from gozero.apps.board_svg import board_svg
+from gozero.apps.pictures import board_svg
 from gozero.nets import weights
 
 WEIGHTS = pathlib.Path("experiments/zero_strength/results/9x9.safetensors")

@@ -41,7 +41,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import gozero
-from gozero.apps.board_svg import board_svg
+from gozero.apps.pictures import board_svg
 from gozero.go import coords
 
 # %% [markdown]

@@ -59,16 +59,6 @@ def parse(
     return _parse_one(config[argv[0]], argv[1:], f"{prog} {argv[0]}", None)
 
 
-def check_seed(seed: int) -> None:
-    """Refuse what would wrap around to another seed.
-
-    Raises:
-      ValueError: a seed out of range.
-    """
-    if not 0 <= seed <= settings.MAX_SEED:
-        raise ValueError(f"--seed {seed}: expected from 0 to {settings.MAX_SEED}")
-
-
 def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
     """End the program: one line ``prog: message`` on stderr, and an exit status."""
     print(f"{prog}: {' '.join(str(message).split())}", file=sys.stderr)

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import functools
 import importlib
 import inspect
 import pathlib
@@ -44,11 +42,11 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
       default: an instance that has the defaults; None for the fields' own.
       prefix: what stands before each flag.
     """
-    kinds, docs, listed, group = typing.get_type_hints(config), _docstrings(config), {}, ""
+    kinds, listed, group = typing.get_type_hints(config), {}, ""
     for field in dataclasses.fields(config):
         name, kind = field.name, kinds[field.name]
         group = facts_of(field).group or group
-        text = facts_of(field).help or docs.get(name, "")
+        text = facts_of(field).help
         if not dataclasses.is_dataclass(kind):
             shown = _default(field) if default is None else getattr(default, name)
             note = _note(config, field, shown).replace("--", f"--{prefix}")
@@ -212,18 +210,6 @@ def _note(config: type, field: dataclasses.Field, default: Any) -> str:
     limits = settings.limits_text(config, field)
     shown = settings.default_text(field, default)
     return "; ".join(filter(None, [limits, shown and f"default: {shown}"]))
-
-
-@functools.cache
-def _docstrings(config: type) -> dict[str, str]:
-    """The strings below a dataclass's fields, for those that are no `setting`."""
-    found: dict[str, str] = {}
-    for one in reversed(config.__mro__[:-1]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]
-        for field, string in zip(body.body, body.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(string, ast.Expr):
-                found[field.target.id] = string.value.value
-    return found
 
 
 if __name__ == "__main__":

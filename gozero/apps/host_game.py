@@ -96,14 +96,14 @@ class HostGame:
         Raises:
           IllegalMove: what forbids it.
         """
-        moved, verdict = _attempt(self.rules, self._state, jnp.int32(colour), jnp.int32(action))
-        if int(verdict) != _LEGAL:
-            raise IllegalMove(self._reason(action, int(verdict)))
+        moved, result = _attempt(self.rules, self._state, jnp.int32(colour), jnp.int32(action))
+        if int(result) != _LEGAL:
+            raise IllegalMove(self._reason(action, int(result)))
         self._before.append(self._state.position)
         self._state = moved
         self.moves.append((colour, action))
 
-    def _reason(self, action: int, verdict: int) -> str:
+    def _reason(self, action: int, result: int) -> str:
         name = coords.to_gtp(self.rules.size, action)
         return {
             _OCCUPIED: f"{name} is occupied",
@@ -111,7 +111,7 @@ class HostGame:
             _KO: f"{name} retakes a ko",
             _SUPERKO: f"{name} would recreate an earlier position (superko)",
             _AT_LIMIT: f"the game is at its limit of {self.rules.move_limit} moves",
-        }[verdict]
+        }[result]
 
     def undo(self) -> None:
         """Take the last move back.
@@ -142,7 +142,7 @@ class HostGame:
 def _attempt(
     rules: Rules, state: GameState, colour: jax.Array, action: jax.Array
 ) -> tuple[GameState, jax.Array]:
-    """(the game after the move, verdict i32[]); the first means nothing unless it is legal."""
+    """(the game after the move, result i32[]); the first means nothing unless it is legal."""
     is_pass = action == rules.pass_action
     over = state.terminated
     state = go.with_to_play(state, colour)
@@ -151,10 +151,12 @@ def _attempt(
     passes = jnp.where(over, is_pass.astype(jnp.int8), position.passes)
     at_limit = position.ply >= rules.move_limit
     state = state.replace(position=position.replace(passes=passes), truncated=at_limit)
-    return go.play(rules, state, action), _verdict(rules, state, action, is_pass)
+    return go.play(rules, state, action), _move_result(rules, state, action, is_pass)
 
 
-def _verdict(rules: Rules, state: GameState, action: jax.Array, is_pass: jax.Array) -> jax.Array:
+def _move_result(
+    rules: Rules, state: GameState, action: jax.Array, is_pass: jax.Array
+) -> jax.Array:
     lay, position = rules.layout, state.position
     occupied = bb.unpack(lay, bb.union(position.black, position.white))
     not_suicide = go.legal_points(rules, position.replace(ko=jnp.int16(bb.NO_POINT)))
@@ -167,8 +169,8 @@ def _verdict(rules: Rules, state: GameState, action: jax.Array, is_pass: jax.Arr
         (point == position.ko, _KO),
         (~go.legal_actions(rules, state)[point], _SUPERKO),
     ]
-    conditions, verdicts = zip(*tests, strict=True)
-    return jnp.select(list(conditions), [jnp.int32(x) for x in verdicts], jnp.int32(_LEGAL))
+    conditions, results = zip(*tests, strict=True)
+    return jnp.select(list(conditions), [jnp.int32(x) for x in results], jnp.int32(_LEGAL))
 
 
 _stones = jax.jit(go.stones, static_argnums=0)

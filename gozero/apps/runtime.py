@@ -49,7 +49,7 @@ def prepare() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 
-class _Heard:
+class _Forgiving:
     """A stream for what is said beside the work: that nobody hears it any more is no error."""
 
     def __init__(self, stream: Any):
@@ -71,8 +71,8 @@ class _Heard:
 def let_stderr_close() -> None:
     """A program goes on when its stderr is closed, or a pipe whose reader has gone: Ctrl-C also
     stops the ``tee`` that listens."""
-    if not isinstance(sys.stderr, _Heard):
-        stream: Any = _Heard(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
+    if not isinstance(sys.stderr, _Forgiving):
+        stream: Any = _Forgiving(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
         sys.stderr = stream
 
 

@@ -51,21 +51,21 @@ EXCHANGE_EVERY = 50
 
 
 class Setup(NamedTuple):
-    """How positions are judged, and the search that goes with it."""
+    """How positions are evaluated, and the search that goes with it."""
 
     evaluator: Evaluator
     search: SearchConfig
     prior_counts: bool = False
-    """Whether trees keep what a heuristic believes, counted in visits; for `reuse.empty`."""
+    """Whether trees keep a heuristic's prior counts; for `reuse.empty`."""
     resign: float | None = None
-    """He resigns when the position and its best move are worth less."""
+    """The player resigns when the position and its best move are worth less."""
 
 
 class Made(NamedTuple):
-    """A player, and what there is to say of him."""
+    """A player, and what there is to say of it."""
 
     player: Player
-    about: dict  # what judges, for the records of a run; plain data
+    about: dict  # the evaluator, for the records of a run; plain data
     room: Callable[[int], str]  # what so many games at once take, in words
 
 
@@ -78,7 +78,7 @@ def make_player(
       rules: the rules of Go, or another game.
       config: the flags.
       seed: of a network of random weights.
-      reuse: his searches go on from what the last one found, or learnt, in a game.
+      reuse: its searches go on from what the last one found, or learnt, in a game.
 
     Raises:
       ValueError: as `make_setup`; local shapes that are missing, damaged or of another size.
@@ -122,7 +122,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     if not isinstance(rules, Rules):
         _check_any_game(config)
     if config.search == "td":
-        raise ValueError("search: td has no tree, and nothing beside it that judges")
+        raise ValueError("search: td has no tree, and no evaluator beside it")
     evaluator = _evaluator(rules, config, seed)
     visits, amaf_visits = config.confidences
     grandfather = None
@@ -261,19 +261,19 @@ def td_player(
 ) -> Player:
     """A player that learns what local shapes are worth before each move; see `td_search`.
 
-    He has no tree, fills no own eye and passes only where there is no other move. The games of a
+    It has no tree, fills no own eye and passes only where there is no other move. The games of a
     match are searched one after the other.
 
     Args:
       rules: the rules; the simulations' own ko rule is the simple one.
       simulations: games against himself before each move; 0: the best move by what was learnt.
-      learnt: what he begins each move with, see `gozero.td.weights.read`; None: what comes with the
+      learnt: what it begins each move with, see `gozero.td.weights.read`; None: what comes with the
         package for the size.
       lanes: simulations in lockstep.
       rate: alpha.
       epsilon: the probability of a random move in a simulation.
-      resign: he resigns when the best move is worth less, from -1 to 0; None: never.
-      reuse_weights: what he has learnt is kept until the game is over; else each move begins with
+      resign: it resigns when the best move is worth less, from -1 to 0; None: never.
+      reuse_weights: what it has learnt is kept until the game is over; else each move begins with
         `learnt` again.
 
     Raises:

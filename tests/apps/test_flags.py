@@ -7,44 +7,30 @@ from typing import Literal
 import pytest
 
 from gozero.apps import flags
+from gozero.runs.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
     """A nested shape."""
 
-    blocks: int = 2
-    """Residual blocks."""
+    blocks: int = setting(2, "Residual blocks.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Play:
     """Play games."""
 
+    data: pathlib.Path = setting(help="Where the games lie.")
+    size: int = setting(9, "Points on a side.")
+    simulations: int = setting(64, "Simulations of each move.")
+    learning_rate: float = setting(0.1, "Size of a step.")
+    evaluator: Literal["network", "playout"] = setting("network", "What evaluates a position.")
+    resume: bool = setting(False, "Go on from what is there.")
+    out: pathlib.Path | None = setting(None, "Where to write.")
+    shape: Shape = Shape()
+
     EXAMPLES = ("gozero play --data d", "gozero play --data d --size 5")
-
-    data: pathlib.Path
-    """Where the games lie."""
-
-    size: int = 9
-    """Points on a side."""
-
-    simulations: int = 64
-    """Simulations of each move."""
-
-    learning_rate: float = 0.1
-    """Size of a step."""
-
-    evaluator: Literal["network", "playout"] = "network"
-    """What judges a position."""
-
-    resume: bool = False
-    """Go on from what is there."""
-
-    out: pathlib.Path | None = None
-    """Where to write."""
-
-    shape: Shape = dataclasses.field(default_factory=Shape)
 
     def __post_init__(self):
         if self.simulations < 1:
@@ -60,8 +46,7 @@ class Doctor:
 
     EXAMPLES = ("gozero doctor", "gozero doctor --verbose")
 
-    verbose: bool = False
-    """Say more."""
+    verbose: bool = setting(False, "Say more.")
 
 
 COMMANDS = {"play": Play, "doctor": Doctor}

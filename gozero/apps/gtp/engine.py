@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gozero.apps import render, runtime
+from gozero.apps import pictures, runtime
 from gozero.apps.gtp.clock import GameClock
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords, handicap
@@ -201,7 +201,7 @@ class Engine:
         last = game.moves[-1][1] if game.moves else None
         status = "the game is over" if game.ended else f"{('Black', 'White')[game.to_play]} to play"
         about = f"Moves: {len(game.moves)}  Komi: {self.komi:g}  {status}"
-        return f"{render.ascii_board(game.stones(), last)}\n{about}"
+        return f"{pictures.ascii_board(game.stones(), last)}\n{about}"
 
     def score_text(self) -> str:
         """The area score of the board as it stands."""

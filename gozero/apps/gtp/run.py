@@ -6,11 +6,12 @@ JAX; the first play compiles the rules, the first genmove the search.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gozero import __version__
@@ -82,25 +83,30 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     return 0
 
 
+@contextlib.contextmanager
+def _failing_with(words: str) -> Iterator[None]:
+    """A ValueError is answered, with GTP's own words before it."""
+    try:
+        yield
+    except ValueError as error:
+        raise GtpFailure(f"{words}: {error}") from error
+
+
 def _boardsize(engine: Engine, *numbers: str) -> str:
     if not all(_WHOLE.fullmatch(x) for x in numbers):
         raise GtpFailure(f"syntax error: expected a whole number from {MIN_SIZE} to {MAX_SIZE}")
     if len({int(x) for x in numbers}) > 1:
         raise GtpFailure("unacceptable size: only square boards can be played")
-    try:
+    with _failing_with("unacceptable size"):
         engine.set_size(int(numbers[0]))
-    except ValueError as error:
-        raise GtpFailure(f"unacceptable size: {error}") from error
     return ""
 
 
 def _komi(engine: Engine, text: str) -> str:
     if not _NUMBER.fullmatch(text):
         raise GtpFailure(f"syntax error: komi {text} is not {KOMI_EXPECTED}")
-    try:
+    with _failing_with("syntax error"):
         engine.set_komi(float(text))
-    except ValueError as error:
-        raise GtpFailure(f"syntax error: {error}") from error
     return ""
 
 
@@ -119,12 +125,8 @@ def _play(engine: Engine, colour: str, vertex: str) -> str:
             size = engine.size
             raise GtpFailure(f"illegal move: {vertex} is not on the {size}x{size} board") from error
         raise GtpFailure(f"syntax error: {error}") from error
-    from gozero.apps.host_game import IllegalMove
-
-    try:
+    with _failing_with("illegal move"):
         engine.game.play(player, action)
-    except IllegalMove as error:
-        raise GtpFailure(f"illegal move: {error}") from error
     return ""
 
 
@@ -134,19 +136,16 @@ def _genmove(engine: Engine, colour: str) -> str:
 
 
 def _time_settings(engine: Engine, main: str, period: str, stones: str) -> str:
-    return _set_time(engine.set_time, _seconds(main), _seconds(period), _stones(stones))
+    seconds = _seconds(main), _seconds(period)
+    with _failing_with("syntax error"):
+        engine.set_time(*seconds, _stones(stones))
+    return ""
 
 
 def _time_left(engine: Engine, colour: str, seconds: str, stones: str) -> str:
-    player = _colour(colour)
-    return _set_time(engine.game_clock.set_left, player, _seconds(seconds), _stones(stones))
-
-
-def _set_time(tell: Callable[..., None], *numbers: float) -> str:
-    try:
-        tell(*numbers)
-    except ValueError as error:
-        raise GtpFailure(f"syntax error: {error}") from error
+    left = _colour(colour), _seconds(seconds), _stones(stones)
+    with _failing_with("syntax error"):
+        engine.game_clock.set_left(*left)
     return ""
 
 
@@ -164,23 +163,18 @@ def _stones(text: str) -> int:
 
 def _choose(engine: Engine, placement: Callable[[int, int], list[int]], number: str) -> str:
     """Place a number of handicap stones where `placement` says, and say where."""
-    if not _WHOLE.fullmatch(number):
-        raise GtpFailure(f"syntax error: {number} is not a number of stones")
+    num_stones = _stones(number)
     _must_be_untouched(engine)
-    try:
-        actions = placement(engine.size, int(number))
-    except ValueError as error:
-        raise GtpFailure(f"invalid number of stones: {error}") from error
+    with _failing_with("invalid number of stones"):
+        actions = placement(engine.size, num_stones)
     engine.set_handicap(actions)
     return " ".join(coords.to_gtp(engine.size, action) for action in actions)
 
 
 def _set_free_handicap(engine: Engine, *vertices: str) -> str:
     _must_be_untouched(engine)
-    try:
+    with _failing_with("bad vertex list"):
         engine.set_handicap([coords.from_gtp(engine.size, vertex[:20]) for vertex in vertices])
-    except ValueError as error:
-        raise GtpFailure(f"bad vertex list: {error}") from error
     return ""
 
 

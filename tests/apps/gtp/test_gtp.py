@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.apps import host_game, render
+from gozero.apps import host_game, pictures
 from gozero.apps.gtp import protocol as gtp_protocol
 from gozero.apps.gtp import run as gtp
 from gozero.apps.gtp import search as gtp_search
@@ -391,11 +391,11 @@ def test_undone_moves_leave_no_superko_behind():
 @pytest.mark.parametrize("stones", [[], [1], [[0, 1]], [[0] * 26] * 26])
 def test_render_refuses_what_is_no_board(stones):
     with pytest.raises(ValueError, match="not a square board"):
-        render.ascii_board(stones)
+        pictures.ascii_board(stones)
 
 
 def test_render_star_points():
     def stars(size):
-        return render.ascii_board([[0] * size] * size).count("+")
+        return pictures.ascii_board([[0] * size] * size).count("+")
 
     assert [stars(size) for size in (2, 5, 6, 7, 9, 10, 13, 18, 19)] == [0, 1, 0, 5, 5, 4, 9, 4, 9]

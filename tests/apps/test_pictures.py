@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from gozero.apps import board_svg as svg
+from gozero.apps import pictures as svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 STONES = np.zeros((9, 9), np.int8)

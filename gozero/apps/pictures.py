@@ -1,7 +1,7 @@
-"""A board as an SVG picture: stones, the last move, and where a search looked.
+"""A board as an SVG picture, with where a search looked, or as text.
 
-Stones are told apart by lightness; what is drawn on the board is one blue, darker the more
-visits, with the number in it: nothing hangs on telling hues apart.
+In the picture stones differ by lightness; the visits are one blue, darker the more they are, with
+their number in it: nothing depends on telling hues apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gozero.go.coords import GTP_COLUMNS, star_points
+from gozero.go.coords import GTP_COLUMNS, row_col, star_points
 
 BOARD, LINES, BLACK, WHITE, BLUE = "#ecd5a3", "#4d4033", "#111111", "#fbfbfb", "#0072b2"
 
@@ -44,9 +44,7 @@ def board_svg(
     Raises:
       ValueError: stones, visits or the last move that fit no board of 1 to 25.
     """
-    stones = np.asarray(stones)
-    size = len(stones) if stones.ndim else 0
-    _check(stones, visits, last_move, size)
+    stones, size = _checked(stones, visits, last_move)
     top = cell * (1.75 if title else 1)
     passed = list(_pass_words(visits, last_move, size))
     width, height = cell * (size + 1), top + cell * (size + (1 if passed else 0.2))
@@ -70,8 +68,48 @@ def board_svg(
     )
 
 
-def _check(stones, visits, last_move, size: int) -> None:
-    most = len(GTP_COLUMNS)
+def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
+    """The board as GTP's showboard draws it: X Black, O White, + a star point, (X) the last move.
+
+    Args:
+      stones: i8[size, size]; +1 Black, -1 White, 0 empty; row 0 at the top.
+      last: the action of the last move; None, or a pass, for no mark.
+
+    Raises:
+      ValueError: stones that are not a square board of 1 to 25 points on a side.
+
+    >>> print(ascii_board(np.array([[0, 1], [-1, 0]]), last=1))
+       A B
+     2 .(X)2
+     1 O . 1
+       A B
+    """
+    stones, size = _checked(stones, None, None)
+    header = "   " + " ".join(GTP_COLUMNS[:size])
+    stars = star_points(size)
+    lines = [
+        _row(stones[row], size - row, {col for r, col in stars if r == row}) for row in range(size)
+    ]
+    if last is not None and 0 <= last < size * size:
+        row, col = row_col(size, last)
+        at = 3 + 2 * col
+        line = lines[row]
+        lines[row] = f"{line[: at - 1]}({line[at]}){line[at + 2 :]}"
+    return "\n".join([header, *lines, header])
+
+
+def _row(stones: np.ndarray, number: int, stars: set[int]) -> str:
+    marks = {1: "X", -1: "O"}
+    points = [marks.get(int(x), "+" if col in stars else ".") for col, x in enumerate(stones)]
+    return f"{number:2d} {' '.join(points)} {number}"
+
+
+def _checked(
+    stones: np.ndarray, visits: np.ndarray | None, last_move: int | None
+) -> tuple[np.ndarray, int]:
+    """(the stones as an array, the size of the board), if all of them fit it."""
+    stones = np.asarray(stones)
+    size, most = len(stones) if stones.ndim else 0, len(GTP_COLUMNS)
     if stones.shape != (size, size) or not 1 <= size <= most:
         raise ValueError(f"stones: shape {stones.shape} is not a square board of 1 to {most}")
     if not np.isin(stones, (-1, 0, 1)).all():
@@ -80,6 +118,7 @@ def _check(stones, visits, last_move, size: int) -> None:
         raise ValueError(f"visits: shape {np.shape(visits)}, expected {(size * size + 1,)}")
     if last_move is not None and not 0 <= last_move <= size * size:
         raise ValueError(f"last_move: {last_move} is not an action from 0 to {size * size}")
+    return stones, size
 
 
 def _grid(size: int, cell: int) -> Iterator[str]:
