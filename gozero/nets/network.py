@@ -204,6 +204,8 @@ class _Network(nnx.Module):
             setattr(self, f"block_{i}", block(config, rngs))
         summary = 2 * channels  # of the whole board: each channel's mean and maximum
         if self.head == "dense":
+            assert config.observation is not None
+            assert config.num_actions is not None
             rows, columns, _ = config.observation
             self.flat = nnx.Conv(channels, FLAT_CHANNELS, (1, 1), rngs=rngs)
             summary += rows * columns * FLAT_CHANNELS

@@ -18,17 +18,23 @@ from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
-from gozero.playouts.engine import Playouts, outcomes
+from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
 from gozero.playouts.first_plays import Wanted
-from gozero.playouts.policies.mogo.playouts import PLAIN, MogoConfig, mogo_playouts
-from gozero.playouts.policies.softmax.softmax import Softmax, softmax_playouts
-from gozero.playouts.policies.uniform import uniform_playouts
+from gozero.playouts.policies import uniform
+from gozero.playouts.policies.mogo import playouts as mogo
+from gozero.playouts.policies.mogo.playouts import MogoConfig
+from gozero.playouts.policies.softmax import softmax
+from gozero.playouts.policies.softmax.softmax import Softmax
 from gozero.search.game import Evaluation, Evaluator, Game, Trail
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
 NAMES = ("network", "playout")
-POLICIES = ("uniform", "mogo")
+POLICIES: dict[str, Callable[[bb.Layout], PlayoutPolicy]] = {
+    "uniform": uniform.policy,
+    "mogo": functools.partial(mogo.policy, config=mogo.PLAIN),
+}
+"""How playouts are played, by name: uniformly at random, or by MoGo's rules."""
 
 PLAYOUT_RULE = Puct(c_puct=3.0, first_play="parent")
 """With a uniform prior over 82 actions the paper's 1.5 hardly looks beyond the first good one,
@@ -110,7 +116,7 @@ def _check_fits(rules: Rules, config: NetworkConfig) -> None:
 
 def playout_evaluator(
     rules: Rules,
-    policy: str | MogoConfig | Softmax = "uniform",
+    policy: str | MogoConfig | Softmax | PlayoutPolicy = "uniform",
     max_moves: int | None = None,
     value_at_cut: Callable | None = None,
     first_plays: Wanted = False,
@@ -120,11 +126,11 @@ def playout_evaluator(
 
     Args:
       rules: the rules.
-      policy: how playouts are played: "uniform" (`uniform_playouts`), or "mogo", by
-        MoGo's rules (`mogo.mogo_playouts`), beginning with the answer to the leaf's last move.
-        At the root of a search under simple ko, which keeps no past, that one is not known. Or
-        MoGo's rules with more of them, or a `softmax.softmax_policy`, which becomes the
-        evaluator's params: others of its kind compile nothing anew.
+      policy: how playouts are played, by its name, see `POLICIES`; or MoGo's rules with more of
+        them; or any `PlayoutPolicy`, or the `Softmax` that one is made of. The arrays of one
+        become the evaluator's params: others of its kind compile nothing anew. MoGo's and softmax
+        playouts begin with the answer to the leaf's last move, which is not known at the root of a
+        search under simple ko, which keeps no past.
       max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
       value_at_cut: what a cut one is worth, see `engine.outcomes`; None for its area as it
         stands.
@@ -136,26 +142,18 @@ def playout_evaluator(
     Raises:
       ValueError: an unknown policy.
     """
-    if isinstance(policy, str) and policy not in POLICIES:
-        raise ValueError(f"policy: {policy!r} is not one of {', '.join(POLICIES)}")
+    policy, said = _playout_policy(rules, policy)
+    ends = value_at_cut is not None
 
     def observe(state: GameState, position: Position, trail: Trail) -> Any:
         seen = (position, state.komi)
-        return seen if policy == "uniform" else (*seen, last_move(rules, state, position, *trail))
-
-    def play(params: Any, key: jax.Array, positions: Position, *last: jax.Array) -> Playouts:
-        options: dict[str, Any] = {"max_moves": max_moves, "first_plays": first_plays}
-        options["ends"] = value_at_cut is not None
-        if policy == "uniform":
-            return uniform_playouts(rules, positions, key, **options)
-        if isinstance(policy, Softmax):
-            return softmax_playouts(rules, positions, key, params, last=last[0], **options)
-        config = policy if isinstance(policy, MogoConfig) else PLAIN
-        return mogo_playouts(rules, positions, last[0], key, config=config, **options)
+        return (*seen, last_move(rules, state, position, *trail)) if policy.takes_last else seen
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         positions, komi, *last = observations
-        ended = play(params, key, positions, *last)
+        options = {"lanes": None, "max_moves": max_moves, "ends": ends, "first_plays": first_plays}
+        own = policy._replace(params=params)
+        ended = play_out(own, rules, positions, key, *last, **options, ids=None)
         for_black = outcomes(ended, komi, value_at_cut, reward)
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
@@ -166,14 +164,25 @@ def playout_evaluator(
         by = jnp.stack([black_first, white_first], axis=1)
         return Evaluation(logits, value, jnp.where(white[:, None, None], by[:, ::-1], by))
 
-    about: dict[str, Any] = {"evaluator": "playout"}
-    about["policy"] = "softmax" if isinstance(policy, Softmax) else policy
-    if isinstance(policy, MogoConfig):
-        about["policy"] = {"mogo": dataclasses.asdict(policy)}
+    about = {"evaluator": "playout", "policy": said}
     about |= {} if max_moves is None else {"max_moves": max_moves}
-    params = policy if isinstance(policy, Softmax) else None
     select = Rave() if first_plays else PLAYOUT_RULE
-    return Evaluator(evaluate, params, observe, select, about)
+    return Evaluator(evaluate, policy.params, observe, select, about)
+
+
+def _playout_policy(
+    rules: Rules, policy: str | MogoConfig | Softmax | PlayoutPolicy
+) -> tuple[PlayoutPolicy, Any]:
+    """(the policy, what the records of a run say of it)."""
+    if isinstance(policy, PlayoutPolicy):
+        return policy, "given"
+    if isinstance(policy, Softmax):
+        return softmax.as_policy(policy), "softmax"
+    if isinstance(policy, MogoConfig):
+        return mogo.policy(rules.layout, policy), {"mogo": dataclasses.asdict(policy)}
+    if policy not in POLICIES:
+        raise ValueError(f"policy: {policy!r} is not one of {', '.join(POLICIES)}")
+    return POLICIES[policy](rules.layout), policy
 
 
 def _actions(rules: Rules, boards: bb.Board) -> jax.Array:

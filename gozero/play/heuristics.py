@@ -86,6 +86,7 @@ def beside(
 
     def observe(state: GameState, position: Position, trail: Trail) -> Observation:
         last = last_move(rules, state, position, *trail)
+        assert evaluator.observe is not None  # evaluators of Go have their own
         return Observation(evaluator.observe(state, position, trail), position, last)
 
     def value(params: Params, key: jax.Array, seen: Observation) -> jax.Array:

@@ -64,6 +64,8 @@ class PlayoutPolicy(NamedTuple):
     """Lanes of a block, on a CPU: so many as its first cache holds."""
     params: Any = ()
     """Arrays of which the policy is made. Others compile nothing anew."""
+    takes_last: bool = False
+    """Whether `init` takes the last moves i32[B] too, as `branch.last_move` finds them."""
 
 
 def repeated(step: Callable) -> Callable:

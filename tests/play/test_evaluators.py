@@ -14,6 +14,7 @@ from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import make_evaluator, network_evaluator, playout_evaluator
 from gozero.playouts.engine import outcomes
+from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_playouts, softmax_policy
@@ -120,6 +121,22 @@ def test_bad_requests(tmp_path):
         playout_evaluator(RULES, "best")
     with pytest.raises(ValueError, match="playouts take none"):
         make_evaluator(RULES, "playout", tmp_path / "w.npz")
+
+
+def test_any_policy_of_playouts_may_be_given():
+    """Uniform playouts by another name, and ones that always pass."""
+    states, own = new_games(RULES, 50, 3.5), uniform.policy(RULES.layout)
+    given = playout_evaluator(RULES, own)
+    assert given.about == {"evaluator": "playout", "policy": "given"}
+    found, expected = (evaluate(x, states).value for x in (given, playout_evaluator(RULES)))
+    assert found.tolist() == expected.tolist()
+    passing = own._replace(init=lambda *args: _ended(own.init(*args)))
+    assert evaluate(playout_evaluator(RULES, passing), states).value.tolist() == [-1.0] * 50
+
+
+def _ended(state):
+    """As after two passes: nobody has an area, and komi decides."""
+    return state._replace(clock=state.clock._replace(passes=jnp.full_like(state.clock.passes, 2)))
 
 
 def test_playouts_go_by_the_policy_in_the_params():

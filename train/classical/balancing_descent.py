@@ -110,7 +110,7 @@ def search_values(
     rules: Rules,
     positions: Position,
     komi: jax.Array,
-    policy: Softmax | None,
+    policy: Softmax,
     simulations: int,
     seed: int,
 ) -> jax.Array:
@@ -120,20 +120,18 @@ def search_values(
       rules: the rules, under simple ko: of the game before the positions nothing is known.
       positions: [P], none of them ended.
       komi: f32[P].
-      policy: of the playouts; None for uniform ones.
+      policy: of the playouts.
       simulations: of each search.
       seed: of chance.
     """
-    params = policy if policy is None else jax.tree.map(jnp.asarray, policy)
-    run = _search(rules, simulations, policy is None)
-    return run(params, positions, komi, jax.random.key(seed))
+    run = _search(rules, simulations)
+    return run(jax.tree.map(jnp.asarray, policy), positions, komi, jax.random.key(seed))
 
 
 @functools.cache
-def _search(rules: Rules, simulations: int, uniform: bool) -> Callable:
-    """Jitted (params, positions, komi, key) -> f32[P]; the params are the policy of playouts, or
-    None for uniform ones."""
-    any_policy = "uniform" if uniform else softmax.softmax_policy(strengths.uniform(), rules.size)
+def _search(rules: Rules, simulations: int) -> Callable:
+    """Jitted (policy, positions, komi, key) -> f32[P]."""
+    any_policy = softmax.softmax_policy(strengths.uniform(), rules.size)
     evaluator = playout_evaluator(rules, any_policy, first_plays=True)
     config = SearchConfig(num_simulations=simulations, select=evaluator.select, amaf=Amaf())
     game = go_game(rules)

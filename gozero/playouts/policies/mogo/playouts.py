@@ -135,7 +135,8 @@ class PlayedByRule(NamedTuple):
 def policy(lay: bb.Layout, config: MogoConfig) -> PlayoutPolicy:
     """How lanes play by the rules on this layout."""
     advance = engine.repeated(functools.partial(step, config))
-    return PlayoutPolicy(init, advance, cpu_lanes=128 if lay.rows_per_word > 1 else 64)
+    cpu_lanes = 128 if lay.rows_per_word > 1 else 64
+    return PlayoutPolicy(init, advance, cpu_lanes, takes_last=True)
 
 
 def init(

@@ -144,7 +144,7 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: Lanes) -> jax.Array:
 def as_policy(policy: Softmax) -> PlayoutPolicy:
     """How lanes play by it."""
     advance = engine.repeated(functools.partial(whole_board.step, _choose))
-    return PlayoutPolicy(init, advance, cpu_lanes=128, params=policy)
+    return PlayoutPolicy(init, advance, cpu_lanes=128, params=policy, takes_last=True)
 
 
 # --- weights --------------------------------------------------------------------------
