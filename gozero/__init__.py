@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gozero.games.connect_four import connect_four_game
     from gozero.games.go import go_game
     from gozero.games.hex import hex_game
+    from gozero.games.mctx import from_mctx, gumbel_muzero_policy
     from gozero.games.pgx import pgx_game
     from gozero.games.registry import make_game
     from gozero.games.rollouts import rollout_evaluator
@@ -55,6 +56,8 @@ _HOME = {
     "connect_four_game": "gozero.games.connect_four",
     "hex_game": "gozero.games.hex",
     "make_game": "gozero.games.registry",
+    "from_mctx": "gozero.games.mctx",
+    "gumbel_muzero_policy": "gozero.games.mctx",
     "pgx_game": "gozero.games.pgx",
     "rollout_evaluator": "gozero.games.rollouts",
 }
@@ -72,8 +75,10 @@ __all__ = [
     "__version__",
     "area_score",
     "connect_four_game",
+    "from_mctx",
     "from_stones",
     "go_game",
+    "gumbel_muzero_policy",
     "hex_game",
     "init",
     "legal_actions",

@@ -26,6 +26,7 @@ class Evaluated(NamedTuple):
     first_play: jax.Array | None  # bool[B, 2, A], see `Evaluation`
     heuristic: Heuristic | None
     proven: jax.Array  # i8[B]: what the game's end proves, see `proofs`
+    positions: Any = None  # [B], see `Evaluation`; None: as they were
 
     @property
     def played(self) -> jax.Array:
@@ -45,12 +46,15 @@ def evaluate_positions(
     evaluation = evaluator.evaluate(
         evaluator.params, key, jax.vmap(game.observe)(contexts, positions, trail)
     )
+    check_evaluation(evaluation, legal.shape)
+    if evaluation.positions is not None:
+        legal = jax.vmap(game.legal)(contexts, evaluation.positions, trail)
+        over, exact = jax.vmap(game.outcome)(contexts, evaluation.positions)
     return evaluated_as(legal, over, exact, evaluation)
 
 
 def evaluated_as(legal, over, exact, evaluation: Evaluation) -> Evaluated:
     """What an evaluation of B positions comes to: legal bool[B, A], over bool[B], exact f32[B]."""
-    check_evaluation(evaluation, legal.shape)
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     heuristic = evaluation.heuristic
     if heuristic is not None:
@@ -59,7 +63,8 @@ def evaluated_as(legal, over, exact, evaluation: Evaluation) -> Evaluated:
     value = values.to_fixed(jnp.where(over, exact, value))
     ok = over | (ok & legal.any(axis=1))
     proven = proofs.of_result(over, exact)
-    return Evaluated(prior, value, over, ok, evaluation.first_play, heuristic, proven)
+    more = evaluation.first_play, heuristic, proven, evaluation.positions
+    return Evaluated(prior, value, over, ok, *more)
 
 
 _MOST_VALUE = 1 + 2**-10

@@ -20,7 +20,7 @@ from gozero.search.tree import ROOT, Path, Tree
 
 def new_positions(game: History, tree: Tree, leaf: Leaf, config: SearchConfig) -> tuple[Trail, Any]:
     """(the ancestors of the positions to evaluate, these positions [B]), one of each tree."""
-    trail, parents = read_trail(tree, leaf.path, config)
+    trail, parents = read_trail(game, tree, leaf.path, config)
     positions = played(game, parents, leaf)
     return trail._replace(length=leaf.path.length + leaf.grows), positions
 
@@ -35,7 +35,11 @@ def played(game, parents: Any, leaf: Leaf) -> Any:
 
 
 def read_trail(
-    tree: Tree, path: Path, config: SearchConfig, first_rows: jax.Array | None = None
+    game: History,
+    tree: Tree,
+    path: Path,
+    config: SearchConfig,
+    first_rows: jax.Array | None = None,
 ) -> tuple[Trail, Any]:
     """(the ancestors of the ends of paths, the positions at the ends) of M paths.
 
@@ -45,8 +49,12 @@ def read_trail(
     not from the tree, so that what is written depends on all that was read and the write stays in
     place.
     """
-    nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
     first_rows = tree.row(0) if first_rows is None else first_rows
+    if not game.sees_ancestors:
+        ends = trees.read_positions(tree, first_rows + path.end)
+        along = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
+        return Trail(jax.tree.map(along, ends), path.length), ends
+    nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
     positions = trees.read_positions(tree, first_rows[:, None] + nodes)
     ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
     ancestors = jax.tree.map(lambda x: x[:, : config.path_limit], positions)
@@ -70,6 +78,7 @@ def add_leaf(
       counts: bool[B]: a tree's simulation counts; else nothing goes up. None: all do.
     """
     path = leaf.longer_path(tree.size)
+    positions = positions if evaluated.positions is None else evaluated.positions
     grown = _add_node(tree, leaf, positions, evaluated, config, draws)
     # (What was proven is read before anything is written.)
     value = backup.of_end(tree, leaf.row, evaluated.value)

@@ -30,6 +30,8 @@ class History(NamedTuple):
       legal: (context, position, trail) -> bool[A].
       outcome: (context, position) -> (over bool[], value f32[]); as `Game.outcome`.
       observe: (context, position, trail) -> what the evaluator sees, any pytree.
+      sees_ancestors: `legal` or `observe` look at the trail's positions; False: only at its length,
+        and a search reads no ancestors from the tree.
     """
 
     root: Callable[[Any], tuple[Any, Any]]
@@ -37,6 +39,7 @@ class History(NamedTuple):
     legal: Callable[[Any, Any, Trail], jax.Array]
     outcome: Callable[[Any, Any], tuple[jax.Array, jax.Array]]
     observe: Callable[[Any, Any, Trail], Any]
+    sees_ancestors: bool = True
 
 
 class Points(NamedTuple):
@@ -104,6 +107,7 @@ def history_of(game: Game, observe: Callable[[Any, Any, Trail], Any] | None = No
         legal=lambda context, state, trail: game.legal(state),
         outcome=lambda context, state: game.outcome(state),
         observe=lambda context, state, trail: game.observe(state),
+        sees_ancestors=observe is not None,
     )
     return history if observe is None else history._replace(observe=observe)
 
@@ -136,6 +140,10 @@ class Evaluation(NamedTuple):
     in the playout, [:, 1] those of the opponent; what `Amaf` credits. (For "same" colour: what
     each has played.) None: there was no playout, or no one asked."""
     heuristic: Heuristic | None = None
+    positions: Any = None
+    """Positions [M] that nodes keep in place of those that were observed, of the same shapes, if
+    evaluating them says more of them: of their ends, for one. A position that is evaluated again
+    has to come out the same. None: those that were observed."""
 
 
 Evaluate = Callable[[Any, jax.Array, Any], Evaluation]

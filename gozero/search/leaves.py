@@ -55,7 +55,7 @@ def simulate(
     nodes = jnp.transpose(found.nodes, (1, 2, 0)).reshape(num_levels, -1)
     paths = Path(nodes, by_tree(found.length))
     first_rows = many(tree.row(0))
-    trail, positions = expand.read_trail(tree, paths, config, first_rows)
+    trail, positions = expand.read_trail(game, tree, paths, config, first_rows)
     row = first_rows + paths.end
     evaluated = evaluate_positions(
         game, evaluator, key, jax.tree.map(many, contexts), positions, trail
@@ -132,6 +132,9 @@ def _write(
         over=rows.write(tree.over, row, evaluated.over),
         **initial_counts(tree, row, evaluated),
     )
+    if evaluated.positions is not None:
+        kept = trees.write_positions(tree, row, evaluated.positions)
+        written = written.replace(positions=kept)
     if tree.in_full_rows:  # blank priors look like those of a full tree
         return dense.open_rows(written, row)
     return choose.write_untried(written, row, evaluated.prior, select, tie_seeds, node)

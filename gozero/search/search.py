@@ -117,8 +117,12 @@ def begin(
     states: Any,
     config: SearchConfig,
     tree: Tree | None = None,
+    gumbel: jax.Array | None = None,
 ) -> Running:
-    """The first piece of a `search`, with its arguments: evaluate the roots, and write them."""
+    """The first piece of a `search`, with its arguments: evaluate the roots, and write them.
+
+    Samples of Gumbel(0, 1) for a `RootRule` may be given, f32[B, A]; else the key draws them.
+    """
     contexts, roots = _roots(game, states)
     config.check_with(tree=tree is not None)
     if config.ensemble is not None:
@@ -130,7 +134,7 @@ def begin(
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     draws = Draws(
         tie_seeds=jax.random.bits(tie_key, (num_trees,), jnp.uint32),
-        gumbel=root.gumbel(gumbel_key, num_trees, game.num_actions),
+        gumbel=root.gumbel(gumbel_key, num_trees, game.num_actions) if gumbel is None else gumbel,
     )
 
     root_key = jax.random.fold_in(evaluation_key, 0)

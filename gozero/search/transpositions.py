@@ -205,6 +205,10 @@ def simulate(
             evaluator.params, jax.random.fold_in(key, i + 1), leaf.observations
         )
         check_evaluation(said, leaf.legal.shape)
+        if said.positions is not None:
+            raise ValueError(
+                "transpositions: the evaluator says what nodes keep; that is not shared"
+            )
         said = _joined(said)
         evaluation = jnp.where(leaf.needs[:, None], said, leaf.evaluation)
         state = state._replace(evaluations=state.evaluations + leaf.needs)

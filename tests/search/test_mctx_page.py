@@ -13,7 +13,7 @@ PAGE = pathlib.Path(package.__file__).parent / "MCTX.md"
 
 
 def test_the_example_runs():
-    example = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL).group(1)
+    example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[-1]
     names = {
         "env_play": tictactoe.play,
         "env_legal": tictactoe.legal,

@@ -1,0 +1,267 @@
+"""A model of mctx, searched by us: the visits are mctx's, and what else a search can is there."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gozero
+from gozero.games.mctx import from_mctx, gumbel_muzero_policy
+from gozero.games.pgx import make, pgx_game
+from gozero.hashing import mix
+from gozero.search import reuse
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation, Evaluator
+from gozero.search.search import search
+from tests.hlo import AS_USERS_FUSE, moves_in_loops
+
+mctx = pytest.importorskip("mctx")
+pytestmark = pytest.mark.usefixtures("ranks")
+
+BATCH, NUM_ACTIONS = 16, 12
+LOWEST = float(np.finfo(np.float32).min)
+
+
+@pytest.fixture
+def ranks():
+    """mctx and pgx mix ranks."""
+    with jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def hashed(codes, num_actions=NUM_ACTIONS):
+    """(logits, values) by codes u32[M]; the logits are hardly ever equal, the values multiples of
+    2^-14, which a sum holds exactly in either search."""
+    actions = jnp.arange(num_actions, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
+    bits = mix(codes[:, None] ^ (actions + np.uint32(12345)))
+    logits = (bits >> np.uint32(8)).astype(jnp.float32) * np.float32(4 / 2**24)
+    value = mix(codes ^ np.uint32(0xABCDEF)) >> np.uint32(17)
+    return logits, value.astype(jnp.float32) / 2**14 - 1
+
+
+def model(ends: int, masked: int, reward_on_the_way=0.0, discount=-1.0):
+    """A recurrent_fn: one position in `ends` is the end, one logit in `masked` as low as can be."""
+
+    def step(params, key, action, codes):
+        del params, key
+        codes = mix(codes * np.uint32(31) + action.astype(jnp.uint32))
+        logits, value = hashed(codes)
+        banned = mix(codes[:, None] + jnp.arange(NUM_ACTIONS, dtype=jnp.uint32)) % masked == 0
+        over = (codes >> np.uint32(5)) % ends == 0
+        result = jnp.where((codes & 1) == 0, 1.0, -1.0)
+        output = mctx.RecurrentFnOutput(
+            reward=jnp.where(over, result, reward_on_the_way),
+            discount=jnp.where(over, 0.0, discount),
+            prior_logits=jnp.where(banned.at[:, 0].set(False), LOWEST, logits),
+            value=jnp.where(over, 0.0, value),
+        )
+        return output, codes
+
+    return step
+
+
+def roots(seed=3):
+    codes = jnp.asarray(np.random.RandomState(seed).randint(1, 2**31, BATCH).astype(np.uint32))
+    logits, value = hashed(codes)
+    return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=codes)
+
+
+def some_invalid(share=0.4):
+    return (
+        jnp.asarray(np.random.RandomState(1).rand(BATCH, NUM_ACTIONS) < share).at[:, 0].set(False)
+    )
+
+
+def both(root, recurrent_fn, num_simulations, invalid=None, seed=0, **options):
+    """(ours, theirs) from one key."""
+    run = lambda policy: jax.jit(
+        lambda key: policy(None, key, root, recurrent_fn, num_simulations, invalid, **options)
+    )(jax.random.key(seed))
+    return run(gumbel_muzero_policy), run(mctx.gumbel_muzero_policy)
+
+
+def check_equal(ours, theirs):
+    summary = theirs.search_tree.summary()
+    np.testing.assert_array_equal(ours.search_tree.visits, summary.visit_counts)
+    np.testing.assert_array_equal(ours.action, theirs.action)
+    np.testing.assert_allclose(ours.action_weights, theirs.action_weights, atol=1e-5)
+    np.testing.assert_allclose(ours.search_tree.value, summary.value, atol=1e-6)
+    assert ours.search_tree.ok.all()
+
+
+@pytest.mark.parametrize(
+    ("ends", "masked", "num_simulations", "considered", "invalid", "scale"),
+    [
+        (8, 3, 50, 16, True, 1.0),
+        pytest.param(2**20, 2**20, 50, 10, False, 1.0, marks=pytest.mark.slow),
+        pytest.param(8, 2**20, 50, 16, True, 1.0, marks=pytest.mark.slow),
+        pytest.param(5, 2, 7, 4, True, 0.0, marks=pytest.mark.slow),
+        pytest.param(6, 3, 200, 16, True, 0.5, marks=pytest.mark.slow),
+        pytest.param(3, 4, 1, 16, False, 1.0, marks=pytest.mark.slow),
+    ],
+)
+def test_the_visits_are_those_of_mctx(ends, masked, num_simulations, considered, invalid, scale):
+    """Actions, weights and values too, from the same key."""
+    options = {"max_num_considered_actions": considered, "gumbel_scale": scale}
+    mask = some_invalid() if invalid else None
+    ours, theirs = both(roots(), model(ends, masked), num_simulations, mask, **options)
+    check_equal(ours, theirs)
+    if num_simulations > 1:
+        assert len({tuple(row) for row in np.asarray(ours.search_tree.visits)}) > BATCH / 2
+
+
+@pytest.mark.slow
+def test_a_depth_limit_is_that_of_mctx():
+    ours, theirs = both(roots(), model(8, 2**20), 60, max_depth=2)
+    check_equal(ours, theirs)
+
+
+@pytest.mark.slow
+def test_a_root_of_few_valid_actions():
+    ours, theirs = both(roots(5), model(8, 3), 30, some_invalid(0.9))
+    check_equal(ours, theirs)
+
+
+# --- a game of pgx --------------------------------------------------------------------
+
+
+@functools.cache
+def tictactoe():
+    return make("tic_tac_toe")
+
+
+def evaluate_squares(state):
+    """(logits, values) of states [B]."""
+    planes = state.observation.reshape(-1, 18).astype(jnp.uint32)
+    places = mix(jnp.arange(18, dtype=jnp.uint32) + np.uint32(1))
+    return hashed(mix(jnp.sum(planes * places[None], axis=1, dtype=jnp.uint32)), 9)
+
+
+def step_of_pgx(params, key, action, state):
+    """As in the examples of pgx and mctx."""
+    del params, key
+    player = state.current_player
+    state = jax.vmap(tictactoe().step)(state, action)
+    logits, value = evaluate_squares(state)
+    over = state.terminated
+    output = mctx.RecurrentFnOutput(
+        reward=jnp.take_along_axis(state.rewards, player[:, None], axis=1)[:, 0],
+        discount=jnp.where(over, 0.0, -1.0),
+        prior_logits=jnp.where(state.legal_action_mask, logits, LOWEST),
+        value=jnp.where(over, 0.0, value),
+    )
+    return output, state
+
+
+def tictactoe_roots(plies=3):
+    env, rng = tictactoe(), np.random.RandomState(0)
+    state = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), BATCH))
+    step = jax.jit(jax.vmap(env.step))
+    for _ in range(plies):
+        legal = np.asarray(state.legal_action_mask)
+        state = step(state, np.where(legal, rng.rand(*legal.shape), -1).argmax(1).astype(np.int32))
+    logits, value = evaluate_squares(state)
+    root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
+    return root, ~state.legal_action_mask
+
+
+@pytest.mark.parametrize(
+    "num_simulations",
+    [pytest.param(4, marks=pytest.mark.slow), 20, pytest.param(80, marks=pytest.mark.slow)],
+)
+def test_tictactoe_of_pgx(num_simulations):
+    root, invalid = tictactoe_roots()
+    check_equal(*both(root, step_of_pgx, num_simulations, invalid))
+
+
+# --- what mctx has not ----------------------------------------------------------------
+
+
+def model_search(root, invalid, config, key, tree=None):
+    game, evaluator, states = from_mctx(root, step_of_pgx, None, invalid, tree)
+    return search(game, evaluator, key, states, config, tree)
+
+
+@pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.slow), 4])
+def test_a_model_is_searched_as_the_game_itself(leaves):
+    """PUCT, one leaf and several: what `pgx_game` finds on the same evaluations."""
+    root, invalid = tictactoe_roots()
+    game = pgx_game(tictactoe(), 9, trial_seed=None)
+
+    def evaluate(params, key, planes):
+        logits, value = evaluate_squares(type("Seen", (), {"observation": planes}))
+        return Evaluation(logits, value)
+
+    config, key = SearchConfig(96, leaves=leaves), jax.random.key(2)
+    wanted = jax.jit(lambda x: search(game, Evaluator(evaluate), key, x, config))(root.embedding)
+    found = jax.jit(lambda x, invalid: model_search(x, invalid, config, key))(root, invalid)
+    np.testing.assert_array_equal(found.visits, wanted.visits)
+    np.testing.assert_array_equal(found.q, wanted.q)
+    assert found.ok.all()
+
+
+def test_a_search_goes_on_from_the_last_ones_tree():
+    root, invalid = tictactoe_roots()
+    config = SearchConfig(40).roomy
+
+    @jax.jit
+    def two_moves(root, invalid):
+        first = model_search(root, invalid, config, jax.random.key(0), reuse_empty(root, invalid))
+        step, state = step_of_pgx(None, None, first.action, root.embedding)
+        after = mctx.RootFnOutput(prior_logits=step.prior_logits, value=step.value, embedding=state)
+        tree = reuse.reroot(first.tree, jnp.where(state.terminated, -1, first.action))
+        invalid = ~state.legal_action_mask
+        return first, model_search(after, invalid, config, jax.random.key(1), tree), state
+
+    def reuse_empty(root, invalid):
+        states = from_mctx(root, step_of_pgx, None, invalid).states
+        return reuse.empty(states.node, 9, config)
+
+    first, second, state = two_moves(root, invalid)
+    going_on = ~np.asarray(state.terminated)
+    assert going_on.sum() > 3
+    assert np.asarray(second.ok)[going_on].all()
+    played = np.take_along_axis(np.asarray(first.visits), np.asarray(first.action)[:, None], 1)[
+        :, 0
+    ]
+    total = np.asarray(second.visits).sum(axis=1)
+    # The first visit of a node is its own evaluation.
+    np.testing.assert_array_equal(total[going_on], (40 + played - 1)[going_on])
+
+
+def test_no_loop_copies_a_tree():
+    config = SearchConfig(24, capacity=31)
+    run = lambda root: search(*_with_key(from_mctx(root, model(8, 3))), config)
+    _with_key = lambda made: (made.game, made.evaluator, jax.random.key(0), made.states)
+    compiled = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(roots()).compile()
+    assert moves_in_loops(compiled.as_text(), BATCH * 31) == []
+
+
+@pytest.mark.parametrize(
+    "recurrent_fn", [model(8, 9, reward_on_the_way=0.5), model(8, 9, discount=-0.9)]
+)
+def test_other_models_are_not_ok(recurrent_fn):
+    run = jax.jit(
+        lambda root: gumbel_muzero_policy(None, jax.random.key(0), root, recurrent_fn, 20)
+    )
+    assert not run(roots()).search_tree.ok.any()
+
+
+def test_what_does_not_fit_is_refused():
+    root = roots()
+    with pytest.raises(ValueError, match=r"^root.value: its shape is \(3,\); .* \(16,\)"):
+        from_mctx(root.replace(value=root.value[:3]), model(8, 9))
+    with pytest.raises(ValueError, match=r"^invalid_actions: its shape is \(16, 3\)"):
+        from_mctx(root, model(8, 9), invalid_actions=some_invalid()[:, :3])
+    game = from_mctx(root, model(8, 9)).game
+    with pytest.raises(ValueError, match="no games of its own"):
+        game.init(jax.random.key(0))
+
+
+def test_the_names_are_gozeros():
+    assert gozero.from_mctx is from_mctx
+    assert gozero.gumbel_muzero_policy is gumbel_muzero_policy
