@@ -7,7 +7,6 @@ early ones, by a network that knew nothing, are soon left behind, later ones sta
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 
 import flax.struct
@@ -15,14 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from gozero.go import symmetry
-from gozero.search.game import Game, positions_of
+from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
+from gozero.search.game import Game
 from train import replay
-from train.replay import Rows
 
-FREQUENCY_UNIT = 64
-"""A row's frequency is kept as so many parts of 1: sums of integers are exact."""
-MAX_FREQUENCY = 64
-"""The most often that a surprising row is drawn, for once that another row is."""
 MAX_ADDED = 2**30
 """Rows seen are counted up to here; every window is full by then."""
 
@@ -125,34 +120,10 @@ class Buffer(flax.struct.PyTreeNode):
 
 def start(game: Game, config: BufferConfig) -> Buffer:
     """An empty buffer; give its shapes to `jax.eval_shape` to allocate nothing."""
-
-    def blank(dtype, *shape: int) -> jax.Array:
-        return jnp.zeros((config.capacity, *shape), dtype)
-
-    keys = jax.random.split(jax.random.key(0), 1)
-    states = jax.eval_shape(jax.vmap(game.init), keys)
-    position = jax.eval_shape(functools.partial(positions_of, game), states)
-    numbers, weights = ["outcome", "root_value"], ["policy_weight", "value_weight"]
-    of_points = {}
-    if game.points is not None:
-        numbers += ["komi", "score"]
-        weights += ["score_weight", "ownership_weight"]
-        _, area = jax.eval_shape(jax.vmap(game.points.score), states, jnp.zeros(1, bool))
-        of_points["area"] = blank(area.dtype, *area.shape[1:])
-        of_points["past"] = blank(area.dtype, 0, *area.shape[1:])
-        of_points["known"] = blank(jnp.int32)
-    rows = Rows(
-        position=jax.tree.map(lambda x: blank(x.dtype, *x.shape[1:]), position),
-        legal=blank(jnp.uint8, -(-game.num_actions // 8)),
-        policy_target=blank(config.policy_dtype, game.num_actions),
-        game=blank(jnp.int32),
-        **{name: blank(jnp.float32) for name in numbers},
-        **{name: blank(jnp.float16) for name in weights},
-        **of_points,
-    )
+    blank = lambda x: jnp.zeros((config.capacity, *x.shape), x.dtype)
     return Buffer(
-        rows=rows,
-        frequency=blank(jnp.int32) if config.surprise else None,
+        rows=jax.tree.map(blank, row_shapes(game, config.policy_dtype)),
+        frequency=jnp.zeros(config.capacity, jnp.int32) if config.surprise else None,
         cursor=jnp.int32(0),
         size=jnp.int32(0),
         added=jnp.int32(0),

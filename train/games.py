@@ -4,16 +4,10 @@ Each lane keeps the moves of its game. When the game ends they become rows of th
 with the outcome (in Go with the score and whose each point was too), and the lane begins anew. All
 that goes on from call to call is one pytree of arrays, `Playing`.
 
-What weighs in a row:
-
-                          policy   outcome   score   ownership
-    of a game played out     1        1        1         1
-    of a resigned game       1        1        0         0      no one played it out
-    of a truncated game      1        0        0         0      scored as it stood
-
 Plies of a random opening, moves of a cheap search and moves whose search saw a nan are no rows. The
 cheap ones, as Wu (2019), section 3.1, has them, are there for games to end sooner: the value learns
-from more games, and each row that is kept teaches every head.
+from more games, and each row that is kept teaches every head. What weighs in a row is said in
+`gozero.play.rows`.
 """
 
 from __future__ import annotations
@@ -28,11 +22,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from gozero.play import selfplay
+from gozero.play.rows import Rows, of_game
 from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
 from gozero.search.game import Evaluator, Game
 from train import buffer as buffers
 from train.buffer import Buffer, BufferConfig
-from train.replay import Rows
 
 LANES_AT_ONCE = 64
 """Of so many lanes one is taken at a time when games end: about as many as end at a move."""
@@ -250,32 +244,14 @@ def _rows(
     limit, points = game.max_moves, game.points
     moves = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, lane * limit, limit), games.moves)
     keep = (jnp.arange(limit) < games.length[lane]) & is_over
-    ply = moves.ply if points is None else jax.vmap(points.ply)(moves.position)
-    sign = jnp.where(ply % 2 == 0, 1.0, -1.0)
-    everywhere = lambda x: jnp.broadcast_to(x, (limit, *x.shape))
-    trusted, of_points = jnp.float32(1), {}
-    if made.truncated is not None:
-        trusted = (~made.truncated[lane]).astype(jnp.float32)
-        played_out = everywhere(trusted * ~made.resigned[lane])
-        of_points = {
-            "komi": everywhere(made.komi[lane]),
-            "past": jnp.zeros((limit, 0, *made.area.shape[1:]), jnp.uint32),
-            "known": jnp.zeros(limit, jnp.int32),
-            "score": sign * made.score[lane],
-            "area": everywhere(made.area[lane]),
-            "score_weight": played_out,
-            "ownership_weight": played_out,
-        }
-    rows = Rows(
-        position=moves.position,
-        legal=moves.legal,
-        policy_target=moves.policy_target,
-        outcome=sign * made.outcome[lane],
-        game=everywhere(made.game[lane]),
-        root_value=moves.root_value,
-        policy_weight=jnp.ones(limit),
-        value_weight=everywhere(trusted),
-        **of_points,
+    rows = of_game(
+        jnp,
+        moves.position,
+        moves.ply if points is None else jax.vmap(points.ply)(moves.position),
+        moves.legal,
+        moves.policy_target,
+        moves.root_value,
+        jax.tree.map(lambda x: x[lane], made),
     )
     frequency = jnp.ones(limit)
     if config.surprise:

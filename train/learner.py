@@ -23,12 +23,12 @@ from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.nets.features import Inputs
 from gozero.nets.network import NetworkConfig
+from gozero.play.rows import Rows
 from train import buffer as buffers
 from train import losses, optimizer, replay
 from train.buffer import Buffer, BufferConfig
 from train.losses import Losses, LossWeights, Targets
 from train.optimizer import OptimizerConfig
-from train.replay import Rows
 
 
 @dataclasses.dataclass(frozen=True)

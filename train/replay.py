@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-from typing import Any
 
 import flax.struct
 import jax
@@ -13,32 +11,10 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
-from gozero.go.rules import BLACK, Position, Rules, legal_points
+from gozero.go.rules import BLACK, Rules, legal_points
 from gozero.nets.features import Inputs, Seen, feature_set
 from gozero.play import shards
-
-
-class Rows(flax.struct.PyTreeNode):
-    """Searched positions of finished games; a leading axis [n] for n of them."""
-
-    position: Any  # what the search keeps of it: Go's `Position`, another game's state
-    legal: jax.Array  # u8[ceil(A / 8)], packed
-    policy_target: jax.Array  # f32[A]: shares of the root's visits
-    outcome: jax.Array  # f32: +1 won, -1 lost, 0 drawn, for the mover
-    game: jax.Array  # i32: the game's number
-    root_value: jax.Array  # f32: the search's value for the mover
-    policy_weight: jax.Array  # float, 0: the policy target is not to be learnt; so the others
-    value_weight: jax.Array  # float: of the outcome
-    # Of a game that points decide (`search.game.Points`); else None:
-    komi: jax.Array | None = None  # f32
-    past: jax.Array | None = None  # u32[H, 2, W]: the boards before, latest first; H = 0 until
-    # `with_past`
-    known: jax.Array | None = None  # i32: how many of them there are
-    score: jax.Array | None = None  # f32: the final area score for the mover, komi counted
-    area: jax.Array | None = None  # u32[2, W]: Black's area at the end, and White's; empty where
-    # not known
-    score_weight: jax.Array | None = None  # float
-    ownership_weight: jax.Array | None = None  # float: of the area
+from gozero.play.rows import Rows
 
 
 class Example(flax.struct.PyTreeNode):
@@ -56,35 +32,23 @@ class Example(flax.struct.PyTreeNode):
     ownership_weight: jax.Array  # f32[]
 
 
-def load(folder: pathlib.Path, holdout_fraction: float, seed: int) -> tuple[int, Rows, Rows | None]:
-    """Read a self-play folder.
+def load(
+    folder: pathlib.Path, holdout_fraction: float, seed: int
+) -> tuple[Rules, Rows, Rows | None]:
+    """Read a folder of shards.
 
     Returns:
-      (board size, rows to train on, rows of the games held out or None if that is no game).
+      (the rules, rows to train on, rows of the games held out or None if that is no game).
 
     Raises:
-      ValueError: no such folder, no shards, a bad one, or rows that cannot be trained on.
+      ValueError: as `shards.read_folder`; games that are not of Go.
     """
-    if not folder.is_dir():
-        raise ValueError(f"data {folder}: there is no such folder; give one that self-play wrote")
-    size, arrays = shards.read_all(folder)
-    _check(folder, arrays)
-    held = _held_out(arrays["game"], holdout_fraction, seed)
-    held_rows = _to_device(arrays, held) if held.any() else None
-    return size, _to_device(arrays, ~held), held_rows
-
-
-def _check(folder: pathlib.Path, arrays: dict[str, np.ndarray]) -> None:
-    target, outcome = arrays["policy_target"], arrays["outcome"]
-    if not len(outcome):
-        raise ValueError(f"data {folder}: its shards hold no rows; play some games to the end")
-    if not (np.all(target >= 0) and np.allclose(target.sum(axis=1), 1, atol=1e-3)):
-        raise ValueError(f"data {folder}: a policy_target is not a probability distribution")
-    if not (np.all(np.abs(outcome) <= 1) and np.isfinite(arrays["komi"]).all()):
-        raise ValueError(f"data {folder}: an outcome is not in [-1, 1] or a komi is not finite")
-    for name in ("root_value", "score"):
-        if not np.isfinite(arrays[name]).all():
-            raise ValueError(f"data {folder}: a {name} is not finite")
+    said, rows = shards.read_folder(folder)
+    if "game" in said:
+        raise ValueError(f"data {folder}: games of {said['game']}; this learns Go")
+    held = _held_out(rows.game, holdout_fraction, seed)
+    part = lambda keep: jax.tree.map(lambda x: jnp.asarray(x[keep]), rows)
+    return Rules(**said), part(~held), part(held) if held.any() else None
 
 
 def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
@@ -92,30 +56,6 @@ def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     games = np.unique(game)
     chosen = np.random.default_rng(seed).permutation(games)[: int(fraction * len(games))]
     return np.isin(game, chosen)
-
-
-def _to_device(arrays: dict[str, np.ndarray], keep: np.ndarray) -> Rows:
-    kept = {name: array[keep] for name, array in arrays.items()}
-    others = ("komi", "legal", "policy_target", "outcome", "game", "root_value", "score")
-
-    def field(name):
-        array = kept[name]
-        return tuple(map(jnp.asarray, array.T)) if array.ndim == 2 else jnp.asarray(array)
-
-    position = Position(**{name: field(name) for name in shards.POSITION_FIELDS})
-    count, words = kept["black"].shape
-    ended = jnp.asarray(~kept["truncated"], jnp.float32)
-    return Rows(
-        position=position,
-        past=jnp.zeros((count, 0, 2, words), jnp.uint32),
-        known=jnp.zeros(count, jnp.int32),
-        area=jnp.zeros((count, 2, words), jnp.uint32),
-        policy_weight=jnp.ones(count),
-        value_weight=ended,
-        score_weight=ended,
-        ownership_weight=jnp.zeros(count),
-        **{name: jnp.asarray(kept[name]) for name in others},
-    )
 
 
 def with_past(rows: Rows, history: int) -> Rows:
@@ -135,20 +75,6 @@ def with_past(rows: Rows, history: int) -> Rows:
         past[before, k - 1] = boards[np.flatnonzero(before) - k]
         known[before] = k
     return rows.replace(past=jnp.asarray(past), known=jnp.asarray(known))
-
-
-def rules_of(folder: pathlib.Path, size: int) -> Rules:
-    """The rules that the games of a self-play folder were played by, as its config.json says."""
-    try:
-        config = json.loads((folder / "config.json").read_text())
-        return Rules(
-            size=size,
-            ko=config.get("ko", "positional"),
-            suicide=config.get("suicide", False),
-            max_moves=config.get("max_moves"),
-        )
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return Rules(size=size)
 
 
 def take(rows: Rows, indices: jax.Array) -> Rows:

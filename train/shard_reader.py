@@ -19,12 +19,12 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from train import buffer as buffers
-from train import shards, steps
+from gozero.play import shards
+from gozero.play.rows import FREQUENCY_UNIT, Rows, row_shapes
+from gozero.play.shards import Place, Shard
+from train import steps
 from train.buffer import Buffer
 from train.plan import Plan
-from train.replay import Rows
-from train.shards import Place, Shard
 
 CHUNK = 1024
 """Rows that go to a device at a time."""
@@ -120,9 +120,10 @@ class ShardReader:
         """What the shards that are there now come to, a chunk for each device at a time."""
         held: list[Shard] = []
         room = self.chunk * self.plan.num_devices
+        rules = shards.rules_of(self.plan.rules)
         for place, path in self._unread():
             try:
-                held.append(shards.read(path, self.plan.rules, self.plan.buffer))
+                held.append(shards.read(path, rules, self.plan.buffer.policy_dtype))
             except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
                 self._later(place, f"shard {error}")
                 continue
@@ -163,7 +164,7 @@ class ShardReader:
 
     def _blank(self, num_chunks: int) -> Piece:
         lead = (self.plan.num_devices, num_chunks * self.chunk)
-        shapes = shards.row_shapes(self.plan.rules, self.plan.buffer)
+        shapes = row_shapes(self.plan.play.game, self.plan.buffer.policy_dtype)
         rows = jax.tree.map(lambda x: np.zeros((*lead, *x.shape), x.dtype), shapes)
         return Piece(rows, np.zeros(lead, np.float32), np.zeros(lead, bool))
 
@@ -181,7 +182,7 @@ class ShardReader:
             all_[device, place] = np.concatenate(parts)
 
         jax.tree.map(fill, whole.rows, *(shard.rows for shard in found))
-        unit = np.float32(buffers.FREQUENCY_UNIT)
+        unit = np.float32(FREQUENCY_UNIT)
         fill(whole.frequency, *(shard.frequency / unit for shard in found))
         whole.keep[device, place] = True
         self.rows += total

@@ -24,6 +24,7 @@ from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
+from gozero.play.rows import Rows
 from gozero.runs import arrays, settings
 from gozero.runs.progress import Progress
 from gozero.runs.settings import same_as, setting
@@ -31,7 +32,6 @@ from train import buffer as buffers
 from train import learner, losses, replay
 from train.learner import LearnerConfig, Metrics
 from train.optimizer import OptimizerConfig
-from train.replay import Rows
 
 PROG = "python -m train"
 SAMPLE_ROWS = 2048  # at most so many rows are measured before and after
@@ -124,9 +124,8 @@ def _prepare(config: SupervisedConfig) -> Job:
       ValueError: says what was wrong, and what would be right.
     """
     _check_new(config.out_file, config.metrics_file)
-    size, rows, held = replay.load(config.data, config.holdout_fraction, config.seed)
-    shape, params = _initial(config, size)
-    rules = replay.rules_of(config.data, size)
+    rules, rows, held = replay.load(config.data, config.holdout_fraction, config.seed)
+    shape, params = _initial(config, rules.size)
     history = feature_set(shape.features).history
     rows = replay.with_past(rows, history)
     held = None if held is None else replay.with_past(held, history)

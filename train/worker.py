@@ -25,15 +25,14 @@ import numpy as np
 from gozero.apps import flags, runtime
 from gozero.go.rules import Rules
 from gozero.nets import weights
-from gozero.play import resignation
+from gozero.play import resignation, shards
+from gozero.play.rows import FREQUENCY_UNIT, Rows
 from gozero.runs import settings
 from gozero.runs.settings import setting
-from train import buffer as buffers
-from train import folder, games, memory, shards
+from train import folder, games, memory
 from train.config import TrainConfig
 from train.games import Playing
 from train.plan import Plan, make_plan
-from train.replay import Rows
 from train.worker_record import Seeds, WorkerRecord
 
 PROG = "python -m train worker"
@@ -120,12 +119,12 @@ def _wait_for_run(out: pathlib.Path, stop: runtime.StopRequest) -> bool:
 def _play_on(
     player: Player, source: Source, record: WorkerRecord, stop: runtime.StopRequest
 ) -> None:
-    told = -LINE_S
+    told, rules = -LINE_S, shards.rules_of(player.plan.rules)
     while not stop.requested:
         source.refresh()
         rows, frequency = player.play(source.params, source.iteration)
         if len(frequency):
-            record.write(player.plan.rules, source.iteration, rows, frequency)
+            record.write(rules, source.iteration, rows, frequency)
         if time.monotonic() - told >= LINE_S or stop.requested:
             told = time.monotonic()
             print(
@@ -213,7 +212,7 @@ class Player:
         count = int(ring.size)
         own = lambda x: np.array(x[:count])  # the ring itself is donated to the next call
         if ring.frequency is None:
-            return jax.tree.map(own, ring.rows), np.full(count, buffers.FREQUENCY_UNIT)
+            return jax.tree.map(own, ring.rows), np.full(count, FREQUENCY_UNIT)
         return jax.tree.map(own, ring.rows), own(ring.frequency)
 
 

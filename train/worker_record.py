@@ -1,6 +1,6 @@
 """Where a worker writes: its shards, and what makes a start of it unlike any other.
 
-shards/NAME-ID-000000.npz  see `train.shards`
+shards/NAME-ID-000000.npz  see `gozero.play.shards`
 workers/NAME.json          its id and starts; the number of its next shard; versions, device
 workers/NAME.lock          held while it is at work
 
@@ -19,13 +19,12 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from gozero.go.rules import Rules
+from gozero.play import shards
+from gozero.play.rows import Rows
+from gozero.play.shards import About, Place
 from gozero.runs import folder as folders
 from gozero.runs.files import write_whole
 from gozero.runs.folder import lock_file
-from train import shards
-from train.replay import Rows
-from train.shards import About, Place
 
 
 class Seeds(NamedTuple):
@@ -105,8 +104,8 @@ class WorkerRecord:
         low, high = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4))
         return Seeds(low, high >> 1)
 
-    def write(self, rules: Rules, iteration: int, rows: Rows, frequency: np.ndarray) -> None:
-        """The next shard: rows [n], and their frequencies in `buffer.FREQUENCY_UNIT`s.
+    def write(self, rules: dict, iteration: int, rows: Rows, frequency: np.ndarray) -> None:
+        """The next shard: rows [n], and their frequencies in `FREQUENCY_UNIT`s.
 
         Raises:
           OSError: it cannot be written.

@@ -14,7 +14,10 @@ from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import selfplay, shards
 from gozero.play.evaluators import Evaluator
+from gozero.play.rows import FREQUENCY_UNIT, Rows, of_game, row_shapes
+from gozero.play.shards import About, Place
 
+WRITER = "selfplay"
 ROWS_PER_SHARD = 4096
 SECONDS_PER_SHARD = 60.0  # what a kill -9 can lose of the rows; finished games are on disk
 
@@ -31,11 +34,13 @@ class GameWriter:
     ):
         self.out, self.rules, self.settings = out, rules, settings
         self.name = f"gozero {evaluator.about['evaluator']} {settings.search.num_simulations} sims"
-        for folder in ("games", "shards"):
+        for folder in ("games", shards.FOLDER):
             (out / folder).mkdir()
         self.open_games: dict[int, list[selfplay.Move]] = defaultdict(list)
-        self.pending: list[dict] = []
-        self.num_games = self.num_moves = self.num_rows = self.num_shards = 0
+        self.shapes = row_shapes(settings.game)
+        self.pending: list[Rows] = []  # of a game each
+        self.num_games = self.num_moves = self.num_plies = self.num_rows = self.num_shards = 0
+        self.num_pending = 0
         self.results = Counter(black=0, white=0, drawn=0, truncated=0, unsound=0)
         self.last_shard = time.monotonic()
 
@@ -70,35 +75,33 @@ class GameWriter:
         self.results["truncated"] += truncated
         self.results["unsound"] += not all(row.ok for row in game)
         self.num_games += 1
-        self.num_rows += len(game)
-        self.pending += [self._training_row(row, score, truncated) for row in game]
-        overdue = time.monotonic() - self.last_shard > SECONDS_PER_SHARD
-        if overdue or len(self.pending) >= ROWS_PER_SHARD:
-            self.flush()
+        self.num_plies += len(game)
+        self._keep_rows([row for row in game if row.ok], last)
 
-    def _training_row(self, row: selfplay.Move, score: float, truncated: bool) -> dict:
-        position = row.position
-        for_mover = score if position.to_play == 0 else -score
-        return {
-            **{name: np.stack(getattr(position, name)) for name in ("black", "white", "atari")},
-            **{name: getattr(position, name) for name in ("ko", "ply", "passes", "to_play")},
-            "komi": row.komi,
-            "legal": np.packbits(row.legal),
-            "policy_target": row.policy_target,
-            "action": row.action,
-            "root_value": row.root_value,
-            "outcome": np.sign(for_mover),
-            "score": for_mover,
-            "truncated": truncated,
-            "game": row.game,
-        }
+    def _keep_rows(self, game: list[selfplay.Move], last: selfplay.Move) -> None:
+        """Of a finished game; of a move whose search saw a nan there is none."""
+        if not game:
+            return
+        moves = jax.tree.map(lambda *x: np.stack(x), *game)
+        target = moves.policy_target.astype(np.float16)
+        legal = np.packbits(moves.legal, axis=1)
+        rows = of_game(np, moves.position, moves.ply, legal, target, moves.root_value, last)
+        self.pending.append(jax.tree.map(lambda x, like: x.astype(like.dtype), rows, self.shapes))
+        self.num_rows += len(game)
+        self.num_pending += len(game)
+        overdue = time.monotonic() - self.last_shard > SECONDS_PER_SHARD
+        if overdue or self.num_pending >= ROWS_PER_SHARD:
+            self.flush()
 
     def flush(self) -> None:
         """Write the rows of finished games that no shard holds yet."""
         if not self.pending:
             return
-        rows = {name: np.stack([row[name] for row in self.pending]) for name in self.pending[0]}
-        path = self.out / "shards" / f"{self.num_shards:06d}.npz"
-        shards.write(path, self.rules.size, rows)
+        rows = jax.tree.map(lambda *x: np.concatenate(x), *self.pending)
+        place = Place(self.num_shards, WRITER)
+        about = About(WRITER, self.num_shards, 1, -1, len(self.pending), self.num_pending)
+        frequency = np.full(self.num_pending, FREQUENCY_UNIT)
+        path = shards.path_of(self.out, place)
+        shards.write(path, shards.rules_of(self.rules), about, rows, frequency)
         self.num_shards += 1
-        self.pending, self.last_shard = [], time.monotonic()
+        self.pending, self.num_pending, self.last_shard = [], 0, time.monotonic()

@@ -255,7 +255,7 @@ class _Run:
             f"{numbers['games_per_s']:.2f} games/s, "
             f"{numbers['simulations_per_s']:,.0f} simulations/s\n"
             f"Black won {results['black']}, White {results['white']}, drawn {results['drawn']}; "
-            f"mean length {self.writer.num_rows / max(games, 1):.1f} moves; "
+            f"mean length {self.writer.num_plies / max(games, 1):.1f} moves; "
             f"{results['truncated']} ended by the move limit{unsound}\n"
             f"games in {out / 'games'}, {self.writer.num_rows:,} rows in {out / 'shards'}"
         )

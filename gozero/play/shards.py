@@ -1,127 +1,372 @@
-"""Self-play rows on disk: what a position was, what the search said, how the game ended.
+"""Shards: rows to learn from on disk, as `gozero selfplay` and workers write them.
 
-A shard is one .npz of n rows, one row a searched position of a finished game:
+    shards/NAME-000000.npz    what the writer NAME wrote first
 
-    black, white, atari  u32[n, W]  the position's words (`gozero.go.bitboard`)
-    ko, ply              i16[n]     the ko point; moves played before
-    passes, to_play      i8[n]      passes in a row; the mover, 0 Black or 1 White
-    komi                 f32[n]
-    legal                u8[n, ceil(A / 8)]  legal actions, packed by ``np.packbits``
-    policy_target        f32[n, A]  the share of each action in the root's visits
-    action               i16[n]     the move played
-    root_value           f32[n]     the search's value for the mover
-    outcome              f32[n]     +1 won, -1 lost, 0 drawn, for the mover
-    score                f32[n]     the final area score for the mover, komi counted
-    truncated            bool[n]    the game was ended by the move limit and scored as it stood
-    game                 i32[n]     the game's number in its run
-    size, format         i32[]      the board size; the version of this list
+A shard is one .npz of n rows:
+
+    position.black[0], ..., legal, outcome, ...   each array of `Rows` that has bytes, as the replay
+                                                  ring holds it
+    frequency   u16[n]   how often a row is to be drawn, in parts of `FREQUENCY_UNIT`
+    about       JSON     the format, the rules of the games, and `About`
+    sha256      u8[32]   of all that
+
+The shards that `gozero selfplay` wrote before, without `about`, are read too; whose each point was
+in the end they do not say.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import io
+import json
 import pathlib
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from gozero.go import bitboard as bb
-from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.games.go import go_game
+from gozero.games.registry import make_game
+from gozero.go.rules import Position, Rules
+from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
+from gozero.runs import arrays as codec
 from gozero.runs.files import write_whole
+from gozero.search.game import Game
 
-FORMAT = 1
-POSITION_FIELDS = ("black", "white", "atari", "ko", "ply", "passes", "to_play")
+FORMAT = "gozero-rows-1"
+FOLDER = "shards"
 
-_DTYPES = {
-    "black": np.uint32,
-    "white": np.uint32,
-    "atari": np.uint32,
-    "ko": np.int16,
-    "ply": np.int16,
-    "passes": np.int8,
-    "to_play": np.int8,
-    "komi": np.float32,
-    "legal": np.uint8,
-    "policy_target": np.float32,
-    "action": np.int16,
-    "root_value": np.float32,
-    "outcome": np.float32,
-    "score": np.float32,
-    "truncated": np.bool_,
-    "game": np.int32,
-}
+_PATH = re.compile(r"(?P<worker>[A-Za-z0-9][A-Za-z0-9_.-]*)-(?P<number>\d{6,})\.npz")
 
 
-def _row_shapes(size: int) -> dict[str, tuple[int, ...]]:
-    words, actions = bb.layout(size).num_words, size * size + 1
-    wide = {"black": words, "white": words, "atari": words, "policy_target": actions}
-    wide["legal"] = -(-actions // 8)
-    return {name: (wide[name],) if name in wide else () for name in _DTYPES}
+class About(NamedTuple):
+    """What a shard says of itself."""
+
+    worker: str  # the name of who wrote it, and the id of its records
+    number: int  # of that worker's shards
+    start: int  # which of its starts, from 1: each numbers its games anew
+    iteration: int  # of the newest weights that played: long games may have begun with older ones
+    games: int
+    rows: int
 
 
-def write(path: pathlib.Path, size: int, rows: dict[str, np.ndarray]) -> None:
-    """Write one shard, whole or not at all.
-
-    Raises:
-      ValueError: a field missing, unknown, or of the wrong shape.
-    """
-    _check(rows, size, f"shard {path.name}")
-    typed: dict[str, Any] = {name: np.asarray(rows[name], dtype) for name, dtype in _DTYPES.items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, size=np.int32(size), format=np.int32(FORMAT), **typed)
-    write_whole(path, buffer.getvalue())
+_TYPES = {"worker": str, "number": int, "start": int, "iteration": int, "games": int, "rows": int}
 
 
-def read(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
-    """(board size, rows) of one shard.
+class Shard(NamedTuple):
+    """What is read of one."""
 
-    Raises:
-      ValueError: a file that is no shard, of another format, or damaged.
-    """
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            data = {name: arrays[name] for name in arrays.files}
-        size, version = int(data.pop("size")), int(data.pop("format"))
-    except Exception as error:  # zip files can be broken in many ways
-        raise ValueError(f"shard {path}: damaged or not a shard ({error})") from error
-    if version != FORMAT:
-        raise ValueError(f"shard {path}: format {version}, this version reads {FORMAT}")
-    if not MIN_SIZE <= size <= MAX_SIZE:
-        raise ValueError(f"shard {path}: damaged, of board size {size}")
-    _check(data, size, f"shard {path}")
-    return size, data
+    about: About
+    rows: Rows  # [n], NumPy
+    frequency: np.ndarray  # u16[n], in parts of `FREQUENCY_UNIT`
 
 
-def read_all(folder: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
-    """(board size, rows) of every shard in ``folder/shards``, in order of name.
+class Place(NamedTuple):
+    """Which shard it is."""
+
+    number: int
+    worker: str
+
+
+def path_of(folder: pathlib.Path, place: Place) -> pathlib.Path:
+    """Where a shard of a run lies."""
+    return folder / FOLDER / f"{place.worker}-{place.number:06d}.npz"
+
+
+def place_of(path: pathlib.Path) -> Place | None:
+    """Which shard a file is by its name; None: by its name it is none."""
+    found = _PATH.fullmatch(path.name)
+    return Place(int(found["number"]), found["worker"]) if found else None
+
+
+def check_name(name: str) -> None:
+    """Refuse a worker's name of which no file name can be made.
 
     Raises:
-      ValueError: no shards there, shards of several board sizes, or a bad one.
+      ValueError: it is none.
     """
-    paths = sorted((folder / "shards").glob("*.npz"))
+    if not _PATH.fullmatch(f"{name}-000000.npz"):
+        raise ValueError(
+            f"--name {name!r}: expected letters, digits, '.', '_' and '-', the first of them a "
+            "letter or a digit"
+        )
+
+
+def rules_of(rules: Rules) -> dict:
+    """What a shard says of Go's rules. Of another game: {"game": its name, "size": ...}."""
+    return dataclasses.asdict(rules)
+
+
+def game_of(said: dict) -> Game:
+    """The game of the rules that a shard says.
+
+    Raises:
+      ValueError, TypeError: they are none.
+    """
+    return _game_of(json.dumps(said))
+
+
+@functools.cache
+def _game_of(text: str) -> Game:
+    said = json.loads(text)
+    if "game" in said:
+        return make_game(said["game"], said.get("size"))
+    return go_game(Rules(**said))
+
+
+def write(path: pathlib.Path, rules: dict, about: About, rows: Rows, frequency: np.ndarray) -> None:
+    """Write one shard, whole or not at all; it is then on the disk.
+
+    Args:
+      path: `path_of` it.
+      rules: of the games, see `rules_of`.
+      about: what else is said of it.
+      rows: [n], NumPy, of the types of `row_shapes`.
+      frequency: [n], in parts of `FREQUENCY_UNIT`.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    said = {"format": FORMAT, "rules": rules, **about._asdict()}
+    arrays = _named(rows) | {
+        "frequency": np.asarray(frequency, np.uint16),
+        "about": np.frombuffer(json.dumps(said).encode(), np.uint8),
+    }
+    data = io.BytesIO()
+    named: dict[str, Any] = {**arrays, "sha256": _digest(arrays)}
+    np.savez_compressed(data, **named)
+    write_whole(path, data.getvalue(), durable=True)
+
+
+def read(path: pathlib.Path, rules: dict, policy_dtype: str = "float16") -> Shard:
+    """Read one shard of a run.
+
+    Args:
+      path: `path_of` it.
+      rules: of the run's games, see `rules_of`.
+      policy_dtype: of the ring that its rows go to.
+
+    Raises:
+      OSError: it cannot be read now.
+      ValueError: a file that is no shard, damaged, of another version, of other rules, or with
+        rows that cannot be learnt from; says which.
+    """
+    arrays, said = _read(path)
+    about = _about(path, said)
+    odd = [name for name in rules if said["rules"].get(name) != rules[name]]
+    if odd:
+        name = odd[0]
+        raise ValueError(
+            f"shard {path}: of games with {name} {said['rules'].get(name)!r}; this run's have "
+            f"{rules[name]!r}"
+        )
+    if place_of(path) != (about.number, about.worker):
+        raise ValueError(f"shard {path}: it is number {about.number} of {about.worker!r}, renamed")
+    return _shard(path, arrays, about, row_shapes(game_of(rules), policy_dtype))
+
+
+def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
+    """(the rules, the rows) of every shard in ``folder/shards``, in order of name.
+
+    Games of several workers, or starts of one, are numbered apart.
+
+    Raises:
+      ValueError: no such folder, no shards there, none with a row, shards of several rules, or a
+        bad one.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"data {folder}: there is no such folder; give one that self-play wrote")
+    paths = sorted((folder / FOLDER).glob("*.npz"))
     if not paths:
         raise ValueError(
-            f"data {folder}: no shards/*.npz there; give a folder that self-play wrote"
+            f"data {folder}: no {FOLDER}/*.npz there; give a folder that self-play wrote"
         )
-    shards = [read(path) for path in paths]
-    sizes = sorted({size for size, _ in shards})
-    if len(sizes) > 1:
-        raise ValueError(f"data {folder}: shards of several board sizes {sizes}")
-    return sizes[0], {name: np.concatenate([rows[name] for _, rows in shards]) for name in _DTYPES}
-
-
-def unpack_legal(packed: np.ndarray, size: int) -> np.ndarray:
-    """u8[n, ceil(A / 8)] -> bool[n, A]."""
-    return np.unpackbits(packed, axis=-1, count=size * size + 1).astype(bool)
-
-
-def _check(rows: dict[str, np.ndarray], size: int, where: str) -> None:
-    if set(rows) != set(_DTYPES):
-        odd = sorted(set(rows) ^ set(_DTYPES))[0]
-        raise ValueError(f"{where}: field {odd!r} is {'unknown' if odd in rows else 'missing'}")
-    count = len(rows["to_play"])
-    for name, shape in _row_shapes(size).items():
-        if np.shape(rows[name]) != (count, *shape):
+    found = [_read_any(path, folder) for path in paths]
+    rules = found[0][0]
+    for path, (others, _) in zip(paths, found, strict=True):
+        if others != rules:
             raise ValueError(
-                f"{where}: {name} has shape {np.shape(rows[name])}, expected {(count, *shape)}"
+                f"data {folder}: shards of games by several rules: {rules} in {paths[0].name}, "
+                f"{others} in {path.name}"
             )
+    shards = [shard for _, shard in found]
+    if not sum(shard.about.rows for shard in shards):
+        raise ValueError(f"data {folder}: its shards hold no rows; play some games to the end")
+    rows = jax.tree.map(lambda *parts: np.concatenate(parts), *(shard.rows for shard in shards))
+    starts = [(shard.about.worker, shard.about.start) for shard in shards]
+    if len(set(starts)) > 1:
+        rows = rows.replace(game=_apart(starts, shards, rows.game))
+    return rules, rows
+
+
+def _apart(starts: list[tuple[str, int]], shards: list[Shard], game: np.ndarray) -> np.ndarray:
+    """i32[n]: numbers of the games, other ones for each worker and start."""
+    order = {start: i for i, start in enumerate(sorted(set(starts)))}
+    counts = [shard.about.rows for shard in shards]
+    source = np.repeat([order[start] for start in starts], counts)
+    numbers = np.unique(np.stack([source, game]), axis=1, return_inverse=True)[1]
+    return numbers.reshape(-1).astype(np.int32)
+
+
+def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
+    """(the rules, the shard), of this format or of `gozero selfplay`'s earlier one."""
+    arrays, said = _read(path)
+    if said is None:
+        return _earlier(path, folder, arrays)
+    about = _about(path, said)
+    try:
+        shapes = row_shapes(game_of(said["rules"]))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"shard {path}: of games by unknown rules ({error})") from error
+    return said["rules"], _shard(path, arrays, about, shapes)
+
+
+def _read(path: pathlib.Path) -> tuple[dict[str, np.ndarray], Any]:
+    """(the arrays, what it says of itself; None in `gozero selfplay`'s earlier format)."""
+    data = path.read_bytes()
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        said = version = None
+        if "about" in arrays or "format" not in arrays:
+            said = json.loads(arrays["about"].tobytes())
+            version = said["format"]
+    except Exception as error:  # a damaged archive raises all there is
+        raise ValueError(f"shard {path}: damaged or not a shard ({error!r})") from error
+    if said is None:
+        return arrays, None
+    if version != FORMAT:
+        raise ValueError(f"shard {path}: of format {version!r}; this version reads {FORMAT!r}")
+    digest = arrays.pop("sha256", None)
+    if digest is None or not np.array_equal(digest, _digest(arrays)):
+        raise ValueError(f"shard {path}: damaged; its contents are not those of its SHA-256")
+    del arrays["about"]
+    return arrays, said
+
+
+def _about(path: pathlib.Path, said: Any) -> About:
+    if said is None:
+        raise ValueError(f"shard {path}: of an earlier version; `python -m train --data` reads it")
+    wrong = [name for name, kind in _TYPES.items() if type(said.get(name)) is not kind]
+    if wrong or not isinstance(said.get("rules"), dict):
+        raise ValueError(f"shard {path}: it does not say its {', '.join(wrong or ['rules'])}")
+    return About(**{name: said[name] for name in _TYPES})
+
+
+def _shard(path: pathlib.Path, arrays: dict[str, np.ndarray], about: About, shapes: Rows) -> Shard:
+    _check_arrays(path, arrays, shapes, about.rows)
+    frequency = arrays.pop("frequency")
+    _check_numbers(path, arrays, frequency)
+    return Shard(about, _rows(arrays, shapes, about.rows), frequency)
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path).lstrip(".")
+
+
+def _named(rows: Rows) -> dict[str, np.ndarray]:
+    """{name: array} of what has bytes."""
+    leaves = jax.tree_util.tree_leaves_with_path(rows)
+    return {_name(path): np.asarray(leaf) for path, leaf in leaves if 0 not in leaf.shape[1:]}
+
+
+def _rows(arrays: dict[str, np.ndarray], shapes: Rows, count: int) -> Rows:
+    def one(path, shape):
+        return arrays.get(_name(path), np.zeros((count, *shape.shape), shape.dtype))
+
+    return jax.tree_util.tree_map_with_path(one, shapes)
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """u8[32]: of names, types, shapes and bytes."""
+    return np.frombuffer(bytes.fromhex(codec.digest(arrays)), np.uint8)
+
+
+def _check_arrays(
+    path: pathlib.Path, arrays: dict[str, np.ndarray], shapes: Rows, count: int
+) -> None:
+    leaves = jax.tree_util.tree_leaves_with_path(shapes)
+    asked = {_name(at): (x.dtype, x.shape) for at, x in leaves if 0 not in x.shape}
+    asked["frequency"] = (np.dtype(np.uint16), ())
+    for name in sorted(asked.keys() | arrays.keys()):
+        if name not in asked or name not in arrays:
+            what = "unknown" if name in arrays else "missing"
+            raise ValueError(f"shard {path}: its array {name} is {what}")
+        dtype, shape = asked[name]
+        have = arrays[name]
+        if (have.dtype, have.shape) != (dtype, (count, *shape)):
+            raise ValueError(
+                f"shard {path}: {name} is {have.dtype}{list(have.shape)}, and has to be "
+                f"{dtype}{[count, *shape]}"
+            )
+
+
+def _check_numbers(
+    path: pathlib.Path, arrays: dict[str, np.ndarray], frequency: np.ndarray
+) -> None:
+    """Refuse what would make a loss infinite."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"shard {path}: a number of {name} is not finite")
+    target = arrays["policy_target"].astype(np.float32)
+    if not (np.all(target >= 0) and np.allclose(target.sum(axis=1), 1, atol=1e-2)):
+        raise ValueError(f"shard {path}: a policy_target is not a probability distribution")
+    for name in ("outcome", "root_value"):
+        if np.any(np.abs(arrays[name]) > 1 + 1e-3):
+            raise ValueError(f"shard {path}: of {name} some are not in [-1, 1]")
+    if np.any(frequency > MAX_FREQUENCY * FREQUENCY_UNIT):
+        raise ValueError(f"shard {path}: a frequency is more than {MAX_FREQUENCY}")
+
+
+def _earlier(
+    path: pathlib.Path, folder: pathlib.Path, arrays: dict[str, np.ndarray]
+) -> tuple[dict, Shard]:
+    """(the rules, the shard) of `gozero selfplay`'s format 1, whose rules config.json has.
+
+    Its arrays are those of a `Position`, komi, legal, policy_target f32[n, A], action, root_value,
+    outcome, score, truncated and game; and of the file its size and format.
+    """
+    try:
+        size, version = int(arrays.pop("size")), int(arrays.pop("format"))
+        if version != 1:
+            raise ValueError(f"format {version}")
+        rules = _earlier_rules(folder, size)
+        shapes = row_shapes(go_game(rules))
+        count = len(arrays["to_play"])
+        ended = ~arrays.pop("truncated").astype(bool)
+        names = {field.name for field in dataclasses.fields(Position)}
+        found = {"frequency": np.full(count, FREQUENCY_UNIT, np.uint16)}
+        for name in sorted(names):
+            array = arrays.pop(name)
+            columns = array.T if array.ndim == 2 else ()
+            found |= {f"position.{name}[{i}]": words for i, words in enumerate(columns)}
+            found |= {} if array.ndim == 2 else {f"position.{name}": array}
+        del arrays["action"]
+        weights = {"policy_weight": np.ones(count), "ownership_weight": np.zeros(count)}
+        weights |= {"value_weight": ended, "score_weight": ended}
+        found |= {name: np.asarray(array, np.float16) for name, array in weights.items()}
+        found |= {name: arrays.pop(name) for name in sorted(arrays)}
+        found["policy_target"] = np.asarray(found["policy_target"], np.float16)
+        found["known"] = np.zeros(count, np.int32)
+        found["area"] = np.zeros((count, *shapes.area.shape), np.uint32)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"shard {path}: damaged or not a shard ({error!r})") from error
+    games = len(np.unique(found["game"]))
+    about = About("selfplay", 0, 1, -1, games, count)
+    return rules_of(rules), _shard(path, found, about, shapes)
+
+
+def _earlier_rules(folder: pathlib.Path, size: int) -> Rules:
+    """The rules that the games of a folder were played by, as its config.json says."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        return Rules(
+            size=size,
+            ko=config.get("ko", "positional"),
+            suicide=config.get("suicide", False),
+            max_moves=config.get("max_moves"),
+        )
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return Rules(size=size)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+import chex
 import numpy as np
 import pytest
 from sgfmill import boards, sgf
@@ -21,6 +22,7 @@ from gozero.apps import game_writer as app_writer
 from gozero.apps import selfplay as app
 from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import coords
+from gozero.go.rules import Rules
 from gozero.play import shards
 from tests.reference.go import ReferenceGame
 
@@ -85,8 +87,8 @@ def test_reuse_comes_with_room_for_it():
 
 @pytest.fixture(scope="module")
 def rows(run_folder):
-    size, rows = shards.read_all(run_folder)
-    assert size == SIZE
+    rules, rows = shards.read_folder(run_folder)
+    assert rules == shards.rules_of(Rules(SIZE))
     return rows
 
 
@@ -132,21 +134,23 @@ def test_games_are_legal_and_say_how_they_ended(run_folder, number):
 
 def test_rows_match_the_games(run_folder, rows):
     for number in range(GAMES):
-        of_game = np.flatnonzero(rows["game"] == number)
+        of_game = np.flatnonzero(rows.game == number)
         game = sgf.Sgf_game.from_bytes((run_folder / "games" / f"{number:06d}.sgf").read_bytes())
         assert len(of_game) == len(game.get_main_sequence()) - 1
         winner = game.get_winner()
         for i in of_game:
             for_black = {"b": 1, "w": -1}[winner]
-            assert rows["outcome"][i] == (for_black if rows["to_play"][i] == 0 else -for_black)
-            assert np.sign(rows["score"][i]) == rows["outcome"][i]
-    legal = shards.unpack_legal(rows["legal"], SIZE)
-    assert legal.shape == rows["policy_target"].shape
+            assert rows.outcome[i] == (for_black if rows.position.to_play[i] == 0 else -for_black)
+            assert np.sign(rows.score[i]) == rows.outcome[i]
+            area = np.unpackbits(rows.area[i].view(np.uint8), axis=1).sum(axis=1).astype(int)
+            assert area[0] - area[1] - 5.5 == rows.score[i] * for_black * rows.outcome[i]
+    legal = np.unpackbits(rows.legal, axis=1, count=SIZE**2 + 1).astype(bool)
+    assert legal.shape == rows.policy_target.shape
     assert legal[:, -1].all()
-    assert (rows["policy_target"][~legal] == 0).all()
-    assert legal[np.arange(len(legal)), rows["action"]].all()
-    np.testing.assert_allclose(rows["policy_target"].sum(axis=1), 1, rtol=1e-5)
-    assert (rows["komi"] == 5.5).all()
+    assert (rows.policy_target[~legal] == 0).all()
+    np.testing.assert_allclose(rows.policy_target.astype(float).sum(axis=1), 1, rtol=1e-3)
+    assert (rows.komi == 5.5).all()
+    np.testing.assert_array_equal(rows.ownership_weight, rows.value_weight)
 
 
 def test_same_seed_same_games(run_folder, tmp_path, capsys):
@@ -157,9 +161,8 @@ def test_same_seed_same_games(run_folder, tmp_path, capsys):
     assert "MiB" in printed.err
     for path in sorted((run_folder / "games").iterdir()):
         assert path.read_bytes() == (tmp_path / "again" / "games" / path.name).read_bytes()
-    first, again = shards.read_all(run_folder)[1], shards.read_all(tmp_path / "again")[1]
-    for name in first:
-        np.testing.assert_array_equal(first[name], again[name])
+    first, again = shards.read_folder(run_folder)[1], shards.read_folder(tmp_path / "again")[1]
+    chex.assert_trees_all_equal(first, again)
 
 
 def test_other_seed_other_games(run_folder, tmp_path):
@@ -245,5 +248,5 @@ def test_ctrl_c_keeps_every_finished_game(tmp_path, as_here):
     assert 5 <= finished < 5000
     assert f"{finished} games (stopped" in stdout
     assert str(out / "games") in stdout
-    assert len(np.unique(shards.read_all(out)[1]["game"])) == finished
+    assert len(np.unique(shards.read_folder(out)[1].game)) == finished
     assert json.loads((out / "manifest.json").read_text())["state"] == "stopped"

@@ -15,6 +15,7 @@ from gozero.nets.features import FEATURES
 from gozero.nets.network import NetworkConfig
 from gozero.play import selfplay
 from gozero.play.evaluators import make_evaluator, network_evaluator
+from gozero.play.rows import Rows
 from train import replay
 
 RULES = go.Rules(size=4, max_moves=12)
@@ -49,7 +50,7 @@ def test_training_sees_what_self_play_saw(name, tmp_path):
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[order]), seen.inputs, wanted)
 
 
-def _states_of(stored: replay.Rows) -> go.GameState:
+def _states_of(stored: Rows) -> go.GameState:
     """The games played again from the rows' own boards: the state at each row, [n]."""
     words = [np.stack(x) for x in (stored.position.black, stored.position.white)]
     states, state = [], None

@@ -8,15 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero.games.go import go_game
 from gozero.go import scoring
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.play import shards
+from gozero.play.rows import FREQUENCY_UNIT, Rows, row_shapes
+from gozero.play.shards import About, Place
 
 KOMI = 0.5
 
 
-def random_rows(rules: Rules, num_games: int, num_moves: int, seed: int = 0) -> dict:
-    """Rows of uniformly random games, as a shard holds them, in order of game, then of ply.
+def random_games(
+    rules: Rules, num_games: int, num_moves: int, seed: int = 0
+) -> tuple[Rows, np.ndarray]:
+    """Uniformly random games: (rows in order of game, then of ply; the actions played).
 
     So that there is something to learn, one colour passes half of its turns and so mostly
     loses (White in even games), and the policy target prefers points near the centre. The
@@ -30,21 +35,21 @@ def random_rows(rules: Rules, num_games: int, num_moves: int, seed: int = 0) -> 
     )
     count = num_games * num_moves
     for_mover = np.repeat(np.asarray(score), num_moves) * np.where(position.to_play == 0, 1, -1)
-    words = {name: np.stack(getattr(position, name), 1) for name in ("black", "white", "atari")}
-    scalars = {name: getattr(position, name) for name in ("ko", "ply", "passes", "to_play")}
-    return {
-        **words,
-        **scalars,
-        "komi": np.full(count, KOMI),
-        "legal": np.packbits(legal, axis=1),
-        "policy_target": target,
-        "action": action,
-        "root_value": np.zeros(count),
-        "outcome": np.sign(for_mover),
-        "score": for_mover,
-        "truncated": np.zeros(count, bool),
-        "game": np.repeat(np.arange(num_games), num_moves),
-    }
+    blank = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), row_shapes(go_game(rules)))
+    ones = np.ones(count, np.float16)
+    rows = blank.replace(
+        position=position,
+        legal=np.packbits(legal, axis=1),
+        policy_target=target.astype(np.float16),
+        outcome=np.sign(for_mover).astype(np.float32),
+        game=np.repeat(np.arange(num_games, dtype=np.int32), num_moves),
+        policy_weight=ones,
+        value_weight=ones,
+        komi=np.full(count, KOMI, np.float32),
+        score=for_mover.astype(np.float32),
+        score_weight=ones,
+    )
+    return rows, action
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -69,9 +74,15 @@ def _game(rules: Rules, num_moves: int, key: jax.Array, weak: jax.Array):
 def write_folder(folder: pathlib.Path, size: int = 5, num_games: int = 24) -> pathlib.Path:
     """A folder as self-play leaves it, in two shards."""
     rules = Rules(size=size, ko="simple")
-    (folder / "shards").mkdir(parents=True)
     for i in range(2):
-        rows = random_rows(rules, num_games // 2, 16, seed=i)
-        rows["game"] = rows["game"] + i * (num_games // 2)
-        shards.write(folder / "shards" / f"{i:06d}.npz", size, rows)
+        rows, _ = random_games(rules, num_games // 2, 16, seed=i)
+        write_shard(folder, rules, rows.replace(game=rows.game + i * (num_games // 2)), i)
     return folder
+
+
+def write_shard(folder: pathlib.Path, rules: Rules, rows: Rows, number: int = 0) -> None:
+    path = shards.path_of(folder, Place(number, "selfplay"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    about = About("selfplay", number, 1, -1, len(np.unique(rows.game)), len(rows.game))
+    frequency = np.full(len(rows.game), FREQUENCY_UNIT)
+    shards.write(path, shards.rules_of(rules), about, rows, frequency)

@@ -14,6 +14,7 @@ import pytest
 from gozero.games.go import go_game
 from gozero.go import symmetry
 from gozero.go.rules import Rules
+from gozero.play.rows import Rows
 from tests.go.boards import pack
 from train import buffer as buffers
 from train import replay
@@ -25,7 +26,7 @@ CONFIG = BufferConfig(capacity=20, window=Window(least=4, exponent=1.0, scale=0.
 ALIKE = dataclasses.replace(CONFIG, surprise=0.0)
 
 
-def rows_of(numbers) -> replay.Rows:
+def rows_of(numbers) -> Rows:
     """Blank rows that a number tells apart."""
     count = len(numbers)
     blank = jax.tree.map(lambda x: x[:1].repeat(count, axis=0), buffers.start(GAME, ALIKE).rows)

@@ -9,8 +9,9 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType
 
 from gozero.nets import network
+from gozero.play.rows import row_shapes
 from tests.train import tiny
-from train import games, shards, steps, worker
+from train import games, steps, worker
 from train.plan import make_plan
 
 PLATFORMS = ("cpu", "cuda", "tpu")
@@ -49,7 +50,7 @@ def taken_in(plan, mesh):
     """The shapes of a shard's rows on their way to the devices, and where they lie."""
     lead, where = (plan.num_devices, 64), jax.NamedSharding(mesh, steps.DIVIDED)
     put = lambda x: jax.ShapeDtypeStruct((*lead, *x.shape), x.dtype, sharding=where)
-    rows = jax.tree.map(put, shards.row_shapes(plan.rules, plan.buffer))
+    rows = jax.tree.map(put, row_shapes(plan.play.game))
     one = lambda dtype: put(jax.ShapeDtypeStruct((), dtype))
     return rows, one(jnp.float32), one(jnp.bool_)
 

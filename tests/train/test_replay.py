@@ -5,12 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.apps.selfplay import SelfPlayFlags
 from gozero.go import symmetry
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.nets import features
 from gozero.play import shards
-from gozero.runs import files
+from gozero.play.rows import row_shapes
 from tests.train import synthetic
 from train import replay
 
@@ -33,8 +32,9 @@ def examples(rows, indices, k):
 
 def test_a_row_is_the_position_that_was_played(folder):
     """Replay the first game from its actions: planes and legal actions are the same."""
-    _, arrays = shards.read_all(folder)
-    _, rows, held = replay.load(folder, 0.0, 0)
+    _, actions = synthetic.random_games(RULES, 1, 16)
+    rules, rows, held = replay.load(folder, 0.0, 0)
+    assert rules == RULES
     assert held is None
     got = examples(rows, range(16), 0)
 
@@ -43,9 +43,7 @@ def test_a_row_is_the_position_that_was_played(folder):
         planes = features.planes(RULES, state, state.position)
         return play(RULES, state, action), (legal_actions(RULES, state), planes)
 
-    _, (legal, planes) = jax.lax.scan(
-        step, init(RULES, synthetic.KOMI), jnp.asarray(arrays["action"][:16])
-    )
+    _, (legal, planes) = jax.lax.scan(step, init(RULES, synthetic.KOMI), jnp.asarray(actions))
     np.testing.assert_array_equal(got.legal, legal)
     np.testing.assert_array_equal(got.inputs, planes)
 
@@ -53,21 +51,33 @@ def test_a_row_is_the_position_that_was_played(folder):
 def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
     """Of which suicide is an input, and decides with the ko rule what superko bans."""
     rules = Rules(size=4, ko="situational", suicide=True, max_moves=40)
-    asked = SelfPlayFlags(size=4, ko=rules.ko, suicide=True, max_moves=40)
-    files.write_json(tmp_path / "config.json", asked)
-    assert replay.rules_of(tmp_path, 4) == rules
+    rows, _ = synthetic.random_games(rules, 2, 4)
+    synthetic.write_shard(tmp_path, rules, rows)
+    assert replay.load(tmp_path, 0.0, 0)[0] == rules
+
+
+def test_it_learns_go(tmp_path):
+    path = shards.path_of(tmp_path, shards.Place(0, "a"))
+    path.parent.mkdir()
+    rules = {"game": "connect4"}
+    shapes = row_shapes(shards.game_of(rules))
+    rows = jax.tree.map(lambda x: np.ones((1, *x.shape), x.dtype), shapes)
+    rows = rows.replace(policy_target=np.full((1, 7), 1 / 7, np.float16))
+    shards.write(path, rules, shards.About("a", 0, 1, 0, 1, 1), rows, np.ones(1))
+    with pytest.raises(ValueError, match="games of connect4"):
+        replay.load(tmp_path, 0.0, 0)
 
 
 def test_the_outcome_is_the_movers(folder):
     """Of one game, Black's rows all say the opposite of White's; the sign is the score's."""
-    _, arrays = shards.read_all(folder)
     _, rows, _ = replay.load(folder, 0.0, 0)
-    one_game = arrays["game"] == arrays["game"][np.flatnonzero(arrays["outcome"])[0]]
-    for_black = np.where(arrays["to_play"] == 0, 1, -1) * rows.outcome
+    game, to_play = np.asarray(rows.game), np.asarray(rows.position.to_play)
+    one_game = game == game[np.flatnonzero(rows.outcome)[0]]
+    for_black = np.where(to_play == 0, 1, -1) * rows.outcome
     assert len(set(for_black[one_game].tolist())) == 1
-    np.testing.assert_array_equal(np.sign(arrays["score"]), rows.outcome)
+    np.testing.assert_array_equal(np.sign(rows.score), rows.outcome)
     white_to_play = examples(rows, range(32), 0).inputs[..., 6].mean(axis=(1, 2))
-    np.testing.assert_array_equal(white_to_play, arrays["to_play"][:32])
+    np.testing.assert_array_equal(white_to_play, to_play[:32])
 
 
 @pytest.mark.parametrize("k", range(symmetry.NUM_SYMMETRIES))
@@ -103,33 +113,29 @@ def test_whole_games_are_held_out(folder):
     ],
 )
 def test_rows_that_cannot_be_trained_on(tmp_path, field, value, complaint):
-    rows = synthetic.random_rows(RULES, 2, 16)
-    rows[field] = np.full_like(rows[field], value)
-    (tmp_path / "shards").mkdir()
-    shards.write(tmp_path / "shards" / "0.npz", 5, rows)
+    rows, _ = synthetic.random_games(RULES, 2, 16)
+    rows = rows.replace(**{field: np.full_like(getattr(rows, field), value)})
+    synthetic.write_shard(tmp_path, RULES, rows)
     with pytest.raises(ValueError, match=complaint):
         replay.load(tmp_path, 0.0, 0)
 
 
 def test_a_truncated_game_teaches_no_outcome(tmp_path):
-    """Of a folder's games the score is known, and whose each point was is not."""
-    rows = synthetic.random_rows(RULES, 2, 16)
-    rows["truncated"] = rows["game"] == 1
-    (tmp_path / "shards").mkdir()
-    shards.write(tmp_path / "shards" / "0.npz", 5, rows)
+    rows, _ = synthetic.random_games(RULES, 2, 16)
+    ended = (rows.game == 0).astype(np.float16)
+    synthetic.write_shard(tmp_path, RULES, rows.replace(value_weight=ended, score_weight=ended))
     _, loaded, _ = replay.load(tmp_path, 0.0, 0)
     got = examples(loaded, range(32), 0)
-    np.testing.assert_array_equal(got.value_weight, rows["game"] == 0)
+    np.testing.assert_array_equal(got.value_weight, ended)
     np.testing.assert_array_equal(got.score_weight, got.value_weight)
-    np.testing.assert_array_equal(got.score, rows["score"].astype(np.float32))
+    np.testing.assert_array_equal(got.score, rows.score)
     assert got.policy_weight.all()
     assert not got.ownership.any()
     assert not got.ownership_weight.any()
 
 
 def test_no_rows(tmp_path):
-    rows = {name: array[:0] for name, array in synthetic.random_rows(RULES, 2, 16).items()}
-    (tmp_path / "shards").mkdir()
-    shards.write(tmp_path / "shards" / "0.npz", 5, rows)
+    rows, _ = synthetic.random_games(RULES, 2, 16)
+    synthetic.write_shard(tmp_path, RULES, jax.tree.map(lambda x: x[:0], rows))
     with pytest.raises(ValueError, match="hold no rows"):
         replay.load(tmp_path, 0.0, 0)

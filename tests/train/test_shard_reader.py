@@ -13,13 +13,14 @@ import jax
 import numpy as np
 import pytest
 
+from gozero.play import shards
+from gozero.play.shards import Place
 from tests.train import worker_runs
 from tests.train.worker_runs import write_shard
 from train import buffer as buffers
 from train import shard_reader, steps
 from train.plan import make_plan
 from train.shard_reader import Ledger, ShardReader
-from train.shards import Place
 from train.worker_record import WorkerRecord
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -190,7 +191,7 @@ def test_a_worker_whose_records_are_gone_is_not_taken_for_the_one_before(run):
         with WorkerRecord(run.config.folder, "a") as own:
             assert (own.start, own.next_shard) == (1, 0)
             rows, frequency = worker_runs.random_shard(run.config, 5, i)
-            own.write(run.plan.rules, 7, rows, frequency)
+            own.write(shards.rules_of(run.plan.rules), 7, rows, frequency)
         run.expect(rows, frequency)
         run.take()
         run.check()

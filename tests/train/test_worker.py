@@ -11,17 +11,17 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.play import selfplay
+from gozero.play import selfplay, shards
+from gozero.play.shards import Place
 from gozero.runs import folder as folders
 from gozero.runs.memory import num_bytes
 from tests.train import scripted, worker_runs
 from train import buffer as buffers
-from train import command, folder, games, shards, steps, worker, worker_record
+from train import command, folder, games, steps, worker, worker_record
 from train.learner import Metrics
 from train.loop import Loop
 from train.losses import Losses
 from train.plan import make_plan
-from train.shards import Place
 from train.worker import Player, Source, WorkerFlags
 from train.worker_record import WorkerRecord
 
@@ -75,12 +75,12 @@ def one_life(config, plan, source, name):
         for _ in range(CALLS):
             rows, frequency = player.play(source.params, source.iteration)
             if len(frequency):
-                own.write(plan.rules, source.iteration, rows, frequency)
+                own.write(shards.rules_of(plan.rules), source.iteration, rows, frequency)
         places = [Place(number, own.worker) for number in range(first, own.next_shard)]
         start = own.start
     (config.folder / "shards" / f"{own.worker}-{own.next_shard:06d}.npz.part").write_bytes(b"half")
     paths = [shards.path_of(config.folder, place) for place in places]
-    read = [shards.read(path, plan.rules, plan.buffer) for path in paths]
+    read = [shards.read(path, shards.rules_of(plan.rules)) for path in paths]
     assert len(read) > 1
     assert [shard.about.start for shard in read] == [start] * len(read)
     return read

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 import pytest
 
-from train import checkpoint, folder, run, shards, steps
+from gozero.play import shards
+from train import checkpoint, folder, run, steps
 from train.plan import make_plan
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -139,7 +140,7 @@ def check(out, total):
     config = folder.read_config(out)
     mesh = steps.make_mesh(1)
     plan = make_plan(dataclasses.replace(config, devices=1))
-    found = [shards.read(p, plan.rules, plan.buffer) for p in (out / "shards").glob("*.npz")]
+    found = [shards.read(p, shards.rules_of(plan.rules)) for p in (out / "shards").glob("*.npz")]
     assert len(found) == total
     assert {(name_of(shard.about.worker), shard.about.start) for shard in found} == {
         (name, start) for name in NAMES for start in (1, 2)

@@ -11,11 +11,13 @@ import jax
 import numpy as np
 
 from gozero.nets import network
+from gozero.play import shards
+from gozero.play.rows import row_shapes
+from gozero.play.shards import About, Place
 from tests.train import tiny
-from train import folder, shards
+from train import folder
 from train.config import TrainConfig
 from train.plan import Plan, make_plan
-from train.shards import About, Place
 
 CONFIG = tiny.config(workers=True, capacity=4000, window=1000)
 
@@ -50,7 +52,7 @@ def random_shard(config: TrainConfig, count: int, seed: int):
         limits = np.iinfo(shape.dtype)
         return rng.integers(limits.min, limits.max, (count, *shape.shape), shape.dtype)
 
-    rows = jax.tree.map(one, shards.row_shapes(plan.rules, plan.buffer))
+    rows = jax.tree.map(one, row_shapes(plan.play.game))
     target = rng.uniform(0.1, 1, rows.policy_target.shape)
     target = (target / target.sum(axis=1, keepdims=True)).astype(rows.policy_target.dtype)
     frequency = rng.integers(0, 64 * 64 + 1, count).astype(np.uint16)
@@ -62,7 +64,7 @@ def write_shard(config: TrainConfig, worker: str, number: int, count: int, start
     rows, frequency = random_shard(config, count, zlib.crc32(f"{worker} {number}".encode()))
     path = shards.path_of(config.folder, Place(number, worker))
     about = About(worker, number, start, 7, 3, count)
-    shards.write(path, _plan(config).rules, about, rows, frequency)
+    shards.write(path, shards.rules_of(_plan(config).rules), about, rows, frequency)
     return path, rows, frequency
 
 

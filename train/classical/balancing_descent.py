@@ -16,7 +16,6 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import setup
 from gozero.go.rules import Position, Rules
-from gozero.play import shards
 from gozero.play.evaluators import playout_evaluator
 from gozero.playouts import engine
 from gozero.playouts.policies.softmax import softmax, strengths
@@ -25,6 +24,7 @@ from gozero.playouts.policies.softmax.strengths import Strengths
 from gozero.runs.progress import Progress
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.search import search
+from train import replay
 from train.classical import balancing_gradient as gradient
 from train.classical import choices as choices_of
 from train.classical.balancing import PROG, BalancingConfig
@@ -172,17 +172,12 @@ def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
     """
     if config.data is None:
         return _of_games(config)
-    size, rows = shards.read_all(config.data)
-    chosen = _draw(config, len(rows["to_play"]))
-
-    def field(name):
-        array = rows[name][chosen]
-        return tuple(map(jnp.asarray, array.T)) if array.ndim == 2 else jnp.asarray(array)
-
-    position = Position(**{name: field(name) for name in shards.POSITION_FIELDS})
+    played_by, rows, _ = replay.load(config.data, 0.0, 0)
+    chosen = _draw(config, len(rows.komi))
+    position = jax.tree.map(lambda x: x[chosen], rows.position)
     # The move limit of the game that it comes from shall not end a search.
     position = position.replace(ply=jnp.zeros_like(position.ply))
-    return Rules(size, ko="simple"), position, field("komi")
+    return Rules(played_by.size, ko="simple"), position, rows.komi[chosen]
 
 
 def _of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:

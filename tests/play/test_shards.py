@@ -1,21 +1,24 @@
-"""Shards of workers: what is read is what was written, to the bit, or it is refused."""
+"""Shards: what is read is what was written, to the bit, or it is refused; those of before too."""
 
 import contextlib
 import dataclasses
 import io
 import json
+import pathlib
 
+import chex
 import jax
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
 from gozero.go.rules import Rules
-from gozero.play import shards as others
+from gozero.play import shards
+from gozero.play.rows import row_shapes
+from gozero.play.shards import Place
 from tests.train import worker_runs
 from train import buffer as buffers
-from train import shards
 from train.plan import make_plan
-from train.shards import Place
 
 COUNT = 37
 
@@ -29,7 +32,7 @@ def written(tmp_path):
 
 def read(config, path):
     plan = make_plan(config)
-    return shards.read(path, plan.rules, plan.buffer)
+    return shards.read(path, shards.rules_of(plan.rules))
 
 
 def contents(path):
@@ -99,7 +102,7 @@ def test_a_cut_file_is_refused(written, left):
     config, path, _, _ = written
     whole = path.read_bytes()
     path.write_bytes(whole[: int(left * len(whole)) if isinstance(left, float) else left])
-    with pytest.raises(ValueError, match="damaged or not a worker's shard"):
+    with pytest.raises(ValueError, match="damaged or not a shard"):
         read(config, path)
 
 
@@ -171,14 +174,6 @@ def test_changed_contents_do_not_fit_the_hash(written):
         read(config, path)
 
 
-def test_a_shard_of_gozero_selfplay_is_none(written):
-    config, path, _, _ = written
-    rows = {name: np.zeros((1, *shape)) for name, shape in others._row_shapes(3).items()}
-    others.write(path, 3, rows)
-    with pytest.raises(ValueError, match="not a worker's shard"):
-        read(config, path)
-
-
 def test_names(tmp_path):
     assert shards.path_of(tmp_path, Place(1234567, "a-1")).name == "a-1-1234567.npz"
     for place in (Place(0, "a"), Place(999999, "a-000001"), Place(1000000, "A.b_c-d")):
@@ -192,7 +187,90 @@ def test_names(tmp_path):
 
 
 def test_sizes_without_a_shared_layout_are_told_apart(written):
-    config, path, _, _ = written
-    larger = make_plan(dataclasses.replace(config, size=5))
+    _, path, _, _ = written
     with pytest.raises(ValueError, match="of games with size 3; this run's have 5"):
-        shards.read(path, Rules(size=5), larger.buffer)
+        shards.read(path, shards.rules_of(Rules(size=5)))
+
+
+def test_a_ring_of_other_policies_does_not_take_them(written):
+    config, path, _, _ = written
+    rules = shards.rules_of(make_plan(config).rules)
+    with pytest.raises(ValueError, match="policy_target is float16"):
+        shards.read(path, rules, policy_dtype="float32")
+
+
+def blank(game, count):
+    """Rows of nothing, but for policies."""
+    rows = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), row_shapes(game))
+    rows.policy_target[:, 0] = 1
+    return rows
+
+
+def test_a_folder_numbers_games_of_several_writers_apart(tmp_path):
+    rules = {"game": "hex", "size": 3}
+    for worker, start in (("a", 1), ("a", 2), ("b", 1)):
+        number = start - 1
+        rows = blank(shards.game_of(rules), 4)
+        rows = rows.replace(game=np.asarray([0, 0, 1, 1], np.int32))
+        (tmp_path / "shards").mkdir(exist_ok=True)
+        about = shards.About(worker, number, start, 0, 2, 4)
+        path = shards.path_of(tmp_path, Place(number, worker))
+        shards.write(path, rules, about, rows, np.full(4, 64))
+    said, rows = shards.read_folder(tmp_path)
+    assert said == rules
+    assert rows.game.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert rows.komi is None
+
+
+def test_a_folder_of_several_rules_is_refused(written):
+    _, path, _, _ = written
+    rules = Rules(3, "positional")
+    about = shards.About("c", 0, 1, 0, 1, 2)
+    other = shards.path_of(path.parent.parent, Place(0, "c"))
+    shards.write(other, shards.rules_of(rules), about, blank(go_game(rules), 2), np.full(2, 64))
+    with pytest.raises(
+        ValueError, match=r"several rules: .*'simple'.* in a-b.*'positional'.* in c-"
+    ):
+        shards.read_folder(path.parent.parent)
+
+
+EARLIER = pathlib.Path(__file__).parent / "earlier"
+
+
+def test_shards_of_gozero_selfplay_of_before_are_read():
+    """Written by version 0.1: `gozero selfplay --size 3 --games 2 --ko situational ...`."""
+    said, rows = shards.read_folder(EARLIER / "selfplay")
+    assert said == shards.rules_of(Rules(3, "situational", max_moves=12))
+    with np.load(EARLIER / "selfplay" / "shards" / "000000.npz") as held:
+        arrays = dict(held)
+    same = {name: getattr(rows, name) for name in ("komi", "legal", "outcome", "game", "score")}
+    same |= {name: getattr(rows.position, name) for name in ("ko", "ply", "passes", "to_play")}
+    for name, array in same.items():
+        np.testing.assert_array_equal(array, arrays[name], name)
+    for name in ("black", "white", "atari"):
+        np.testing.assert_array_equal(np.stack(getattr(rows.position, name), 1), arrays[name])
+    np.testing.assert_allclose(rows.policy_target, arrays["policy_target"], atol=1e-3)
+    np.testing.assert_array_equal(rows.value_weight, ~arrays["truncated"])
+    np.testing.assert_array_equal(rows.score_weight, ~arrays["truncated"])
+    assert rows.policy_weight.all()
+    assert not rows.ownership_weight.any()
+    assert not rows.area.any()
+
+
+def test_a_run_is_told_that_those_are_of_before(tmp_path):
+    path = shards.path_of(tmp_path, Place(0, "a"))
+    path.parent.mkdir()
+    path.write_bytes((EARLIER / "selfplay" / "shards" / "000000.npz").read_bytes())
+    with pytest.raises(ValueError, match=r"of an earlier version; .*--data"):
+        shards.read(path, shards.rules_of(Rules(3)))
+
+
+def test_shards_of_workers_of_before_are_read():
+    """Written by version 0.1's worker of a run on 3x3, simple ko."""
+    path = shards.path_of(EARLIER / "worker", Place(0, "a-1a2b3c4d"))
+    shard = shards.read(path, shards.rules_of(Rules(3, "simple")))
+    assert shard.about.rows == len(shard.frequency) == len(shard.rows.game)
+    assert shard.rows.ownership_weight.any()
+    said, rows = shards.read_folder(EARLIER / "worker")
+    assert said["ko"] == "simple"
+    chex.assert_trees_all_equal(rows, shard.rows)

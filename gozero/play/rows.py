@@ -1,0 +1,123 @@
+"""Rows to learn from: a searched position of a finished game, with how the game ended.
+
+What weighs in a row:
+
+                          policy   outcome   score   ownership
+    of a game played out     1        1        1         1
+    of a resigned game       1        1        0         0      no one played it out
+    of a truncated game      1        0        0         0      scored as it stood
+
+Score and ownership are of games that points decide.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+
+from gozero.play.selfplay import Move
+from gozero.search.game import Game, positions_of
+
+FREQUENCY_UNIT = 64
+"""How often a row is drawn is kept as so many parts of 1: sums of integers are exact."""
+MAX_FREQUENCY = 64
+"""The most often that a row is drawn, for once that another row is."""
+
+
+class Rows(flax.struct.PyTreeNode):
+    """Searched positions of finished games; a leading axis [n] for n of them."""
+
+    position: Any  # what the search keeps of it: Go's `Position`, another game's state
+    legal: jax.Array  # u8[ceil(A / 8)], packed
+    policy_target: jax.Array  # float[A]: shares of the root's visits
+    outcome: jax.Array  # f32: +1 won, -1 lost, 0 drawn, for the mover
+    game: jax.Array  # i32: the game's number
+    root_value: jax.Array  # f32: the search's value for the mover
+    policy_weight: jax.Array  # float, 0: the policy target is not to be learnt; so the others
+    value_weight: jax.Array  # float: of the outcome
+    # Of a game that points decide (`search.game.Points`); else None:
+    komi: jax.Array | None = None  # f32
+    past: jax.Array | None = None  # u32[H, 2, W]: the boards before, latest first; H = 0 until
+    # `train.replay.with_past`
+    known: jax.Array | None = None  # i32: how many of them there are
+    score: jax.Array | None = None  # f32: the final area score for the mover, komi counted
+    area: jax.Array | None = None  # u32[2, W]: Black's area at the end, and White's; empty where
+    # not known
+    score_weight: jax.Array | None = None  # float
+    ownership_weight: jax.Array | None = None  # float: of the area
+
+
+def of_game(
+    xp: Any,
+    position: Any,
+    ply: Any,
+    legal: Any,
+    policy_target: Any,
+    root_value: Any,
+    last: Move,
+) -> Rows:
+    """The rows [T] of a finished game.
+
+    Args:
+      xp: `numpy` or `jax.numpy`: what the arrays are of.
+      position, ply, legal, policy_target, root_value: [T] of the moves, `legal` packed.
+      last: the game's last move: who won, and in a game that points decide how.
+    """
+    count = ply.shape[0]
+    sign = xp.where(ply % 2 == 0, xp.float32(1), xp.float32(-1))
+    everywhere = lambda x: xp.broadcast_to(x, (count, *xp.shape(x)))
+    trusted, of_points = xp.float32(1), {}
+    if last.truncated is not None:
+        trusted = xp.where(last.truncated, xp.float32(0), xp.float32(1))
+        played_out = everywhere(xp.where(last.resigned, xp.float32(0), trusted))
+        of_points = {
+            "komi": everywhere(last.komi),
+            "past": xp.zeros((count, 0, *last.area.shape), xp.uint32),
+            "known": xp.zeros(count, xp.int32),
+            "score": sign * last.score,
+            "area": everywhere(last.area),
+            "score_weight": played_out,
+            "ownership_weight": played_out,
+        }
+    return Rows(
+        position=position,
+        legal=legal,
+        policy_target=policy_target,
+        outcome=sign * last.outcome,
+        game=everywhere(last.game),
+        root_value=root_value,
+        policy_weight=xp.ones(count),
+        value_weight=everywhere(trusted),
+        **of_points,
+    )
+
+
+@functools.cache
+def row_shapes(game: Game, policy_dtype: str = "float16") -> Rows:
+    """One row of a game as the replay ring and shards hold it: `jax.ShapeDtypeStruct`s."""
+    keys = jax.random.split(jax.random.key(0), 1)
+    states = jax.eval_shape(jax.vmap(game.init), keys)
+    position = jax.eval_shape(functools.partial(positions_of, game), states)
+    one = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
+    numbers, weights = ["outcome", "root_value"], ["policy_weight", "value_weight"]
+    of_points = {}
+    if game.points is not None:
+        numbers += ["komi", "score"]
+        weights += ["score_weight", "ownership_weight"]
+        _, area = jax.eval_shape(jax.vmap(game.points.score), states, jnp.zeros(1, bool))
+        of_points["area"] = one(area.dtype, *area.shape[1:])
+        of_points["past"] = one(area.dtype, 0, *area.shape[1:])
+        of_points["known"] = one(jnp.int32)
+    return Rows(
+        position=jax.tree.map(lambda x: one(x.dtype, *x.shape[1:]), position),
+        legal=one(jnp.uint8, -(-game.num_actions // 8)),
+        policy_target=one(policy_dtype, game.num_actions),
+        game=one(jnp.int32),
+        **{name: one(jnp.float32) for name in numbers},
+        **{name: one(jnp.float16) for name in weights},
+        **of_points,
+    )
