@@ -180,7 +180,7 @@ class PlayerConfig:
         Conflict("playouts", "!evaluator=playout", "a network plays none"),
         Conflict("strengths", "!playouts=mm|balanced", "other playouts have none"),
         Conflict("nakade diversity", "!playouts=mogo", "they are of MoGo's playouts"),
-        Conflict("leaves trees", "search=gumbel", "its root counts visits one after the other"),
+        Conflict("trees", "search=gumbel", "its root counts the visits of one tree"),
         Conflict("exploration heuristic", "search=gumbel", "it has a bonus of its own"),
         Conflict("search=gumbel", "reuse", "it begins every search anew; use --no-reuse"),
         Conflict("considered", "!search=gumbel", "the others consider every move"),

@@ -2,11 +2,12 @@
 
 import dataclasses
 import pathlib
+import re
 from typing import Literal
 
 import pytest
 
-from gozero.apps import flags
+from gozero.apps import flags, help
 from gozero.runs.settings import setting
 
 
@@ -137,3 +138,17 @@ def test_help_says_what_each_flag_is(help_flag, capsys):
     one = helped(COMMANDS, ["play", help_flag])
     for words in ("gozero play", "Play games.", "--learning-rate", "--no-resume", "Size of a step"):
         assert words in one
+
+
+def test_the_tables_of_the_docs_are_those_of_the_settings():
+    document = (pathlib.Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    assert help.with_tables(document) == document, "run python -m gozero.apps.help docs/commands.md"
+    for words in (
+        "`--simulations N`",
+        "from 1 to 131070; default: 400",
+        "not with --search gumbel",
+    ):
+        assert words in document
+    emptied = re.sub(r"(<!-- flags [^\n]*\n).*?(\n<!-- end)", r"\1\2", document, flags=re.DOTALL)
+    assert "`--simulations N`" not in emptied
+    assert help.with_tables(emptied) == document

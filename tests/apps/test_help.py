@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import pathlib
-import re
 import shlex
 
 import pytest
@@ -77,20 +75,6 @@ def test_help_ends_in_two_examples_that_parse(command):
         given -= {"--data"} if command != prog else set()
         parsed = flags.parse(_unchecked(config), words[len(command.split()) :], prog=prog)
         assert isinstance(parsed, config)
-
-
-def test_the_tables_of_the_docs_are_those_of_the_settings():
-    document = (pathlib.Path(__file__).parents[2] / "docs" / "commands.md").read_text()
-    assert help.with_tables(document) == document, "run python -m gozero.apps.help docs/commands.md"
-    for words in (
-        "`--simulations N`",
-        "from 1 to 131070; default: 400",
-        "not with --search gumbel",
-    ):
-        assert words in document
-    emptied = re.sub(r"(<!-- flags [^\n]*\n).*?(\n<!-- end)", r"\1\2", document, flags=re.DOTALL)
-    assert "`--simulations N`" not in emptied
-    assert help.with_tables(emptied) == document
 
 
 def _unchecked(config: type) -> type:

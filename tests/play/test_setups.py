@@ -55,6 +55,11 @@ def test_gumbel_is_that_of_training_without_its_noise():
     assert search.dirichlet_fraction == 0.0
 
 
+def test_gumbel_takes_leaves_at_a_virtual_loss_of_one():
+    search = make_setup(RULES, PlayerConfig(search="gumbel", simulations=50, leaves=8)).search
+    assert (search.num_simulations, search.leaves, search.virtual_loss) == (56, 8, 1)
+
+
 def test_simulations_come_in_whole_steps():
     config = PlayerConfig(search="rave", simulations=3000, leaves=64)
     search = make_setup(RULES, config).search

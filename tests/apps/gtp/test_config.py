@@ -32,7 +32,7 @@ from gozero.td import weights as shape_weights
             "--simulations 131072, .*: expected at most 131070",
         ),
         ({"search": "alpha-beta"}, "--search alpha-beta: expected one of puct, uct, rave"),
-        ({"search": "gumbel", "leaves": 2}, "--leaves 2: not with --search gumbel"),
+        ({"search": "gumbel", "trees": 2}, "--trees 2: not with --search gumbel"),
         (
             {"search": "gumbel", "reuse": False, "exploration": 1.0},
             "--exploration 1.0: not with --search gumbel",

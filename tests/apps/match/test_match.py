@@ -255,8 +255,8 @@ BAD = {
         "--max-moves 4: expected above the 4 of --openings",
     ),
     "a flag that would be right": (
-        ["--player.command", "None", "--player.leaves", "2", "--player.search", "gumbel"],
-        "--player.leaves 2: not with --player.search gumbel",
+        ["--player.command", "None", "--player.trees", "2", "--player.search", "gumbel"],
+        "--player.trees 2: not with --player.search gumbel",
     ),
     "no games": (["--games", "0"], "--games 0: expected from 1"),
     "no time": (["--timeout", "0"], "--timeout 0.0: expected above 0"),
