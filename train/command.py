@@ -6,16 +6,20 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-USAGE = """\
-usage: python -m train --preset NAME [--out DIR] ...    learn from self-play, or go on with it
-       python -m train evaluate --out DIR ...           rate the networks of such a run
-       python -m train plots --out DIR                  draw what came of it
-       python -m train worker --out DIR ...             play for it, elsewhere
-       python -m train --data DIR --steps N ...         learn from the games of gozero selfplay
+from gozero.apps import help
 
-Each has its flags: add --help.
-"""
-
+_ABOUT = "Learn by self-play, and see what came of it."
+_COMMANDS = {
+    "--preset NAME": "Learn from self-play, or go on with it.",
+    "evaluate": "Rate the networks of such a run.",
+    "plots": "Draw what came of it.",
+    "worker": "Play for it, elsewhere.",
+    "--data DIR": "Learn from the games of `gozero selfplay`.",
+}
+_EXAMPLES = (
+    "python -m train --preset 3x3 --out runs/zero",
+    "python -m train --data runs/selfplay --steps 1000",
+)
 _BY_WORD = {
     "evaluate": "train.evaluate",
     "plots": "train.plots",
@@ -27,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit status of that work."""
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv in ([], ["-h"], ["--help"]):
-        print(USAGE, end="")
+        print(help.text_of_commands(_COMMANDS, "python -m train", _ABOUT, _EXAMPLES), end="")
         return 0 if argv else 2
     if argv[0] in _BY_WORD:
         return importlib.import_module(_BY_WORD[argv[0]]).main(argv[1:])

@@ -52,7 +52,10 @@ def parse(
     if not isinstance(config, Mapping):
         return _parse_one(config, argv, prog, description, default)
     if argv and argv[0] in _HELP:
-        runtime.tell(help.text_of_commands(config, prog, description or "").rstrip())
+        told = {name: one.__doc__ or "" for name, one in config.items()}
+        examples = [line for one in config.values() for line in one.EXAMPLES[:1]]
+        text = help.text_of_commands(told, prog, description or "", tuple(examples[:2]))
+        runtime.tell(text.rstrip())
         sys.exit(0)
     if not argv or argv[0] not in config:
         fail(prog, _wrong_command(argv, list(config)))

@@ -83,19 +83,30 @@ def text(
 
 
 def text_of_commands(
-    commands: Mapping[str, type], prog: str, about: str, width: int | None = None
+    commands: Mapping[str, str],
+    prog: str,
+    about: str,
+    examples: tuple[str, ...],
+    width: int | None = None,
 ) -> str:
-    """Help of a program with commands: what each does, and examples of the first and the last."""
+    """Help of a program with commands.
+
+    Args:
+      commands: name -> what it does; of several paragraphs the first.
+      prog: the program's name.
+      about: what it does.
+      examples: whole command lines.
+      width: columns; None for the terminal's.
+    """
     width = width or shutil.get_terminal_size().columns
     parts = [f"usage: {prog} COMMAND [flags]", *_paragraphs(about, width)]
     entries = []
-    for name, config in commands.items():
-        first = _paragraphs(config.__doc__ or "", width - _INDENT)[0]
+    for name, told in commands.items():
+        first = _paragraphs(told, width - _INDENT)[0]
         entries.append(f"  {name}\n" + textwrap.indent(first, " " * _INDENT))
     parts.append("\n".join(["commands:", *entries]))
     parts += _paragraphs(f"`{prog} COMMAND --help` lists the flags of one.", width)
-    examples = [example for config in commands.values() for example in _examples_of(config)[:1]]
-    return "\n\n".join(parts + _examples(tuple(examples[:2]), width)) + "\n"
+    return "\n\n".join(parts + _examples(examples, width)) + "\n"
 
 
 def table(config: type) -> str:

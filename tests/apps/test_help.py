@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import shlex
 
 import pytest
 
-from gozero.apps import flags, help
+from gozero.apps import cli, flags, help
+from train import command
 
 COMMANDS = {
     "gozero selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),
@@ -44,14 +46,14 @@ COMMANDS = {
 
 
 @pytest.fixture(params=COMMANDS)
-def command(request):
+def described(request):
     module, name = COMMANDS[request.param]
     return request.param, getattr(importlib.import_module(module), name)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_help_wraps_once(command, width):
-    prog, config = command
+def test_help_wraps_once(described, width):
+    prog, config = described
     lines = help.text(config, prog, width=width).splitlines()
     assert max(map(len, lines)) <= width
     for line, below in itertools.pairwise(lines[: _examples_at(lines)]):
@@ -61,19 +63,30 @@ def test_help_wraps_once(command, width):
             assert len(line) + 1 + len(below.split()[0]) > width, line
 
 
-def test_help_ends_in_two_examples_that_parse(command):
-    prog, config = command
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("main", [cli.main, command.main])
+def test_help_of_a_program_with_commands(main, width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    with contextlib.suppress(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].endswith("COMMAND [flags]")
+    assert "commands:" in lines
+    assert len([line for line in lines[_examples_at(lines) :] if line.startswith("  ")]) >= 2
+
+
+def test_help_ends_in_two_examples_that_parse(described):
+    prog, config = described
     lines = help.text(config, prog, width=70).splitlines()
     folded = " ".join(lines[_examples_at(lines) + 1 :]).replace("\\ ", "")
     assert len(config.EXAMPLES) == 2
     assert folded.split() == " ".join(config.EXAMPLES).split()
     for example in config.EXAMPLES:
         words = shlex.split(example)
-        command = prog.removesuffix(" --data")
-        assert words[: len(command.split())] == command.split()
-        given = {word.partition("=")[0] for word in words if word.startswith("--")}
-        given -= {"--data"} if command != prog else set()
-        parsed = flags.parse(_unchecked(config), words[len(command.split()) :], prog=prog)
+        called = prog.removesuffix(" --data")
+        assert words[: len(called.split())] == called.split()
+        parsed = flags.parse(_unchecked(config), words[len(called.split()) :], prog=prog)
         assert isinstance(parsed, config)
 
 

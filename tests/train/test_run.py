@@ -234,4 +234,4 @@ def test_the_works_are_named(argv, status, capsys):
     assert command.main(argv) == status
     said = capsys.readouterr().out
     for work in ("--preset NAME", "evaluate", "plots", "worker", "--data DIR"):
-        assert f"python -m train {work}" in said
+        assert f"\n  {work}\n" in said
