@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -170,3 +171,20 @@ def floors_of(graph: dict[str, set[str]]) -> dict[str, int]:
 
 def test_floors_are_counted():
     assert floors_of({"a": set(), "b": {"a"}, "c": {"a", "b"}}) == {"a": 0, "b": 1, "c": 2}
+
+
+COMPILERS = re.compile(
+    r"\b(custom_vmap|platform_dependent|default_backend|set_xla_metadata|optimization_barrier)\("
+    r"|import .*\b(custom_vmap|set_xla_metadata)\b"
+)
+
+
+def test_only_one_room_tells_the_compiler_what_to_do():
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in sources()
+        if path.parent != ROOT / "gozero/compile"
+        for line in path.read_text().splitlines()
+        if COMPILERS.search(line)
+    ]
+    assert found == []

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
+from gozero.compile import mode
 from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.nets.features import Inputs
@@ -198,7 +199,7 @@ def steps_per_call(total: int | None = None) -> int:
     One on the CPU, where a call costs next to nothing, and where XLA (jax 0.10.1) leaves the
     gradients of convolutions inside a loop in a form that is about 20 times slower.
     """
-    most = 1 if jax.default_backend() == "cpu" else 16
+    most = 1 if mode.backend() == "cpu" else 16
     return most if total is None else max(n for n in range(1, most + 1) if total % n == 0)
 
 

@@ -19,7 +19,7 @@ from experiments.throughput import yardstick
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, median_ratio
 from experiments.throughput.worker import Worker, num_cores
-from gozero.compile import stages
+from gozero.compile import mode, stages
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
@@ -58,7 +58,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
         for size, must, aim in rows[:1] if config.quick else rows:
             measure_mogo(config, report, f"{size}x{size}, {name}", size, refills, must, aim)
     measure_both_cores(config, report)
-    if jax.default_backend() != "cpu":
+    if mode.backend() != "cpu":
         measure_accelerator(config, report)
 
 
@@ -168,7 +168,7 @@ def _rates_in_turn(sides: dict[Any, tuple[str, int, dict]], config: ThroughputCo
 def measure_accelerator(config: ThroughputConfig, report: Report) -> None:
     """On JAX's first device, where that is no CPU; no peer."""
     for size, lanes in ((9, 2**16), (19, 2**14)):
-        report.say(f"playouts {size}x{size} on {jax.default_backend()}")
+        report.say(f"playouts {size}x{size} on {mode.backend()}")
         rate = make_rate(size, config.seed, lanes=lanes)
         rate()
         figures = [rate() for _ in range(config.repeats)]

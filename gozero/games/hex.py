@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_batching import custom_vmap
 
+from gozero.compile import batching
 from gozero.search.game import Game
 
 SIZES = range(3, 14)
@@ -116,11 +116,11 @@ def _unpack(rows: Rows) -> jax.Array:
     return jnp.stack([row & bits for row in rows]) != 0
 
 
-@custom_vmap
+@batching.over_games
 def _flood(start: Rows, stones: Rows) -> Rows:
     """The stones that chains join to those of `start`. Trip bound: n^2 / 2.
 
-    Words of any shape: games of a batch grow in one loop, with one predicate for all of them.
+    Games of a batch grow in one loop, with one predicate for all of them.
     """
 
     def grow(carry):
@@ -131,13 +131,6 @@ def _flood(start: Rows, stones: Rows) -> Rows:
         return grown, jnp.any(changes)
 
     return lax.while_loop(lambda carry: carry[1], grow, (start, jnp.bool_(True)))[0]
-
-
-@_flood.def_vmap
-def _(axis_size, batched, start, stones):
-    along = lambda is_batched, x: x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape))
-    start, stones = jax.tree.map(along, batched, [start, stones])
-    return _flood(start, stones), jax.tree.map(lambda _: True, start)
 
 
 def _grown(x: Rows, stones: Rows) -> Rows:

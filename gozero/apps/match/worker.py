@@ -18,6 +18,7 @@ from gozero.apps.match.gtp_opponent import located
 from gozero.apps.match.referee import Referee
 from gozero.apps.match.score import Game
 from gozero.apps.sgf import GameRecord
+from gozero.compile import mode
 from gozero.go.rules import GameState, Rules
 
 
@@ -197,6 +198,6 @@ def about(rules: Rules, number: int, opening: Sequence[int]) -> str:
 
 def _on_the_host() -> contextlib.AbstractContextManager:
     """Single games are played on the CPU, also where an accelerator searches."""
-    if jax.default_backend() == "cpu":
+    if mode.backend() == "cpu":
         return contextlib.nullcontext()
     return jax.default_device(jax.local_devices(backend="cpu")[0])
