@@ -33,10 +33,11 @@ def superko_points(
     if state.past is None:
         return bb.empty(rules.layout)
     lay, ply = rules.layout, position.ply.astype(jnp.int32)
-    board = (position.black, position.white, position.to_play, suicide_points(rules, position))
+    suicides = suicide_points(rules, position)
+    now = superko.now(position.black, position.white, position.to_play, suicides)
     up_to_branch = state.position.ply.astype(jnp.int32) + 1
     length = jnp.minimum(up_to_branch, num_past(rules, ply))
-    in_game = superko.banned_by_past(lay, state.past, length, *board)
+    in_game = superko.banned_by_past(lay, state.past, length, now)
     if ancestors is None or depth is None:
         return in_game
     in_branch = superko.banned_by_boards(
@@ -45,7 +46,7 @@ def superko_points(
         ancestors.white,
         ancestors.to_play if state.past.situational else None,
         num_past(rules, depth),
-        *board,
+        now,
     )
     return bb.union(in_game, in_branch)
 

@@ -236,10 +236,9 @@ def _banned_in_game(rules: Rules, state: GameState, past: superko.Past) -> bb.Bo
         rules.layout,
         past,
         jnp.where(state.ended, 0, length),  # a game that has ended shall not keep others waiting
-        position.black,
-        position.white,
-        position.to_play,
-        suicide_points(rules, position),
+        superko.now(
+            position.black, position.white, position.to_play, suicide_points(rules, position)
+        ),
     )
 
 

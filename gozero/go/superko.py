@@ -19,8 +19,12 @@ recreated by suicide at p if and only if
     joins), and no empty point except p touches R (p is their last liberty);
   * a play at p is suicide.
 
-To find such boards among hundreds, each colour of each past board has one of the
-`fingerprints`; the few boards that fit are then compared stone by stone: no hash is trusted.
+To find such boards among hundreds, each colour of each past board has a **fingerprint**: two
+linear sums, of its stones' bit indices and of its words times odd constants. If a board has one
+stone more than another, the difference of the first sums *names* it, and the difference of the
+second must be that bit times its word's constant. The few boards that fit are then compared stone
+by stone: no hash is trusted.
+
 Situational superko bans a board only with the same player to move, who is part of the
 fingerprint there, so that telling the boards apart costs nothing.
 """
@@ -39,8 +43,9 @@ from jax import lax
 
 from gozero.compile import batching, stages
 from gozero.go import bitboard as bb
-from gozero.go import fingerprints, stacked
-from gozero.go.fingerprints import Hits, Sought, fingerprint, with_turn
+from gozero.go import stacked
+
+_TO_PLAY_BIT = np.uint32(31)  # of an index sum, which is below 2^19 even at 25x25
 
 
 class Past(flax.struct.PyTreeNode):
@@ -55,7 +60,7 @@ def start(lay: bb.Layout, capacity: int, situational: bool = False) -> Past:
     """The past of a game from the empty board, Black to play, with room for `capacity` boards."""
     return Past(
         boards=jnp.zeros((capacity, 2, lay.num_words), jnp.uint32),
-        fingerprints=jnp.zeros((2, 2, fingerprints.capacity_for(capacity)), jnp.uint32),
+        fingerprints=jnp.zeros((2, 2, _fingerprint_capacity(capacity)), jnp.uint32),
         situational=situational,
     )
 
@@ -67,7 +72,7 @@ def record(
     turn = to_play if past.situational else None
     both = jnp.stack([jnp.stack(black), jnp.stack(white)])
     sums = jnp.stack(
-        [jnp.stack(with_turn(fingerprint(lay, stones), turn)) for stones in (black, white)]
+        [jnp.stack(_with_turn(_fingerprint(lay, stones), turn)) for stones in (black, white)]
     )
     ply = jnp.asarray(ply, jnp.int32)
     return past.replace(
@@ -81,38 +86,42 @@ def record_turn(past: Past, ply: jax.Array, to_play: jax.Array) -> Past:
     if not past.situational:
         return past
     ply = jnp.asarray(ply, jnp.int32)
-    sums = fingerprints.turned(past.fingerprints[:, 0, ply], to_play)
+    sums = _turned(past.fingerprints[:, 0, ply], to_play)
     return past.replace(fingerprints=past.fingerprints.at[:, 0, ply].set(sums))
 
 
-def banned_by_past(
-    lay: bb.Layout,
-    past: Past,
-    length: jax.Array,
-    black: bb.Board,
-    white: bb.Board,
-    to_play: jax.Array,
-    suicides: bb.Board | None = None,
-) -> bb.Board:
+class Now(NamedTuple):
+    """The board that a play would change, from the mover's side; made by `now`."""
+
+    own: bb.Board
+    opponent: bb.Board
+    to_play: jax.Array  # i32[]: 0 Black or 1 White
+    suicides: bb.Board | None  # where a play is suicide; None if that is not allowed
+
+
+def now(
+    black: bb.Board, white: bb.Board, to_play: jax.Array, suicides: bb.Board | None = None
+) -> Now:
+    return Now(*_by_mover(to_play != 0, black, white), to_play, suicides)
+
+
+def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
     """Points where a play would recreate one of the first `length` boards of a game.
 
     Args:
       lay: the layout.
       past: the game's boards.
       length: i32[]; boards 0 .. length - 1 count.
-      black, white: the board now.
-      to_play: i32[], 0 Black or 1 White.
-      suicides: the points where a play is suicide, if that is allowed; None if it is not.
+      now: the board that a play would change.
     """
-    white_moves = to_play != 0
-    now = _Now(*_by_mover(white_moves, black, white), suicides)
-    sought = _sought(lay, now, 1 - to_play if past.situational else None)
+    white_moves = now.to_play != 0
+    sought = _sought(lay, now, past.situational)
 
     def fetch(j):
         board = lax.dynamic_index_in_dim(past.boards, j, keepdims=False)
         return jnp.where(white_moves, board[::-1], board)
 
-    hits = fingerprints.search(lay, past.fingerprints, length, to_play, sought)
+    hits = _search(lay, past.fingerprints, length, now.to_play, sought)
     return _banned(lay, now, hits, fetch)
 
 
@@ -122,58 +131,43 @@ def banned_by_boards(
     past_white: bb.Board,
     past_to_play: jax.Array | None,
     length: jax.Array,
-    black: bb.Board,
-    white: bb.Board,
-    to_play: jax.Array,
-    suicides: bb.Board | None = None,
+    now: Now,
 ) -> bb.Board:
     """As `banned_by_past`, for past boards given as words of shape [T] (a tree's trail).
 
     `past_to_play`, i8[T], makes it situational superko; None makes it positional.
     """
-    white_moves = to_play != 0
-    now = _Now(*_by_mover(white_moves, black, white), suicides)
-    past_own, past_opponent = _by_mover(white_moves, past_black, past_white)
+    past_own, past_opponent = _by_mover(now.to_play != 0, past_black, past_white)
 
     def sums(stones):
-        return with_turn(fingerprint(lay, stones), past_to_play)
+        return _with_turn(_fingerprint(lay, stones), past_to_play)
 
     def fetch(j):
         pick = lambda word: lax.dynamic_index_in_dim(word, j, keepdims=False)
         return jnp.stack([jnp.stack([*map(pick, past)]) for past in (past_own, past_opponent)])
 
-    sought = _sought(lay, now, None if past_to_play is None else 1 - to_play)
-    opponent_sums = None if suicides is None else sums(past_opponent)
+    sought = _sought(lay, now, situational=past_to_play is not None)
+    opponent_sums = None if now.suicides is None else sums(past_opponent)
     counts = jnp.arange(past_black[0].shape[0]) < length
-    fits = counts & fingerprints.fits(lay, sought, sums(past_own), opponent_sums)
-    return _banned(lay, now, fingerprints.hits(fits), fetch)
+    fits = counts & _fits(lay, sought, sums(past_own), opponent_sums)
+    return _banned(lay, now, _hits(fits), fetch)
 
 
 def _by_mover(white_moves, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
     return bb.where(white_moves, white, black), bb.where(white_moves, black, white)
 
 
-class _Now(NamedTuple):
-    """The board that a play would change, from the mover's side."""
-
-    own: bb.Board
-    opponent: bb.Board
-    suicides: bb.Board | None  # where a play is suicide; None if that is not allowed
-
-
-def _sought(lay: bb.Layout, now: _Now, next_to_play: jax.Array | None) -> Sought:
-    """What the fingerprints of past boards are compared with.
-
-    `next_to_play`, who moves after the play, is None under positional superko.
-    """
-    own = fingerprints.behind_wall(lay, now.own, next_to_play)
+def _sought(lay: bb.Layout, now: Now, situational: bool) -> _Sought:
+    """What the fingerprints of past boards are compared with."""
+    next_to_play = (1 - now.to_play,) if situational else ()
+    own = _walled_fingerprint(lay)(now.own, *next_to_play)
     if now.suicides is None:
-        return Sought(own, None, None)
-    opponent = fingerprints.behind_wall(lay, now.opponent, next_to_play)
-    return Sought(own, opponent, bb.any_of(now.suicides))
+        return _Sought(own, None, None)
+    opponent = _walled_fingerprint(lay)(now.opponent, *next_to_play)
+    return _Sought(own, opponent, bb.any_of(now.suicides))
 
 
-def _banned(lay: bb.Layout, now: _Now, hits: Hits, fetch: Callable) -> bb.Board:
+def _banned(lay: bb.Layout, now: Now, hits: _Hits, fetch: Callable) -> bb.Board:
     """Union of the points that recreate one of some boards; fetch(j) -> u32[2, W] by mover.
 
     The loop runs once per board whose fingerprint fits, most often not at all. Trip bound: T.
@@ -243,3 +237,157 @@ def _recreating_suicide(lay: bb.Layout, now, past, suicides) -> jax.Array:
     wrong |= point & ~suicides
     does = ~stacked.any_of(wrong) & (stacked.count(point) == 1)
     return jnp.where(does[None], point, np.uint32(0))
+
+
+# --- fingerprints ---------------------------------------------------------------------
+
+
+class _Fingerprint(NamedTuple):
+    """Two linear sums over the stones of one colour; fields of any common shape."""
+
+    index_sum: jax.Array  # u32: sum of 32 * word + bit over the stones; see `_with_turn`
+    word_sum: jax.Array  # u32: sum of word * word_constant(w), modulo 2^32
+
+
+class _Sought(NamedTuple):
+    """What past boards are compared with, from the mover's side."""
+
+    own: _Fingerprint  # fields u32[]
+    opponent: _Fingerprint | None  # of the opponent, if suicide is allowed, and
+    can_suicide: jax.Array | None  # bool[]: is there a point where the mover can
+
+
+def _with_turn(sums: _Fingerprint, to_play: jax.Array | None) -> _Fingerprint:
+    """A board's fingerprint with who is to move; as it is without, under positional superko.
+
+    The mover is the top bit of the index sum: where the movers differ, so do the sums.
+    """
+    if to_play is None:
+        return sums
+    turn = jnp.asarray(to_play).astype(jnp.uint32) << _TO_PLAY_BIT
+    return sums._replace(index_sum=sums.index_sum | turn)
+
+
+def _turned(index_sums: jax.Array, to_play: jax.Array) -> jax.Array:
+    """Index sums with another player to move."""
+    without = index_sums & ~(np.uint32(1) << _TO_PLAY_BIT)
+    return without | (jnp.asarray(to_play).astype(jnp.uint32) << _TO_PLAY_BIT)
+
+
+def _fingerprint(lay: bb.Layout, stones: bb.Board) -> _Fingerprint:
+    """The linear sums of a board of one colour; words of any shape."""
+    index_sum = jnp.zeros_like(stones[0])
+    word_sum = jnp.zeros_like(stones[0])
+    for w, word in enumerate(stones):
+        index_sum += lax.population_count(word) * np.uint32(bb.WORD_BITS * w)
+        for k in range(5):
+            bits = sum(1 << b for b in range(bb.WORD_BITS) if b >> k & 1)
+            index_sum += lax.population_count(word & np.uint32(bits)) << np.uint32(k)
+        word_sum += word * np.uint32(_word_constant(w))
+    return _Fingerprint(index_sum, word_sum)
+
+
+def _word_constant(w):
+    """An odd constant for each word, from the golden ratio; w an int or u32 array."""
+    if isinstance(w, int):
+        return (w * 0x9E3779B9 + 0x7F4A7C15) & 0xFFFFFFFF | 1
+    return (w * np.uint32(0x9E3779B9) + np.uint32(0x7F4A7C15)) | np.uint32(1)
+
+
+@functools.cache
+def _walled_fingerprint(lay: bb.Layout) -> Callable:
+    """Of the board now, which is compared with T past ones: else it would be computed T times."""
+
+    def sums(stones: bb.Board, to_play: jax.Array | None = None) -> _Fingerprint:
+        return _with_turn(_fingerprint(lay, stones), to_play)
+
+    return batching.walled(sums)
+
+
+# --- the boards that fit -----------------------------------------------------------------------
+
+
+class _Hits(NamedTuple):
+    """Some of T boards, as bits: bit b of word w is the board 32 * w + b."""
+
+    words: jax.Array  # u32[ceil(T / 32)]
+
+    def first(self) -> jax.Array:
+        """i32[]: the least board of them; 2^31 - 1 if there is none."""
+        below = (self.words & (~self.words + np.uint32(1))) - np.uint32(1)
+        board = bb.WORD_BITS * lax.iota(jnp.int32, self.words.shape[0])
+        board = board + lax.population_count(below).astype(jnp.int32)
+        return jnp.min(jnp.where(self.words != 0, board, np.int32(2**31 - 1)))
+
+    def without(self, board: jax.Array) -> _Hits:
+        """The others."""
+        word, bit = board // bb.WORD_BITS, (board % bb.WORD_BITS).astype(jnp.uint32)
+        here = lax.iota(jnp.int32, self.words.shape[0]) == word
+        return _Hits(jnp.where(here, self.words & ~(np.uint32(1) << bit), self.words))
+
+    def any(self) -> jax.Array:
+        """bool[]: are there some?"""
+        return jnp.any(self.words != 0)
+
+
+def _hits(found: jax.Array) -> _Hits:
+    """bool[T] -> the boards found."""
+    missing = -found.shape[0] % bb.WORD_BITS
+    bits = jnp.pad(found, (0, missing)).astype(jnp.uint32).reshape(-1, bb.WORD_BITS)
+    return _Hits(
+        jnp.sum(bits << lax.iota(jnp.uint32, bb.WORD_BITS)[None], axis=1, dtype=jnp.uint32)
+    )
+
+
+def _fits(
+    lay: bb.Layout, sought: _Sought, own: _Fingerprint, opponent: _Fingerprint | None
+) -> jax.Array:
+    """bool[...]: the boards that a play may recreate as far as the fingerprints tell.
+
+    Args:
+      lay: the layout.
+      sought: the board now.
+      own, opponent: of past boards; fields of a shape that broadcasts with the sought ones.
+    """
+    p = own.index_sum - sought.own.index_sum
+    difference = own.word_sum - sought.own.word_sum
+    bit = _word_constant(p >> np.uint32(5)) << (p & np.uint32(31))
+    one_more = (p < np.uint32(bb.WORD_BITS * lay.num_words)) & (difference == bit)
+    if sought.opponent is None or sought.can_suicide is None or opponent is None:
+        return one_more
+    same_opponent = (opponent.index_sum == sought.opponent.index_sum) & (
+        opponent.word_sum == sought.opponent.word_sum
+    )
+    # Boards since which the mover has lost stones and gained none differ in one sum at least:
+    # a set of stones whose indices sum to 0 is empty, or the one of index 0.
+    fewer = (p != 0) | (difference != 0)
+    return one_more | (sought.can_suicide & same_opponent & fewer)
+
+
+def _fingerprint_capacity(boards: int) -> int:
+    """The capacity of a store of fingerprints that has room for so many boards."""
+    return -(-boards // bb.WORD_BITS) * bb.WORD_BITS
+
+
+def _search(
+    lay: bb.Layout, past: jax.Array, length: jax.Array, mover: jax.Array, sought: _Sought
+) -> _Hits:
+    """Those of a game's first `length` boards that fit.
+
+    All T are compared, however short the game: elementwise with static shapes that is less
+    work than a loop over some of them.
+
+    Args:
+      lay: the layout.
+      past: u32[2, 2, T], fingerprints: colour, (index sum, word sum), board.
+      length: i32[]; boards 0 .. length - 1 count.
+      mover: i32[], 0 Black or 1 White.
+      sought: what to look for.
+    """
+    capacity = past.shape[-1]
+    own = _Fingerprint(*jnp.where(mover != 0, past[1], past[0]))
+    opponent = None
+    if sought.opponent is not None:
+        opponent = _Fingerprint(*jnp.where(mover != 0, past[0], past[1]))
+    counts = lax.iota(jnp.int32, capacity) < length
+    return _hits(counts & _fits(lay, sought, own, opponent))

@@ -95,7 +95,7 @@ def beside(
         found = jnp.zeros((*seen.last.shape, rules.num_actions))
         if by_shape is not None:
             found = by_shape(params.table, key, seen)
-        return jnp.where(handcrafted.unheard(rules, seen.position), -1.0, found)
+        return jnp.where(handcrafted.never_played(rules, seen.position), -1.0, found)
 
     def by_evaluator(params: Params, key: jax.Array, seen: Observation) -> Evaluation:
         return evaluator.evaluate(params.evaluator, key, seen.by_evaluator)

@@ -47,7 +47,7 @@ def evaluated(name: str, **confidences):
 
 def test_an_even_game_but_for_what_no_playout_plays():
     evaluation, _ = evaluated("even", amaf_visits=7)
-    expected = np.where(handcrafted.unheard(RULES, games().position), -1.0, 0.0)
+    expected = np.where(handcrafted.never_played(RULES, games().position), -1.0, 0.0)
     np.testing.assert_array_equal(evaluation.heuristic.amaf_value, expected)
     np.testing.assert_array_equal(evaluation.heuristic.amaf_visits, np.full((4, 26), 7))
     assert evaluation.heuristic.value is evaluation.heuristic.visits is None

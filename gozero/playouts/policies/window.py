@@ -134,7 +134,7 @@ def _try_in_window(rules, cap, lanes: Lanes) -> tuple[Lanes, Played]:
 
 
 def _decide_on_board(rules, lanes: Lanes) -> tuple[Lanes, Played]:
-    """Each lane that awaits a result has its try judged on the whole board."""
+    """Each lane that awaits a result has its try decided on the whole board."""
     lay, move = rules.layout, lanes.clock.trying
 
     def decide(black, white, turn, move):

@@ -19,8 +19,7 @@ from gozero.go import stacked
 from gozero.go.placement import place
 from gozero.playouts import playable
 from gozero.playouts.policies.mogo import move_rules, playouts
-from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
-from gozero.playouts.policies.mogo.playouts import Situation
+from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig, Situation
 
 
 def heuristic(
@@ -38,21 +37,23 @@ def heuristic(
 
     Returns:
       ``(params, key, observations[M]) -> f32[M, A]``: 1 for the moves of the first rule that has
-      any, if it is a rule that answers something; -1 for what fills an own eye and for a pass
+      any, if it is another rule than "any"; -1 for what fills an own eye and for a pass
       (which the policy plays only if nothing else is left); else 0.
     """
 
     def value(params: Any, key: jax.Array, observations: Any) -> jax.Array:
         del params, key
         positions, last = of(observations)
-        good, bad = (_points(rules, board) for board in judged(rules, positions, last, config))
-        worth = jnp.where(good, 1.0, jnp.where(bad, -1.0, 0.0))
-        return jnp.pad(worth, ((0, 0), (0, 1)), constant_values=-1.0)
+        good, bad = (
+            _points(rules, board) for board in good_and_bad(rules, positions, last, config)
+        )
+        q = jnp.where(good, 1.0, jnp.where(bad, -1.0, 0.0))
+        return jnp.pad(q, ((0, 0), (0, 1)), constant_values=-1.0)
 
     return value
 
 
-def judged(
+def good_and_bad(
     rules: go.Rules, positions: go.Position, last: jax.Array, config: MogoConfig = PLAIN
 ) -> tuple[bb.Board, bb.Board]:
     """(good, bad): the moves of MoGo's rules, none if any move will do, and the own eyes.
@@ -65,32 +66,19 @@ def judged(
     """
     lay = rules.layout
     now = playouts.situation(rules, positions, last)
-    own, opponent, atari, ko, endangered, rejected = map(
-        stacked.unstack,
-        (now.own, now.opponent, now.atari, now.ko, now.endangered, _save_nothing(lay, now)),
-    )
-    near = move_rules.pattern_window(lay, own, opponent, now.last)
-    points, rule = move_rules.moves(
-        lay,
-        MogoConfig(nakade=config.nakade),
-        own,
-        opponent,
-        atari,
-        ko,
-        endangered,
-        rejected,
-        near,
-        now.last,
-        random=jnp.zeros_like(now.last),
-    )
+    now = move_rules.words(now._replace(rejected=_save_nothing(lay, now)))
+    near = move_rules.pattern_window(lay, now.own, now.opponent, now.last)
+    without_diversity = MogoConfig(nakade=config.nakade)
+    random = jnp.zeros_like(now.last)
+    points, rule = move_rules.moves(lay, without_diversity, now, near, random)
     good = bb.keep(rule != move_rules.ANY, points)
-    return good, bb.difference(playable.eyes(lay, own, opponent), good)
+    return good, bb.difference(playable.eyes(lay, now.own, now.opponent), good)
 
 
-def unheard(rules: go.Rules, positions: go.Position) -> jax.Array:
+def never_played(rules: go.Rules, positions: go.Position) -> jax.Array:
     """bool[B, A]: what no playout plays while there is another move: own eyes, and the pass.
 
-    All-moves-as-first values never hear of them, so what a heuristic says of them would stay.
+    All-moves-as-first statistics never have them, so a heuristic's values of them would stay.
     """
     own, opponent = go.own_and_opponent(positions)
     eyes = _points(rules, playable.eyes(rules.layout, own, opponent))
@@ -109,8 +97,8 @@ def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
     if its chain is not in atari then. Trip bound: 4, for the chains that one move puts in atari
     have a liberty each.
     """
-    own, opponent, atari, ko = map(stacked.unstack, (now.own, now.opponent, now.atari, now.ko))
-    legal = stacked.stack(move_rules.legal_points(lay, own, opponent, atari, ko))
+    own, opponent, atari = map(stacked.unstack, (now.own, now.opponent, now.atari))
+    legal = stacked.stack(move_rules.legal_points(lay, move_rules.words(now)))
     capturable = now.opponent & now.atari
     captors = playouts.chains_beside(lay, now.endangered, capturable)
     captures = stacked.neighbours(lay, captors) & legal

@@ -6,12 +6,14 @@ Functions of one game; on words of B games, elementwise, as they are.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
+from gozero.go import stacked
 from gozero.hashing import mix
 from gozero.playouts import playable
 from gozero.playouts.policies.mogo import patterns
@@ -20,7 +22,7 @@ SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
 """The rule that a move follows."""
 
 _RULE_SHIFT = np.uint32(12)  # the rule of a choice, above its packed move
-_SPOT_BITS = np.uint32((1 << 12) - 1)
+_MOVE_BITS = np.uint32((1 << 12) - 1)
 _TRY = 0x9E3779B9  # between the draws of two tries
 
 
@@ -53,6 +55,26 @@ PLAIN = MogoConfig()
 """MoGo's four rules and no more."""
 
 
+class Situation(NamedTuple):
+    """Positions as the player to move finds them.
+
+    A board is W words in what is for one game, and one array u32[W, B] in lanes.
+    """
+
+    own: Any
+    opponent: Any
+    atari: Any  # stones of either colour whose chain has exactly one liberty
+    ko: Any  # the point that may not be played
+    endangered: Any  # own stones that the last move has put in atari
+    rejected: Any  # this turn: points found to save none of them
+    last: jax.Array  # u32[...]: the last move; NO_MOVE if it is not known
+
+
+def words(tree: Any) -> Any:
+    """The same with every board u32[W, B] as W words u32[B]."""
+    return jax.tree.map(lambda x: tuple(x) if x.ndim > 1 else x, tree)
+
+
 def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.Array) -> jax.Array:
     """u32[]: where patterns stand around the last move, as a window."""
     ours, theirs = (patterns.window(lay, board, last) for board in (own, opponent))
@@ -62,36 +84,15 @@ def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.
 
 
 def choose(
-    lay: bb.Layout,
-    config: MogoConfig,
-    own: bb.Board,
-    opponent: bb.Board,
-    atari: bb.Board,
-    ko: bb.Board,
-    endangered: bb.Board,
-    rejected: bb.Board,
-    near: jax.Array,
-    last: jax.Array,
-    random: jax.Array,
+    lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array, random: jax.Array
 ) -> jax.Array:
     """u32[]: one of the `moves`, all alike, and of which rule it is; see `unpacked`."""
-    board = (own, opponent, atari, ko)
-    points, rule = moves(lay, config, *board, endangered, rejected, near, last, random)
+    points, rule = moves(lay, config, now, near, random)
     return playable.pick(lay, points, random) | (rule << _RULE_SHIFT)
 
 
 def moves(
-    lay: bb.Layout,
-    config: MogoConfig,
-    own: bb.Board,
-    opponent: bb.Board,
-    atari: bb.Board,
-    ko: bb.Board,
-    endangered: bb.Board,
-    rejected: bb.Board,
-    near: jax.Array,
-    last: jax.Array,
-    random: jax.Array,
+    lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array, random: jax.Array
 ) -> tuple[bb.Board, jax.Array]:
     """The points of the first rule that has any, and which rule that is, u32[]; see `playouts`.
 
@@ -101,29 +102,25 @@ def moves(
     Args:
       lay: the layout.
       config: what is added to the four rules.
-      own, opponent, atari: the board.
-      ko: the point that may not be played.
-      endangered: own stones that the last move has put in atari.
-      rejected: points that are known to save none of them.
+      now: the position, boards as words.
       near: where patterns stand around the last move; see `pattern_window`.
-      last: u32[]; the last move.
       random: u32[]; for the tries of diversity.
     """
-    vacant = bb.complement(lay, bb.union(own, opponent))
-    capturable = bb.intersection(opponent, atari)
-    legal = legal_points(lay, own, opponent, atari, ko)
-    points = bb.difference(legal, playable.eyes(lay, own, opponent))
+    vacant = bb.complement(lay, bb.union(now.own, now.opponent))
+    capturable = bb.intersection(now.opponent, now.atari)
+    legal = legal_points(lay, now)
+    points = bb.difference(legal, playable.eyes(lay, now.own, now.opponent))
     captures = bb.intersection(bb.beside(lay, capturable), legal)
-    shapes = bb.intersection(patterns.board_of_window(lay, near, last), points)
-    extensions = bb.intersection(bb.beside(lay, endangered), legal)
-    saves = bb.difference(bb.union(extensions, captures), rejected)
+    shapes = bb.intersection(patterns.board_of_window(lay, near, now.last), points)
+    extensions = bb.intersection(bb.beside(lay, now.endangered), legal)
+    saves = bb.difference(bb.union(extensions, captures), now.rejected)
     better = [(CAPTURE, captures), (PATTERN, shapes)]
     if config.diversity:
         better.insert(0, (FILL, _filling(lay, config.diversity, vacant, random)))
     if config.nakade:
-        vital = vital_points(lay, own, vacant, playable.board_of(lay, last))
+        vital = vital_points(lay, now.own, vacant, playable.board_of(lay, now.last))
         better.append((NAKADE, bb.intersection(vital, legal)))
-    better.append((SAVE, bb.keep(bb.any_of(endangered), saves)))
+    better.append((SAVE, bb.keep(bb.any_of(now.endangered), saves)))
 
     rule = jnp.full_like(random, ANY)
     for number, candidates in better:
@@ -133,19 +130,17 @@ def moves(
     return points, rule
 
 
-def legal_points(
-    lay: bb.Layout, own: bb.Board, opponent: bb.Board, atari: bb.Board, ko: bb.Board
-) -> bb.Board:
+def legal_points(lay: bb.Layout, now: Situation) -> bb.Board:
     """Where a stone may be played: no suicide, and not the ko."""
-    vacant = bb.complement(lay, bb.union(own, opponent))
-    capturable = bb.intersection(opponent, atari)
-    support = bb.union_all([vacant, bb.difference(own, atari), capturable])
-    return bb.difference(bb.intersection(vacant, bb.beside(lay, support)), ko)
+    vacant = bb.complement(lay, bb.union(now.own, now.opponent))
+    capturable = bb.intersection(now.opponent, now.atari)
+    support = bb.union_all([vacant, bb.difference(now.own, now.atari), capturable])
+    return bb.difference(bb.intersection(vacant, bb.beside(lay, support)), now.ko)
 
 
 def unpacked(choice: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(move, rule), each u32[], of a choice."""
-    return choice & _SPOT_BITS, choice >> _RULE_SHIFT
+    return choice & _MOVE_BITS, choice >> _RULE_SHIFT
 
 
 def _filling(lay: bb.Layout, tries: int, vacant: bb.Board, random: jax.Array) -> bb.Board:
@@ -220,7 +215,7 @@ def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board
         # `further` at the diagonal point: an empty point beyond it, or an own stone beside it.
         wrong.append(bb.intersection(square, toward(corner, further)))
         touches.append(bb.intersection(square, toward(corner, beside_last)))
-    two, three = _at_least(list(sides.values()), 3)[1:]
+    _, two, three = _at_least(list(sides.values()), 3)
     one_square, two_squares = _at_least(squares, 2)
     shape = bb.difference(bb.difference(two, two_squares), bb.difference(one_square, three))
     touching = bb.union_all(touches)
@@ -242,10 +237,5 @@ def _points_whose_neighbour(lay: bb.Layout, way: str, board: bb.Board) -> bb.Boa
 
 def _at_least(boards: list[bb.Board], most: int) -> list[bb.Board]:
     """The points in at least 1, 2, ... `most` of the boards."""
-    none: bb.Board = tuple(x & ~x for x in boards[0])
-    seen = [none] * most
-    for board in boards:
-        for k in reversed(range(1, most)):
-            seen[k] = bb.union(seen[k], bb.intersection(seen[k - 1], board))
-        seen[0] = bb.union(seen[0], board)
-    return seen
+    by_word = (stacked.at_least(words, most) for words in zip(*boards, strict=True))
+    return list(zip(*by_word, strict=True))

@@ -48,7 +48,7 @@ from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, PlayoutPolicy, Playouts
 from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
 from gozero.playouts.policies.mogo import chains, move_rules
-from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
+from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig, Situation
 
 __all__ = ["PLAIN", "MogoConfig", "mogo_playouts"]
 
@@ -105,23 +105,17 @@ def mogo_playouts(
 class Lanes(NamedTuple):
     """B playouts as they run; a board is one array u32[W, B]."""
 
-    own: jax.Array  # stones of the player to move
-    opponent: jax.Array
-    atari: jax.Array  # stones of either colour whose chain has exactly one liberty
-    ko: jax.Array  # the point that may not be played
-    endangered: jax.Array  # own stones that the last move has put in atari
-    rejected: jax.Array  # this turn: points found to save none of them
+    now: Situation
     planes: tuple[jax.Array, jax.Array]  # what has grown, if a move is pending
     changed: jax.Array  # enemy chains of its first round that it captures or puts in atari
     second_round: jax.Array  # u32[B]: 1 in the second round of a pending move
     rule: jax.Array  # u32[B]: the rule of the pending move
-    last: jax.Array  # u32[B]: the last move; NO_MOVE if it is not known
     clock: Clock
     first: FirstPlays | None  # if they are wanted
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
-        return engine.by_colour(self.clock, tuple(self.own), tuple(self.opponent))
+        return engine.by_colour(self.clock, tuple(self.now.own), tuple(self.now.opponent))
 
 
 class PlayedByRule(NamedTuple):
@@ -146,8 +140,7 @@ def init(
     now = situation(rules, positions, last)
     empty, zero = jnp.zeros_like(now.own), jnp.zeros_like(clock.turn)
     return Lanes(
-        **now._asdict(),
-        rejected=empty,
+        now=now,
         planes=(empty, empty),
         changed=empty,
         second_round=zero,
@@ -155,17 +148,6 @@ def init(
         clock=clock,
         first=none_yet(first_plays, empty),
     )
-
-
-class Situation(NamedTuple):
-    """B positions as the player to move finds them; a board is one array u32[W, B]."""
-
-    own: jax.Array
-    opponent: jax.Array
-    atari: jax.Array  # stones of either colour whose chain has exactly one liberty
-    ko: jax.Array  # the point that may not be played
-    endangered: jax.Array  # own stones that the last move has put in atari
-    last: jax.Array  # u32[B]: the last move; NO_MOVE if it is not known
 
 
 def situation(rules: go.Rules, positions: go.Position, last: jax.Array) -> Situation:
@@ -181,6 +163,7 @@ def situation(rules: go.Rules, positions: go.Position, last: jax.Array) -> Situa
         atari=atari,
         ko=_boards(lay, playable.packed_point(lay, positions.ko.astype(jnp.int32))),
         endangered=chains_beside(lay, stone, own & atari),
+        rejected=jnp.zeros_like(own),
         last=jnp.where(stacked.any_of(stone), move, playable.NO_MOVE),
     )
 
@@ -216,7 +199,7 @@ def step(
         """On words: every board a tuple of them."""
 
         def on_words(*args):
-            return function(lay, *jax.tree.map(lambda x: tuple(x) if x.ndim > 1 else x, args))
+            return function(lay, *move_rules.words(args))
 
         return stages.once(on_words, *args)
 
@@ -227,29 +210,26 @@ def step(
         *args, playing = args
         return jnp.where(playing, chains.move_result(lay, *args), np.uint32(0))
 
-    near = stage(move_rules.pattern_window, lanes.own, lanes.opponent, lanes.last)
-    boards: Any = lanes  # arrays, which the stages see as words
-    board = chains.Board(boards.own, boards.opponent, boards.atari)
-    turn = (lanes.ko, lanes.endangered, lanes.rejected, near, lanes.last)
-    chosen = stage(choose, *board, *turn, engine.random_bits(clock))
+    now = lanes.now
+    near = stage(move_rules.pattern_window, now.own, now.opponent, now.last)
+    chosen = stage(choose, now, near, engine.random_bits(clock))
+    board = chains.Board(now.own, now.opponent, now.atari)
     pending = clock.trying != playable.NO_MOVE
     move, rule = move_rules.unpacked(chosen)
     move = jnp.where(pending, clock.trying, move)
     rule = jnp.where(pending, lanes.rule, rule)
-    tried = chains.Tried(move, pending, lanes.second_round, boards.changed)
+    tried = chains.Tried(move, pending, lanes.second_round, lanes.changed)
     planes = stages.once(functools.partial(_grow, lay), board, lanes.planes, tried)
     planes = (jnp.stack(planes[0]), jnp.stack(planes[1]))
     playing = engine.playing(clock, cap)
-    flags = stage(decide, board, lanes.endangered, planes, tried, rule, playing)
+    flags = stage(decide, board, now.endangered, planes, tried, rule, playing)
     played = (flags & playable.PLAY) != 0
     return _update(lanes, move, rule, planes, flags), PlayedByRule(played, move, rule)
 
 
 def _grow(lay: bb.Layout, board, planes, tried) -> tuple[jax.Array, jax.Array]:
     """u32[W, B] twice: the planes of the tries, some sweeps further."""
-    board, planes, tried = jax.tree.map(
-        lambda x: tuple(x) if x.ndim > 1 else x, (board, planes, tried)
-    )
+    board, planes, tried = move_rules.words((board, planes, tried))
     seeds = chains.seeds(lay, board, planes, tried)
     joints = chains.joined(lay, board, tried.move)
     grown = []
@@ -263,7 +243,8 @@ def _grow(lay: bb.Layout, board, planes, tried) -> tuple[jax.Array, jax.Array]:
 def _update(lanes: Lanes, move, rule, planes, flags) -> Lanes:
     """The lanes after their tries; elementwise, every array where it lies."""
     none = np.uint32(0)
-    own, opponent, atari = lanes.own, lanes.opponent, lanes.atari
+    now = lanes.now
+    own, opponent, atari = now.own, now.opponent, now.atari
     row = lax.iota(jnp.uint32, own.shape[0])[:, None]
 
     def has(flag):
@@ -282,24 +263,27 @@ def _update(lanes: Lanes, move, rule, planes, flags) -> Lanes:
     own_chain, freed = planes[0] & (own | point), planes[1] & own
     atari_after = (atari & ~(captured | own_chain | freed)) | endangered
     atari_after = atari_after | keep(has(chains.OWN_ATARI), own_chain)
-    tried = lanes.rejected | keep(has(playable.REJECT), point)
+    tried = now.rejected | keep(has(playable.REJECT), point)
     first = lanes.first
     if first is not None:
         first = first.and_then(keep(played, point), (lanes.clock.turn == 0)[None])
     forgotten = keep(following, opponent)
     second_round = jnp.where(pending[0], lanes.second_round, none)
-    return Lanes(
+    now = Situation(
         own=jnp.where(played, opponent & ~captured, own),
         opponent=jnp.where(played, own | point, opponent),
         atari=jnp.where(played, atari_after, atari),
-        ko=jnp.where(played, keep(has(playable.KO), captured), lanes.ko),
-        endangered=jnp.where(played, endangered, lanes.endangered),
+        ko=jnp.where(played, keep(has(playable.KO), captured), now.ko),
+        endangered=jnp.where(played, endangered, now.endangered),
         rejected=keep(~played, tried),
+        last=jnp.where(played[0], move, now.last),
+    )
+    return Lanes(
+        now=now,
         planes=(planes[0] & ~forgotten, planes[1] & ~forgotten),
         changed=jnp.where(following, changed, keep(pending, lanes.changed)),
         second_round=jnp.where(following[0], np.uint32(1), second_round),
         rule=rule,
-        last=jnp.where(played[0], move, lanes.last),
         clock=engine.after_try(lanes.clock, move, flags),
         first=first,
     )

@@ -77,7 +77,7 @@ def test_to_capture_beside_saves_and_an_eye_is_bad():
     assert np.flatnonzero(values == -1).tolist() == [24, 25]
 
 
-def test_what_no_playout_plays_is_unheard():
+def test_what_no_playout_plays():
     game = game_of(".XO.. ..X.. ..... ...XX ...X.", to_play=BLACK)
-    unheard = handcrafted.unheard(go.Rules(5), positions_in_atari([game]))
-    assert np.flatnonzero(unheard[0]).tolist() == [24, 25]
+    never = handcrafted.never_played(go.Rules(5), positions_in_atari([game]))
+    assert np.flatnonzero(never[0]).tolist() == [24, 25]

@@ -47,8 +47,7 @@ def stepper(rules: go.Rules, steps: int, config=mogo.PLAIN):
 
         def one(lanes, _):
             lanes, answered = mogo.step(config, rules, engine.move_cap(rules), (), lanes)
-            seen = (lanes.own, lanes.opponent, lanes.atari, lanes.ko, lanes.endangered)
-            return lanes, (answered, (*seen, lanes.rejected))
+            return lanes, (answered, lanes.now[:6])
 
         return jax.lax.scan(one, lanes, length=steps)[1]
 
