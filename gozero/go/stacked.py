@@ -1,8 +1,14 @@
 """Boards as arrays u32[..., W, B]: for stages that hold many boards of one game.
 
-A tuple of words suits a dozen boards; fifty planes of it would be a thousand arrays. Where a
-stage works on a stack of boards, it runs on arrays whose last axis is the games of the batch,
-and `compile.batching.over_games` makes of it a function of one game.
+A board is a tuple of words (`bitboard`), and a stage of a dozen boards is fastest so; but fifty
+planes of it would be a thousand arrays. The 38 planes of the lines of 19x19 compile in 20 s as
+words and in 0.1 s as one array, which also runs three times as fast. The other way round, lanes
+of playouts whose boards are arrays take 1.05 times as long on 9x9 and 1.09 times on 19x19; and
+nine times where a stage behind a wall gives the array beside a flag, as XLA:CPU then computes all
+of it once a word. (jaxlib 0.10.1, AVX-512.)
+
+The last axis is the games of the batch. `compile.batching.over_games` makes of such a stage a
+function of one game.
 """
 
 from __future__ import annotations

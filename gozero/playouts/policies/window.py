@@ -333,29 +333,10 @@ def examine(
     east = [(x & (x >> _ONE)) | (y & (y >> _ONE)) for x, y in zip(own, opponent, strict=True)]
     south = [(own[i] & own[i + 1]) | (opponent[i] & opponent[i + 1]) for i in range(len(own) - 1)]
 
-    def along(i, x):
-        x = x | (((x & east[i]) + east[i]) ^ east[i])
-        for _ in range(steps):
-            x = x | ((x >> _ONE) & east[i])
-        return x
-
-    def grown(x):
-        x = list(x)
-        for _ in range(sweeps):
-            for i in inner:
-                if i > 1:
-                    x[i] = x[i] | (x[i - 1] & south[i - 1])
-                x[i] = along(i, x[i])
-            for i in reversed(inner[:-1]):
-                x[i] = x[i] | (x[i + 1] & south[i])
-                x[i] = along(i, x[i])
-        return x
+    grown = functools.partial(_grown_rows, east, south, sweeps, steps)
 
     def beside(x, i):
         return (x[i] << _ONE) | (x[i] >> _ONE) | x[i - 1] | x[i + 1]
-
-    def anything(rows):
-        return functools.reduce(lambda x, y: x | y, rows) != 0
 
     none = jnp.zeros_like(own[0])
     outer = [none]  # a row that nothing grows in
@@ -363,28 +344,19 @@ def examine(
     touched = [beside(point, i) for i in inner]
     rows = list(zip(inner, touched, strict=True))
     doubtful = [near & opponent[i] & ~alive[i] for i, near in rows]
-    in_doubt = anything(doubtful)
-    lives = anything(point[i] & alive[i] for i in inner)
+    in_doubt = _anything(doubtful)
+    lives = _anything(point[i] & alive[i] for i in inner)
 
     seeds = [jnp.where(in_doubt, x, point[i]) for i, x in zip(inner, doubtful, strict=True)]
     chain = grown([*outer, *seeds, *outer])
-    last = inner[-1]
-    leaves = [chain[1] & south[0], chain[last] & south[last]]
-    for i in inner:
-        further = ((chain[i] & east[i]) << _ONE) | ((chain[i] >> _ONE) & east[i])
-        if i > 1:
-            further = further | (chain[i - 1] & south[i - 1])
-        if i < last:
-            further = further | (chain[i + 1] & south[i])
-        leaves.append(further & ~chain[i])
-    whole = ~anything(leaves)
-    has_liberty = anything(chain[i] & alive[i] for i in inner)
+    whole = ~_anything(_further(east, south, chain))
+    has_liberty = _anything(chain[i] & alive[i] for i in inner)
     dies = whole & ~has_liberty
 
     capture = in_doubt & dies
     play = capture | (~in_doubt & (lives | has_liberty))
     reject = ~in_doubt & ~lives & dies
-    walled_in = ~anything(near & (own[i] | vacant[i]) for i, near in rows)
+    walled_in = ~_anything(near & (own[i] | vacant[i]) for i, near in rows)
     flags = playable.flags(
         (play, playable.PLAY),
         (reject, playable.REJECT),
@@ -393,6 +365,45 @@ def examine(
         (capture & walled_in, playable.KO),
     )
     return flags, [jnp.where(capture, chain[i], np.uint32(0)) for i in inner]
+
+
+def _grown_rows(east, south, sweeps: int, steps: int, x: list[jax.Array]) -> list[jax.Array]:
+    """Rows grown along the joints of n rows, but for the first and the last; see `examine`."""
+    x, inner = list(x), range(1, len(x) - 1)
+
+    def along(i, row):
+        row = row | (((row & east[i]) + east[i]) ^ east[i])
+        for _ in range(steps):
+            row = row | ((row >> _ONE) & east[i])
+        return row
+
+    for _ in range(sweeps):
+        for i in inner:
+            if i > 1:
+                x[i] = x[i] | (x[i - 1] & south[i - 1])
+            x[i] = along(i, x[i])
+        for i in reversed(inner[:-1]):
+            x[i] = along(i, x[i] | (x[i + 1] & south[i]))
+    return x
+
+
+def _further(east, south, chain: list[jax.Array]) -> list[jax.Array]:
+    """Rows: the stones joined to one of the chain that are not in it; in the outer rows too."""
+    last = len(chain) - 2
+    found = [chain[1] & south[0], chain[last] & south[last]]
+    for i in range(1, last + 1):
+        further = ((chain[i] & east[i]) << _ONE) | ((chain[i] >> _ONE) & east[i])
+        if i > 1:
+            further = further | (chain[i - 1] & south[i - 1])
+        if i < last:
+            further = further | (chain[i + 1] & south[i])
+        found.append(further & ~chain[i])
+    return found
+
+
+def _anything(rows) -> jax.Array:
+    """bool[]: is there a point in some of the rows?"""
+    return functools.reduce(lambda x, y: x | y, rows) != 0
 
 
 # --- captures in a result -------------------------------------------------------------------------
