@@ -16,6 +16,7 @@ import jax
 from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
+from gozero.compile import mode
 from gozero.nets import weights
 from gozero.runs import files
 from gozero.runs import folder as folders
@@ -73,7 +74,7 @@ def run(config: TrainConfig) -> int:
     hosts.at_each(lambda: hosts.check_flags(config))
     mesh = steps.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
-    if config.preset.endswith("-gpu") and jax.default_backend() == "cpu":
+    if config.preset.endswith("-gpu") and mode.backend() == "cpu":
         _say(
             f"--preset {config.preset} is for a GPU, and JAX has only a CPU: it will take very long"
         )

@@ -1,1 +1,1 @@
-"""Judging positions without a network: playouts and the policies that steer them."""
+"""Evaluating positions without a network: playouts and the policies that steer them."""
