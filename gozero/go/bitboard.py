@@ -108,6 +108,11 @@ def where(condition: jax.Array, a: Board, b: Board) -> Board:
     return tuple(jnp.where(condition, x, y) for x, y in zip(a, b, strict=True))
 
 
+def swapped(condition: jax.Array, a: Board, b: Board) -> tuple[Board, Board]:
+    """(a, b), or where the condition holds (b, a): Black's and White's, own and the opponent's."""
+    return where(condition, b, a), where(condition, a, b)
+
+
 def keep(condition: jax.Array, a: Board) -> Board:
     """`a` where the condition holds, the empty board elsewhere."""
     return tuple(jnp.where(condition, x, np.uint32(0)) for x in a)

@@ -187,11 +187,7 @@ def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
 
 def own_and_opponent(position: Position) -> tuple[bb.Board, bb.Board]:
     """The stones of the player to move, and those of the other."""
-    white_moves = position.to_play == WHITE
-    return (
-        bb.where(white_moves, position.white, position.black),
-        bb.where(white_moves, position.black, position.white),
-    )
+    return bb.swapped(position.to_play == WHITE, position.black, position.white)
 
 
 def play_position(rules: Rules, position: Position, action: jax.Array) -> Position:
@@ -205,9 +201,10 @@ def play_position(rules: Rules, position: Position, action: jax.Array) -> Positi
 
     is_ko = placed.lone & (bb.count(placed.captured) == 1)
     ko = jnp.where(is_ko, bb.point_of(lay, placed.captured), bb.NO_POINT)
+    black, white = bb.swapped(white_moves, placed.own, placed.opponent)
     return Position(
-        black=bb.where(white_moves, placed.opponent, placed.own),
-        white=bb.where(white_moves, placed.own, placed.opponent),
+        black=black,
+        white=white,
         atari=placed.atari,
         ko=ko.astype(jnp.int16),
         ply=position.ply + jnp.int16(1),

@@ -102,7 +102,7 @@ class Now(NamedTuple):
 def now(
     black: bb.Board, white: bb.Board, to_play: jax.Array, suicides: bb.Board | None = None
 ) -> Now:
-    return Now(*_by_mover(to_play != 0, black, white), to_play, suicides)
+    return Now(*bb.swapped(to_play != 0, black, white), to_play, suicides)
 
 
 def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
@@ -137,7 +137,7 @@ def banned_by_boards(
 
     `past_to_play`, i8[T], makes it situational superko; None makes it positional.
     """
-    past_own, past_opponent = _by_mover(now.to_play != 0, past_black, past_white)
+    past_own, past_opponent = bb.swapped(now.to_play != 0, past_black, past_white)
 
     def sums(stones):
         return _with_turn(_fingerprint(lay, stones), past_to_play)
@@ -151,10 +151,6 @@ def banned_by_boards(
     counts = jnp.arange(past_black[0].shape[0]) < length
     fits = counts & _fits(lay, sought, sums(past_own), opponent_sums)
     return _banned(lay, now, _hits(fits), fetch)
-
-
-def _by_mover(white_moves, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
-    return bb.where(white_moves, white, black), bb.where(white_moves, black, white)
 
 
 def _sought(lay: bb.Layout, now: Now, situational: bool) -> _Sought:

@@ -159,12 +159,6 @@ def after_try(clock: Clock, move: jax.Array, result: jax.Array) -> Clock:
     )
 
 
-def by_colour(clock: Clock, own: bb.Board, opponent: bb.Board) -> tuple[bb.Board, bb.Board]:
-    """(black, white) of the stones of the player to move and of the other."""
-    white_moves = clock.turn != 0
-    return bb.where(white_moves, opponent, own), bb.where(white_moves, own, opponent)
-
-
 # --- playing --------------------------------------------------------------------------
 
 

@@ -50,7 +50,7 @@ class Lanes(NamedTuple):
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
-        return engine.by_colour(self.clock, self.own, self.opponent)
+        return bb.swapped(self.clock.turn != 0, self.own, self.opponent)
 
 
 def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> Lanes:

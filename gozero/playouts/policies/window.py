@@ -237,10 +237,7 @@ def _update(lanes: Lanes, move, result, captured=None) -> Lanes:
 
 def _by_mover(turn: jax.Array, black, white) -> tuple[bb.Board, bb.Board]:
     """(own, opponent): the rows of the player to move, and those of the other."""
-    return (
-        bb.where(turn != 0, tuple(white), tuple(black)),
-        bb.where(turn != 0, tuple(black), tuple(white)),
-    )
+    return bb.swapped(turn != 0, tuple(black), tuple(white))
 
 
 def result_in_window(

@@ -115,7 +115,7 @@ class Lanes(NamedTuple):
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
-        return engine.by_colour(self.clock, tuple(self.now.own), tuple(self.now.opponent))
+        return bb.swapped(self.clock.turn != 0, tuple(self.now.own), tuple(self.now.opponent))
 
 
 class PlayedByRule(NamedTuple):
