@@ -186,18 +186,18 @@ def _by_children(
     row = tree.row(node)
     is_child = found.nodes != NO_NODE
     is_it = is_child & (found.nodes == child[:, None])
-    worth = _NodeValue(jnp.zeros_like(below.backup_value), jnp.zeros_like(below.proven))
+    found_value = _NodeValue(jnp.zeros_like(below.backup_value), jnp.zeros_like(below.proven))
     if tree.backup_value is not None and operator is not None:
         q = jnp.where(is_it, -values.to_float(below.backup_value)[:, None], found.edges.q)
         mean = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
         edges = found.edges._replace(q=q, value=mean)
-        worth = worth._replace(backup_value=values.to_fixed(jax.vmap(operator)(edges)))
+        found_value = found_value._replace(backup_value=values.to_fixed(jax.vmap(operator)(edges)))
     if found.edges.proven is not None:
         results = jnp.where(is_it, proofs.opponent(below.proven)[:, None], found.edges.proven)
         results = jnp.where(is_child, results, -1)
         has_untried = jnp.any(rows.read(tree.prior, row) >= 0, axis=1)
-        worth = worth._replace(proven=jax.vmap(proofs.of_actions)(results, has_untried))
-    return worth
+        found_value = found_value._replace(proven=jax.vmap(proofs.of_actions)(results, has_untried))
+    return found_value
 
 
 def _own_value(tree: Tree, row: jax.Array) -> jax.Array:

@@ -61,8 +61,8 @@ class Grandfather:
 
     The value is the mean of the simulations through the action there, when the node is made; of an
     action that had none, its all-moves-as-first value there, which may itself have begun with a
-    heuristic's. Of an action without either nothing is believed. What the evaluator believes of
-    the actions counts beside it.
+    heuristic's. Of an action without either nothing is known. What the evaluator's heuristic says
+    of the actions counts beside it.
 
     Attributes:
       visits: C, beside the simulations through the action; 0 for none.
@@ -132,7 +132,7 @@ class Amaf:
         that of `playout_evaluator(first_plays=...)`.
       ancestor: visits that a node needs to go by its own statistics. One with fewer goes by those
         of its nearest ancestor with the same player to move that has as many, if there is one in
-        the tree; what a heuristic believes of the node's actions is then not seen. None: by its
+        the tree; a heuristic's counts of the node's own actions are then not seen. None: by its
         own always.
 
     Raises:

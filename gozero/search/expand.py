@@ -26,7 +26,7 @@ def new_positions(game: History, tree: Tree, leaf: Leaf, config: SearchConfig) -
 
 
 def played(game, parents: Any, leaf: Leaf) -> Any:
-    """The positions to judge: the new nodes', or the leaves' own where none is added."""
+    """The positions to evaluate: the new nodes', or the leaves' own where none is added."""
     return jax.tree.map(
         lambda new, old: jnp.where(leaf.grows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
         jax.vmap(game.play)(parents, leaf.action),

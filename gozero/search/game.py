@@ -118,10 +118,10 @@ def positions_of(game: Game, states: Any) -> Any:
 
 
 class Heuristic(NamedTuple):
-    """What is believed of the actions of M positions before any is tried.
+    """Values of the actions of M positions before any is tried.
 
     Gelly & Silver (2011), Eq. 48-52: a node begins with these values, counted as so many
-    simulations. Confidences are whole numbers, 0 where nothing is believed. A pair may be None.
+    simulations. Confidences are whole numbers, 0 where nothing is known. A pair may be None.
     """
 
     value: jax.Array | None = None  # Q_prior, f32[M, A] in [-1, 1], for the player to move

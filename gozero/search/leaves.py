@@ -46,7 +46,7 @@ def simulate(
     tree: Tree,
     ok: jax.Array,
 ) -> tuple[Tree, jax.Array]:
-    """Find `config.leaves` leaves of each tree, judge them at once, and back their values up."""
+    """Find `config.leaves` leaves of each tree, evaluate them at once, and back their values up."""
     tree, found = _find(game, config, draws, tree)
     count, num_levels, num_trees = found.nodes.shape
     # Leaf k of tree b is number b * K + k: what it draws does not depend on the batch.

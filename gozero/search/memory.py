@@ -57,7 +57,7 @@ def memory_of(
       reuse: trees are re-rooted from move to move. Where moves follow each other in one compiled
         loop, as in self-play, XLA keeps room for all three at once; where each move is a call
         that is given its trees (``donate_argnums``), there are two at most.
-      prior_counts: the evaluator says what a heuristic believes, with a confidence in visits.
+      prior_counts: the evaluator has a heuristic whose values count as visits.
     """
     num_games = jax.tree.leaves(roots)[0].shape[0]
     if config.ensemble is not None:

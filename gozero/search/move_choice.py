@@ -109,7 +109,7 @@ def standing(value: jax.Array, visits: jax.Array, q: jax.Array) -> jax.Array:
 def resigns(
     value: jax.Array, visits: jax.Array, q: jax.Array, threshold: float | jax.Array
 ) -> jax.Array:
-    """bool[]: the root and its best child are both worth less than the threshold.
+    """bool[]: the root and its best child have both values below the threshold.
 
     Silver et al. (2017), Methods: a player resigns if the root value and the best child value are
     below v_resign.

@@ -32,7 +32,7 @@ def with_heuristic(
     visits: Confidence = 0,
     amaf_visits: Confidence = 0,
 ) -> Evaluate:
-    """An evaluator that says what `evaluate` does, and what a heuristic believes.
+    """An evaluator that says what `evaluate` does, and the values of a heuristic.
 
     Args:
       evaluate: the evaluator.
@@ -56,13 +56,13 @@ def with_heuristic(
 
     def evaluate_both(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         own_key, key = jax.random.split(key)
-        believed = value(params, own_key, observations)
+        found = value(params, own_key, observations)
 
         def pair(confidence):
             if isinstance(confidence, int):
-                count = jnp.full(believed.shape, confidence, jnp.int32)
-                return (believed, count) if confidence > 0 else (None, None)
-            return believed, confidence(params, own_key, observations)
+                count = jnp.full(found.shape, confidence, jnp.int32)
+                return (found, count) if confidence > 0 else (None, None)
+            return found, confidence(params, own_key, observations)
 
         evaluated = evaluate(params, key, observations)
         return evaluated._replace(heuristic=Heuristic(*pair(visits), *pair(amaf_visits)))

@@ -2,7 +2,7 @@
 
 MCTS-Solver (Winands, Björnsson & Saito 2008), with draws: a game that is over proves its position,
 and proofs go up. A node is won if one of its actions wins; once all its actions are tried and
-their results known, it is worth the best of them.
+their results known, its result is the best of them.
 
 A result is an i8 that is larger if it is better for the player whose it is.
 """

@@ -48,7 +48,7 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool
       roots: positions with a leading axis [B]; only their shapes matter.
       num_actions: A.
       config: the search's settings.
-      prior_counts: the evaluator says what a heuristic believes, with a confidence in visits.
+      prior_counts: the evaluator has a heuristic whose values count as visits.
     """
     if config.ensemble is not None:
         roots = config.ensemble.copies(roots)

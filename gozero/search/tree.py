@@ -50,7 +50,7 @@ class LastSync(NamedTuple):
 
     visits: jax.Array  # i32[R]: 0 where they have not yet
     sums: jax.Array  # i32[R]: the value sum then
-    amaf: Counts | None  # N~ and W~ then; where they have not yet, what a heuristic believed
+    amaf: Counts | None  # N~ and W~ then; where they have not yet, a heuristic's counts
 
 
 class Tree(flax.struct.PyTreeNode):
@@ -74,7 +74,7 @@ class Tree(flax.struct.PyTreeNode):
     amaf: Counts | None  # N~ and W~: simulations that played the action here or later
     prior_counts: Counts | None  # C and C Q: what a heuristic's value counts for
     shared: Shared | None  # for transpositions
-    backup_value: jax.Array | None  # i32[R]: the worth by `SearchConfig.backup`, fixed point
+    backup_value: jax.Array | None  # i32[R]: the value by `SearchConfig.backup`, fixed point
     proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
     last_sync: LastSync | None  # for trees that search together
     capacity: int = flax.struct.field(pytree_node=False)  # N
@@ -326,7 +326,7 @@ def for_entries(tree: Tree, select: Rule) -> Tree:
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
     """What is known of every action of one node of each tree (i32[B] or a number): [B, A].
 
-    Visits and values are those of simulations; what a heuristic guessed is left out.
+    Visits and values are those of simulations; a heuristic's counts are left out.
     """
     counted = tree.replace(prior_counts=None)
     return by_action(counted, node, tree.num_actions).edges

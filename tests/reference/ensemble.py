@@ -16,7 +16,7 @@ F32 = np.float32
 def search(
     root_state,
     play,
-    judge,
+    evaluate,
     num_simulations,
     max_depth,
     rule,
@@ -37,7 +37,7 @@ def search(
         count = min(every, num_simulations - start)
         forest = [
             mcts.search(
-                root_state, play, judge, count, max_depth, rule, tie_seed, nodes=nodes, **options
+                root_state, play, evaluate, count, max_depth, rule, tie_seed, nodes=nodes, **options
             )
             for tie_seed, nodes in zip(tie_seeds, forest, strict=True)
         ]

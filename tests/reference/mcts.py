@@ -27,7 +27,7 @@ def tie_break(tie_seed: int, node: int, choice: int) -> int:
 class Node:
     def __init__(self, index, state, depth, evaluation):
         self.index, self.state, self.depth = index, state, depth
-        # prior f32[A] with -inf where illegal, value, over; and what not every judge says:
+        # prior f32[A] with -inf where illegal, value, over; and what not every evaluation has:
         # first_play bool[2, A], and a heuristic's (value, visits, amaf_value, amaf_visits) [A].
         self.prior, value, self.over, *more = evaluation
         self.first_play, heuristic = [*more, None, None][:2]
@@ -259,7 +259,7 @@ class HeuristicUcb1(Ucb1):
 def search(
     root_state,
     play,
-    judge,
+    evaluate,
     num_simulations,
     max_depth,
     rule,
@@ -276,7 +276,7 @@ def search(
     ancestor=None,
     grandfather=None,
 ):
-    """Run one search; `judge(state)` says what a `Node` is made of, `play` returns a new state.
+    """Run one search; `evaluate(state)` says what a `Node` is made of, `play` returns a new state.
 
     `amaf` is "either", "same" or None. A node with fewer than `ancestor` visits goes by the
     all-moves-as-first values of its nearest ancestor of the same player that has as many. A new
@@ -285,7 +285,7 @@ def search(
     `prove` that results are proven. It goes on from `nodes`, if there are any.
     """
     if not nodes:
-        nodes = [Node(0, root_state, 0, judge(root_state))]
+        nodes = [Node(0, root_state, 0, evaluate(root_state))]
         nodes[0].evaluated, nodes[0].fresh = 1, False
         nodes[0].own_sum = nodes[0].value
         nodes[0].back_up(backup, prove)
@@ -320,7 +320,7 @@ def search(
             path.append((node, action))
             if action not in node.children:
                 child = play(node.state, action)
-                node.children[action] = Node(len(nodes), child, node.depth + 1, judge(child))
+                node.children[action] = Node(len(nodes), child, node.depth + 1, evaluate(child))
                 nodes.append(node.children[action])
                 if grandfather and len(path) > 1:
                     nodes[-1].begin_as(path[-2][0], *grandfather)

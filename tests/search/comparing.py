@@ -29,7 +29,7 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
         nodes = mcts.search(
             int(codes[b]),
             plain.play,
-            plain.judge,
+            plain.evaluate,
             config.num_simulations,
             config.max_depth,
             rule,

@@ -1,4 +1,4 @@
-"""Deterministic evaluators made of integer hashes, so that two searches judge alike."""
+"""Deterministic evaluators made of integer hashes, so that two searches evaluate alike."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Plain:
     def play(self, code: int, action: int) -> int:
         return mcts.mix((code * 31 + action) & 0xFFFFFFFF)
 
-    def judge(self, code: int):
+    def evaluate(self, code: int):
         """What a node of the plain search is made of."""
         legal = [a == 0 or mcts.mix(code ^ (a + 77)) % 3 != 0 for a in range(NUM_ACTIONS)]
         evaluated = self.evaluated(np.array([code], np.uint32), np.array([legal]))

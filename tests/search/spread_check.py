@@ -46,9 +46,9 @@ def main():
     jax.tree.map(np.testing.assert_array_equal, one.tree, many.tree)
 
     # Counts that four does not divide; a key for each device.
-    judge = jax.jit(over_mesh(keyed, mesh))
+    evaluate = jax.jit(over_mesh(keyed, mesh))
     for count in (1, 4, 6, 8):
-        found = judge(1.0, key, jnp.arange(count, dtype=jnp.uint32))
+        found = evaluate(1.0, key, jnp.arange(count, dtype=jnp.uint32))
         share = -(-count // 4)
         parts = [jax.random.uniform(jax.random.fold_in(key, i), (share,)) for i in range(4)]
         np.testing.assert_array_equal(found.value, jnp.concatenate(parts)[:count])

@@ -139,7 +139,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     differ = few = enough = 0
     for b in range(num_trees):
         plain_search = functools.partial(
-            *(mcts.search, int(codes[b]), plain.play, plain.judge, SIMULATIONS),
+            *(mcts.search, int(codes[b]), plain.play, plain.evaluate, SIMULATIONS),
             rule=plain_rule,
             tie_seed=int(tie_seeds[b]),
             amaf=first,
@@ -187,7 +187,7 @@ def test_equal_to_the_plain_search_when_it_goes_on_from_a_tree():
         )
         for b in range(num_trees):
             nodes[b] = mcts.search(
-                *(int(codes[b]), plain.play, plain.judge, SIMULATIONS, config.max_depth),
+                *(int(codes[b]), plain.play, plain.evaluate, SIMULATIONS, config.max_depth),
                 *(mcts.Rave(PLAIN_BETA[EVEN]), int(tie_seeds[b])),
                 amaf="either",
                 ancestor=ancestor,

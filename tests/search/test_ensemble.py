@@ -92,7 +92,7 @@ def compare(result, config, evaluate, plain_rule, **options):
         forest = plain_ensemble.search(
             int(code),
             plain.play,
-            plain.judge,
+            plain.evaluate,
             config.num_simulations,
             config.max_depth,
             plain_rule,

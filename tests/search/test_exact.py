@@ -30,7 +30,7 @@ class PlainGo:
 
     def __init__(self, rules, komi, evaluate):
         self.rules, self.komi = rules, komi
-        self.evaluate = jax.jit(lambda seen: evaluate(None, None, seen))
+        self.said = jax.jit(lambda seen: evaluate(None, None, seen))
         self.prior = jax.jit(jax.vmap(lambda legal, e: checked(legal, e)[0]))
 
     def play(self, state, action):
@@ -41,12 +41,12 @@ class PlainGo:
         game.play(action)
         return game, depth + 1
 
-    def judge(self, state):
+    def evaluate(self, state):
         game, _ = state
         over = game.passes >= 2 or game.moves >= self.rules.move_limit
         legal = np.array(game.legal())
         legal[:-1] &= not over
-        evaluation = self.evaluate(np.array([self._observe(state)], np.uint32))
+        evaluation = self.said(np.array([self._observe(state)], np.uint32))
         prior = np.asarray(self.prior(legal[None], evaluation))[0]
         exact = float(np.sign(game.area() - self.komi)) * game.to_play
         return prior, exact if over else float(evaluation.value[0]), over
@@ -114,7 +114,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
         nodes = mcts.search(
             (games[b], 0),
             plain.play,
-            plain.judge,
+            plain.evaluate,
             sims,
             max_depth,
             mcts.Puct(C_PUCT),

@@ -102,7 +102,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     differ = 0
     for b in range(num_trees):
         plain_search = functools.partial(
-            *(mcts.search, int(codes[b]), plain.play, plain.judge, SIMULATIONS),
+            *(mcts.search, int(codes[b]), plain.play, plain.evaluate, SIMULATIONS),
             *(config.max_depth, plain_rule, int(tie_seeds[b])),
             amaf=amaf and amaf.first,
             ancestor=amaf and amaf.ancestor,

@@ -162,7 +162,7 @@ def plain_searches(case: Case, plain, codes, key, starts, result):
         rule = case.rule
         if (case.heuristic or "grandfather" in case.plain) and not rule.full_rows:
             rule = DensePuct(rule.c, rule.c_base, rule.first_play, rule.reduction)
-        arguments = int(code), plain.play, plain.judge, int(simulations[b]), MAX_DEPTH, rule
+        arguments = int(code), plain.play, plain.evaluate, int(simulations[b]), MAX_DEPTH, rule
         if config.ensemble:
             mine = [int(seed) for seed in seeds[b * per_game :][:per_game]]
             plan = PLAN.every, PLAN.depth, PLAN.share
@@ -243,6 +243,9 @@ def test_a_pair_is_equal_to_the_plain_search(name):
     assert result.ok.all()
     assert sum(map(len, forest)) > 3 * NUM_TREES
     for b, nodes in enumerate(forest):
+        for node in nodes:
+            if config.sharing and node.over:  # then no one asks for its priors
+                node.prior = result.tree.prior[b * result.tree.capacity + node.index]
         compare_trees(result.tree, b, nodes)
     roots = np.array([nodes[0].visits for nodes in forest])
     roots = roots.reshape(len(codes), -1, random_tree.NUM_ACTIONS)

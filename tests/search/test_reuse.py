@@ -88,7 +88,7 @@ def plain_search(b, nodes, code, key, max_depth=64, capacity=None):
     return mcts.search(
         int(code),
         PLAIN.play,
-        PLAIN.judge,
+        PLAIN.evaluate,
         SIMULATIONS,
         max_depth,
         PLAIN_RULE,
@@ -176,7 +176,7 @@ def test_a_full_tree_goes_on_as_the_plain_one():
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
     full = np.asarray(result.tree.size) == 23
     assert full.sum() >= 3
-    # Values are new ones: with a judge that draws them, no leaf's sum is a multiple of its first.
+    # Values are new ones: if an evaluator draws them, no leaf's sum is a multiple of its first.
     drawn = host(run(empty(config), CODES, jax.random.key(1), 1.0).tree)
     leaf = (drawn.visits > 2) & (drawn.num_children == 0) & ~drawn.over
     assert leaf.sum() > 3
@@ -196,7 +196,7 @@ def test_noise_is_new_with_every_search_and_does_not_add_up():
     noises = []
     for move in range(3):
         result = RUN_NOISY(tree, codes, jax.random.key(move))
-        clean = np.stack([PLAIN.judge(int(code))[0] for code in codes])
+        clean = np.stack([PLAIN.evaluate(int(code))[0] for code in codes])
         prior = np.asarray(EDGES(result.tree, 0).prior)
         legal = clean >= 0
         assert ((prior >= 0) == legal).all()
@@ -216,7 +216,7 @@ def test_noise_is_new_with_every_search_and_does_not_add_up():
                 np.uint32,
             )
             for b in np.flatnonzero(tree.size):
-                prior = PLAIN.judge(int(codes[b]))[0]
+                prior = PLAIN.evaluate(int(codes[b]))[0]
                 np.testing.assert_array_equal(EDGES(tree, 0).prior[b], prior)
     assert np.abs(noises[0] - noises[1]).max() > 0.1
 
@@ -290,7 +290,7 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
 
 
 def test_visits_that_a_heuristic_counts_for_are_among_them():
-    """By hand: 31 simulations more, what is believed of an action, and what played it later."""
+    """By hand: 31 simulations more, what is known of an action, and what played it later."""
     roots = random_tree.Position(CODES)
     keeps = Keeps(amaf=True, prior_counts=True)
     config = SearchConfig(31, capacity=4)

@@ -83,7 +83,7 @@ def test_flat_monte_carlo():
         legal = root.prior >= 0
         assert np.ptp(root.visits[legal]) <= 1 < legal.sum() == len(others)
         values = np.array(
-            [-PLAIN.judge(PLAIN.play(int(codes[b]), a))[1] for a in range(len(legal))]
+            [-PLAIN.evaluate(PLAIN.play(int(codes[b]), a))[1] for a in range(len(legal))]
         )
         assert values[result.action[b]] == values[legal].max()
 

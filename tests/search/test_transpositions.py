@@ -125,7 +125,7 @@ class Plain:
     def play(self, state, action):
         return state[0] | 1 << action, action
 
-    def judge(self, state):
+    def evaluate(self, state):
         taken, last = state
         over = taken.bit_count() >= TAKEN
         may = [not (taken >> a & 1 or (last + 1) % NUMBERS == a or over) for a in range(NUMBERS)]
@@ -139,7 +139,7 @@ class Plain:
         return mcts.search(
             root,
             self.play,
-            self.judge,
+            self.evaluate,
             SIMULATIONS,
             max_depth,
             rule,

@@ -58,7 +58,7 @@ LEGAL = jax.jit(legal)
 
 
 class Plain(random_tree.Plain):
-    def judge(self, code):
+    def evaluate(self, code):
         position = random_tree.Position(np.uint32(code))
         evaluated = self.evaluated(np.array([code], np.uint32), LEGAL(position)[None])
         prior, value, *more = jax.tree.map(lambda x: np.asarray(x)[0], evaluated)

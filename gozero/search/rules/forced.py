@@ -26,7 +26,7 @@ def num_forced(edges: Edges, k: float) -> jax.Array:
 class ForcedPlayouts(SelectionRule):
     """A root's rule: actions that have been visited are visited `num_forced` times, then `rule`.
 
-    Noise then shows what an action is worth, and `pruned_visits` takes the forced visits
+    Noise then shows the value of an action, and `pruned_visits` takes the forced visits
     out of the policy target again, which is the rule's `policy_target`. Wu (2019), section 3.2.
 
     Raises:

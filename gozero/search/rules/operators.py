@@ -1,9 +1,9 @@
-"""What a node is worth by its children: the operators of `SearchConfig.backup`.
+"""The value of a node by its children: the operators of `SearchConfig.backup`.
 
 An operator is a hashable callable ``Edges -> f32[]``. It sees a node's children (an entry without
-visits is none) with their own worth as Q, and as V the mean of the node's own evaluation and all
-its simulations. Gelly & Silver (2011) have the mean; Coulom (2006), "Efficient Selectivity and
-Backup Operators in Monte-Carlo Tree Search", compares it with others.
+visits is none) with their own backup values as Q, and as V the mean of the node's own evaluation
+and all its simulations. Gelly & Silver (2011) have the mean; Coulom (2006), "Efficient Selectivity
+and Backup Operators in Monte-Carlo Tree Search", compares it with others.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class ProveFirst(SelectionRule):
 
     For solving positions: nothing is learnt from another visit to a draw, and a rule that likes
     its value spends most of its visits there. What the visits say of a node whose best action is
-    a draw is worth less for it, so not for play.
+    a draw means less for it, so not for play.
 
     Attributes:
       rule: for the other actions.
