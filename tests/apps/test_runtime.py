@@ -68,6 +68,19 @@ def test_a_platform_without_a_device_is_one_line(tmp_path):
     ]
 
 
+def test_gtp_answers_in_a_line_where_there_is_no_device():
+    done = subprocess.run(
+        [sys.executable, "-m", "gozero.apps.cli", "gtp"],
+        env=os.environ | {"JAX_PLATFORMS": "tpu"},
+        input="play b c3\nname\n",
+        capture_output=True,
+        text=True,
+    )
+    said = "JAX_PLATFORMS=tpu: JAX finds no such device here; unset it, or use cpu"
+    assert (done.returncode, done.stdout) == (0, f"? {said}\n\n= gozero\n\n")
+    assert done.stderr.splitlines()[-1] == f"gozero gtp: play: {said}"
+
+
 PROGRAM = """
 import os, signal, sys
 from gozero.apps import runtime

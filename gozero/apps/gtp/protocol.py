@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from gozero.apps import runtime
+
 PROTOCOL_VERSION = 2
 _LONGEST_ANSWER = 300  # characters of a `?` answer, which may quote what was sent
 
@@ -113,7 +115,8 @@ def _respond(table: Mapping[str, Command], request: Request, stderr: Any) -> str
     except GtpFailure as failure:
         return answer(request.id, str(failure), failed=True)
     except Exception as error:
-        told = " ".join(f"internal error: {type(error).__name__}: {error}".split())
+        missing = runtime.missing_device(error)
+        told = missing or " ".join(f"internal error: {type(error).__name__}: {error}".split())
         print(f"gozero gtp: {request.name}: {told}"[:_LONGEST_ANSWER], file=stderr, flush=True)
         return answer(request.id, told, failed=True)
 
