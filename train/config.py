@@ -62,7 +62,7 @@ class TrainConfig:
         group=_NETWORK,
     )
     pool_every: int = setting(
-        2, "Of this many blocks one pools the whole board; 0: none does.", group=_NETWORK, least=0
+        2, "One of this many blocks pools the whole board; 0: none does.", group=_NETWORK, least=0
     )
     auxiliary: bool = setting(
         True, "Whether it also predicts the owner of each point and the score.", group=_NETWORK
@@ -212,7 +212,7 @@ class TrainConfig:
     )
     coordinator: str | None = setting(
         None,
-        "Of a run on several hosts, with the same command on each: HOST:PORT of the first, with "
+        "For a run on several hosts, with the same command on each: HOST:PORT of the first, with "
         "--processes and --process; auto where they find each other by themselves (TPU slices, "
         "Slurm).",
         group=_RUN,

@@ -77,7 +77,7 @@ class EvaluateConfig:
         "while there are enough openings; a sequential test ends when they are all played.",
         least=1,
     )
-    seed: int = settings.seed_setting("Of the openings and the searches.")
+    seed: int = settings.seed_setting("The seed of the openings and the searches.")
 
     CONFLICTS = (Conflict("command", "sprt", "leave one of them out"),)
 

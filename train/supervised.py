@@ -66,7 +66,9 @@ class SupervisedConfig:
     holdout_fraction: float = setting(
         0.1, "Share of the games that is never trained on, only measured.", least=0, below=1
     )
-    seed: int = settings.seed_setting("Of the random weights, the rows drawn and their symmetries.")
+    seed: int = settings.seed_setting(
+        "The seed of the random weights, the rows drawn and their symmetries."
+    )
 
     EXAMPLES = (
         "python -m train --data runs/selfplay --steps 1000",

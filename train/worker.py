@@ -46,11 +46,11 @@ class WorkerFlags:
 
     out: pathlib.Path = setting(help="The run's folder.")
     name: str | None = setting(
-        None, "Of this worker; each of a run has its own.", unset="the machine's name"
+        None, "The name of this worker; each of a run has its own.", unset="the machine's name"
     )
     seed: int = settings.seed_setting(
-        "Of all chance, together with the name and with what workers/NAME.json in --out says: the "
-        "id that was drawn for it, and how often it was started."
+        "The seed of all chance, together with the name and with what workers/NAME.json in --out "
+        "says: the id that was drawn for it, and how often it was started."
     )
 
     EXAMPLES = (

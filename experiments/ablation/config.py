@@ -15,21 +15,23 @@ class AblationConfig(SweepConfig):
     their virtual loss, subtree reuse, shared evaluations; each against the search without it."""
 
     simulations: int = setting(
-        1024, "Of every move, of either side; of 1,000, 64 leaves would make 1,024."
+        1024, "Simulations of every move, of either side; 64 leaves would make 1,024 of 1,000."
     )
 
     leaves: tuple[int, ...] = setting(
-        (1, 4, 8, 16, 32, 64), "Leaves a step, against one; 1 is the player against himself."
+        (1, 4, 8, 16, 32, 64), "Leaves a step, against one; 1 is the player against itself."
     )
 
-    virtual_losses: tuple[int, ...] = setting((1, 10), "Of 16 leaves a step; elsewhere it is 3.")
+    virtual_losses: tuple[int, ...] = setting(
+        (1, 10), "Virtual losses to try with 16 leaves a step; elsewhere it is 3."
+    )
 
     anchors: tuple[int, ...] = setting(
         (1, 16, 64),
-        "Those of --leaves that also play against --anchor-command, beside subtree reuse.",
+        "Which of --leaves also play against --anchor-command, beside subtree reuse.",
     )
 
-    bias: float = setting(0.01, "Of the schedule of least mean squared error.")
+    bias: float = setting(0.01, "The bias of the schedule of least mean squared error.")
 
     out: pathlib.Path = setting(pathlib.Path("runs/ablation"), SWEEP_FOLDER)
 
@@ -44,7 +46,9 @@ class SpeedConfig:
     """What each part of the search costs or gives in speed and in memory. No games: the network
     has random weights, and is asked for its time alone."""
 
-    simulations: int = setting(1024, "Of a search, divisible by all of --leaves.", least=1)
+    simulations: int = setting(
+        1024, "Simulations of a search, divisible by all of --leaves.", least=1
+    )
 
     leaves: tuple[int, ...] = setting((1, 8, 64), "Leaves a step.", least=1)
 
@@ -54,11 +58,11 @@ class SpeedConfig:
 
     repeats: int = setting(3, "Searches that are timed; the median counts.", least=1)
 
-    seed: int = seed_setting("Of the searches and the network's weights.")
+    seed: int = seed_setting("The seed of the searches and the network's weights.")
 
     out: pathlib.Path = setting(
         pathlib.Path("runs/ablation_speed"),
-        "Where speed.csv and the record of the run go, a new folder.",
+        "The folder of speed.csv and the record of the run, a new one.",
     )
 
     EXAMPLES = (

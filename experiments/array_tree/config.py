@@ -16,8 +16,8 @@ KINDS: tuple[Kind, ...] = ("objects", "numpy", "ours")
 class ArrayTreeConfig:
     """One tree as Python objects, as NumPy arrays, and as ours: time, memory, simulations."""
 
-    simulations: int = setting(10_000, "Of the search that is timed.", least=1)
-    actions: int = setting(362, "Of every position.", least=1)
+    simulations: int = setting(10_000, "Simulations of the search that is timed.", least=1)
+    actions: int = setting(362, "Actions of every position.", least=1)
     seconds: float = setting(
         30.0,
         "How long each tree may grow for the count of simulations; 0 leaves that out.",
@@ -28,9 +28,10 @@ class ArrayTreeConfig:
         (1, 8, 16), "Leaves a step, with a virtual loss of 3.", least=1
     )
     repeats: int = setting(3, "Timed searches; the median counts.", least=1)
-    seed: int = seed_setting("Of the priors and values.")
+    seed: int = seed_setting("The seed of the priors and values.")
     out: pathlib.Path = setting(
-        pathlib.Path("runs/array_tree"), "Where results.csv, the plot and the record of the run go."
+        pathlib.Path("runs/array_tree"),
+        "The folder of results.csv, the plot and the record of the run.",
     )
     only: Kind | None = setting(
         None,

@@ -12,10 +12,10 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class HeuristicPriorConfig(SweepConfig):
-    """MC-RAVE whose new nodes begin with what a heuristic holds of their moves, by its confidence,
+    """MC-RAVE whose new nodes begin with a heuristic's values of their moves, by its confidence,
     each against one player: MC-RAVE without a heuristic."""
 
-    simulations: int = setting(1000, "Of every move, of either side.")
+    simulations: int = setting(1000, "Simulations of every move, of either side.")
 
     heuristics: tuple[HeuristicName, ...] = setting(
         ("even", "grandfather", "mogo", "shape"),
@@ -26,7 +26,7 @@ class HeuristicPriorConfig(SweepConfig):
     confidences: tuple[int, ...] = setting(
         (0, 10, 25, 50, 100, 200),
         "M: all-moves-as-first simulations that a heuristic counts for. 0: there is none, "
-        "whichever it is; one match, the player's against himself.",
+        "whichever it is; one match, the player's against itself.",
     )
 
     visits: int = setting(0, "C: simulations through a move that it counts for besides.")
@@ -35,7 +35,9 @@ class HeuristicPriorConfig(SweepConfig):
         50, "The one of --confidences with which the heuristics also play against --anchor-command."
     )
 
-    bias: float = setting(0.01, "Of the schedule of least mean squared error, on either side.")
+    bias: float = setting(
+        0.01, "The bias of the schedule of least mean squared error, on either side."
+    )
 
     out: pathlib.Path = setting(pathlib.Path("runs/heuristic_prior"), SWEEP_FOLDER)
 

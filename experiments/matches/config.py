@@ -57,7 +57,7 @@ class MatchesConfig:
         unit="games",
     )
 
-    seed: int = seed_setting("Of our searches.", default=1)
+    seed: int = seed_setting("The seed of our searches.", default=1)
 
     out: pathlib.Path = setting(
         pathlib.Path("runs/matches"), "The folder of the matches, results.csv and results.svg."

@@ -12,15 +12,17 @@ from gozero.runs.settings import setting
 @dataclasses.dataclass(frozen=True)
 class PlayoutPoliciesConfig(SweepConfig):
     """MC-RAVE with each policy of playouts against one player, MC-RAVE with MoGo's: with as many
-    simulations as he, and then with as many as take as long as his."""
+    simulations, and then with as many as take the same time."""
 
     simulations: int = setting(
-        1000, "Of every move, of either side; at equal time of the opponent's."
+        1000, "Simulations of every move, of either side; at equal time of the opponent's."
     )
 
     diversity: int = setting(4, "Tries of MoGo's playouts with diversity, 1 to 8.")
 
-    bias: float = setting(0.01, "Of the schedule of least mean squared error, on either side.")
+    bias: float = setting(
+        0.01, "The bias of the schedule of least mean squared error, on either side."
+    )
 
     equal_time: bool = setting(
         True,

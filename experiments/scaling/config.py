@@ -28,17 +28,17 @@ class ScalingConfig(SweepConfig):
 
     anchors: tuple[int, ...] = setting(
         (1000, 4000),
-        "Those that also play against --anchor-command, by UCT and by MC-RAVE; not the first of "
+        "Which also play against --anchor-command, by UCT and by MC-RAVE; not the first of "
         "the curve, which plays none of ours.",
     )
 
     first_play: float = setting(
         1.0,
-        "Of UCT: its first-play urgency, as a probability of winning; if it is large, what is "
+        "UCT's first-play urgency, as a probability of winning; if it is large, what is "
         "untried comes first.",
     )
 
-    bias: float = setting(0.01, "Of MC-RAVE's schedule of least mean squared error.")
+    bias: float = setting(0.01, "The bias of MC-RAVE's schedule of least mean squared error.")
 
     out: pathlib.Path = setting(pathlib.Path("runs/scaling"), SWEEP_FOLDER)
 

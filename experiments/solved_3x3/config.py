@@ -25,13 +25,13 @@ class Solved3x3Config:
         CONTROLS, "Which of the runs: as it is (none), or with what spoilt."
     )
 
-    iterations: int | None = setting(None, "Of each.", least=1, unset="the preset's")
+    iterations: int | None = setting(None, "Iterations of each run.", least=1, unset="the preset's")
 
     seeds: int = setting(3, "Runs of each, with seeds 0, 1, ...", least=1)
 
     out: pathlib.Path = setting(
         pathlib.Path("runs/solved_3x3"),
-        "Where results.csv, curves.csv, the plot and the record of the run go.",
+        "The folder of results.csv, curves.csv, the plot and the record of the run.",
     )
 
     EXAMPLES = (

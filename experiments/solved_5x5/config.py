@@ -11,7 +11,7 @@ from gozero.runs.settings import check, seed_setting, setting
 
 @dataclasses.dataclass(frozen=True)
 class Solved5x5Config:
-    """Play 5x5 as Black, who has to own all of the board, with a network that learnt it by
+    """Play 5x5 as Black, which has to own all of the board, with a network that learnt it by
     self-play, against MC-RAVE with MoGo's playouts."""
 
     weights: pathlib.Path = setting(
@@ -20,7 +20,7 @@ class Solved5x5Config:
         unset="the one that lies here",
     )
 
-    games: int = setting(200, "Of Black's.", least=1)
+    games: int = setting(200, "Games to play.", least=1)
 
     komi: float = setting(
         24.5, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
@@ -30,18 +30,20 @@ class Solved5x5Config:
         2, "How many of White's first moves are drawn at random.", least=0, most=6
     )
 
-    simulations: int = setting(64, "Of each of Black's moves.", least=1)
+    simulations: int = setting(64, "Simulations of each of Black's moves.", least=1)
 
     opponent_simulations: int = setting(
-        1600, "Of each of White's, whose search evaluates 8 leaves together.", least=8
+        1600,
+        "Simulations of each of White's moves, whose search evaluates 8 leaves together.",
+        least=8,
     )
 
     parallel: int = setting(100, "Games at once.", least=1, unit="games")
 
-    seed: int = seed_setting("Of the replies and the searches.")
+    seed: int = seed_setting("The seed of the replies and the searches.")
 
     out: pathlib.Path = setting(
-        pathlib.Path("runs/solved_5x5"), "Where results.csv and the record of the run go."
+        pathlib.Path("runs/solved_5x5"), "The folder of results.csv and the record of the run."
     )
 
     EXAMPLES = (

@@ -21,7 +21,7 @@ class SweepConfig:
     those that are missing."""
 
     games: int = setting(
-        200, "Of each point, rounded up to whole pieces.", least=2, most=10**6, step=2
+        200, "Games of each point, rounded up to whole pieces.", least=2, most=10**6, step=2
     )
 
     parallel: int = setting(
@@ -57,7 +57,7 @@ class SweepConfig:
         unset="never",
     )
 
-    seed: int = seed_setting("Of the openings and the searches.")
+    seed: int = seed_setting("The seed of the openings and the searches.")
 
     anchor_command: str | None = setting(
         None,
@@ -67,7 +67,7 @@ class SweepConfig:
     )
 
     anchor_games: int = setting(
-        40, "Of each such point against the program.", least=2, most=10**6, step=2
+        40, "Games of each such point against the program.", least=2, most=10**6, step=2
     )
 
     anchor_parallel: int = setting(8, "Processes of the program at once.", least=1, most=4096)

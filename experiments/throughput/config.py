@@ -20,7 +20,7 @@ class ThroughputConfig:
     json: bool = setting(False, "One JSON object a line instead of a table.")
     repeats: int = setting(5, "Timed runs of each side, in turn; the median ratio counts.", least=1)
     quick: bool = setting(False, "Small rows only: a minute or so.")
-    seed: int = seed_setting("Of the recorded games and the roots.")
+    seed: int = seed_setting("The seed of the recorded games and the roots.")
 
     EXAMPLES = (
         "python -m experiments.throughput.run search --quick",

@@ -40,7 +40,8 @@ class SelfPlayFlags:
     games: int = setting(64, "Games to play.", group="run", least=1, most=_MANY)
     batch: int = setting(32, "Games played at once.", least=1, most=_MANY, unit="games")
     seed: int = seed_setting(
-        "Of all chance in the run: the same seed, flags and number of devices, the same games."
+        "The seed of all chance in the run: the same seed, flags and number of devices play the "
+        "same games."
     )
     out: pathlib.Path = setting(
         pathlib.Path("runs/selfplay"),

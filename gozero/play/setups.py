@@ -269,7 +269,7 @@ def td_player(
 
     Args:
       rules: the rules; the simulations' own ko rule is the simple one.
-      simulations: games against himself before each move; 0: the best move by what was learnt.
+      simulations: games against itself before each move; 0: the best move by what was learnt.
       learnt: what it begins each move with, see `gozero.td.weights.read`; None: what comes with the
         package for the size.
       lanes: simulations in lockstep.

@@ -89,7 +89,7 @@ def test_a_heuristic_counts_for_what_the_flags_say():
     assert PlayerConfig(**flags).text == "uniform playouts puct grandfather heuristic 400"
 
 
-def test_the_classical_player_hears_playouts_and_believes_in_good_moves():
+def test_the_classical_player_counts_playouts_and_good_moves():
     """White's stone in the corner is in atari: good moves take it at 3, or are the hane at 4."""
     flags = {"heuristic": "even", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
     setup = make_setup(RULES, PlayerConfig(search="rave", nakade=True, **flags))
@@ -98,13 +98,13 @@ def test_the_classical_player_hears_playouts_and_believes_in_good_moves():
         state = play(RULES, state, action)
 
     @jax.jit
-    def judged(states):
+    def evaluated(states):
         trail = Trail(None, jnp.zeros(1, jnp.int32))
         see = lambda state, position: setup.evaluator.observe(state, position, trail)
         seen = jax.vmap(see)(states, states.position)
         return setup.evaluator.evaluate(setup.evaluator.params, jax.random.key(0), seen)
 
-    found = judged(jax.tree.map(lambda x: jnp.asarray(x)[None], state))
+    found = evaluated(jax.tree.map(lambda x: jnp.asarray(x)[None], state))
     assert found.first_play.shape == (1, 2, 10)
     assert found.first_play.any(axis=2).all()
     expected = [62 if action in (3, 4) else 50 for action in range(10)]
@@ -175,7 +175,7 @@ def test_local_shapes_from_a_file(tmp_path):
     assert shipped["shapes_sha256"] == shape_weights.load(7).about["sha256"]
 
 
-def test_trees_that_go_on_have_room_for_what_a_heuristic_believes():
+def test_trees_that_go_on_have_room_for_prior_counts():
     states = jax.tree.map(lambda x: jnp.asarray(x)[None], init(RULES))
     rooms = {}
     for heuristic, more in ((None, {}), ("even", {"heuristic_visits": 5})):

@@ -24,7 +24,7 @@ class BalancingConfig:
         None, "The folder that self-play wrote, with shards/*.npz in it: positions come from there."
     )
     sgf: pathlib.Path | None = setting(
-        None, "In its place a folder with *.sgf in it or below it, or one such file."
+        None, "A folder with *.sgf in it or below it, or one such file, in place of --data."
     )
     size: int = setting(
         9, "Points on a side of the games of --sgf; others are left out.", least=2, most=25
@@ -35,7 +35,8 @@ class BalancingConfig:
     positions: int = setting(512, "Positions drawn from the data or the games.", least=2)
     simulations: int = setting(
         1000,
-        "Of the search that values a position: MC-RAVE with playouts of the first strengths.",
+        "Simulations of the search that values a position: MC-RAVE with playouts of the first "
+        "strengths.",
         least=1,
     )
     steps: int = setting(200, "Steps of descent.", least=1)
@@ -47,12 +48,14 @@ class BalancingConfig:
         16, "Playouts a position and step that estimate the slope.", least=1
     )
     rate: float = setting(
-        2.0, "Of descent by the logarithms of the strengths, at first; it falls to 0.", above=0
+        2.0,
+        "The rate of descent by the logarithms of the strengths, at first; it falls to 0.",
+        above=0,
     )
     holdout_fraction: float = setting(
         0.25, "Share of the positions that is only measured.", above=0, below=1
     )
-    seed: int = seed_setting("Of all chance.")
+    seed: int = seed_setting("The seed of all chance.")
     EXAMPLES = (
         f"{PROG} --sgf runs/match/games --start mm_9 --out balanced.safetensors",
         f"{PROG} --data runs/selfplay --steps 100 --out balanced.safetensors",

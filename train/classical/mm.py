@@ -34,7 +34,7 @@ class MmConfig:
         least=0,
         below=1,
     )
-    seed: int = seed_setting("Of the choice of games held out.")
+    seed: int = seed_setting("The seed of the choice of games held out.")
     EXAMPLES = (
         f"{PROG} --sgf runs/selfplay/games --out strengths.safetensors",
         f"{PROG} --sgf runs/match/games --out strengths.safetensors --first-move 9",

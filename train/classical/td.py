@@ -41,7 +41,7 @@ class TdFlags:
         "checkpoint, whatever it began with.",
         unset="zeros",
     )
-    seed: int = seed_setting("Of the games.")
+    seed: int = seed_setting("The seed of the games.")
     EXAMPLES = (
         f"{PROG} --size 9 --out runs/shapes/local_shape_9.safetensors",
         f"{PROG} --size 9 --out runs/shapes/local_shape_9.safetensors --resume",

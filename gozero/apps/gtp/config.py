@@ -55,7 +55,7 @@ class GtpConfig(PlayerConfig):
         "td, whether it keeps what it has learnt in the game. Off with --search gumbel.",
     )
     seed: int = settings.seed_setting(
-        "Of all that is random: the same seed and the same session give the same moves."
+        "The seed of all that is random: the same seed and the same session give the same moves."
     )
 
     EXAMPLES = (

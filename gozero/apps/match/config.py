@@ -112,7 +112,7 @@ class MatchConfig:
         least=0,
         most=1000,
     )
-    seed: int = settings.seed_setting("Of our searches and the random openings.")
+    seed: int = settings.seed_setting("The seed of our searches and the random openings.")
     out: pathlib.Path = setting(
         pathlib.Path("runs/match"),
         "The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf (of "

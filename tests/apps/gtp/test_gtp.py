@@ -252,7 +252,7 @@ def test_genmove_passes_when_that_wins_and_not_when_it_loses():
     script = "play b c3\nplay w pass\n"
     assert session(script + "genmove b")[-1] == "= pass"
     assert session("komi 30\n" + script + "genmove b\nshowboard")[-2] != "= pass"
-    # Not the opponent's pass, but his own: nothing is sure yet.
+    # Not the opponent's pass, but its own: nothing is sure yet.
     assert session("play w c3\nplay b pass\ngenmove b\nshowboard")[-1].count("X") == 1
 
 

@@ -57,11 +57,11 @@ def test_a_search_goes_on_where_the_game_did():
 
 def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
     evaluate = hash_evaluate(10, 1.0, 0.2)
-    judge = setups.Setup(
+    setup = setups.Setup(
         evaluators.Evaluator(evaluate, None, observe_position, Puct()),
         SearchConfig(num_simulations=40),
     )
-    monkeypatch.setattr(gtp_search, "make_setup", lambda *_: judge)
+    monkeypatch.setattr(gtp_search, "make_setup", lambda *_: setup)
     rules = go.Rules(3, "simple", max_moves=400)  # quick to compile
     searcher = gtp_search.TreeSearcher(rules, gtp_config.GtpConfig(size=3, simulations=40))
     game, played, sizes, visits = host_game.HostGame(rules), None, [], []

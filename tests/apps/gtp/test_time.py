@@ -162,8 +162,8 @@ def test_flags():
 
 def hopeless(params, key, observations):
     """Lost for whoever is to move or has moved: that is, at even depths for the root's player."""
-    judged = hash_evaluate(10, 1.0, 0.0)(params, key, observations)
-    return Evaluation(judged.prior_logits, jnp.where(observations % 2 == 0, -0.99, 0.99))
+    evaluation = hash_evaluate(10, 1.0, 0.0)(params, key, observations)
+    return Evaluation(evaluation.prior_logits, jnp.where(observations % 2 == 0, -0.99, 0.99))
 
 
 def observe_depth(context, position, trail):
@@ -172,14 +172,14 @@ def observe_depth(context, position, trail):
 
 @pytest.fixture(scope="module")
 def lost():
-    """A searcher of a game that Black has lost, whatever he does; its time, and its config."""
-    judge = setups.Setup(
+    """A searcher of a game that Black has lost, whatever it does; its time, and its config."""
+    setup = setups.Setup(
         evaluators.Evaluator(hopeless, None, observe_depth, Puct()),
         SearchConfig(num_simulations=60),
     )
     config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gtp_search, "make_setup", lambda *_: judge)
+        patch.setattr(gtp_search, "make_setup", lambda *_: setup)
         searcher = gtp_search.TreeSearcher(go.Rules(3, "simple", max_moves=400), config, clock)
     return searcher, clock
 
