@@ -32,6 +32,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from gozero.nets.features import Inputs, feature_set
+from gozero.search.checks import COUNT, Range, check
 from gozero.search.game import Game
 
 DTYPES = ("float32", "bfloat16")
@@ -75,9 +76,7 @@ class NetworkConfig:
     num_actions: int | None = None
 
     def __post_init__(self):
-        for name, least in (("blocks", 1), ("channels", 1), ("pool_every", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least {least}")
+        check(self, blocks=COUNT, channels=COUNT, pool_every=Range(0, whole=True))
         if self.pool_every and self.channels < 2:
             raise ValueError(f"channels: {self.channels} is not at least 2; one of them is pooled")
         if self.dtype not in DTYPES:

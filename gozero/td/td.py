@@ -27,6 +27,7 @@ from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.hashing import mix
 from gozero.playouts import playable
+from gozero.search.checks import COUNT, SHARE, check
 from gozero.td import local_shape
 from gozero.td import shapes as local
 from gozero.td.shapes import Shapes
@@ -56,12 +57,7 @@ class TdConfig:
     def __post_init__(self):
         if self.rules.size != self.shapes.size:
             raise ValueError(f"shapes: of {self.shapes.size}x*, the rules of {self.rules.size}x*")
-        if not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon: {self.epsilon} is not from 0 to 1")
-        if self.plies < 1:
-            raise ValueError(f"plies: {self.plies} is not at least 1")
-        if self.max_moves is not None and self.max_moves < 1:
-            raise ValueError(f"max_moves: {self.max_moves} is not at least 1")
+        check(self, epsilon=SHARE, plies=COUNT, max_moves=COUNT._replace(optional=True))
 
 
 class Task(NamedTuple):

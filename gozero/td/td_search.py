@@ -23,6 +23,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import rules as go
+from gozero.search.checks import ABOVE_0, COUNT, Range, check
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td.shapes import Shapes
@@ -55,12 +56,7 @@ class TdSearchConfig:
     rate: float = 1.0
 
     def __post_init__(self):
-        if self.simulations < 0:
-            raise ValueError(f"simulations: {self.simulations} is not at least 0")
-        if self.lanes < 1:
-            raise ValueError(f"lanes: {self.lanes} is not at least 1")
-        if not self.rate > 0:
-            raise ValueError(f"rate: {self.rate} is not above 0")
+        check(self, simulations=Range(0, whole=True), lanes=COUNT, rate=ABOVE_0)
 
 
 def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:

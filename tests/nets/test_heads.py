@@ -105,7 +105,7 @@ def test_bf16_is_close_to_f32():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"pool_every": -1}, "pool_every: -1 is not at least 0"),
+        ({"pool_every": -1}, "pool_every: -1 is not a whole number of at least 0"),
         ({"pool_every": 1, "channels": 1}, "channels: 1 is not at least 2"),
         ({"dtype": "float16"}, "dtype: 'float16' is not one of float32, bfloat16"),
     ],

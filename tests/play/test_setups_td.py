@@ -66,7 +66,7 @@ def test_with_what_comes_with_the_package():
     [
         ({}, "size: no weights for 5x5 come with the package"),
         ({"learnt": nothing(Shapes(3))}, r"shapes: of 3x\*, the rules of 5x\*"),
-        ({"learnt": nothing(Shapes(5, 1)), "lanes": 0}, "lanes: 0 is not at least 1"),
+        ({"learnt": nothing(Shapes(5, 1)), "lanes": 0}, "lanes: 0 is not a whole number"),
     ],
 )
 def test_what_cannot_be_is_named(more, message):

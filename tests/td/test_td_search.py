@@ -114,8 +114,8 @@ def test_search_beats_the_policy_that_it_starts_from(learnt):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"simulations": -1}, "simulations: -1 is not at least 0"),
-        ({"lanes": 0}, "lanes: 0 is not at least 1"),
+        ({"simulations": -1}, "simulations: -1 is not a whole number of at least 0"),
+        ({"lanes": 0}, "lanes: 0 is not a whole number of at least 1"),
         ({"rate": 0.0}, "rate: 0.0 is not above 0"),
     ],
 )
