@@ -47,7 +47,9 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
     command += ["--games", "8", "--parallel", "6", "--player.reuse", "--openings", "2"]
     assert cli.main([*command, "--opponent.command", scripted(*["all:ANY"] * 3)]) == 0
-    assert "3 trees of 81 nodes" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "3 trees of 81 nodes" in said
+    assert "; compiling for 3x3, about 10 s the first time ... " in said
 
     rules, played = Rules(3, "simple", max_moves=400), results(out)
     assert sorted(played) == list(range(8))
