@@ -130,7 +130,7 @@ def write(path: pathlib.Path, rules: dict, about: About, rows: Rows, frequency: 
       OSError: it cannot be written.
     """
     said = {"format": FORMAT, "rules": rules, **about._asdict()}
-    arrays = _named(rows) | {
+    arrays = _named(jax.tree.map(np.asarray, rows)) | {
         "frequency": np.asarray(frequency, np.uint16),
         "about": np.frombuffer(json.dumps(said).encode(), np.uint8),
     }
@@ -256,20 +256,18 @@ def _about(path: pathlib.Path, said: Any) -> About:
 
 
 def _shard(path: pathlib.Path, arrays: dict[str, np.ndarray], about: About, shapes: Rows) -> Shard:
-    _check_arrays(path, arrays, shapes, about.rows)
-    frequency = arrays.pop("frequency")
-    _check_numbers(path, arrays, frequency)
-    return Shard(about, _rows(arrays, shapes, about.rows), frequency)
+    _check(path, arrays, shapes, about.rows)
+    return Shard(about, _rows(arrays, shapes, about.rows), arrays["frequency"])
 
 
 def _name(path: Any) -> str:
     return jax.tree_util.keystr(path).lstrip(".")
 
 
-def _named(rows: Rows) -> dict[str, np.ndarray]:
-    """{name: array} of what has bytes."""
+def _named(rows: Rows) -> dict[str, Any]:
+    """{name: array} of what has bytes, of rows [n]."""
     leaves = jax.tree_util.tree_leaves_with_path(rows)
-    return {_name(path): np.asarray(leaf) for path, leaf in leaves if 0 not in leaf.shape[1:]}
+    return {_name(path): leaf for path, leaf in leaves if 0 not in leaf.shape[1:]}
 
 
 def _rows(arrays: dict[str, np.ndarray], shapes: Rows, count: int) -> Rows:
@@ -284,39 +282,19 @@ def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
     return np.frombuffer(bytes.fromhex(codec.digest(arrays)), np.uint8)
 
 
-def _check_arrays(
-    path: pathlib.Path, arrays: dict[str, np.ndarray], shapes: Rows, count: int
-) -> None:
-    leaves = jax.tree_util.tree_leaves_with_path(shapes)
-    asked = {_name(at): (x.dtype, x.shape) for at, x in leaves if 0 not in x.shape}
-    asked["frequency"] = (np.dtype(np.uint16), ())
-    for name in sorted(asked.keys() | arrays.keys()):
-        if name not in asked or name not in arrays:
-            what = "unknown" if name in arrays else "missing"
-            raise ValueError(f"shard {path}: its array {name} is {what}")
-        dtype, shape = asked[name]
-        have = arrays[name]
-        if (have.dtype, have.shape) != (dtype, (count, *shape)):
-            raise ValueError(
-                f"shard {path}: {name} is {have.dtype}{list(have.shape)}, and has to be "
-                f"{dtype}{[count, *shape]}"
-            )
-
-
-def _check_numbers(
-    path: pathlib.Path, arrays: dict[str, np.ndarray], frequency: np.ndarray
-) -> None:
-    """Refuse what would make a loss infinite."""
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"shard {path}: a number of {name} is not finite")
+def _check(path: pathlib.Path, arrays: dict[str, np.ndarray], shapes: Rows, count: int) -> None:
+    """Refuse other arrays than such rows have, and what would make a loss infinite."""
+    many = lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype)
+    asked = _named(jax.tree.map(many, shapes))
+    asked["frequency"] = jax.ShapeDtypeStruct((count,), np.uint16)
+    codec.check(arrays, asked, f"shard {path}")
     target = arrays["policy_target"].astype(np.float32)
     if not (np.all(target >= 0) and np.allclose(target.sum(axis=1), 1, atol=1e-2)):
         raise ValueError(f"shard {path}: a policy_target is not a probability distribution")
     for name in ("outcome", "root_value"):
         if np.any(np.abs(arrays[name]) > 1 + 1e-3):
             raise ValueError(f"shard {path}: of {name} some are not in [-1, 1]")
-    if np.any(frequency > MAX_FREQUENCY * FREQUENCY_UNIT):
+    if np.any(arrays["frequency"] > MAX_FREQUENCY * FREQUENCY_UNIT):
         raise ValueError(f"shard {path}: a frequency is more than {MAX_FREQUENCY}")
 
 

@@ -115,7 +115,7 @@ def test_a_cut_file_is_refused(written, left):
         ({"rules": None}, "does not say its rules"),
         ({"start": None, "games": 1.5}, "does not say its start, games"),
         ({"number": 11}, "it is number 11 of 'a-b.c', renamed"),
-        ({"rows": COUNT + 1}, r"has to be .*\[38"),
+        ({"rows": COUNT + 1}, r"expected .*\[38"),
     ],
 )
 def test_what_it_says_of_itself_has_to_fit(written, said, complaint):
@@ -145,12 +145,15 @@ def other_type(name, dtype):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (without("komi"), "its array komi is missing"),
-        (without("frequency"), "its array frequency is missing"),
-        (lambda arrays: arrays.update(more=np.zeros(COUNT)), "its array more is unknown"),
-        (other_type("policy_target", np.float32), "policy_target is float32"),
-        (spoilt("komi", np.nan), "a number of komi is not finite"),
-        (spoilt("policy_target", np.inf), "a number of policy_target is not finite"),
+        (without("komi"), "array 'komi' is missing, expected float32"),
+        (without("frequency"), "array 'frequency' is missing"),
+        (lambda arrays: arrays.update(more=np.zeros(COUNT)), "array 'more' is float64"),
+        (
+            other_type("policy_target", np.float32),
+            "array 'policy_target' is float32.*, exp.* float16",
+        ),
+        (spoilt("komi", np.nan), "array 'komi' has numbers that are not finite"),
+        (spoilt("policy_target", np.inf), "array 'policy_target' has numbers that are not finite"),
         (spoilt("policy_target", 3), "policy_target is not a probability distribution"),
         (spoilt("outcome", -2), "of outcome some are not in"),
         (spoilt("frequency", 64 * 64 + 1), "a frequency is more than 64"),
@@ -195,7 +198,7 @@ def test_sizes_without_a_shared_layout_are_told_apart(written):
 def test_a_ring_of_other_policies_does_not_take_them(written):
     config, path, _, _ = written
     rules = shards.rules_of(make_plan(config).rules)
-    with pytest.raises(ValueError, match="policy_target is float16"):
+    with pytest.raises(ValueError, match="array 'policy_target' is float16"):
         shards.read(path, rules, policy_dtype="float32")
 
 
