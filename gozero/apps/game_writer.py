@@ -1,4 +1,4 @@
-"""Self-play's games on disk: an SGF when a game ends, a shard of rows when there are enough."""
+"""Self-play's games on disk: an SGF or text when one ends, a shard when there are enough rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import jax
 import numpy as np
 
 from gozero.apps import sgf
+from gozero.games.registry import NamedGame
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import selfplay, shards
 from gozero.play.evaluators import Evaluator
 from gozero.play.rows import FREQUENCY_UNIT, Rows, of_game, row_shapes
 from gozero.play.shards import About, Place
+from gozero.runs.files import write_whole
 
 WRITER = "selfplay"
 ROWS_PER_SHARD = 4096
@@ -28,7 +30,7 @@ class GameWriter:
     def __init__(
         self,
         out: pathlib.Path,
-        rules: Rules,
+        rules: Rules | NamedGame,
         settings: selfplay.SelfPlayConfig,
         evaluator: Evaluator,
     ):
@@ -38,6 +40,8 @@ class GameWriter:
             (out / folder).mkdir()
         self.open_games: dict[int, list[selfplay.Move]] = defaultdict(list)
         self.shapes = row_shapes(settings.game)
+        is_go = isinstance(rules, Rules)
+        self._said = shards.rules_of(rules) if is_go else {"game": rules.name, "size": rules.size}
         self.pending: list[Rows] = []  # of a game each
         self.num_games = self.num_moves = self.num_plies = self.num_rows = self.num_shards = 0
         self.num_pending = 0
@@ -56,27 +60,39 @@ class GameWriter:
 
     def _write_game(self, number: int, game: list[selfplay.Move]) -> None:
         last = game[-1]
-        score, truncated = float(last.score), bool(last.truncated)
-        rules = self.rules
-        suicide = "suicide allowed" if rules.suicide else "no suicide"
-        comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, {suicide}"
-        record = sgf.GameRecord(
-            size=rules.size,
-            komi=float(last.komi),
-            moves=tuple((int(row.position.to_play), int(row.action)) for row in game),
-            result=coords.result_text(score),
-            black=self.name,
-            white=self.name,
-            rules="Chinese",
-            comment=comment + ("; ended by the move limit, scored as it stood" * truncated),
-        )
-        sgf.write(self.out / "games" / f"{number:06d}.sgf", record)
-        self.results["black" if score > 0 else "white" if score < 0 else "drawn"] += 1
-        self.results["truncated"] += truncated
+        path, outcome = self.out / "games" / f"{number:06d}", float(last.outcome)
+        if isinstance(self.rules, NamedGame):
+            write_whole(path.with_suffix(".txt"), self._text(self.rules, number, game).encode())
+        else:
+            sgf.write(path.with_suffix(".sgf"), self._sgf(self.rules, number, game))
+        self.results["black" if outcome > 0 else "white" if outcome < 0 else "drawn"] += 1
+        self.results["truncated"] += bool(last.truncated)
         self.results["unsound"] += not all(row.ok for row in game)
         self.num_games += 1
         self.num_plies += len(game)
         self._keep_rows([row for row in game if row.ok], last)
+
+    def _text(self, rules: NamedGame, number: int, game: list[selfplay.Move]) -> str:
+        """The moves in a line, and the result as SGF has it; Black is the player who began."""
+        heading = f"{rules.name}, self-play of {self.name}, game {number}"
+        moves = rules.record([int(row.action) for row in game])
+        return f"{heading}\n{moves}\n{coords.result_text(float(game[-1].outcome))}\n"
+
+    def _sgf(self, rules: Rules, number: int, game: list[selfplay.Move]) -> sgf.GameRecord:
+        last = game[-1]
+        suicide = "suicide allowed" if rules.suicide else "no suicide"
+        cut = "; ended by the move limit, scored as it stood" if last.truncated else ""
+        comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, {suicide}"
+        return sgf.GameRecord(
+            size=rules.size,
+            komi=float(last.komi),
+            moves=tuple((int(row.position.to_play), int(row.action)) for row in game),
+            result=coords.result_text(float(last.score)),
+            black=self.name,
+            white=self.name,
+            rules="Chinese",
+            comment=comment + cut,
+        )
 
     def _keep_rows(self, game: list[selfplay.Move], last: selfplay.Move) -> None:
         """Of a finished game; of a move whose search saw a nan there is none."""
@@ -102,6 +118,6 @@ class GameWriter:
         about = About(WRITER, self.num_shards, 1, -1, len(self.pending), self.num_pending)
         frequency = np.full(self.num_pending, FREQUENCY_UNIT)
         path = shards.path_of(self.out, place)
-        shards.write(path, shards.rules_of(self.rules), about, rows, frequency)
+        shards.write(path, self._said, about, rows, frequency)
         self.num_shards += 1
         self.pending, self.num_pending, self.last_shard = [], 0, time.monotonic()

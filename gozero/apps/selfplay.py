@@ -1,4 +1,5 @@
-"""``gozero selfplay``: play games in batch, keep every one as SGF and as training rows."""
+"""``gozero selfplay``: play games in batch, keep every one as SGF (of other games than Go, as text)
+and as rows to learn from."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.apps.game_writer import GameWriter
-from gozero.games.go import go_game
+from gozero.games.registry import NamedGame, named_game
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
 from gozero.go.rules import Rules
 from gozero.play import devices, selfplay
 from gozero.play.evaluators import Evaluator, make_evaluator
+from gozero.play.player import as_game
 from gozero.play.player_config import MAX_SIMULATIONS, board_size
 from gozero.runs import files
 from gozero.runs import folder as folders
@@ -35,7 +37,7 @@ _MANY = 2**31 - 1
 
 @dataclasses.dataclass(frozen=True)
 class SelfPlayFlags:
-    """Play games of Go against itself, in lockstep, and write them down."""
+    """Play games of Go, or of another game, against itself, in lockstep, and write them down."""
 
     games: int = setting(64, "Games to play.", group="run", least=1, most=_MANY)
     batch: int = setting(32, "Games played at once.", least=1, most=_MANY, unit="games")
@@ -45,16 +47,19 @@ class SelfPlayFlags:
     )
     out: pathlib.Path = setting(
         pathlib.Path("runs/selfplay"),
-        "A new or empty folder for games/*.sgf, shards/*.npz and the records of the run.",
+        "A new or empty folder for games/*.sgf (of other games than Go *.txt), shards/*.npz and "
+        "the records of the run.",
     )
 
+    game: str = setting(
+        "go", "The game: go, connect4, hex, or pgx:NAME for one of pgx.", group="game"
+    )
     size: int | None = setting(
         None,
         "Points on a side of the board.",
-        group="game",
         least=MIN_SIZE,
         most=MAX_SIZE,
-        unset="that of --weights, else 9",
+        unset="that of --weights, else 9; of hex 11",
     )
     komi: float = setting(
         7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
@@ -97,7 +102,10 @@ class SelfPlayFlags:
         unit="moves",
     )
 
-    CONFLICTS = (Conflict("weights features", "!evaluator=network", "playouts take none"),)
+    CONFLICTS = (
+        Conflict("weights features", "!evaluator=network", "playouts take none"),
+        Conflict("komi ko suicide max_moves features", "!game=go", "others have none"),
+    )
     EXAMPLES = (
         "gozero selfplay --size 9 --games 64 --simulations 64 --out runs/first",
         "gozero selfplay --weights NET.safetensors --size 9 --batch 256 --out runs/second",
@@ -105,7 +113,8 @@ class SelfPlayFlags:
 
     def __post_init__(self):
         check(self)
-        object.__setattr__(self, "size", board_size(self.size, self.weights))
+        if self.game == "go":
+            object.__setattr__(self, "size", board_size(self.size, self.weights))
 
 
 def run(config: SelfPlayFlags) -> int:
@@ -118,21 +127,25 @@ def run(config: SelfPlayFlags) -> int:
     runtime.cores_as_devices()
     with folders.gone_if_empty(config.out):
         try:
-            settings, evaluator = _settings(config)
+            rules = _rules(config)
+            settings, evaluator = _settings(config, rules)
             folders.claim(config.out)
         except ValueError as error:
             flags.fail(PROG, error)
         if config.evaluator == "network" and config.weights is None:
-            print("no --weights: the network is random, and knows nothing of Go", file=sys.stderr)
+            of = "Go" if config.game == "go" else config.game
+            print(
+                f"no --weights: the network is random, and knows nothing of {of}", file=sys.stderr
+            )
         trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
         mesh = devices.make_mesh(settings.batch)
         on = f", {mesh.size} devices" if mesh.size > 1 else ""
         print(f"{trees}: {selfplay.memory(settings)}{on}", file=sys.stderr)
-        print(f"{runtime.compiling(config.size)} ...", end=" ", file=sys.stderr, flush=True)
+        print(f"{_compiling(config)} ...", end=" ", file=sys.stderr, flush=True)
         try:
             lanes = selfplay.start_on(settings, config.seed, mesh)
             play_moves = _compile(settings, evaluator, lanes, mesh)
-            return _Run(config, settings, evaluator, mesh.size).play(play_moves, lanes)
+            return _Run(config, rules, settings, evaluator, mesh.size).play(play_moves, lanes)
         except jax.errors.JaxRuntimeError as error:
             if not runtime.is_out_of_memory(error):
                 raise
@@ -143,22 +156,28 @@ def run(config: SelfPlayFlags) -> int:
             flags.fail(PROG, f"out: {config.out} cannot be written ({error.strerror}); {kept}", 1)
 
 
-def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator]:
+def _compiling(config: SelfPlayFlags) -> str:
+    if config.game == "go":
+        return runtime.compiling(config.size)
+    return f"compiling for {config.game}"
+
+
+def _settings(
+    config: SelfPlayFlags, rules: Rules | NamedGame
+) -> tuple[selfplay.SelfPlayConfig, Evaluator]:
     """What the flags mean.
 
     Raises:
       ValueError: naming the flag, what it was and what is allowed.
     """
-    rules = _rules(config)
-    evaluator = make_evaluator(
-        rules, config.evaluator, config.weights, config.seed, config.features
-    )
-    game = go_game(rules)
+    own = rules.game if isinstance(rules, NamedGame) else rules
+    evaluator = make_evaluator(own, config.evaluator, config.weights, config.seed, config.features)
+    game = as_game(own)
     settings = selfplay.SelfPlayConfig(
         game=game,
         batch=min(config.batch, config.games),
         search=selfplay.search_config(game, evaluator, config.simulations, config.reuse_subtree),
-        komi=config.komi,
+        komi=() if game.points is None else config.komi,
         num_games=config.games,
         temperature=Temperature(moves=config.temperature_moves),
         reuse_subtree=config.reuse_subtree,
@@ -167,7 +186,9 @@ def _settings(config: SelfPlayFlags) -> tuple[selfplay.SelfPlayConfig, Evaluator
     return settings, evaluator
 
 
-def _rules(config: SelfPlayFlags) -> Rules:
+def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
+    if config.game != "go":
+        return named_game(config.game, config.size)
     return Rules(size=config.size, ko=config.ko, suicide=config.suicide, max_moves=config.max_moves)
 
 
@@ -188,12 +209,13 @@ class _Run:
     def __init__(
         self,
         config: SelfPlayFlags,
+        rules: Rules | NamedGame,
         settings: selfplay.SelfPlayConfig,
         evaluator: Evaluator,
         num_devices: int,
     ):
         self.config, self.settings, self.evaluator = config, settings, evaluator
-        self.writer = GameWriter(config.out, _rules(config), settings, evaluator)
+        self.writer = GameWriter(config.out, rules, settings, evaluator)
         facts = {**folders.manifest(config.seed), "devices_used": num_devices}
         self.manifest = {**facts, **evaluator.about, "state": "running"}
 

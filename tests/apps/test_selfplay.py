@@ -80,7 +80,7 @@ def test_random_weights_are_spoken_of(evaluator, tmp_path, monkeypatch, capsys):
 
 def test_reuse_comes_with_room_for_it():
     flags = SelfPlayFlags(size=5, simulations=8, evaluator="playout", reuse_subtree=True)
-    settings, _ = app._settings(flags)
+    settings, _ = app._settings(flags, app._rules(flags))
     assert settings.reuse_subtree
     assert settings.search.num_nodes == 17
 
@@ -250,3 +250,46 @@ def test_ctrl_c_keeps_every_finished_game(tmp_path, as_here):
     assert str(out / "games") in stdout
     assert len(np.unique(shards.read_folder(out)[1].game)) == finished
     assert json.loads((out / "manifest.json").read_text())["state"] == "stopped"
+
+
+def selfplay_of(game, out, *more):
+    command = ["selfplay", "--game", game, "--games", "3", "--batch", "2", "--simulations", "4"]
+    return cli.main([*command, "--evaluator", "playout", "--out", str(out), *more])
+
+
+def test_another_game_is_written_as_text_and_rows(tmp_path):
+    out = tmp_path / "run"
+    assert selfplay_of("hex", out, "--size", "3") == 0
+    said, rows = shards.read_folder(out)
+    assert said == {"game": "hex", "size": 3}
+    assert rows.komi is None
+    paths = sorted((out / "games").iterdir())
+    assert [path.name for path in paths] == ["000000.txt", "000001.txt", "000002.txt"]
+    for number, path in enumerate(paths):
+        heading, moves, result = path.read_text().splitlines()
+        assert heading == f"hex, self-play of gozero rollout 4 sims, game {number}"
+        of_game = rows.game == number
+        assert len(moves.split()) == of_game.sum()
+        last = np.flatnonzero(of_game)[-1]
+        assert rows.outcome[last] == 1  # who makes the last move of Hex has won
+        assert result == ("B+1" if len(moves.split()) % 2 else "W+1")
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["black"] + manifest["white"] == 3
+
+
+@pytest.mark.parametrize(
+    ("game", "more", "says"),
+    [
+        ("chess", (), "game: 'chess' is not one of go, connect4, hex, pgx:NAME"),
+        ("connect4", ("--size", "7"), "size: connect4 comes in one size; leave it out"),
+        ("hex", ("--komi", "5"), "--komi"),
+    ],
+)
+def test_another_game_is_refused_in_a_line(tmp_path, capsys, game, more, says):
+    with pytest.raises(SystemExit) as stop:
+        selfplay_of(game, tmp_path / "run", *more)
+    line = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert says in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "run").exists()
