@@ -1,8 +1,8 @@
 """Games in play on the device: what was learnt at each move waits until it is known who won.
 
 Each lane keeps the moves of its game. When the game ends they become rows of the replay buffer,
-with the outcome (in Go with the score and whose each point was too), and the lane begins anew. All
-that goes on from call to call is one pytree of arrays, `Playing`.
+with the outcome (in Go with the score and the owner of each point too), and the lane begins anew.
+All that goes on from call to call is one pytree of arrays, `Playing`.
 
 Plies of a random opening, moves of a cheap search and moves whose search saw a nan are no rows. The
 cheap ones, as Wu (2019), section 3.1, has them, are there for games to end sooner: the value learns

@@ -10,9 +10,9 @@ from gozero.go import rules as go
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import Evaluator, network_evaluator
 from gozero.play.openings import Openings
-from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import ResignConfig
 from gozero.play.selfplay import SelfPlayConfig, search_config
+from gozero.play.selfplay_config import PlayoutCap
 from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.move_choice import Temperature

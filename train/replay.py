@@ -135,7 +135,7 @@ _NUMBERS = ("score", "policy_weight", "value_weight", "score_weight", "ownership
 
 
 def _ownership(rules: Rules, row: Rows) -> jax.Array:
-    """f32[size^2]: whose each point was at the end, for the mover."""
+    """f32[size^2]: the owner of each point at the end, for the mover."""
     black, white = (bb.unpack(rules.layout, tuple(row.area[i])) for i in range(2))
     for_black = black.astype(jnp.float32) - white.astype(jnp.float32)
     return jnp.where(row.position.to_play == BLACK, for_black, -for_black)

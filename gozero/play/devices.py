@@ -43,12 +43,12 @@ def make_mesh(num_games: int, round_up: bool = False) -> Mesh:
 
 
 def over_mesh(player: Player, mesh: Mesh) -> Player:
-    """The player, with the games that he chooses in divided among the devices of a mesh.
+    """The player, with the games in which it chooses divided among the devices of a mesh.
 
-    What he draws depends on the number of devices. Players who share `choose` still do.
+    What it draws depends on the number of devices. Players that share `choose` still do.
 
     Args:
-      player: who plays; his memory, if any, is of arrays [n * k, ...] for n games.
+      player: who plays; its memory, if any, is of arrays [n * k, ...] for n games.
       mesh: of one axis, `AXIS`; its size divides the games.
     """
     if mesh.size == 1:

@@ -1,6 +1,6 @@
 """Resignation in self-play, and whether it is right.
 
-A player resigns when his `move_choice.standing`, the better of the root's value and its best
+A player resigns when their `move_choice.standing`, the better of the root's value and its best
 child's, falls below a threshold, v_resign. A share of the games is never resigned; there the
 moment is recorded when the threshold would have ended them, and who went on to win. The lowest
 standings of winner and loser are kept too, so that any other threshold can be tried on the same
@@ -57,7 +57,7 @@ class Records(flax.struct.PyTreeNode):
     winner_lowest: jax.Array  # f32[R]: the winner's lowest standing; infinity in a drawn game
     loser_lowest: jax.Array  # f32[R]: the loser's; the lower of both in a drawn game
     ply: jax.Array  # i16[R]: when the threshold would have ended the game, or NO_PLY
-    wrong: jax.Array  # bool[R]: he who would have resigned then has won
+    wrong: jax.Array  # bool[R]: who would have resigned then has won
     count: jax.Array  # i32[]: games recorded so far
 
 
@@ -106,22 +106,22 @@ def _draw_may(config: ResignConfig, key: jax.Array, num_lanes: int) -> jax.Array
 def consider(
     state: Resignation, standing: jax.Array, to_play: jax.Array, ply: jax.Array
 ) -> tuple[Resignation, jax.Array]:
-    """See what a move's search has found.
+    """Take in what a move's search has found.
 
     Args:
       state: of the lanes.
-      standing: f32[B], the mover's; infinity where he does not ask himself.
+      standing: f32[B], the mover's; infinity where resigning is not considered.
       to_play: i8[B], the mover.
       ply: i16[B].
 
     Returns:
       (the state, who resigns now bool[B]).
     """
-    is_his = to_play[:, None] == jnp.arange(2)[None]
+    is_movers = to_play[:, None] == jnp.arange(2)[None]
     below = standing < state.threshold
     first = below & (state.ply == NO_PLY)
     seen = state.replace(
-        lowest=jnp.where(is_his, jnp.minimum(state.lowest, standing[:, None]), state.lowest),
+        lowest=jnp.where(is_movers, jnp.minimum(state.lowest, standing[:, None]), state.lowest),
         ply=jnp.where(first, ply, state.ply),
         colour=jnp.where(first, to_play, state.colour),
     )
@@ -197,7 +197,7 @@ def calibrate(records: Records, most_wrong: float = 0.05, ceiling: float = -0.5)
     """The highest threshold at which fewer than a share of the resignations would be wrong.
 
     A game counts as wrongly resigned if its winner ever stood below the threshold, even where the
-    loser would have resigned before him: that errs on the safe side. So does one wrong resignation
+    loser would have resigned earlier: that errs on the safe side. So does one wrong resignation
     that is added to what was seen: (wrong + 1) / (resigned + 1) < most_wrong, by which it takes
     20 games that would have been resigned before any is, at a share of 0.05.
 

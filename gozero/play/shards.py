@@ -10,8 +10,8 @@ A shard is one .npz of n rows:
     about       JSON     the format, the rules of the games, and `About`
     sha256      u8[32]   of all that
 
-The shards that `gozero selfplay` wrote before, without `about`, are read too; whose each point was
-in the end they do not say.
+The shards that `gozero selfplay` wrote before, without `about`, are read too; they do not say
+who owned each point in the end.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 
 from gozero.play import resignation
 from gozero.play.openings import Openings
-from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import NEVER, Records, ResignConfig
+from gozero.play.selfplay_config import PlayoutCap
 from gozero.search.config import SearchConfig
 
 calibrate = jax.jit(resignation.calibrate)

@@ -18,9 +18,9 @@ from gozero.go.rules import Rules
 from gozero.play import selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.openings import Openings
-from gozero.play.playout_cap import PlayoutCap
 from gozero.play.resignation import ResignConfig
 from gozero.play.selfplay import SelfPlayConfig
+from gozero.play.selfplay_config import PlayoutCap
 from gozero.search import reuse
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.move_choice import Temperature

@@ -13,6 +13,7 @@ import pytest
 from gozero.go import bitboard as bb
 from gozero.go.rules import init
 from gozero.play import resignation, selfplay
+from gozero.play.openings import Openings
 from gozero.runs.memory import num_bytes
 from gozero.search.rules.gumbel import GumbelRoot
 from tests.go.boards import unpack
@@ -300,7 +301,7 @@ def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
         ("batch", 2**29),
         ("stagger", 14),
         ("stagger", -1),
-        ("openings", selfplay.Openings(0, 14)),
+        ("openings", Openings(0, 14)),
     ],
 )
 def test_bad_settings(field, value):
