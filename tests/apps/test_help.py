@@ -30,6 +30,7 @@ COMMANDS = {
             ("ablation", "AblationConfig"),
             ("against_gnugo", "AgainstGnugoConfig"),
             ("array_tree", "ArrayTreeConfig"),
+            ("connect_four", "ConnectFourConfig"),
             ("heuristic_prior", "HeuristicPriorConfig"),
             ("playout_policies", "PlayoutPoliciesConfig"),
             ("rave_equivalence", "RaveEquivalenceConfig"),

@@ -1,0 +1,116 @@
+"""Connect Four from zero: does it open in the centre, lose to plain MCTS, know what is solved?
+
+    python -m experiments.connect_four.run --minutes 60 [--out DIR]
+
+Stop it when you like: the same command goes on, with learning and with what is measured.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from experiments.connect_four import measure
+from experiments.connect_four.config import PRESET, ConnectFourConfig
+from gozero.apps import flags
+from gozero.nets import weights
+from gozero.runs import files
+from gozero.runs import folder as folders
+
+PROG = "python -m experiments.connect_four.run"
+LEAST_RIGHT = 0.95
+
+
+def main(argv: list[str] | None = None) -> int:
+    config = flags.parse(ConnectFourConfig, argv, prog=PROG)
+    if config.minutes > 0:
+        status = learn(config)
+        if status:
+            return status
+    try:
+        results = _Results(config)
+        measured(config, results)
+    except ValueError as error:
+        flags.fail(PROG, error)
+    print(results.table())
+    return 0
+
+
+def learn(config: ConnectFourConfig) -> int:
+    """`python -m train` for so long; its exit status."""
+    command = [sys.executable, "-m", "train", "--preset", PRESET, "--out", str(config.run)]
+    return subprocess.run([*command, "--minutes", f"{config.minutes:g}"], check=False).returncode
+
+
+class _Results:
+    """results.json: what was measured of one network, with what settings."""
+
+    def __init__(self, config: ConnectFourConfig):
+        if not config.network.exists():
+            raise ValueError(f"weights: there is no {config.network}; learn first, with --minutes")
+        self.path = config.out / "results.json"
+        digest = hashlib.sha256(config.network.read_bytes()).hexdigest()
+        names = ("simulations", "playouts", "games", "positions", "batch", "seed")
+        about = {"weights": digest, **{name: getattr(config, name) for name in names}}
+        self.all: dict[str, Any] = {"about": about, "parts": {}}
+        if self.path.exists():
+            before = json.loads(self.path.read_text())
+            if before["about"] == about:
+                self.all = before
+        config.out.mkdir(parents=True, exist_ok=True)
+        self.all["manifest"] = folders.manifest(config.seed)
+
+    def take(self, name: str, measure: Callable[[int], Iterator[dict]]) -> None:
+        """Measure the parts that are not there yet, and write each down as it comes."""
+        done = self.all["parts"].setdefault(name, [])
+        for part in measure(len(done)):
+            done.append(part)
+            files.write_json(self.path, self.all)
+            print(f"{name}: {part}", file=sys.stderr, flush=True)
+
+    def sums(self, name: str) -> dict[str, int]:
+        parts = self.all["parts"][name]
+        return {key: sum(part[key] for part in parts) for key in parts[0]}
+
+    def table(self) -> str:
+        """What was to be shown, and whether it holds."""
+        begins, against, known = map(self.sums, ("opening", "games", "positions"))
+        share = known["right"] / known["positions"]
+        return "\n".join(
+            [
+                f"opens in column {begins['column'] + 1} of 7: {_holds(begins['holds'])}",
+                f"against plain MCTS {against['won']} won, {against['drawn']} drawn, "
+                f"{against['lost']} lost: {_holds(not against['lost'])}",
+                f"keeps the result in {share:.1%} of {known['positions']} positions: "
+                f"{_holds(share >= LEAST_RIGHT)}",
+            ]
+        )
+
+
+def _holds(is_so: bool) -> str:
+    return "as it should" if is_so else "not as it should"
+
+
+def measured(config: ConnectFourConfig, results: _Results) -> None:
+    """All that is not measured yet.
+
+    Raises:
+      ValueError: weights of another game.
+    """
+    shape, params, _ = weights.load(config.network)
+    player = measure.network_player(shape, params, config.simulations)
+    opponent = measure.plain_mcts(config.playouts)
+    sizes = config.batch, config.seed
+    part = functools.partial
+    results.take("opening", part(measure.opening, player, config.seed))
+    results.take("positions", part(measure.known_results, player, config.positions, *sizes))
+    results.take("games", part(measure.games, player, opponent, config.games, *sizes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The Connect Four experiment with tiny sizes, and the positions that it measures by."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from experiments.connect_four import measure, run
+from experiments.connect_four.config import POSITIONS
+from gozero.nets import network, weights
+from tests.reference import connect_four_solver as solver
+from tests.reference.connect_four import ConnectFour, values_of_moves
+
+TINY = [
+    "--simulations",
+    "8",
+    "--playouts",
+    "16",
+    "--games",
+    "6",
+    "--positions",
+    "8",
+    "--batch",
+    "4",
+]
+
+
+def test_the_solver_is_plain_minimax():
+    """On boards that are two thirds full."""
+    known = solver.Solver()
+    for columns in solver.random_positions(40, 26, 38, seed=1):
+        game = ConnectFour()
+        for column in columns:
+            game.play(column)
+        assert known.results_of_moves(columns) == values_of_moves(game, {}), columns
+
+
+def test_the_solver_by_hand():
+    known = solver.Solver()
+    # Three in the middle of the bottom row, open on both sides: every answer comes too late.
+    assert known.result(*solver.after([2, 2, 3, 3, 4])) == -1
+    # Three in a column, and his turn.
+    assert known.result(*solver.after([3, 0, 3, 0, 3, 0])) == 1
+    mine, all_ = solver.after([0, 1, 0, 1, 0, 1, 0])
+    assert (solver.has_won(mine), solver.has_won(mine ^ all_)) == (False, True)
+    with pytest.raises(ValueError, match="columns: 3 is full"):
+        solver.after([3] * 7)
+
+
+def test_positions():
+    rows = json.loads(POSITIONS.read_text())
+    assert len(rows) == 200
+    known = solver.Solver()
+    for row in rows:
+        results = {int(column): result for column, result in row["results"].items()}
+        assert len(row["columns"]) >= 12
+        assert len(set(results.values())) > 1
+        if len(row["columns"]) >= 22:
+            assert known.results_of_moves(row["columns"]) == results
+    assert len({tuple(row["columns"]) for row in rows}) == 200
+
+
+@pytest.fixture
+def weights_file(tmp_path):
+    config = network.of_game(measure.GAME, blocks=1, channels=4)
+    params = network.init(config, jax.random.key(0))
+    return weights.save(tmp_path / "net.safetensors", params, config)
+
+
+def test_tiny(tmp_path, weights_file, capsys):
+    """Measured in two sittings is measured once."""
+    argv = [*TINY, "--weights", str(weights_file), "--out", str(tmp_path / "out")]
+    assert run.main(argv) == 0
+    table = capsys.readouterr().out
+    results = tmp_path / "out/results.json"
+    whole = json.loads(results.read_text())["parts"]
+    assert [part["positions"] for part in whole["positions"]] == [4, 4]
+    assert sum(sum(part.values()) for part in whole["games"]) == 6
+    cut = json.loads(results.read_text())
+    cut["parts"]["games"].pop()
+    cut["parts"]["positions"] = []
+    results.write_text(json.dumps(cut))
+    assert run.main(argv) == 0
+    assert capsys.readouterr().out == table
+    assert json.loads(results.read_text())["parts"] == whole
+    assert run.main(argv) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_results_are_for_the_player_who_begins():
+    """Who always plays the first column that wins for him, against who gives it away."""
+    first = lambda params, key, states: np.zeros(_count(states), np.int32)
+    second = lambda params, key, states: np.full(_count(states), 1, np.int32)
+    value = measure._play((first, None), (second, None), 3, jax.random.key(0))
+    assert value.tolist() == [1, 1, 1]
+    waits = iter([1, 1, 1, 2])
+    late = lambda params, key, states: np.full(_count(states), next(waits), np.int32)
+    value = measure._play((late, None), (first, None), 2, jax.random.key(0))
+    assert value.tolist() == [-1, -1]
+
+
+def _count(states):
+    return jax.tree.leaves(states)[0].shape[0]
+
+
+def test_a_network_that_is_not_there(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run.main(["--out", str(tmp_path)])
+    assert "learn first, with --minutes" in capsys.readouterr().err
