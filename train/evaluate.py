@@ -255,11 +255,11 @@ def sprt(
     """
     test = test or Sprt()
     played = {_key(line): line["points"] for line in folder.cut_lines(path) if "points" in line}
-    points, verdict, piece = np.zeros(0), None, 0
+    points, decision, piece = np.zeros(0), None, 0
     lower, upper = test.bounds
     openings = matches.draw_openings(terms, (newest.number, _PIECES))
     most = 2 * len(openings)
-    while verdict is None and points.size < most:
+    while decision is None and points.size < most:
         games = min(SPRT_PIECE, most - points.size)
         numbers = (newest.number, _PIECES + piece)
         part = dataclasses.replace(terms, games=games)
@@ -272,7 +272,7 @@ def sprt(
             files.add_line(path, asked | {"points": won})
         points, piece = np.concatenate([points, won]), piece + 1
         pairs = statistics.pair_scores(points)
-        ratio, verdict = test.log_likelihood_ratio(pairs), test.verdict(pairs)
+        ratio, decision = test.log_likelihood_ratio(pairs), test.decision(pairs)
         line = f"{newest.name} against {older.name}: {statistics.Tally.of(points)} of {points.size}"
         line += f", log-likelihood ratio {ratio:+.2f} of {lower:+.2f} to {upper:+.2f}"
         print(line, file=sys.stderr)
@@ -286,7 +286,7 @@ def sprt(
         "H0": f"not stronger, {test.elo0:+g} Elo rather than {test.elo1:+g}",
         None: f"undecided{more}",
     }
-    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {found[verdict]}"
+    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {found[decision]}"
 
 
 def table(rated: dict[str, Rating]) -> str:

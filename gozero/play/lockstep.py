@@ -1,4 +1,4 @@
-"""A player in many games at once: his choice compiled once, for a fixed number of lanes.
+"""A player in many games at once: its choice compiled once, for a fixed number of lanes.
 
 The host keeps the games, and says which lanes have one to move in. Others are searched along with
 them, for a batch has one shape, and what comes of it there is thrown away; where most are idle, as
@@ -23,11 +23,11 @@ from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.player import NO_ACTION, Player, Turn
 
 PLIES = 2
-"""Between two turns in a game: his move and the answer."""
+"""Between two turns in a game: its move and the answer."""
 
 
 class Moves(NamedTuple):
-    """What he does in the lanes that were asked for."""
+    """What it does in the lanes that were asked for."""
 
     action: np.ndarray  # i32[L]
     ok: np.ndarray  # bool[L]: every evaluation was a finite number
@@ -67,7 +67,7 @@ class LockstepPlayer:
         self._in_all_lanes: Callable = self._jitted
 
     def new_memory(self) -> Any:
-        """What he knows of L games before the first turn, trees say; None: he keeps nothing."""
+        """What it knows of L games before the first turn, trees say; None: it keeps nothing."""
         begin = self._player.begin
         if begin is None:
             return None
@@ -96,7 +96,7 @@ class LockstepPlayer:
         Args:
           states: lane -> game.
           memory: what the last choice in these lanes returned, or `new_memory`; used up.
-          since: lane -> the two actions of the game since the lane's last turn; what he knows of a
+          since: lane -> the two actions of the game since the lane's last turn; what it knows of a
             lane that is not here is forgotten. Of no meaning without memory.
 
         Returns:

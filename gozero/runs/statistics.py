@@ -174,7 +174,7 @@ def summarise(points: Any, is_black: Any, paired: bool = True, confidence: float
 
     Args:
       points: f[n]; the first player's.
-      is_black: bool[n]; where he had Black.
+      is_black: bool[n]; where it had Black.
       paired: games 2i and 2i + 1 are a pair.
       confidence: of the interval.
 
@@ -209,7 +209,7 @@ def pair_scores(points: Any) -> np.ndarray:
     return points.reshape(-1, 2).mean(axis=1)
 
 
-Verdict = Literal["H0", "H1"]
+Hypothesis = Literal["H0", "H1"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Sprt:
 
     The generalised sequential probability ratio test: Wald's (1945), each hypothesis with the
     distribution of results that fits best among those with its mean (M. Van den Bergh, A Practical
-    Introduction to the GSPRT). Call `verdict` as often as there is something new.
+    Introduction to the GSPRT). Call `decision` as often as there is something new.
 
     Attributes:
       elo0, elo1: H0 and H1; elo0 is the lower.
@@ -255,7 +255,7 @@ class Sprt:
         low, high = (_likelihood(values, counts, expected_score(x)) for x in (self.elo0, self.elo1))
         return high - low
 
-    def verdict(self, results: Any) -> Verdict | None:
+    def decision(self, results: Any) -> Hypothesis | None:
         """What is accepted; None: play on."""
         ratio, (lower, upper) = self.log_likelihood_ratio(results), self.bounds
         return "H1" if ratio >= upper else "H0" if ratio <= lower else None

@@ -182,12 +182,12 @@ def test_sprts_likelihood_is_the_largest_with_its_mean():
         assert test.log_likelihood_ratio(points) == pytest.approx(high - low, abs=1e-4)
 
 
-def test_sprt_bounds_and_verdicts():
+def test_sprt_bounds_and_decisions():
     test = Sprt(0, 20, alpha=0.05, beta=0.1)
     assert test.bounds == pytest.approx((math.log(0.1 / 0.95), math.log(0.9 / 0.05)))
-    assert test.verdict([0.5, 0.75, 0.5]) is None
-    assert test.verdict([0.5, 0.75] * 100) == "H1"
-    assert test.verdict([0.5, 0.25] * 100) == "H0"
+    assert test.decision([0.5, 0.75, 0.5]) is None
+    assert test.decision([0.5, 0.75] * 100) == "H1"
+    assert test.decision([0.5, 0.25] * 100) == "H0"
     for bad in ({"elo0": 5, "elo1": 5}, {"alpha": 0.0}, {"beta": 0.6}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             Sprt(**bad)
@@ -202,11 +202,11 @@ def test_sprt_errs_as_seldom_as_it_says(true_elo, right):
         points = (rng.random(2000) < statistics.expected_score(true_elo)).astype(float)
         pairs = statistics.pair_scores(points)
         for count in range(6, len(pairs), 6):
-            verdict = test.verdict(pairs[:count])
-            if verdict is not None:
+            decision = test.decision(pairs[:count])
+            if decision is not None:
                 break
-        assert verdict is not None
-        wrong += verdict != right
+        assert decision is not None
+        wrong += decision != right
         lengths.append(count)
     assert wrong / trials < 0.1 + 0.075  # 2.5 standard deviations
     # A fixed length wants (2 * 1.28 * 0.354 / 0.14)^2 = 42 pairs for as much.

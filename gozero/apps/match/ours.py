@@ -13,9 +13,9 @@ import numpy as np
 
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.openings import Openings
-from gozero.apps.match.referee import COLOURS, LETTERS
+from gozero.apps.match.referee import COLOURS, LETTERS, Outcome
 from gozero.apps.match.score import Game as GameLine
-from gozero.apps.match.worker import GameWorker, about
+from gozero.apps.match.worker import GameWorker, about, line_of
 from gozero.apps.runtime import StopRequest, compiling
 from gozero.apps.sgf import GameRecord
 from gozero.games.go import go_game
@@ -166,30 +166,20 @@ def _result(
     actions = [*opening, *played.actions]
     colour = len(actions) % 2  # to move in the end
     for_black = played.outcome * (1 if len(opening) % 2 == 0 else -1)
-    score = played.score if isinstance(rules, Rules) else for_black
-    result, end, why = result_text(score), "score", ""
+    outcome = Outcome(result_text(played.score if isinstance(rules, Rules) else for_black), "score")
     if played.resigned:
-        result, end = f"{LETTERS[1 - colour]}+R", "resign"
-        why = f"{COLOURS[colour]} resigned"
+        outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
     elif played.truncated:
-        end, why = "limit", "move limit"
+        outcome = outcome._replace(end="limit", comment="move limit")
     if not played.ok:
-        why = "; ".join(filter(None, [why, "an evaluation was not finite"]))
-        print(f"game {played.number}: an evaluation was not finite", file=sys.stderr)
+        said = "an evaluation was not finite"
+        outcome = outcome._replace(comment="; ".join(filter(None, [outcome.comment, said])))
+        print(f"game {played.number}: {said}", file=sys.stderr)
     chosen = len(played.actions) + played.resigned
     turns = (chosen - chosen // 2, chosen // 2)
-    line = GameLine(
-        game=played.number,
-        black=SIDES[black],
-        result=result,
-        points=(1 + for_black * (1 if black == 0 else -1)) / 2,
-        end=end,
-        why=why,
-        moves=len(actions),
-        attempts=1,
-        seconds=tuple(round(x, 6) for x in played.seconds),
-        turns=turns if began == 0 else turns[::-1],
-    )
+    turns = turns if began == 0 else turns[::-1]
+    line = line_of(played.number, black, outcome, len(actions), played.seconds, turns)
+    result, why = outcome.result, outcome.comment
     if isinstance(rules, NamedGame):
         heading = f"{rules.name}, game {played.number}: {names[black]} - {names[1 - black]}"
         return line, f"{heading}\n{rules.record(actions)}\n{result} {why}".rstrip() + "\n"

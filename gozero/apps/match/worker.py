@@ -15,7 +15,7 @@ import jax
 from gozero.apps.gtp.client import EngineDied, EngineNotStarted, GtpClient
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.gtp_opponent import located
-from gozero.apps.match.referee import Referee
+from gozero.apps.match.referee import Outcome, Referee
 from gozero.apps.match.score import Game
 from gozero.apps.sgf import GameRecord
 from gozero.compile import mode
@@ -47,16 +47,11 @@ class GameWorker:
         self._side_of = (black, 1 - black)  # of the colours
         self._clients: list[GtpClient | None] = [None, None]  # of the sides
         self._searched_at: list[int | None] = [None, None]  # moves played then, of the sides
-        self._referee: Referee | None = None
+        with _on_the_host():
+            self.referee = Referee(rules, config.komi, (None, None), hanging_forfeits=True)
         self.waiting_since: float | None = None
         self.begun = self.abandoned = False
         self.not_begun: str | None = None
-
-    @property
-    def referee(self) -> Referee:
-        """The game itself, once it is begun."""
-        assert self._referee is not None
-        return self._referee
 
     @property
     def side_to_move(self) -> int:
@@ -74,9 +69,6 @@ class GameWorker:
         It is not begun where a program cannot be started: that is no fault of the game.
         """
         with self._voided_by_death(), _on_the_host():
-            self._referee = Referee(
-                self.rules, self.config.komi, (None, None), hanging_forfeits=True
-            )
             for i, side in enumerate(self.config.sides):
                 if side.command is not None and not self.abandoned:
                     words = located(side.words(self.number))
@@ -115,7 +107,7 @@ class GameWorker:
     @property
     def over(self) -> bool:
         """It has ended, or is void."""
-        return self._referee is not None and self._referee.outcome is not None
+        return self.referee.outcome is not None
 
     @property
     def left(self) -> bool:
@@ -143,27 +135,14 @@ class GameWorker:
 
     def result(self, failures: Sequence[str] = ()) -> tuple[Game, GameRecord]:
         """The game for the records, when it is over; `failures` are those of earlier attempts."""
-        black = self._side_of[0]
-        referee, outcome = self.referee, self.referee.outcome
-        assert outcome is not None
-        for_black = {"B": 1.0, "W": 0.0}.get(outcome.result[0], 0.5)
-        points = for_black if black == 0 else 1.0 - for_black
-        game = Game(
-            game=self.number,
-            black=SIDES[black],
-            result=outcome.result,
-            points=None if outcome.end == "void" else points,
-            end=outcome.end,
-            why=outcome.comment,
-            moves=len(referee.game.moves),
-            attempts=1 + len(failures),
-            seconds=self._by_side([round(x, 6) for x in referee.seconds]),
-            turns=self._by_side(referee.turns),
-            failures=tuple(failures),
-        )
+        referee = self.referee
+        assert referee.outcome is not None
+        seconds, turns = self._by_side(referee.seconds), self._by_side(referee.turns)
+        moves, black = len(referee.game.moves), self._side_of[0]
+        line = line_of(self.number, black, referee.outcome, moves, seconds, turns, failures)
         black_name, white_name = (self.names[side] for side in self._side_of)
         comment = about(self.rules, self.number, self.opening)
-        return game, referee.record(black_name, white_name, comment)
+        return line, referee.record(black_name, white_name, comment)
 
     def _by_side(self, of_colours: list) -> tuple:
         return tuple(of_colours[colour] for colour in self._side_of)
@@ -188,6 +167,33 @@ class GameWorker:
             yield
         except EngineDied as error:
             self.referee.void(str(error))
+
+
+def line_of(
+    number: int,
+    black: int,
+    outcome: Outcome,
+    moves: int,
+    seconds: Sequence[float],
+    turns: Sequence[int],
+    failures: Sequence[str] = (),
+) -> Game:
+    """A game of which the side `black` was Black; seconds and turns are of the sides."""
+    for_black = {"B": 1.0, "W": 0.0}.get(outcome.result[0], 0.5)
+    points = for_black if black == 0 else 1.0 - for_black
+    return Game(
+        game=number,
+        black=SIDES[black],
+        result=outcome.result,
+        points=None if outcome.end == "void" else points,
+        end=outcome.end,
+        why=outcome.comment,
+        moves=moves,
+        attempts=1 + len(failures),
+        seconds=(round(seconds[0], 6), round(seconds[1], 6)),
+        turns=(turns[0], turns[1]),
+        failures=tuple(failures),
+    )
 
 
 def about(rules: Rules, number: int, opening: Sequence[int]) -> str:
