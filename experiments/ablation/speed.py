@@ -5,14 +5,13 @@ python -m experiments.ablation.speed [--simulations 1024] [--out DIR]
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import sys
 from collections.abc import Iterator
 
 from experiments.ablation.config import SpeedConfig
 from experiments.ablation.run import SHARED
+from experiments.output import markdown, write_csv
 from experiments.sweeps import speed
 from experiments.sweeps.points import Contestant
 from gozero.apps import flags
@@ -20,7 +19,6 @@ from gozero.go.rules import Rules
 from gozero.play.player_config import PlayerConfig
 from gozero.runs import files
 from gozero.runs import folder as folders
-from gozero.runs.files import write_whole
 
 PROG = "python -m experiments.ablation.speed"
 KOMI = 7.0
@@ -92,13 +90,7 @@ def play(config: SpeedConfig) -> int:
     """Measure, and write and print what was found."""
     folders.claim(config.out)
     rows = list(measure(config))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
-    writer.writeheader()
-    for row in rows:
-        cells = vars(row).items()
-        writer.writerow({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in cells})
-    write_whole(config.out / "speed.csv", text.getvalue().encode())
+    write_csv(Row, rows, config.out / "speed.csv", digits=4)
     files.write_json(config.out / "config.json", config)
     files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     print(table(rows))
@@ -107,15 +99,17 @@ def play(config: SpeedConfig) -> int:
 
 def table(rows: list[Row]) -> str:
     """In Markdown."""
-    lines = [
-        "| search | boards | leaves | simulations/s | gain | evaluated | bytes a node | MB |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        cells = [row.search, f"{row.trees}", f"{row.leaves}", f"{row.simulations_per_s:,.0f}"]
-        cells += [f"{row.gain:.2f}", f"{row.evaluated:.1%}", f"{row.bytes_a_node:,.0f}"]
-        lines.append(f"| {' | '.join([*cells, f'{row.mb:,.1f}'])} |")
-    return "\n".join(lines)
+    formats = {
+        "search": "{0.search}",
+        "boards": "{0.trees}",
+        "leaves": "{0.leaves}",
+        "simulations/s": "{0.simulations_per_s:,.0f}",
+        "gain": "{0.gain:.2f}",
+        "evaluated": "{0.evaluated:.1%}",
+        "bytes a node": "{0.bytes_a_node:,.0f}",
+        "MB": "{0.mb:,.1f}",
+    }
+    return markdown([*formats], ([f.format(row) for f in formats.values()] for row in rows))
 
 
 def main() -> int:

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import pathlib
 
-
-def check() -> None:
-    """Say before anything is measured what the picture will want.
-
-    Raises:
-      SystemExit: without matplotlib.
-    """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SystemExit("the plot wants matplotlib: pip install -e '.[plots]'")
+from experiments.output import picture
 
 
 def draw(results: pathlib.Path, out: pathlib.Path) -> None:
     """An SVG of results.csv."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "gozero"
-    from matplotlib import pyplot
-
     with results.open(newline="") as file:
         rows = list(csv.DictReader(file))
+    with picture(out, 2, figsize=(9, 3.2), sharey=True) as (_, axes):
+        _bars(rows, axes)
+
+
+def _bars(rows: list[dict[str, str]], axes) -> None:
     names = [f"{row['tree']}, {row['leaves']}" for row in rows]
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.2), sharey=True, layout="constrained")
     simulations = int(rows[0]["simulations"])
     titles = (f"seconds of {simulations:,} simulations", "memory, MB")
     for axis, field, title in zip(axes, ("seconds", "mb"), titles, strict=True):
@@ -37,11 +26,8 @@ def draw(results: pathlib.Path, out: pathlib.Path) -> None:
         axis.bar_label(bars, [f"{value:.3g}" for value in values], padding=3)
         axis.set(xscale="log", title=title)
         axis.margins(x=0.15)
-        axis.spines[["top", "right"]].set_visible(False)
     axes[0].invert_yaxis()
     axes[0].set_ylabel("tree, leaves a step")
-    figure.savefig(out, metadata={"Date": None})
-    pyplot.close(figure)
 
 
 _COLOURS = {"objects": "#b5651d", "numpy": "#4c72b0", "ours": "#2e8b57"}

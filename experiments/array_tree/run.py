@@ -8,7 +8,6 @@ leaves a step. Each is measured in a process of its own, one after the other.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import json
 import pathlib
@@ -20,6 +19,7 @@ import time
 
 import numpy as np
 
+from experiments import output
 from experiments.array_tree import plot
 from experiments.array_tree.config import KINDS, ArrayTreeConfig
 from experiments.array_tree.numpy_tree import NumpyTree
@@ -57,7 +57,7 @@ def main() -> int:
         row = measure_ours(config) if config.only == "ours" else measure_peer(config)
         print(json.dumps(dataclasses.asdict(row)))
         return 0
-    plot.check()
+    output.check_plots()
     rows = []
     for kind in KINDS:
         for leaves in config.leaves:
@@ -167,13 +167,7 @@ def _peak_mb() -> float:
 
 def _write(config: ArrayTreeConfig, rows: list[Row]) -> None:
     config.out.mkdir(parents=True, exist_ok=True)
-    with pathlib.Path(config.out, "results.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(Row)])
-        writer.writeheader()
-        for row in rows:
-            writer.writerow(
-                {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in vars(row).items()}
-            )
+    output.write_csv(Row, rows, config.out / "results.csv", digits=4)
     files.write_json(config.out / "config.json", dataclasses.asdict(config))
     files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     plot.draw(config.out / "results.csv", config.out / "results.svg")

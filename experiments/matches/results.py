@@ -1,4 +1,4 @@
-"""What matches have come to: rows, and their table."""
+"""What matches have come to: rows, their table and their picture."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from experiments.matches.config import Match
+from experiments.output import markdown, picture, write_csv
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,22 +114,20 @@ def _resigned(games: dict[str, int] | int) -> int:
 
 def table(found: Sequence[Row]) -> str:
     """In Markdown."""
-    lines = [
-        "| | paper | games | won, drawn, lost | score [95%] | must | aim |",
-        "|---|---|---|---|---|---|---|",
+    head = ["", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
+    return markdown(head, map(_cells, found))
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        f"{row.match}: {row.player}",
+        row.paper,
+        row.games_text + row.remarks,
+        f"{row.won}, {row.drawn}, {row.lost}",
+        f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
+        _must_text(row),
+        "" if row.aim is None else f"{row.aim:.0%}",
     ]
-    for row in found:
-        cells = [
-            f"{row.match}: {row.player}",
-            row.paper,
-            row.games_text + row.remarks,
-            f"{row.won}, {row.drawn}, {row.lost}",
-            f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
-            _must_text(row),
-            "" if row.aim is None else f"{row.aim:.0%}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def _must_text(row: Row) -> str:
@@ -137,3 +136,28 @@ def _must_text(row: Row) -> str:
         return ""
     upper = f" to {row.must_high:.0%}" if row.must_high < 1 else ""
     return f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}"
+
+
+def write(found: Sequence[Row], out: pathlib.Path) -> None:
+    """results.csv and results.svg."""
+    write_csv(Row, found, out / "results.csv")
+    draw(found, out / "results.svg")
+
+
+def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
+    """An SVG: a bar a match with its 95% interval, over what it must show, if that was set."""
+    places = range(len(rows))
+    with picture(out, figsize=(7, 0.6 * len(rows) + 1.2)) as (_, axis):
+        for place, row in zip(places, rows, strict=True):
+            if row.must_low is not None and row.must_high is not None:
+                left, width = 100 * row.must_low, 100 * (row.must_high - row.must_low)
+                axis.barh(place, width, left=left, height=0.8, color="#e6ede8", zorder=0)
+            if row.aim is not None:
+                axis.plot([100 * row.aim] * 2, [place - 0.4, place + 0.4], color="#64707c", ls=":")
+        scores = [100 * row.score for row in rows]
+        below = [100 * (row.score - row.low) for row in rows]
+        above = [100 * (row.high - row.score) for row in rows]
+        axis.errorbar(scores, places, xerr=[below, above], fmt="o", color="#2e8b57", capsize=3)
+        axis.set_yticks(list(places), [f"{row.match} ({row.games_text})" for row in rows])
+        axis.set(xlim=(0, 100), xlabel="score, % (shaded: must; dotted: aim)")
+        axis.invert_yaxis()

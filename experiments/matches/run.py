@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import io
-import pathlib
 import sys
-from collections.abc import Sequence
 
-from experiments.matches import plot
+from experiments import output
 from experiments.matches.config import MatchesConfig
-from experiments.matches.results import Row, rows, table
+from experiments.matches.results import rows, table, write
 from gozero.apps import flags, runtime
 from gozero.apps.match import gtp_opponent
 from gozero.apps.match import run as match
-from gozero.runs.files import write_whole
 
 
 def play(config: MatchesConfig, prog: str) -> int:
     """All that were asked for; the exit status of a program `prog`."""
     runtime.prepare()
-    plot.check()
+    output.check_plots()
     try:
         asked = {name: config.match(name) for name in config.only}
         for one in asked.values():
@@ -39,13 +33,3 @@ def play(config: MatchesConfig, prog: str) -> int:
     print(table(rows(config.MATCHES, config.out)))
     print(f"rows and plot in {config.out}")
     return status
-
-
-def write(found: Sequence[Row], out: pathlib.Path) -> None:
-    """results.csv and results.svg."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
-    writer.writeheader()
-    writer.writerows(vars(row) for row in found)
-    write_whole(out / "results.csv", text.getvalue().encode())
-    plot.draw(found, out / "results.svg")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
-from experiments.array_tree.plot import check
+from experiments.output import picture
 from experiments.solved_3x3.config import Point
-
-__all__ = ["check", "draw"]
 
 _PANELS = (
     ("centre", "prior of the centre, komi 8.5", 0.9),
@@ -25,13 +23,13 @@ _COLOURS = {
 
 def draw(points: Sequence[Point], out: pathlib.Path) -> None:
     """An SVG: a panel a quantity with what it must reach, a curve a run."""
-    import matplotlib
+    with picture(out, 3, figsize=(10, 3.2)) as (figure, axes):
+        _curves(points, axes)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "gozero"
-    from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
+def _curves(points: Sequence[Point], axes) -> None:
     runs = {(point.control, point.seed) for point in points}
     for axis, (name, title, line) in zip(axes, _PANELS, strict=True):
         for control, seed in sorted(runs):
@@ -40,8 +38,3 @@ def draw(points: Sequence[Point], out: pathlib.Path) -> None:
             axis.plot(x, y, color=_COLOURS[control], label=None if seed else control)
         axis.axhline(line, color="black", linewidth=0.6, linestyle="--")
         axis.set(title=title, xlabel="iteration")
-        axis.spines[["top", "right"]].set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(out, metadata={"Date": None})
-    pyplot.close(figure)

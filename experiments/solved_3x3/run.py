@@ -8,7 +8,6 @@ Black begins in the centre and owns the board, 9 points: at komi 8.5 he wins, at
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 import pathlib
 import sys
@@ -18,6 +17,7 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 
+from experiments import output
 from experiments.solved_3x3 import plot
 from experiments.solved_3x3.config import Control, Point, Solved3x3Config
 from gozero.apps import flags, runtime
@@ -39,7 +39,7 @@ WON, LOST = 8.5, 9.5
 
 def main() -> int:
     config = flags.parse(Solved3x3Config, prog=PROG)
-    plot.check()
+    output.check_plots()
     try:
         config.out.mkdir(parents=True, exist_ok=True)
         files.write_json(config.out / "manifest.json", folders.manifest(0))
@@ -129,25 +129,24 @@ def last(points: Sequence[Point]) -> list[Point]:
 def write(points: Sequence[Point], out: pathlib.Path) -> None:
     """curves.csv, results.csv with the last point of each run, and results.svg."""
     for name, chosen in (("curves.csv", points), ("results.csv", last(points))):
-        with (out / name).open("w", newline="") as file:
-            names = [*(field.name for field in dataclasses.fields(Point)), "holds"]
-            writer = csv.DictWriter(file, names)
-            writer.writeheader()
-            writer.writerows(vars(point) | {"holds": point.holds} for point in chosen)
+        output.write_csv(Point, chosen, out / name, more="holds")
     plot.draw(points, out / "results.svg")
 
 
 def table(points: Sequence[Point]) -> str:
     """In Markdown."""
-    lines = [
-        "| spoilt | seed | seconds | games | prior of the centre | value at 8.5 | at 9.5 | holds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for p in points:
-        cells = [p.control, p.seed, f"{p.seconds:.0f}", f"{p.games:,}", f"{p.centre:.3f}"]
-        cells += [f"{p.value_won:+.3f}", f"{p.value_lost:+.3f}", "yes" if p.holds else "no"]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+    formats = {
+        "spoilt": "{0.control}",
+        "seed": "{0.seed}",
+        "seconds": "{0.seconds:.0f}",
+        "games": "{0.games:,}",
+        "prior of the centre": "{0.centre:.3f}",
+        "value at 8.5": "{0.value_won:+.3f}",
+        "at 9.5": "{0.value_lost:+.3f}",
+        "holds": "{1}",
+    }
+    cells = lambda p: [f.format(p, "yes" if p.holds else "no") for f in formats.values()]
+    return output.markdown([*formats], map(cells, points))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ plays: the network with a small search against MC-RAVE with a large one.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import sys
 
 import jax
 import jax.numpy as jnp
 
+from experiments.output import write_csv
 from experiments.solved_5x5.config import Solved5x5Config
 from gozero.apps import flags, runtime
 from gozero.apps.host_game import roomy_limit
@@ -75,10 +75,7 @@ def main() -> int:
     except OSError as error:
         flags.fail(PROG, error, status=1)
     row = measure(config, rules, evaluator, *look(rules, evaluator, shape, config.komi))
-    with (config.out / "results.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(Row)])
-        writer.writeheader()
-        writer.writerow(vars(row))
+    write_csv(Row, [row], config.out / "results.csv")
     print(
         f"Black won {row.won} of {row.games}, {row.score:.1%} [{row.low:.1%}, {row.high:.1%}]; "
         f"first move {row.first_move}, prior {row.prior:.3f}, value {row.value:+.3f}"

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import pathlib
 from collections.abc import Sequence
 
+from experiments.output import picture
 from experiments.sweeps.points import Sweep
 from experiments.sweeps.results import Row, chained
 
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 
 
-def check() -> None:
-    """Say before anything is played what the picture will want.
-
-    Raises:
-      SystemExit: without matplotlib.
-    """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SystemExit("the plot wants matplotlib: pip install -e '.[plots]'")
-
-
 def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
     """An SVG: a curve a series, or points where x is but names, with 95% intervals; against
     programs hollow, dashed and a little to the right."""
-    import matplotlib
+    with picture(out, figsize=(7, 4.4)) as (figure, axis):
+        _draw(sweep, rows, figure, axis)
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "gozero"
-    from matplotlib import pyplot, transforms
 
-    figure, axis = pyplot.subplots(figsize=(7, 4.4), layout="constrained")
+def _draw(sweep: Sweep, rows: Sequence[Row], figure, axis) -> None:
+    from matplotlib import transforms
+
     groups: dict[tuple[str, str], list[tuple[Row, tuple[float, float, float]]]] = {}
     for row, height in zip(rows, _heights(sweep, rows), strict=True):
         if all(map(math.isfinite, height)):
@@ -57,11 +47,8 @@ def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
     if not sweep.chained:
         axis.axhline(50, color="black", linewidth=0.5)
     axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
     if len(groups) > 1:
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
-    figure.savefig(out, metadata={"Date": None})
-    pyplot.close(figure)
 
 
 def _heights(sweep: Sweep, rows: Sequence[Row]) -> list[tuple[float, float, float]]:

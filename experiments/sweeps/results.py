@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import io
 import math
 import pathlib
 from collections.abc import Iterable, Sequence
 
+from experiments.output import markdown, write_csv
 from experiments.sweeps.folder import Piece
 from experiments.sweeps.points import Point, Sweep
 from gozero.runs import statistics
-from gozero.runs.files import write_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,14 +100,7 @@ def make_row(
 
 def write(rows: Iterable[Row], path: pathlib.Path) -> None:
     """The CSV, whole or not at all."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(Row)])
-    writer.writeheader()
-    for row in rows:
-        writer.writerow(
-            {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in vars(row).items()}
-        )
-    write_whole(path, text.getvalue().encode())
+    write_csv(Row, rows, path, digits=5)
 
 
 def read(path: pathlib.Path) -> list[Row]:
@@ -144,7 +136,8 @@ def table(sweep: Sweep, rows: Sequence[Row]) -> str:
     ours = [row for row in rows if not row.anchor]
     ratings = dict(zip(map(id, ours), chained(ours), strict=True)) if sweep.chained else {}
     head = ["series", "", "opponent", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"]
-    lines = [head + (["Elo in all [95%]"] if ratings else [])]
+    head += ["Elo in all [95%]"] if ratings else []
+    lines = []
     for row in rows:
         cells = [row.series, row.label, row.opponent, str(row.games)]
         cells += [f"{row.won}, {row.drawn}, {row.lost}"]
@@ -153,8 +146,7 @@ def table(sweep: Sweep, rows: Sequence[Row]) -> str:
         if ratings:
             cells += [_elo(*ratings[id(row)]) if id(row) in ratings else ""]
         lines.append(cells)
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return markdown(head, lines)
 
 
 def _elo(middle: float, low: float, high: float) -> str:

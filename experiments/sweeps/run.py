@@ -10,6 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from experiments import output
 from experiments.sweeps import anchors, plot, results
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.folder import Piece, SweepFolder
@@ -32,7 +33,7 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     """An experiment's command: ``play(its flags)``, and one line for what cannot be."""
     prog = f"python -m experiments.{name}.run"
     asked = flags.parse(config, prog=prog)
-    plot.check()
+    output.check_plots()
     runtime.cores_as_devices()
     with folders.gone_if_empty(asked.out):
         try:
