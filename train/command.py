@@ -11,6 +11,7 @@ from gozero.apps import help
 _ABOUT = "Learn by self-play, and see what came of it."
 _COMMANDS = {
     "--preset NAME": "Learn from self-play, or go on with it.",
+    "--game NAME": "The same for connect4 or hex.",
     "evaluate": "Rate the networks of such a run.",
     "plots": "Draw what came of it.",
     "worker": "Play for it, elsewhere.",
@@ -36,5 +37,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv[0] in _BY_WORD:
         return importlib.import_module(_BY_WORD[argv[0]]).main(argv[1:])
     asked = [argument.partition("=")[0] for argument in argv]
-    work = "train.run" if "--preset" in asked else "train.supervised"
+    work = "train.run" if {"--preset", "--game"} & {*asked} else "train.supervised"
     return importlib.import_module(work).main(argv)

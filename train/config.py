@@ -20,14 +20,16 @@ _REPLAY, _LEARNER, _RUN = "targets and replay", "the learner", "the run"
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """Learn Go from self-play: play, learn from what was played, and again.
+    """Learn a game from self-play: play, learn from what was played, and again.
 
     A preset has a value for every flag, and any flag overrides it. The same command goes on with a
     run that was stopped, bit for bit.
     """
 
     preset: str = setting(
-        "", "Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice."
+        "",
+        "Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice, of Go; "
+        "connect4, hex.",
     )
     out: pathlib.Path | None = setting(None, "The run's folder.", unset="runs/zero-PRESET")
     iterations: int = setting(
@@ -46,26 +48,34 @@ class TrainConfig:
     )
     seed: int = settings.seed_setting("The seed of every random draw.")
 
-    size: int = setting(9, "Lines of the board.", group=_GAME, least=2, most=25)
+    game: str = setting(
+        "go", "What is played: go, connect4, hex or pgx:NAME, a game of pgx.", group=_GAME
+    )
+    size: int | None = setting(
+        9, "Lines of the board.", group=_GAME, least=2, most=25, unset="the game's usual size"
+    )
     komi: tuple[float, ...] = setting(
-        (7.0,), "Points for White; of several each game draws one.", group=_GAME
+        (7.0,), "Points for White, of Go; of several each game draws one.", group=_GAME
     )
     ko: Literal["simple", "positional", "situational"] = setting(
-        "positional", "The ko rule: which positions may not be repeated.", group=_GAME
+        "positional", "The ko rule of Go: which positions may not be repeated.", group=_GAME
     )
 
     blocks: int = setting(6, "Residual blocks.", group=_NETWORK, least=1)
     channels: int = setting(64, "Channels of the trunk.", group=_NETWORK, least=1)
     features: Literal["compact"] = setting(
         "compact",
-        "The input planes; all others look at earlier boards, which the replay does not keep.",
+        "The input planes of Go; all others look at earlier boards, which the replay does not "
+        "keep.",
         group=_NETWORK,
     )
     pool_every: int = setting(
         2, "One of this many blocks pools the whole board; 0: none does.", group=_NETWORK, least=0
     )
     auxiliary: bool = setting(
-        True, "Whether it also predicts the owner of each point and the score.", group=_NETWORK
+        True,
+        "Of Go: whether it also predicts the owner of each point and the score.",
+        group=_NETWORK,
     )
     dtype: Literal["float32", "bfloat16"] = setting(
         "float32", "What the trunk computes in; parameters and sums are float32.", group=_NETWORK
@@ -249,14 +259,15 @@ class TrainConfig:
     )
 
     EXAMPLES = (
+        "python -m train --game connect4 --out runs/connect4",
         "python -m train --preset 3x3 --out runs/3x3",
         "python -m train --preset 9x9-cpu --weights runs/7x7/weights.safetensors --minutes 60",
     )
 
     def __post_init__(self):
         settings.check(self)
-        if not self.komi:
-            raise ValueError("--komi: expected one number or more")
+        if self.game == "go" and not (self.komi and self.size):
+            raise ValueError(f"--{'size' if self.komi else 'komi'}: expected one number or more")
         numbers = (self.processes, self.process)
         if self.coordinator in (None, "auto"):
             if numbers != (None, None):

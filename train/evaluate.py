@@ -19,12 +19,12 @@ import numpy as np
 from gozero.apps import flags
 from gozero.go.rules import Rules
 from gozero.nets import weights
-from gozero.play.player import Player
+from gozero.play.player import Player, as_game
 from gozero.runs import files, settings, statistics
 from gozero.runs.progress import Progress
 from gozero.runs.settings import Conflict, setting
 from gozero.runs.statistics import Sprt
-from train import folder, gtp_opponent, matches, ratings
+from train import folder, gtp_opponent, matches, plan, ratings
 from train.matches import OPENING_PLIES, RANDOM, Terms
 from train.ratings import Rating, Result
 
@@ -150,9 +150,11 @@ def _terms(config: EvaluateConfig) -> Terms:
     run = folder.read_config(config.out)
     games = config.games or (SPRT_GAMES if config.sprt else run.evaluate_games)
     simulations = config.simulations or run.evaluate_simulations
-    rules = Rules(size=run.size, ko=run.ko)
-    if not config.openings < rules.move_limit:
-        raise ValueError(f"--openings {config.openings}: expected at most {rules.move_limit - 1}")
+    rules, limit = plan.rules_of(run), as_game(plan.rules_of(run)).max_moves
+    if not config.openings < limit:
+        raise ValueError(f"--openings {config.openings}: expected at most {limit - 1}")
+    if config.command is not None and run.game != "go":
+        raise ValueError(f"--command: programs of GTP play Go, and this is a run of {run.game}")
     return Terms(
         rules,
         run.komi,
@@ -181,8 +183,9 @@ def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
 def _contender(
     terms: Terms, path: pathlib.Path, number: int, name: str = "", any_size: bool = False
 ) -> Contender:
-    network, params, about = weights.load(path, None if any_size else terms.rules.size)
-    network = dataclasses.replace(network, board_size=terms.rules.size)
+    size = terms.rules.size if isinstance(terms.rules, Rules) else None
+    network, params, about = weights.load(path, None if any_size else size)
+    network = dataclasses.replace(network, board_size=size)
     player = matches.network_player(terms, network, params)
     return Contender(name or str(path), about["sha256"][:16], player, number)
 

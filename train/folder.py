@@ -68,6 +68,7 @@ class TrainFolder(RunFolder):
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if "preset" not in before:
         raise ValueError(folders.not_of(path, KIND))
+    before = {"game": "go"} | before  # which earlier versions do not say
     folders.must_agree(path, KIND, before, asked, MAY_CHANGE)
 
 
@@ -158,13 +159,14 @@ def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) 
     about = {
         "command": command,
         "preset": plan.config.preset,
+        "game": plan.config.game,
         "iteration": iteration,
         "komi": list(plan.config.komi),
         "seed": plan.config.seed,
     }
     paths = (folder / "weights" / f"{stem(iteration)}.safetensors", folder / NEWEST)
     for path in paths:
-        weights.save(path, params, plan.learner.network, plan.rules.size, **about)
+        weights.save(path, params, plan.learner.network, plan.config.size, **about)
     for old in (".npz", ".json"):  # of an earlier version: its name now means the new file
         (folder / NEWEST).with_suffix(old).unlink(missing_ok=True)
     return paths[0]

@@ -25,6 +25,7 @@ from gozero.nets import network
 from gozero.nets.features import Inputs
 from gozero.nets.network import NetworkConfig
 from gozero.play.rows import Rows
+from gozero.search.game import Game
 from train import buffer as buffers
 from train import losses, optimizer, replay
 from train.buffer import Buffer, BufferConfig
@@ -204,7 +205,7 @@ def steps_per_call(total: int | None = None) -> int:
 
 
 def take_steps(
-    rules: Rules,
+    rules: Rules | Game,
     config: LearnerConfig,
     ring: BufferConfig,
     batch_size: int,
@@ -238,7 +239,7 @@ def take_steps(
     return state, jax.tree.map(jnp.mean, metrics)
 
 
-def make_evaluate(rules: Rules, config: LearnerConfig) -> Callable[[dict, Rows], Losses]:
+def make_evaluate(rules: Rules | Game, config: LearnerConfig) -> Callable[[dict, Rows], Losses]:
     """``evaluate(params, rows) -> losses``, jitted: means over all the rows, as they lie."""
 
     def evaluate(params, rows):
@@ -248,14 +249,14 @@ def make_evaluate(rules: Rules, config: LearnerConfig) -> Callable[[dict, Rows],
 
 
 def mean_losses(
-    rules: Rules, config: LearnerConfig, params: dict, rows: Rows, symmetries: jax.Array
+    rules: Rules | Game, config: LearnerConfig, params: dict, rows: Rows, symmetries: jax.Array
 ) -> Losses:
     """The losses, meaned over rows [B] moved by symmetries i32[B]."""
     return batch_losses(config, params, *batch_of(rules, config, rows, symmetries))[1]
 
 
 def batch_of(
-    rules: Rules, config: LearnerConfig, rows: Rows, symmetries: jax.Array
+    rules: Rules | Game, config: LearnerConfig, rows: Rows, symmetries: jax.Array
 ) -> tuple[jax.Array | Inputs, Targets]:
     """(inputs, targets) of rows [B] moved by symmetries i32[B], as `update` takes them."""
     of_row = lambda row, k: replay.example(

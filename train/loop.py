@@ -112,11 +112,17 @@ class Loop:
         """What the last step saw; None before the first."""
         rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
         return {
-            "losses": metrics and _rounded(metrics.losses._asdict()),
+            "losses": metrics and self._losses(metrics.losses._asdict()),
             "target_entropy": metrics and round(float(metrics.target_entropy), 5),
             "gradient_norm": metrics and round(float(metrics.gradient_norm), 5),
             "learning_rate": float(rate),
         }
+
+    def _losses(self, losses: dict) -> dict:
+        """Of the parts that there are: ownership and score are Go's."""
+        of_go = self.plan.learner.network.observation is None
+        named = losses if of_go else {name: losses[name] for name in ("policy", "value")}
+        return {name: round(float(value), 5) for name, value in named.items()}
 
     def _take_in(self) -> dict:
         """The rows of workers, into the ring; what the metrics say of them."""
@@ -166,10 +172,6 @@ class Loop:
             lowered = learn.lower(self.state.learner, self.state.playing.buffer)
             self._compiled["learn"] = lowered.compile()
         return self._compiled["learn"]
-
-
-def _rounded(numbers: dict) -> dict:
-    return {name: round(float(value), 5) for name, value in numbers.items()}
 
 
 def _told(told: Tallies, komi: list[float]) -> dict:

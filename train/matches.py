@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.go.rules import GameState, Position, Rules
+from gozero.go.rules import Rules
 from gozero.nets import weights
 from gozero.nets.network import NetworkConfig
 from gozero.play import arena
@@ -30,7 +30,7 @@ from gozero.play.player import Player, random_player, search_player
 from gozero.play.setups import gumbel_search, to_win
 from gozero.runs import files
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation, Trail
+from gozero.search.game import Evaluation, Game, Trail
 from gozero.search.rules.puct import Puct
 from train import folder, openings, plan, ratings
 from train.config import Root, TrainConfig
@@ -53,8 +53,8 @@ _KEYS = 0x656C6F
 class Terms:
     """How matches are played."""
 
-    rules: Rules
-    komi: tuple[float, ...]  # the pairs take them in turn
+    rules: Rules | Game  # of Go, or another game
+    komi: tuple[float, ...]  # of Go; the pairs take them in turn
     games: int  # of a match, an even number
     simulations: int  # of each move of each side that searches
     seed: int
@@ -63,7 +63,7 @@ class Terms:
     considered: int = 16  # of gumbel: moves of a root, as in training
 
     @classmethod
-    def of(cls, config: TrainConfig, rules: Rules) -> Terms:
+    def of(cls, config: TrainConfig, rules: Rules | Game) -> Terms:
         """Those of a run."""
         games, simulations = config.evaluate_games, config.evaluate_simulations
         return cls(
@@ -157,7 +157,7 @@ def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, P
     name = folder.stem(max((line["iteration"] for line in lines), default=0))
     path = folder.weights_file(run.config.folder, name)
     try:
-        network, params, _ = weights.load(path, run.rules.size)
+        network, params, _ = weights.load(path, run.config.size)
     except ValueError as error:
         print(f"evaluation: not against {name}: {error}", file=sys.stderr)
         return
@@ -181,29 +181,29 @@ _random = functools.cache(random_player)
 
 @functools.cache
 def _searcher(
-    rules: Rules,
+    rules: Rules | Game,
     network: NetworkConfig | None,
     simulations: int,
     search: Root,
     considered: int = 16,
 ) -> Player:
-    judge = uniform_evaluator(rules) if network is None else plan.evaluator(rules, network)
+    evaluator = uniform_evaluator(rules) if network is None else plan.evaluator(rules, network)
     if search == "gumbel":
-        return search_player(rules, judge, to_win(gumbel_search(simulations, considered)))
-    return search_player(rules, judge, SearchConfig(simulations, select=judge.select))
+        return search_player(rules, evaluator, to_win(gumbel_search(simulations, considered)))
+    return search_player(rules, evaluator, SearchConfig(simulations, select=evaluator.select))
 
 
-def uniform_evaluator(rules: Rules) -> Evaluator:
+def uniform_evaluator(rules: Rules | Game) -> Evaluator:
     """Every move is as good as another and every position even: a search with it knows how games
     end, and nothing else."""
 
-    def observe(state: GameState, position: Position, trail: Trail) -> Any:
-        del position, trail
-        return state.komi  # to count the positions by
+    def observe(context: Any, position: Any, trail: Trail) -> jax.Array:
+        del context, position, trail
+        return jnp.float32(0)
 
-    def evaluate(params: Any, key: jax.Array, komi: jax.Array) -> Evaluation:
+    def evaluate(params: Any, key: jax.Array, values: jax.Array) -> Evaluation:
         del params, key
-        return Evaluation(jnp.zeros((*komi.shape, rules.num_actions)), jnp.zeros(komi.shape))
+        return Evaluation(jnp.zeros((*values.shape, rules.num_actions)), values)
 
     return Evaluator(evaluate, None, observe, Puct(), {"evaluator": UNIFORM})
 
@@ -233,7 +233,7 @@ def play(
             file=sys.stderr,
         )
     start = openings.after(terms.rules, np.resize(lines, (pairs, terms.openings)))
-    komi = np.repeat(np.resize(terms.komi, pairs), 2)
+    komi = np.repeat(np.resize(terms.komi, pairs), 2) if terms.komi else None
     _, key = _keys(terms, numbers)
     return arena.play_match(terms.rules, first, second, key, terms.games, komi, start)
 

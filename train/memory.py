@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax
 
+from gozero.go.rules import Rules
 from gozero.nets import network
-from gozero.nets.features import feature_set
 from gozero.play import selfplay
 from gozero.runs import memory
 from gozero.runs.memory import Part, num_bytes
@@ -41,15 +41,19 @@ def check(plan: Plan, limit: int | None = None) -> str:
 def _of_step(plan: Plan) -> int:
     """Activations: each convolution's input and output are kept for the way back."""
     config = plan.config
-    per_point = 4 * (2 + 4 * config.blocks) * config.channels + 4 * _planes(plan)
-    return config.batch_size // plan.num_devices * plan.rules.num_points * per_point
+    per_point = 4 * (2 + 4 * config.blocks) * config.channels
+    per_point += 4 * plan.learner.network.num_planes
+    return config.batch_size // plan.num_devices * _num_points(plan) * per_point
 
 
 def _of_search(plan: Plan) -> int:
     """Activations of an evaluation: a few layers at a time."""
-    per_point = 4 * (4 * plan.config.channels + _planes(plan))
-    return plan.config.batch * plan.rules.num_points * per_point
+    per_point = 4 * (4 * plan.config.channels + plan.learner.network.num_planes)
+    return plan.config.batch * _num_points(plan) * per_point
 
 
-def _planes(plan: Plan) -> int:
-    return feature_set(plan.config.features).num_planes
+def _num_points(plan: Plan) -> int:
+    if isinstance(plan.rules, Rules):
+        return plan.rules.num_points
+    rows, columns, _ = plan.learner.network.observation
+    return rows * columns

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from gozero.go.rules import GameState, Rules, init, legal_actions, play, stones
-from gozero.play.arena import KOMI
-from gozero.play.openings import any_of
+from gozero.go.rules import Rules
+from gozero.play.openings import any_play
+from gozero.play.player import as_game
+from gozero.search.game import Game
 
 _ROUND = 512
 """Openings that are drawn at once. When none of them is new, they have run out."""
 
 
-def distinct(rules: Rules, plies: int, key: jax.Array, most: int) -> np.ndarray:
-    """Openings of which each leads to other stones on the board, each ply any legal play.
+def distinct(rules: Rules | Game, plies: int, key: jax.Array, most: int) -> np.ndarray:
+    """Openings of which each leads to another board, each ply any legal play.
 
     Args:
-      rules: the rules.
+      rules: of Go, or another game.
       plies: of each, at least 1.
       key: PRNG key.
       most: as many as are wanted; with more of them the first stay the same.
@@ -29,36 +30,39 @@ def distinct(rules: Rules, plies: int, key: jax.Array, most: int) -> np.ndarray:
       i32[n, plies]: actions, n at most `most`, and fewer where there are no more.
     """
     found: dict[bytes, np.ndarray] = {}
-    before, number = -1, 0
+    game, before, number = as_game(rules), -1, 0
     while before < len(found) < most:
         before = len(found)
-        actions, boards = jax.device_get(_draw(rules, plies, jax.random.fold_in(key, number)))
+        actions, boards = jax.device_get(_draw(game, plies, jax.random.fold_in(key, number)))
         number += 1
-        for opening, board in zip(actions, boards, strict=True):
-            found.setdefault(board.tobytes(), opening)
+        for i, opening in enumerate(actions):
+            board = b"".join(x[i].tobytes() for x in jax.tree.leaves(boards))
+            found.setdefault(board, opening)
     return np.stack([*found.values()][:most])
 
 
 @functools.partial(jax.jit, static_argnames="rules")
-def after(rules: Rules, openings: jax.Array) -> GameState:
-    """[n] games after openings i32[n, plies]."""
+def after(rules: Rules | Game, openings: jax.Array) -> Any:
+    """States [n] after openings i32[n, plies]."""
+    game = as_game(rules)
 
     def one(opening):
-        step = lambda state, action: (play(rules, state, action), None)
-        return jax.lax.scan(step, init(rules, KOMI), opening)[0]
+        step = lambda state, action: (game.play(state, action), None)
+        return jax.lax.scan(step, game.init(jax.random.key(0)), opening)[0]
 
     return jax.vmap(one)(openings)
 
 
-@functools.partial(jax.jit, static_argnames=("rules", "plies"))
-def _draw(rules: Rules, plies: int, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(actions i32[_ROUND, plies], stones after them i8[_ROUND, size, size])."""
-    states = jax.vmap(lambda _: init(rules, KOMI))(jnp.arange(_ROUND))
+@functools.partial(jax.jit, static_argnames=("game", "plies"))
+def _draw(game: Game, plies: int, key: jax.Array) -> tuple[jax.Array, Any]:
+    """(actions i32[_ROUND, plies], the boards after them: of Go the stones)."""
+    states = jax.vmap(game.init)(jax.random.split(key, _ROUND))
 
     def ply(states, key):
-        legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
-        action = any_of(key, legal[:, :-1])
-        return jax.vmap(lambda state, a: play(rules, state, a))(states, action), action
+        action = any_play(game, key, jax.vmap(game.legal)(states))
+        return jax.vmap(game.play)(states, action), action
 
     states, actions = jax.lax.scan(ply, states, jax.random.split(key, plies))
-    return actions.T, jax.vmap(lambda state: stones(rules, state))(states)
+    if game.points is None:
+        return actions.T, jax.vmap(game.observe)(states)
+    return actions.T, (states.position.black, states.position.white)

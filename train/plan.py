@@ -1,20 +1,24 @@
-"""What a config comes to: the rules, the games, the replay, the learner, and how long each is."""
+"""What a config comes to: the game, self-play, the replay, the learner, and how long each is."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 
-from gozero.games.go import go_game
+from gozero.games.registry import make_game
 from gozero.go import rules as go
+from gozero.nets import network as nets
 from gozero.nets.network import NetworkConfig
+from gozero.play import shards
 from gozero.play.evaluators import Evaluator, network_evaluator
 from gozero.play.openings import Openings
+from gozero.play.player import as_game
 from gozero.play.resignation import ResignConfig
 from gozero.play.selfplay import SelfPlayConfig, search_config
 from gozero.play.selfplay_config import PlayoutCap
 from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
+from gozero.search.game import Game
 from gozero.search.move_choice import Temperature
 from train.buffer import BufferConfig, Window
 from train.config import TrainConfig
@@ -34,8 +38,16 @@ class Plan:
     learner: LearnerConfig
 
     @property
-    def rules(self) -> go.Rules:
-        return _rules(self.config)
+    def rules(self) -> go.Rules | Game:
+        """The rules of Go, or another game."""
+        return rules_of(self.config)
+
+    @property
+    def said(self) -> dict:
+        """What the shards of workers say of the game."""
+        if isinstance(self.rules, go.Rules):
+            return shards.rules_of(self.rules)
+        return {"game": self.config.game, "size": self.config.size}
 
     @functools.cached_property
     def evaluator(self) -> Evaluator:
@@ -54,52 +66,68 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
     Raises:
       ValueError: settings that cannot be; the flag, what it was and what is allowed.
     """
-    config_rules = _rules(config)
-    network = NetworkConfig(
-        config.blocks,
-        config.channels,
-        config.features,
-        config.pool_every,
-        config.auxiliary,
-        config.dtype,
-    )
+    rules, network = rules_of(config), _network(config)
     if config.batch_size % num_devices:
         raise ValueError(
             f"--batch-size {config.batch_size}: expected a multiple of the {num_devices} devices"
         )
-    full = _full_search(config, config_rules, network)
+    full = _full_search(config, rules, network)
     return Plan(
         config=config,
         num_devices=num_devices,
-        play=_selfplay(config, config_rules, full),
+        play=_selfplay(config, as_game(rules), full),
         buffer=_buffer(config),
         learner=_learner(config, network, num_devices),
     )
 
 
-def _rules(config: TrainConfig) -> go.Rules:
-    return go.Rules(size=config.size, ko=config.ko)
+def rules_of(config: TrainConfig) -> go.Rules | Game:
+    """The rules of Go, or another game.
+
+    Raises:
+      ValueError: there is no such game, or not of that size.
+    """
+    return _rules_of(config.game, config.size, config.ko)
 
 
 @functools.cache
-def evaluator(rules: go.Rules, network: NetworkConfig) -> Evaluator:
+def _rules_of(game: str, size: int | None, ko: str) -> go.Rules | Game:
+    """Of a name there is one game: compiled programs are found again by it."""
+    if game == "go" and size is not None:
+        return go.Rules(size=size, ko=ko)
+    return make_game(game, size)
+
+
+def _network(config: TrainConfig) -> NetworkConfig:
+    names = ("blocks", "channels", "pool_every", "dtype")
+    shape = {name: getattr(config, name) for name in names}
+    rules = rules_of(config)
+    if isinstance(rules, Game):
+        return nets.of_game(rules, **shape)
+    return NetworkConfig(features=config.features, auxiliary=config.auxiliary, **shape)
+
+
+@functools.cache
+def evaluator(rules: go.Rules | Game, network: NetworkConfig) -> Evaluator:
     """The one of a shape: compiled programs are found again by it."""
     return network_evaluator(rules, network)
 
 
-def _full_search(config: TrainConfig, rules: go.Rules, network: NetworkConfig) -> SearchConfig:
+def _full_search(
+    config: TrainConfig, rules: go.Rules | Game, network: NetworkConfig
+) -> SearchConfig:
     if config.root == "gumbel":
         return gumbel_search(config.simulations, config.max_considered)
-    return search_config(go_game(rules), evaluator(rules, network), config.simulations)
+    return search_config(as_game(rules), evaluator(rules, network), config.simulations)
 
 
-def _selfplay(config: TrainConfig, rules: go.Rules, full: SearchConfig) -> SelfPlayConfig:
+def _selfplay(config: TrainConfig, game: Game, full: SearchConfig) -> SelfPlayConfig:
     cap = None
     if config.cheap_simulations:
         cap = PlayoutCap(to_win(full, config.cheap_simulations), config.full_share)
     drawn = config.temperature_moves
     return SelfPlayConfig(
-        game=go_game(rules),
+        game=game,
         batch=config.batch,
         search=full,
         komi=config.komi,

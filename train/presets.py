@@ -21,6 +21,18 @@ _COMMON = TrainConfig(
     batch_size=256,
 )
 
+_SMALL = dataclasses.replace(
+    _COMMON,
+    game="connect4",
+    size=None,
+    komi=(),
+    auxiliary=False,
+    outcome_share=0.5,
+    capacity=400_000,
+    window=40_000,
+    evaluate_every=40,
+)
+
 _ALL = (
     dataclasses.replace(
         _COMMON,
@@ -120,6 +132,8 @@ _ALL = (
         ema_decay=0.999,
         evaluate_every=500,  # on one device, while the others wait: on 19x19 it takes long
     ),
+    dataclasses.replace(_SMALL, preset="connect4", pool_every=0, iterations=240, simulations=64),
+    dataclasses.replace(_SMALL, preset="hex", game="hex", size=7, iterations=200),
 )
 
 PRESETS = {config.preset: config for config in _ALL}

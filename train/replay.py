@@ -15,6 +15,7 @@ from gozero.go.rules import BLACK, Rules, legal_points
 from gozero.nets.features import Inputs, Seen, feature_set
 from gozero.play import shards
 from gozero.play.rows import Rows
+from gozero.search.game import Game
 
 
 class Example(flax.struct.PyTreeNode):
@@ -24,12 +25,13 @@ class Example(flax.struct.PyTreeNode):
     legal: jax.Array  # bool[A]
     policy_target: jax.Array  # f32[A]
     outcome: jax.Array  # f32[] in [-1, 1]
-    score: jax.Array  # f32[]: points
-    ownership: jax.Array  # f32[size^2]: +1 the mover's at the end, -1 the opponent's, 0 nobody's
     policy_weight: jax.Array  # f32[]
     value_weight: jax.Array  # f32[]
-    score_weight: jax.Array  # f32[]
-    ownership_weight: jax.Array  # f32[]
+    # Of Go; else None:
+    score: jax.Array | None = None  # f32[]: points
+    ownership: jax.Array | None = None  # f32[size^2]: +1 the mover's at the end, -1 the opponent's
+    score_weight: jax.Array | None = None  # f32[]
+    ownership_weight: jax.Array | None = None  # f32[]
 
 
 def load(
@@ -87,23 +89,29 @@ def num_rows(rows: Rows) -> int:
 
 
 def example(
-    rules: Rules, features: str, row: Rows, k: jax.Array, outcome_share: float | jax.Array = 1.0
+    rules: Rules | Game,
+    features: str,
+    row: Rows,
+    k: jax.Array,
+    outcome_share: float | jax.Array = 1.0,
 ) -> Example:
     """One row, moved by symmetry k: planes, legal actions, policy and ownership alike.
 
     The points that superko bans are those that would be legal but for ko and are not.
 
     Args:
-      rules: the rules.
-      features: the name of the set of planes.
+      rules: of Go; or another game, which observes planes of its own.
+      features: the name of the set of planes, of Go.
       row: one row.
-      k: i32[], the symmetry.
+      k: i32[], the symmetry, from 0 to 7; of a game with S of them it is k modulo S.
       outcome_share: lambda; the value target is lambda z + (1 - lambda) v, with z the game's
         outcome and v the root value of the search.
 
     Raises:
       ValueError: features that look at more past boards than the row has.
     """
+    if isinstance(rules, Game):
+        return _of_game(rules, row, k, outcome_share)
     chosen = feature_set(features)
     if chosen.history > row.past.shape[0]:
         raise ValueError(
@@ -125,10 +133,34 @@ def example(
         inputs=inputs,
         legal=symmetry.map_actions(rules.size, legal, k),
         policy_target=symmetry.map_actions(rules.size, row.policy_target.astype(jnp.float32), k),
-        outcome=outcome_share * row.outcome + (1 - outcome_share) * row.root_value,
+        outcome=_value_target(row, outcome_share),
         ownership=symmetry.map_points(rules.size, _ownership(rules, row), k),
         **numbers,
     )
+
+
+def _of_game(game: Game, row: Rows, k: jax.Array, outcome_share: float | jax.Array) -> Example:
+    """`example` of a game other than Go."""
+    legal = jnp.unpackbits(row.legal, count=game.num_actions).astype(jnp.float32)
+    planes = game.observe(row.position).astype(jnp.float32)
+    policy = row.policy_target.astype(jnp.float32)
+    if game.symmetries is not None:
+        _, all_legal = game.symmetries(planes, legal)
+        all_planes, all_policies = game.symmetries(planes, policy)
+        k = k % all_policies.shape[0]
+        planes, legal, policy = all_planes[k], all_legal[k], all_policies[k]
+    return Example(
+        inputs=planes,
+        legal=legal > 0,
+        policy_target=policy,
+        outcome=_value_target(row, outcome_share),
+        policy_weight=row.policy_weight.astype(jnp.float32),
+        value_weight=row.value_weight.astype(jnp.float32),
+    )
+
+
+def _value_target(row: Rows, outcome_share: float | jax.Array) -> jax.Array:
+    return outcome_share * row.outcome + (1 - outcome_share) * row.root_value
 
 
 _NUMBERS = ("score", "policy_weight", "value_weight", "score_weight", "ownership_weight")

@@ -54,14 +54,19 @@ def parse(argv: Sequence[str]) -> TrainConfig:
 
 
 def _preset(argv: Sequence[str]) -> str:
-    """The last one; "" without."""
-    name = ""
+    """The last one, or that of the last --game; "" without."""
+    return _last("--preset", argv) or _last("--game", argv)
+
+
+def _last(flag: str, argv: Sequence[str]) -> str:
+    """The last value of a flag; "" without."""
+    value = ""
     for i, argument in enumerate(argv):
-        if argument.startswith("--preset="):
-            name = argument.partition("=")[2]
-        elif argument == "--preset":
-            name = argv[i + 1] if i + 1 < len(argv) else ""
-    return name
+        if argument.startswith(f"{flag}="):
+            value = argument.partition("=")[2]
+        elif argument == flag:
+            value = argv[i + 1] if i + 1 < len(argv) else ""
+    return value
 
 
 def run(config: TrainConfig) -> int:
@@ -113,8 +118,11 @@ def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
             f"--weights {path}: of a network with the features {shape.features}; expected "
             f"{plan.config.features}"
         )
+    own = plan.learner.network
+    if (shape.observation, shape.num_actions) != (own.observation, own.num_actions):
+        raise ValueError(f"--weights {path}: of a network for another game")
     names = ("blocks", "channels", "pool_every", "auxiliary")
-    differ = [name for name in names if getattr(shape, name) != getattr(plan.config, name)]
+    differ = [name for name in names if getattr(shape, name) != getattr(own, name)]
     if differ:
         asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
         raise ValueError(f"--weights {path}: of a network of another shape; for it give {asked}")

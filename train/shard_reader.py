@@ -120,7 +120,7 @@ class ShardReader:
         """What the shards that are there now come to, a chunk for each device at a time."""
         held: list[Shard] = []
         room = self.chunk * self.plan.num_devices
-        rules = shards.rules_of(self.plan.rules)
+        rules = self.plan.said
         for place, path in self._unread():
             try:
                 held.append(shards.read(path, rules, self.plan.buffer.policy_dtype))

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding
 
-from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.play import resignation
 from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, on_each, stack, unstack
@@ -132,10 +131,10 @@ def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
         bad=count(~events.ok),
         games=count(ended),
         resigned=count(ended & events.resigned),
-        truncated=count(ended & events.truncated),
+        truncated=count(ended & _or_false(events.truncated)),
         black_won=count(ended & (events.outcome > 0)),
         drawn=count(ended & (events.outcome == 0)),
-        lengths=_lengths(plan.rules, events),
+        lengths=_lengths(plan.play.game.max_moves, events),
         by_komi=_by_komi(plan, events),
         surprise=jnp.sum(jnp.where(events.full & events.ok, events.surprise, 0.0)),
         rows=buffer.size,
@@ -149,19 +148,25 @@ def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
     return lax.psum(sums, AXIS)._replace(steps_due=lax.pmin(due, AXIS))
 
 
-def _lengths(rules: Rules, events: Events) -> jax.Array:
+def _or_false(what: jax.Array | None) -> jax.Array:
+    return jnp.bool_(False) if what is None else what
+
+
+def _lengths(limit: int, events: Events) -> jax.Array:
     plies = events.plies + jnp.where(events.resigned, 0, 1)
-    place = jnp.where(events.ended, plies, rules.move_limit + 1).reshape(-1)
-    none = jnp.zeros(rules.move_limit + 1, jnp.int32)
+    place = jnp.where(events.ended, plies, limit + 1).reshape(-1)
+    none = jnp.zeros(limit + 1, jnp.int32)
     return none.at[place].add(1, mode="drop")
 
 
 def komi_values(plan: Plan) -> list[float]:
-    """Each komi that games are played at, once."""
+    """Each komi that games are played at, once; none in games without points."""
     return sorted(set(plan.config.komi))
 
 
 def _by_komi(plan: Plan, events: Events) -> jax.Array:
+    if not komi_values(plan):
+        return jnp.zeros((0, 3), jnp.int32)
     what = jnp.stack([events.ended, events.outcome > 0, events.outcome == 0])
 
     def at(komi: float) -> jax.Array:

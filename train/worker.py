@@ -23,16 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps import flags, runtime
-from gozero.go.rules import Rules
 from gozero.nets import weights
 from gozero.play import resignation, shards
+from gozero.play.player import as_game
 from gozero.play.rows import FREQUENCY_UNIT, Rows
 from gozero.runs import settings
 from gozero.runs.settings import setting
 from train import folder, games, memory
 from train.config import TrainConfig
 from train.games import Playing
-from train.plan import Plan, make_plan
+from train.plan import Plan, make_plan, rules_of
 from train.worker_record import Seeds, WorkerRecord
 
 PROG = "python -m train worker"
@@ -119,7 +119,7 @@ def _wait_for_run(out: pathlib.Path, stop: runtime.StopRequest) -> bool:
 def _play_on(
     player: Player, source: Source, record: WorkerRecord, stop: runtime.StopRequest
 ) -> None:
-    told, rules = -LINE_S, shards.rules_of(player.plan.rules)
+    told, rules = -LINE_S, player.plan.said
     while not stop.requested:
         source.refresh()
         rows, frequency = player.play(source.params, source.iteration)
@@ -137,7 +137,7 @@ def _play_on(
 
 def plan_of(config: TrainConfig) -> Plan:
     """The plan of self-play alone, whose ring holds what one call may hand over."""
-    capacity = config.batch * (Rules(size=config.size).move_limit + config.moves)
+    capacity = config.batch * (as_game(rules_of(config)).max_moves + config.moves)
     return make_plan(dataclasses.replace(config, capacity=capacity, min_rows=1, batch_size=1))
 
 
@@ -175,7 +175,7 @@ class Source:
         return self.iteration >= 0
 
     def _load(self) -> None:
-        network, params, about = weights.load(self.path, self.plan.rules.size)
+        network, params, about = weights.load(self.path, self.plan.config.size)
         if network != self.plan.learner.network:
             raise ValueError(f"weights {self.path}: not of this run's network")
         if type(about.get("iteration")) is not int:

@@ -1,0 +1,110 @@
+"""A game other than Go, learnt from self-play: its rows, its losses, a run and the rating of it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.games.registry import make_game
+from gozero.nets import network, weights
+from tests.train import tiny
+from train import buffer as buffers
+from train import evaluate, folder, openings, replay, run
+from train.plan import make_plan, rules_of
+from train.presets import PRESETS
+
+GAME = make_game("connect4")
+OF_CONNECT4 = {"game": "connect4", "size": None, "komi": (), "evaluate_every": 2}
+SMALL = {"evaluate_games": 4, "evaluate_simulations": 2}
+
+
+def config_in(path, **changes):
+    return tiny.config(path, **(OF_CONNECT4 | SMALL | changes))
+
+
+def test_a_row_and_its_mirror_image():
+    state = GAME.init(jax.random.key(0))
+    for action in (0, 0, 1):
+        state = GAME.play(state, jnp.int32(action))
+    blank = jax.tree.map(lambda x: x[0], buffers.start(GAME, buffers.BufferConfig(1)).rows)
+    row = blank.replace(
+        position=state,
+        legal=jnp.packbits(GAME.legal(state).at[6].set(False)),
+        policy_target=jnp.arange(7, dtype=jnp.float16) / 21,
+        outcome=jnp.float32(-1),
+        root_value=jnp.float32(0.5),
+    )
+    first, second, third = (replay.example(GAME, "", row, k, 0.75) for k in range(3))
+    jax.tree.map(np.testing.assert_array_equal, first, third)
+    np.testing.assert_array_equal(first.inputs, GAME.observe(state))
+    np.testing.assert_array_equal(second.inputs, GAME.observe(state)[:, ::-1])
+    assert first.legal.tolist() == [True] * 6 + [False]
+    assert second.legal.tolist() == [False] + [True] * 6
+    np.testing.assert_allclose(second.policy_target, np.arange(6, -1, -1) / 21, atol=1e-3)
+    assert first.outcome == second.outcome == -0.75 + 0.25 * 0.5
+    assert first.score is first.ownership is first.score_weight is None
+
+
+def test_openings_of_any_game():
+    """Three plies in 7 columns, in another order now and then to the same board."""
+    drawn = openings.distinct(GAME, 3, jax.random.key(1), 1000)
+    assert len(drawn) < 7**3
+    states = openings.after(GAME, drawn)
+    seen = np.asarray(jax.vmap(GAME.observe)(states))
+    assert len(np.unique(seen.reshape(len(seen), -1), axis=0)) == len(drawn) == 196 + 42
+
+
+def test_a_game_by_its_name_is_a_preset_and_is_made_once():
+    config = run.parse(["--game", "connect4", "--iterations", "3"])
+    assert config == dataclasses.replace(PRESETS["connect4"], iterations=3)
+    assert run.parse(["--game=hex", "--size", "5"]).size == 5
+    assert rules_of(config) is rules_of(PRESETS["connect4"])
+    plan = make_plan(config)
+    assert plan.learner.network.observation == (6, 7, 3)
+    assert plan.play.komi == ()
+
+
+def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys):
+    config = config_in(tmp_path / "run")
+    assert run.run(dataclasses.replace(config, iterations=2)) == 0
+    assert run.run(config) == 0
+    lines = folder.read_lines(config.folder / folder.METRICS)
+    assert [line["iteration"] for line in lines] == [1, 2, 3, 4]
+    assert {*lines[-1]["losses"]} == {"policy", "value"}
+    assert lines[-1]["steps"] > 0
+    assert lines[-1]["by_komi"] == {}
+    assert "before" in lines[-1]
+    shape, _, about = weights.load(config.folder / folder.NEWEST)
+    assert (about["game"], shape.num_actions, shape.observation) == ("connect4", 7, (6, 7, 3))
+
+    assert evaluate.main(["--out", str(config.folder), "--games", "2"]) == 0
+    with (config.folder / evaluate.RATINGS).open() as file:
+        rated = [row["player"] for row in csv.DictReader(file)]
+    assert sorted(rated) == ["000000", "000002", "000004", "random", "uniform"]
+    with pytest.raises(SystemExit):
+        evaluate.main(["--out", str(config.folder), "--command", "gnugo"])
+    assert "this is a run of connect4" in capsys.readouterr().err
+
+
+def test_weights_of_another_game_are_refused(tmp_path):
+    own = make_plan(config_in(tmp_path / "run")).learner.network
+    other = dataclasses.replace(own, num_actions=42, board_size=None)
+    params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(other))
+    path = weights.save(tmp_path / "other.safetensors", params, other)
+    with pytest.raises(ValueError, match="of a network for another game"):
+        run.run(config_in(tmp_path / "run", weights=path))
+
+
+def test_a_run_of_an_earlier_version_is_one_of_go(tmp_path):
+    config = tiny.config(tmp_path / "run")
+    tiny.claim(config)
+    path = config.folder / "config.json"
+    path.write_text(json.dumps({k: v for k, v in config.plain.items() if k != "game"}))
+    assert folder.read_config(config.folder) == config
+    assert tiny.claim(config)
