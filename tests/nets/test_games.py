@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gozero.games.go import go_game
+from gozero.games.registry import make_game
 from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
@@ -56,6 +57,15 @@ def test_the_policy_head_follows_from_the_actions(num_actions, head):
     for i in range(2):
         for name, expected in reference.forward(params, planes[i]).items():
             np.testing.assert_allclose(getattr(output, name)[i], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "observation", "head"),
+    [("connect4", None, (6, 7, 3), "dense"), ("hex", 5, (5, 5, 3), "points")],
+)
+def test_games_of_the_library(name, size, observation, head):
+    config = network.of_game(make_game(name, size))
+    assert (config.observation, config.policy_head) == (observation, head)
 
 
 @pytest.mark.parametrize("num_actions", [3, 6])
