@@ -77,6 +77,7 @@ def run(config: TrainConfig) -> int:
         a checkpoint that cannot be read; says what was wrong, and what would be right.
     """
     hosts.at_each(lambda: hosts.check_flags(config))
+    _say("compiling, about 60 s the first time")
     mesh = steps.make_mesh(config.devices)
     plan = make_plan(config, mesh.size)
     if config.preset.endswith("-gpu") and mode.backend() == "cpu":
