@@ -344,7 +344,7 @@ def test_a_try_gathers_nothing(size):
 
     def try_once(lanes):
         if policy is window.UNIFORM:
-            return window._try_in_window(rules, cap, lanes)
+            return window.try_in_window(rules, cap, lanes)
         return whole_board.step(whole_board._choose, rules, cap, (), lanes)
 
     def start():

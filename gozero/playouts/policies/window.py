@@ -1,17 +1,16 @@
 """Lanes of playouts whose tries are decided in a window, where a row of the board is a word.
 
-Whether a try is legal, and what it captures, is decided in three places, each dearer and
-rarer than the one before; a lane that is not decided waits for the next:
+Whether a try is legal, and what it captures, is decided in two places; a lane that the first does
+not decide waits for the second, which is dearer and rarer:
 
     window   the five rows around the point, every iteration: most tries
-    board    the whole board, with two sweeps of growth, every fifth iteration
-    flood    the whole board, going on until it settles, every 15th: long chains and
+    flood    the whole board, every tenth iteration, going on until it settles: long chains and
              large captures
 
-The first two find a **move result** in one word, all that the update of a lane needs, so that
-nothing is computed twice (see `gozero.compile.stages`). It has the flags of `playable` and, above
-them, the stones that the try captures: five rows by five columns around its point. A capture that
-does not fit there is left pending, and so is what the rows looked at do not decide.
+The first finds a **move result** in one word, all that the update of a lane needs, so that nothing
+is computed twice (see `gozero.compile.stages`). It has the flags of `playable` and, above them, the
+stones that the try captures: five rows by five columns around its point. A capture that does not
+fit there is left pending, and so is what the rows looked at do not decide.
 """
 
 from __future__ import annotations
@@ -33,15 +32,12 @@ from gozero.playouts.engine import Clock, Played, PlayoutPolicy
 from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
 from gozero.playouts.policies import whole_board
 
-_TRIES_PER_BOARD = 5  # iterations between two looks at the whole board
-_BOARDS_PER_FLOOD = 3
-FLOOD_SWEEPS = 3  # of a flood; one that has not settled goes on at the next
+_TRIES_PER_FLOOD = 10  # iterations between two looks at the whole board
+FLOOD_SWEEPS = 4  # of a flood; one that has not settled goes on at the next
 
-_CAPTURE_REACH = 2  # rows and columns around the point whose captures a result shows
-_CAPTURE_SHIFT = 7  # their bits in a result: 7 to 31, row by row
-_WINDOW_REACH = 2  # rows above and below the point that a window has
-_WINDOW_SWEEPS, _WINDOW_STEPS = 1, 2
-_BOARD_SWEEPS = 2
+_REACH = 2  # rows and columns around the point that a window has, and that a result shows
+_CAPTURE_SHIFT = 7  # the bits of the captures in a result: 7 to 31, row by row
+_STEPS = 2  # how far growth runs west along a row at each visit
 
 _ONE, _FIVE = np.uint32(1), np.uint32(5)
 _FIVE_BITS = np.uint32(31)
@@ -90,29 +86,16 @@ def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wan
 def advance(rules: go.Rules, cap: int, params: Any, lanes: Lanes) -> tuple[Lanes, Played]:
     """Some iterations: (lanes, what was played, [T, B])."""
     del params
-
-    def try_in_window(lanes, _):
-        return _try_in_window(rules, cap, lanes)
-
-    def tries_and_board(lanes, _):
-        lanes, in_window = lax.scan(try_in_window, lanes, length=_TRIES_PER_BOARD)
-        lanes, on_board = _decide_on_board(rules, lanes)
-        return lanes, _joined(in_window, on_board)
-
-    lanes, played = lax.scan(tries_and_board, lanes, length=_BOARDS_PER_FLOOD)
+    one = lambda lanes, _: try_in_window(rules, cap, lanes)
+    lanes, played = lax.scan(one, lanes, length=_TRIES_PER_FLOOD)
     lanes, flooded = _decide_by_flood(rules, lanes)
-    return lanes, _joined(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), played), flooded)
+    return lanes, jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]]), played, flooded)
 
 
 UNIFORM = PlayoutPolicy(init, advance, cpu_lanes=128)
 
 
-def _joined(several: Played, last: Played) -> Played:
-    """[T, B] and [B] -> [T + 1, B]."""
-    return jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]]), several, last)
-
-
-def _try_in_window(rules, cap, lanes: Lanes) -> tuple[Lanes, Played]:
+def try_in_window(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
     """Each lane that awaits no result tries a random candidate."""
     lay, clock = rules.layout, lanes.clock
 
@@ -130,56 +113,33 @@ def _try_in_window(rules, cap, lanes: Lanes) -> tuple[Lanes, Played]:
     random = engine.random_bits(clock)
     move = stages.once(choose, *boards, lanes.tried, lanes.ko, clock.turn, random)
     result = stages.once(decide, *boards, clock.turn, move, active)
-    return _update(lanes, move, result), Played((result & playable.PLAY) != 0, move)
+    captured = _captured_rows(lay, move, result)
+    return _update(lanes, move, result, captured, _captured_point(move, result))
 
 
-def _decide_on_board(rules, lanes: Lanes) -> tuple[Lanes, Played]:
-    """Each lane that awaits a result has its try decided on the whole board."""
-    lay, move = rules.layout, lanes.clock.trying
-
-    def decide(black, white, turn, move):
-        own, opponent = _by_mover(turn, black, white)
-        result = result_on_board(lay, own, opponent, move)
-        return jnp.where(move != playable.NO_MOVE, result, np.uint32(0))
-
-    def nothing(black, white, turn, move):
-        return jnp.zeros_like(move)
-
-    someone = jnp.any(move != playable.NO_MOVE)
-    boards = (lanes.black, lanes.white, lanes.clock.turn)
-    result = lax.cond(someone, decide, nothing, *boards, move)
-    return _update(lanes, move, result), Played((result & playable.PLAY) != 0, move)
-
-
-def _decide_by_flood(rules, lanes: Lanes) -> tuple[Lanes, Played]:
+def _decide_by_flood(rules: go.Rules, lanes: Lanes) -> tuple[Lanes, Played]:
     """Each lane that still awaits a result has its living stones grow on, until they settle."""
     lay, move = rules.layout, lanes.clock.trying
 
     def decide(black, white, turn, move, alive):
         settled = stages.once(functools.partial(_flood, lay), black, white, turn, move, alive)
-        result = stages.once(
-            functools.partial(_settled_result, lay), black, white, turn, move, settled
-        )
-        pending = (result & playable.PENDING) != 0
+        flags = stages.once(functools.partial(_flags, lay), black, white, turn, move, settled)
+        pending = (flags & playable.PENDING) != 0
         not_alive = jnp.where(turn[None] != 0, black, white) & ~settled
-        captures = (result & playable.CAPTURE) != 0
-        return (
-            result,
-            jnp.where(captures[None], not_alive, np.uint32(0)),
-            jnp.where(pending[None], settled, np.uint32(0)),
-        )
+        captured = jnp.where(((flags & playable.CAPTURE) != 0)[None], not_alive, np.uint32(0))
+        ko = playable.nth(lay, tuple(captured), jnp.zeros_like(move))
+        return flags, captured, ko, jnp.where(pending[None], settled, np.uint32(0))
 
     def nothing(black, white, turn, move, alive):
-        return jnp.zeros_like(move), jnp.zeros_like(black), alive
+        return jnp.zeros_like(move), jnp.zeros_like(black), jnp.zeros_like(move), alive
 
     someone = jnp.any(move != playable.NO_MOVE)
-    boards = (lanes.black, lanes.white, lanes.clock.turn)
-    result, captured, alive = lax.cond(someone, decide, nothing, *boards, move, lanes.alive)
-    lanes = _update(lanes, move, result, captured)._replace(alive=alive)
-    return lanes, Played((result & playable.PLAY) != 0, move)
+    args = (lanes.black, lanes.white, lanes.clock.turn, move, lanes.alive)
+    flags, captured, ko, alive = lax.cond(someone, decide, nothing, *args)
+    return _update(lanes._replace(alive=alive), move, flags, captured, ko)
 
 
-def _flood(lay, black, white, turn, move, alive):
+def _flood(lay, black, white, turn, move, alive) -> jax.Array:
     """u32[W, B]: the living stones of lanes that await a result, some sweeps further."""
     own, opponent = _by_mover(turn, black, white)
     beside_liberty, (east, south) = whole_board.growth_of(lay, own, opponent, move)
@@ -188,51 +148,46 @@ def _flood(lay, black, white, turn, move, alive):
     return floods.grow_some(lay, *stacked, FLOOD_SWEEPS)[0]
 
 
-def _settled_result(lay, black, white, turn, move, alive):
-    """u32[B]: the result by the living stones; with the pattern, if only for a ko."""
+def _flags(lay, black, white, turn, move, alive) -> jax.Array:
+    """u32[B]: of the try, by the living stones."""
     own, opponent = _by_mover(turn, black, white)
-    alive = tuple(alive)
-    result = whole_board.move_result(lay, own, opponent, move, alive)
-    captured = bb.keep((result & playable.CAPTURE) != 0, bb.difference(opponent, alive))
-    around = playable.rows_around(list(captured), playable.word_of(move), _CAPTURE_REACH)
-    result = result | _pack_captures(move, around)
-    return jnp.where(move != playable.NO_MOVE, result, np.uint32(0))
+    flags = whole_board.move_result(lay, own, opponent, move, tuple(alive))
+    return jnp.where(move != playable.NO_MOVE, flags, np.uint32(0))
 
 
-def _update(lanes: Lanes, move, result, captured=None) -> Lanes:
-    """The lanes after their tries.
+def _update(lanes: Lanes, move, result, captured, ko) -> tuple[Lanes, Played]:
+    """The lanes after their tries, every array updated where it lies; and what was played.
 
-    Every array is updated where it lies; the captured stones are those of the pattern unless
-    they are given. `tried` also forgets when a try is decided by a move.
+    Args:
+      move, result: u32[B]; what was tried, and the flags of its result.
+      captured: u32[W, B]; the stones that it captures.
+      ko: u32[B]; the move that may not be played then, if it makes a ko.
     """
     nothing = np.uint32(0)
     row = lax.iota(jnp.uint32, lanes.black.shape[0])[:, None]
-    at, said, turn = move[None], result[None], lanes.clock.turn[None]  # [1, B], beside [W, B]
+    at, flags, turn = move[None], result[None], lanes.clock.turn[None]  # [1, B], beside [W, B]
     black_moves, white_moves = turn == 0, turn != 0
-    played, rejected = (said & playable.PLAY) != 0, (said & playable.REJECT) != 0
+    played, rejected = (flags & playable.PLAY) != 0, (flags & playable.REJECT) != 0
     point = jnp.where(row == playable.word_of(at), _point_bit(at), nothing)
-    if captured is None:
-        from_black = _captured_rows(row, at, jnp.where(white_moves, said, nothing))
-        from_white = _captured_rows(row, at, jnp.where(black_moves, said, nothing))
-    else:
-        from_black = jnp.where(white_moves, captured, nothing)
-        from_white = jnp.where(black_moves, captured, nothing)
+    from_black = jnp.where(white_moves, captured, nothing)
+    from_white = jnp.where(black_moves, captured, nothing)
     first = lanes.first
     if first is not None:
         first = first.and_then(jnp.where(played, point, nothing), black_moves)
-    ko = jnp.where((result & playable.KO) != 0, _captured_point(move, result), playable.NO_MOVE)
+    ko = jnp.where((result & playable.KO) != 0, ko, playable.NO_MOVE)
     tried = lanes.tried | jnp.where(rejected, point, nothing)
-    return lanes._replace(
+    lanes = lanes._replace(
         black=(lanes.black | jnp.where(played & black_moves, point, nothing)) & ~from_black,
         white=(lanes.white | jnp.where(played & white_moves, point, nothing)) & ~from_white,
-        tried=jnp.where(played, nothing, tried),
-        ko=jnp.where((result & playable.PLAY) != 0, ko, lanes.ko),
+        tried=jnp.where(played, nothing, tried),  # forgotten when the turn is over
+        ko=jnp.where(played[0], ko, lanes.ko),
         clock=engine.after_try(lanes.clock, move, result),
         first=first,
     )
+    return lanes, Played(played[0], move)
 
 
-# --- results of moves -----------------------------------------------------------------
+# --- a window -------------------------------------------------------------------------
 
 
 def _by_mover(turn: jax.Array, black, white) -> tuple[bb.Board, bb.Board]:
@@ -243,8 +198,8 @@ def _by_mover(turn: jax.Array, black, white) -> tuple[bb.Board, bb.Board]:
 def result_in_window(
     lay: bb.Layout, black: bb.Board, white: bb.Board, turn: jax.Array, move: jax.Array
 ) -> jax.Array:
-    """u32[]: the result on a try, from the rows around its point."""
-    reach, word = _WINDOW_REACH + 1, playable.word_of(move)
+    """u32[]: the result of a try, from the rows around its point."""
+    reach, word, column = _REACH + 1, playable.word_of(move), move & _FIVE_BITS
     around = [playable.rows_around(list(board), word, reach) for board in (black, white)]
     own_rows, opponent_rows = map(list, _by_mover(turn, *around))
     bit = _point_bit(move)
@@ -256,59 +211,24 @@ def result_in_window(
         vacant.append(jnp.where(on_board, lay.full[0] & ~(x | y), np.uint32(0)))
     point = [jnp.zeros_like(bit)] * (2 * reach + 1)
     point[reach] = bit
-    flags, dead = examine(own_rows, opponent_rows, vacant, point, _WINDOW_SWEEPS, _WINDOW_STEPS)
-    beyond = _WINDOW_REACH - _CAPTURE_REACH
-    return _packed_result(move, flags, dead, dead[beyond : len(dead) - beyond])
+    flags, captured = _examine(own_rows, opponent_rows, vacant, point)
 
-
-def result_on_board(
-    lay: bb.Layout, own: bb.Board, opponent: bb.Board, move: jax.Array
-) -> jax.Array:
-    """u32[]: the result on a try, from the whole board."""
-    none = jnp.zeros_like(move)
-    point = playable.board_of(lay, move)
-    own = bb.union(own, point)
-    vacant = bb.complement(lay, bb.union(own, opponent))
-    framed = [[none, *board, none] for board in (own, opponent, vacant, point)]
-    flags, dead = examine(*framed, sweeps=_BOARD_SWEEPS, steps=1)
-    return _packed_result(
-        move, flags, dead, playable.rows_around(dead, playable.word_of(move), _CAPTURE_REACH)
-    )
-
-
-def _packed_result(move, flags, dead: list[jax.Array], around: list[jax.Array]) -> jax.Array:
-    """The flags and the pattern of the dead stones; pending if the pattern cannot show them.
-
-    Args:
-      move: u32[], what is tried.
-      flags: u32[], of `examine`.
-      dead: the rows with what it captures.
-      around: the five rows around the point of these.
-    """
-    column = move & _FIVE_BITS
-    columns = (_FIVE_BITS << column) >> np.uint32(_CAPTURE_REACH)
-    total = functools.reduce(lambda x, y: x + y, map(lax.population_count, dead))
-    shown = functools.reduce(
-        lambda x, y: x + y, (lax.population_count(row & columns) for row in around)
-    )
-    fits = total == shown
+    count = lambda rows: functools.reduce(lambda x, y: x + y, map(lax.population_count, rows))
+    columns = (_FIVE_BITS << column) >> np.uint32(_REACH)
+    total, shown = count(captured), count([row & columns for row in captured])
     single = jnp.where(total == 1, np.uint32(0xFFFFFFFF), ~playable.KO)
-    known = (flags & single) | _pack_captures(move, around)
-    result = jnp.where(fits, known, playable.PENDING)
+    flags = flags & single
+    for i, row in enumerate(captured):
+        near = ((row << np.uint32(_REACH)) >> column) & _FIVE_BITS
+        flags = flags | (near << np.uint32(_CAPTURE_SHIFT + 5 * i))
+    result = jnp.where(total == shown, flags, playable.PENDING)
     return jnp.where(move == playable.PASS_MOVE, playable.PLAY, result)
 
 
-def examine(
-    own: list[jax.Array],
-    opponent: list[jax.Array],
-    vacant: list[jax.Array],
-    point: list[jax.Array],
-    sweeps: int,
-    steps: int,
-) -> tuple[jax.Array, list[jax.Array]]:
+def _examine(own, opponent, vacant, point) -> tuple[jax.Array, list[jax.Array]]:
     """What rows of the board say of a stone just placed there.
 
-    The stones that have a liberty beside them grow along their chains for some sweeps; what
+    The stones that have a liberty beside them grow along their chains, down and up again; what
     they reach is alive. If an enemy chain beside the point is not seen to live, it grows
     from there; else, if the point's chain is not, that one does. If this comes to an end
     within the rows and meets nothing alive, it has found whole chains without liberty:
@@ -318,8 +238,6 @@ def examine(
       own, opponent, vacant, point: n + 2 rows; own has the point's stone. The first and the
         last are looked at, but nothing grows there: what reaches them is not decided. Rows
         beyond the edge are empty in all four.
-      sweeps: sweeps down and up again.
-      steps: how far growth runs along a row at each visit.
 
     Returns:
       The flags of a try as u32[] (KO: if what is captured is one stone), and the captured
@@ -330,7 +248,7 @@ def examine(
     east = [(x & (x >> _ONE)) | (y & (y >> _ONE)) for x, y in zip(own, opponent, strict=True)]
     south = [(own[i] & own[i + 1]) | (opponent[i] & opponent[i + 1]) for i in range(len(own) - 1)]
 
-    grown = functools.partial(_grown_rows, east, south, sweeps, steps)
+    grown = functools.partial(_grown_rows, east, south)
 
     def beside(x, i):
         return (x[i] << _ONE) | (x[i] >> _ONE) | x[i - 1] | x[i + 1]
@@ -364,23 +282,20 @@ def examine(
     return flags, [jnp.where(capture, chain[i], np.uint32(0)) for i in inner]
 
 
-def _grown_rows(east, south, sweeps: int, steps: int, x: list[jax.Array]) -> list[jax.Array]:
-    """Rows grown along the joints of n rows, but for the first and the last; see `examine`."""
+def _grown_rows(east, south, x: list[jax.Array]) -> list[jax.Array]:
+    """Rows grown along the joints, but for the first and the last; see `_examine`."""
     x, inner = list(x), range(1, len(x) - 1)
 
     def along(i, row):
         row = row | (((row & east[i]) + east[i]) ^ east[i])
-        for _ in range(steps):
+        for _ in range(_STEPS):
             row = row | ((row >> _ONE) & east[i])
         return row
 
-    for _ in range(sweeps):
-        for i in inner:
-            if i > 1:
-                x[i] = x[i] | (x[i - 1] & south[i - 1])
-            x[i] = along(i, x[i])
-        for i in reversed(inner[:-1]):
-            x[i] = along(i, x[i] | (x[i + 1] & south[i]))
+    for i in inner:
+        x[i] = along(i, x[i] | (x[i - 1] & south[i - 1]) if i > 1 else x[i])
+    for i in reversed(inner[:-1]):
+        x[i] = along(i, x[i] | (x[i + 1] & south[i]))
     return x
 
 
@@ -403,36 +318,25 @@ def _anything(rows) -> jax.Array:
     return functools.reduce(lambda x, y: x | y, rows) != 0
 
 
-# --- captures in a result -------------------------------------------------------------------------
-
-
 def _point_bit(move: jax.Array) -> jax.Array:
     """u32[]: the bit of a move's point in its word; 0 for a pass and for no move."""
     is_point = (move & playable.IS_POINT) != 0
     return jnp.where(is_point, _ONE << (move & _FIVE_BITS), np.uint32(0))
 
 
-def _pack_captures(move: jax.Array, rows: list[jax.Array]) -> jax.Array:
-    """u32[]: five rows around a move, five columns each, as the upper 25 bits of a result."""
-    column, pattern = move & _FIVE_BITS, jnp.zeros_like(move)
-    for i, row in enumerate(rows):
-        near = ((row << np.uint32(_CAPTURE_REACH)) >> column) & _FIVE_BITS
-        pattern = pattern | (near << np.uint32(_CAPTURE_SHIFT + 5 * i))
-    return pattern
-
-
-def _captured_rows(row: jax.Array, move: jax.Array, result: jax.Array) -> jax.Array:
-    """u32[W, B]: the pattern of a result on the board; `row` is u32[W, 1]."""
+def _captured_rows(lay: bb.Layout, move: jax.Array, result: jax.Array) -> jax.Array:
+    """u32[W, B]: the stones that results u32[B] of moves u32[B] show as captured."""
+    row = lax.iota(jnp.uint32, lay.num_words)[:, None]
     # What is shifted by 32 or more, and by the wrapped differences of other rows, is 0.
-    shift = _FIVE * row - (_FIVE * playable.word_of(move) - np.uint32(5 * _CAPTURE_REACH))
-    near = ((result >> np.uint32(_CAPTURE_SHIFT)) >> shift) & _FIVE_BITS
-    return (near << (move & _FIVE_BITS)) >> np.uint32(_CAPTURE_REACH)
+    shift = _FIVE * row - (_FIVE * playable.word_of(move) - np.uint32(5 * _REACH))[None]
+    near = ((result >> np.uint32(_CAPTURE_SHIFT))[None] >> shift) & _FIVE_BITS
+    return (near << (move & _FIVE_BITS)[None]) >> np.uint32(_REACH)
 
 
 def _captured_point(move: jax.Array, result: jax.Array) -> jax.Array:
-    """u32[]: the move of the one stone in the pattern of a result."""
+    """u32[]: the one stone that a result shows as captured, as a packed move."""
     bit = np.uint32(31) - lax.clz(result >> np.uint32(_CAPTURE_SHIFT))
     row = (bit * np.uint32(13)) >> np.uint32(6)  # bit // 5, for bits 0 to 24
-    column = (move & _FIVE_BITS) + bit - _FIVE * row - np.uint32(_CAPTURE_REACH)
-    word = playable.word_of(move) + row - np.uint32(_CAPTURE_REACH)
+    column = (move & _FIVE_BITS) + bit - _FIVE * row - np.uint32(_REACH)
+    word = playable.word_of(move) + row - np.uint32(_REACH)
     return (column & _FIVE_BITS) | (word << np.uint32(5)) | playable.IS_POINT
