@@ -11,9 +11,9 @@ from gozero.compile import mode
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 EXACT = {
-    "rules": "tests/go/test_random_games.py",
+    "rules": "tests/go/test_random_games.py -k 3-positional-True-30-120",
     "search": "tests/search/test_exact.py",
-    "playouts": "tests/playouts/test_engine.py -k references",
+    "playouts": "tests/playouts/test_engine.py -k references[5-16]",
 }
 
 
