@@ -12,6 +12,8 @@ import signal
 import sys
 from typing import Any, NoReturn
 
+from gozero.compile import mode
+
 STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
 
@@ -32,9 +34,16 @@ def prepare() -> None:
 
     On the CPU all is compiled for wide vectors. XLA reads its flags when the first backend
     starts; jaxlib 0.10.1 knows this one (other builds are untried).
+
+    Exits with status 2 and one line if GOZERO_COMPILE is none of its values (`compile.mode`).
     """
+    try:
+        plain = mode.plain()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
     flags = os.environ.get("XLA_FLAGS", "")
-    if VECTOR_WIDTH.partition("=")[0] not in flags:
+    if VECTOR_WIDTH.partition("=")[0] not in flags and not plain:
         os.environ["XLA_FLAGS"] = f"{flags} {VECTOR_WIDTH}".strip()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     wanted = os.environ.get(CACHE_SWITCH, "")

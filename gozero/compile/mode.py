@@ -4,6 +4,8 @@
 faster: results are the same, bit for bit. Tests run a share of the suite so, and who suspects a
 compiler of an error finds out with it. It is read while a program is traced, so set it before the
 first call; a program that is already compiled stays as it is.
+
+Imports no JAX by itself: commands ask before they do.
 """
 
 from __future__ import annotations
@@ -11,9 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from typing import Any
-
-import jax
-from jax import lax
 
 VARIABLE = "GOZERO_COMPILE"
 
@@ -32,6 +31,8 @@ def plain() -> bool:
 
 def backend() -> str:
     """The platform for which programs are compiled: "cpu", "gpu", "tpu". Starts JAX's backend."""
+    import jax
+
     return jax.default_backend()
 
 
@@ -42,4 +43,6 @@ def by_platform(*args: Any, cpu: Callable, default: Callable) -> Any:
     """
     if plain():
         return default(*args)
+    from jax import lax
+
     return lax.platform_dependent(*args, cpu=cpu, default=default)

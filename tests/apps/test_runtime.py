@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from gozero.apps import runtime
-from gozero.compile import stages
+from gozero.compile import mode, stages
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,22 @@ def test_prepare_asks_for_wide_vectors_unless_the_user_did(monkeypatch, given, t
         monkeypatch.setenv("XLA_FLAGS", given)
     runtime.prepare()
     assert runtime.os.environ["XLA_FLAGS"] == then
+
+
+def test_prepare_asks_for_nothing_where_programs_are_compiled_plainly(monkeypatch):
+    monkeypatch.setenv(mode.VARIABLE, "plain")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/x")
+    runtime.prepare()
+    assert runtime.os.environ["XLA_FLAGS"] == "--xla_dump_to=/x"
+    assert stages.cpu_compiler_options() == {}
+
+
+def test_prepare_refuses_another_way_to_compile(monkeypatch, capsys):
+    monkeypatch.setenv(mode.VARIABLE, "fast")
+    with pytest.raises(SystemExit) as exit_:
+        runtime.prepare()
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == "GOZERO_COMPILE=fast: expected plain, or nothing\n"
 
 
 @pytest.mark.parametrize(
