@@ -63,7 +63,7 @@ def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[ja
     joined = zip(stacked.joints(lay, black), stacked.joints(lay, white), strict=True)
     east, south = ((a | b)[None] for a, b in joined)
 
-    sides = [side & stones for side in stacked.beside(lay, vacant)]
+    sides = [side & stones for side in stacked.on_sides(lay, vacant)]
     many = _surely_many(lay, sides, east, south)
     stones, east, south = stones & ~many, east & ~many[None], south & ~many[None]
     lines = np.concatenate([stacked.row_masks(lay), stacked.column_masks(lay)])

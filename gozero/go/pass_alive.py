@@ -124,7 +124,7 @@ def _candidates(lay: bb.Layout, board: _Board) -> _Claims:
     untouched = board.vacant & ~stacked.neighbours(lay, board.stones)
     regions = regions & ~floods.grow_stacked(lay, untouched, *board.region_joints)
     seats = _seats(lay, board, regions)
-    vital = jnp.stack(stacked.beside(lay, board.stones)) & seats[None]
+    vital = jnp.stack(stacked.on_sides(lay, board.stones)) & seats[None]
     return _Claims(board.stones, regions, seats, vital)
 
 
@@ -168,7 +168,7 @@ def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array
     weight, masks = _codewords(lay)
     sides = []
     for side, opposite in enumerate((1, 0, 3, 2)):  # a stone on a seat's east has it on its west
-        reached = stacked.beside(lay, claims.vital[opposite])[side] & board.stones
+        reached = stacked.on_sides(lay, claims.vital[opposite])[side] & board.stones
         sides.append(reached[0] | reached[1])
     seen = floods.grow_stacked(lay, stacked.in_masks(lay, sides, masks), *board.chain_joints)
     return stacked.in_at_least(weight + 1, seen)[None] & board.stones
@@ -186,7 +186,7 @@ def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
         several, vital = carry
         seat = stacked.lowest_point(several)
         region = floods.grow_stacked(lay, seat, *board.region_joints) & board.vacant
-        sides = jnp.stack([stacked.beside(lay, seat)[d] for d in (1, 0, 3, 2)])
+        sides = jnp.stack([stacked.on_sides(lay, seat)[d] for d in (1, 0, 3, 2)])
         touching = sides & board.stones[None]
         chains = floods.grow_stacked(lay, touching[:, 0] | touching[:, 1], *board.chain_joints)
         liberties = stacked.neighbours(lay, chains[:, None] & board.stones[None])

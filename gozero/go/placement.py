@@ -65,7 +65,7 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
         # One plane a side carries the enemy chain there. The own chain and the own chains that
         # a capture frees ride along in the first two: the colours tell them apart.
         on_board = stacked.full(lay)
-        touched = [on_board & side & opponent for side in stacked.beside(lay, stone)]
+        touched = [on_board & side & opponent for side in stacked.on_sides(lay, stone)]
         dying = _union(touched) & atari
         # What a capture frees is known only when the captured chains are: they grow first, in a
         # flood that is empty, and so costs one check, unless something dies.

@@ -100,7 +100,7 @@ def _words(a: jax.Array) -> bb.Board:
     return tuple(a[..., w, :] for w in range(a.shape[-2]))
 
 
-def beside(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+def on_sides(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Points whose west, east, north, south neighbour is in `a`: four arrays like `a`.
 
     What leaves the board is not cleared: mask it.
@@ -117,7 +117,7 @@ def beside(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arra
 def in_masks(lay: bb.Layout, sides: Sequence[jax.Array], masks: np.ndarray) -> jax.Array:
     """u32[P, W, B]: for each mask, the points that have on some side what is told of, within it.
 
-    As `beside` of the masked boards, united; but the masks are constants, so that only one
+    As `on_sides` of the masked boards, united; but the masks are constants, so that only one
     board a side is moved and not P.
 
     Args:
@@ -125,21 +125,20 @@ def in_masks(lay: bb.Layout, sides: Sequence[jax.Array], masks: np.ndarray) -> j
       sides: four times u32[W, B]: points that have it on their west, east, north, south.
       masks: u32[P, W, 1].
     """
-    found = [
-        side[None] & mask for side, mask in zip(sides, beside(lay, jnp.asarray(masks)), strict=True)
-    ]
+    moved = on_sides(lay, jnp.asarray(masks))
+    found = [side[None] & mask for side, mask in zip(sides, moved, strict=True)]
     return functools.reduce(lambda x, y: x | y, found)
 
 
 def neighbours(lay: bb.Layout, a: jax.Array) -> jax.Array:
     """The points of the board next to a point of `a`."""
-    west, east, north, south = beside(lay, a)
+    west, east, north, south = on_sides(lay, a)
     return full(lay, a.ndim) & (west | east | north | south)
 
 
 def joints(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """As `bitboard.joints`: which points of `a` are joined to the east, and to the south."""
-    return a & (a >> np.uint32(1)), a & beside(lay, a)[3]
+    return a & (a >> np.uint32(1)), a & on_sides(lay, a)[3]
 
 
 def lowest_point(a: jax.Array) -> jax.Array:

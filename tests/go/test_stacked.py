@@ -37,7 +37,7 @@ def test_the_board_of_each_point_and_its_four_sides(size):
     row, col = points // size, points % size
     is_point = (points >= 0) & (points < size * size)
     sides = ((0, 1), (0, -1), (1, 0), (-1, 0))
-    for (down, right), found in zip(sides, stacked.beside(lay, boards), strict=True):
+    for (down, right), found in zip(sides, stacked.on_sides(lay, boards), strict=True):
         expected = np.zeros((len(points), size, size), bool)
         on_board = is_point & (row + down >= 0) & (row + down < size)
         on_board &= (col + right >= 0) & (col + right < size)
