@@ -1,9 +1,9 @@
 """Whether programs are compiled with the tricks of this package, and for which platform.
 
 ``GOZERO_COMPILE=plain`` has the whole library compile without every trick that only makes a program
-faster: results are the same, bit for bit. Tests run a share of the suite so, and who suspects a
-compiler of an error finds out with it. It is read while a program is traced, so set it before the
-first call; a program that is already compiled stays as it is.
+faster: games, trees and playouts are the same. Tests run a share of the suite so, and whoever
+suspects a compiler of an error finds out with it. It is read while a program is traced, so set it
+before the first call; a program that is already compiled stays as it is.
 
 Imports no JAX by itself: commands ask before they do.
 """
