@@ -1,4 +1,4 @@
-"""What a stone does to the board: captures, suicide, and the chains in atari afterwards.
+"""Where a stone may be placed, and what it does: captures, suicide, the chains in atari afterwards.
 
 The work is done on boards as arrays (see `stacked`): a kernel for each word of its many boards
 would take seconds to compile on 19x19.
@@ -17,6 +17,21 @@ import numpy as np
 from gozero.compile import batching, stages
 from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
+
+
+def placeable(
+    lay: bb.Layout, own: bb.Board, opponent: bb.Board, atari: bb.Board, suicide: bool = False
+) -> bb.Board:
+    """The points where a stone may be placed, ko apart.
+
+    An empty point, if it has an empty neighbour, joins an own chain with a liberty to spare, or
+    captures: dilate(empty | own not in atari | opponent in atari). If suicide is allowed, any own
+    neighbour will do. Arguments as of `place`.
+    """
+    vacant = bb.complement(lay, bb.union(own, opponent))
+    joins = own if suicide else bb.difference(own, atari)
+    support = bb.union_all([vacant, joins, bb.intersection(opponent, atari)])
+    return bb.intersection(vacant, bb.beside(lay, support))
 
 
 class Placed(NamedTuple):

@@ -24,7 +24,7 @@ from jax.core import Tracer
 from gozero.go import bitboard as bb
 from gozero.go import superko
 from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
-from gozero.go.placement import place
+from gozero.go.placement import place, placeable
 
 BLACK, WHITE = 0, 1
 MAX_MOVE_LIMIT = 2**15 - 1
@@ -250,19 +250,10 @@ def num_past(rules: Rules, ply: jax.Array) -> jax.Array:
 
 
 def legal_points(rules: Rules, position: Position) -> bb.Board:
-    """The points where a play is legal under simple ko.
-
-    An empty point is legal if it has an empty neighbour, joins an own chain with a liberty
-    to spare, or captures: dilate(empty | own not in atari | opponent in atari). If suicide is
-    allowed, any own neighbour will do.
-    """
-    lay = rules.layout
-    own, opponent = own_and_opponent(position)
-    vacant = bb.complement(lay, bb.union(own, opponent))
-    joins = own if rules.suicide else bb.difference(own, position.atari)
-    support = bb.union_all([vacant, joins, bb.intersection(opponent, position.atari)])
-    playable = bb.intersection(vacant, bb.neighbours(lay, support))
-    return bb.difference(playable, bb.at(lay, position.ko))
+    """The points where a play is legal under simple ko: `placement.placeable`, and no ko."""
+    stones = own_and_opponent(position)
+    points = placeable(rules.layout, *stones, position.atari, suicide=rules.suicide)
+    return bb.difference(points, bb.at(rules.layout, position.ko))
 
 
 def suicide_points(rules: Rules, position: Position) -> bb.Board | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import stacked
+from gozero.go.placement import placeable
 from gozero.hashing import mix
 from gozero.playouts import playable
 from gozero.playouts.policies.mogo import patterns
@@ -132,10 +133,7 @@ def moves(
 
 def legal_points(lay: bb.Layout, now: Situation) -> bb.Board:
     """Where a stone may be played: no suicide, and not the ko."""
-    vacant = bb.complement(lay, bb.union(now.own, now.opponent))
-    capturable = bb.intersection(now.opponent, now.atari)
-    support = bb.union_all([vacant, bb.difference(now.own, now.atari), capturable])
-    return bb.difference(bb.intersection(vacant, bb.beside(lay, support)), now.ko)
+    return bb.difference(placeable(lay, now.own, now.opponent, now.atari), now.ko)
 
 
 def unpacked(choice: jax.Array) -> tuple[jax.Array, jax.Array]:
