@@ -160,7 +160,7 @@ def in_at_least(count: int, planes: jax.Array) -> jax.Array:
     return stages.once(lambda planes: at_least(planes, count)[count - 1], planes)
 
 
-def at_least(planes: jax.Array, most: int) -> list[jax.Array]:
+def at_least(planes: Sequence[jax.Array] | jax.Array, most: int) -> list[jax.Array]:
     """Of P planes: boards of the points in at least 1, 2, ... `most` of them.
 
     u32[P, ...] -> `most` arrays u32[...].

@@ -144,8 +144,8 @@ def _flood(lay, black, white, turn, move, alive) -> jax.Array:
     own, opponent = _by_mover(turn, black, white)
     beside_liberty, (east, south) = whole_board.growth_of(lay, own, opponent, move)
     seeds = bb.keep(move != playable.NO_MOVE, bb.union(beside_liberty, tuple(alive)))
-    stacked = (jnp.stack(board)[None] for board in (seeds, east, south))
-    return floods.grow_some(lay, *stacked, FLOOD_SWEEPS)[0]
+    seeds, east, south = (jnp.stack(board)[None] for board in (seeds, east, south))
+    return floods.grow_some(lay, seeds, east, south, FLOOD_SWEEPS)[0]
 
 
 def _flags(lay, black, white, turn, move, alive) -> jax.Array:

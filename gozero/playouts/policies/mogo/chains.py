@@ -16,7 +16,7 @@ Functions of one game; on words of B games, elementwise, as they are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -49,7 +49,7 @@ class Tried(NamedTuple):
     move: jax.Array  # u32[]
     pending: jax.Array  # bool[]: is it one of before, whose planes go on growing?
     second_round: jax.Array  # u32[]: 1 in its second round
-    changed: bb.Board  # enemy chains of its first round that it captures or puts in atari
+    changed: Any  # board: enemy chains of its first round that it captures or puts in atari
 
 
 def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Tried) -> Planes:
