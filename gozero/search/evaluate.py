@@ -71,7 +71,7 @@ _MOST_VALUE = 1 + 2**-10
 """A value's size; what rounding may put it beyond 1 is no error."""
 
 
-def check_evaluation(evaluation: Any, shape: tuple[int, int]) -> None:
+def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
     """Refuse what is no evaluation of M positions of A actions, `shape` = (M, A).
 
     Raises:
