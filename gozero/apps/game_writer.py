@@ -49,44 +49,58 @@ class GameWriter:
         self.last_shard = time.monotonic()
 
     def take(self, rows: selfplay.Move) -> None:
-        """Rows [T, B] from the device, in the order they were played."""
-        for t, lane in zip(*np.nonzero(rows.game >= 0), strict=True):
-            row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
-            number = int(row.game)
-            self.open_games[number].append(row)
-            self.num_moves += 1
-            if row.ended:
-                self._write_game(number, self.open_games.pop(number))
+        """Moves [T, B] from the device, NumPy; games are written in the order in which they end."""
+        self.num_moves += int((rows.game != selfplay.NO_GAME).sum())
+        num_moves, num_lanes = rows.game.shape
+        begins = np.zeros(num_lanes, int)
+        for t, lane in zip(*np.nonzero(rows.ended), strict=True):
+            self._keep(rows, lane, begins[lane], t + 1)
+            begins[lane] = t + 1
+            number = int(rows.game[t, lane])
+            if number != selfplay.NO_GAME:
+                parts = self.open_games.pop(number)
+                self._write_game(number, jax.tree.map(lambda *x: np.concatenate(x), *parts))
+        for lane in np.flatnonzero(begins < num_moves):
+            self._keep(rows, lane, begins[lane], num_moves)
 
-    def _write_game(self, number: int, game: list[selfplay.Move]) -> None:
-        last = game[-1]
+    def _keep(self, rows: selfplay.Move, lane: int, begin: int, end: int) -> None:
+        """What was played of a lane's game."""
+        number = int(rows.game[begin, lane])
+        if number != selfplay.NO_GAME:
+            part = jax.tree.map(lambda x: x[begin:end, lane].copy(), rows)
+            self.open_games[number].append(part)
+
+    def _write_game(self, number: int, game: selfplay.Move) -> None:
+        """A finished game, moves [n]."""
+        last = jax.tree.map(lambda x: x[-1], game)
         path, outcome = self.out / "games" / f"{number:06d}", float(last.outcome)
         if isinstance(self.rules, NamedGame):
             write_whole(path.with_suffix(".txt"), self._text(self.rules, number, game).encode())
         else:
-            sgf.write(path.with_suffix(".sgf"), self._sgf(self.rules, number, game))
+            sgf.write(path.with_suffix(".sgf"), self._sgf(self.rules, number, game, last))
         self.results["black" if outcome > 0 else "white" if outcome < 0 else "drawn"] += 1
         self.results["truncated"] += bool(last.truncated)
-        self.results["unsound"] += not all(row.ok for row in game)
+        self.results["unsound"] += not game.ok.all()
         self.num_games += 1
-        self.num_plies += len(game)
-        self._keep_rows([row for row in game if row.ok], last)
+        self.num_plies += len(game.ply)
+        self._keep_rows(game, last)
 
-    def _text(self, rules: NamedGame, number: int, game: list[selfplay.Move]) -> str:
+    def _text(self, rules: NamedGame, number: int, game: selfplay.Move) -> str:
         """The moves in a line, and the result as SGF has it; Black is the player who began."""
         heading = f"{rules.name}, self-play of {self.name}, game {number}"
-        moves = rules.record([int(row.action) for row in game])
-        return f"{heading}\n{moves}\n{coords.result_text(float(game[-1].outcome))}\n"
+        result = coords.result_text(float(game.outcome[-1]))
+        return f"{heading}\n{rules.record(game.action.tolist())}\n{result}\n"
 
-    def _sgf(self, rules: Rules, number: int, game: list[selfplay.Move]) -> sgf.GameRecord:
-        last = game[-1]
+    def _sgf(
+        self, rules: Rules, number: int, game: selfplay.Move, last: selfplay.Move
+    ) -> sgf.GameRecord:
         suicide = "suicide allowed" if rules.suicide else "no suicide"
         cut = "; ended by the move limit, scored as it stood" if last.truncated else ""
         comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, {suicide}"
         return sgf.GameRecord(
             size=rules.size,
             komi=float(last.komi),
-            moves=tuple((int(row.position.to_play), int(row.action)) for row in game),
+            moves=tuple(zip((game.ply % 2).tolist(), game.action.tolist(), strict=True)),
             result=coords.result_text(float(last.score)),
             black=self.name,
             white=self.name,
@@ -94,17 +108,19 @@ class GameWriter:
             comment=comment + cut,
         )
 
-    def _keep_rows(self, game: list[selfplay.Move], last: selfplay.Move) -> None:
-        """Of a finished game; of a move whose search saw a nan there is none."""
-        if not game:
+    def _keep_rows(self, game: selfplay.Move, last: selfplay.Move) -> None:
+        """The rows of a finished game; of a move whose search saw a nan there is none."""
+        moves = jax.tree.map(lambda x: x[game.ok], game)
+        count = len(moves.ply)
+        if not count:
             return
-        moves = jax.tree.map(lambda *x: np.stack(x), *game)
-        target = moves.policy_target.astype(np.float16)
         legal = np.packbits(moves.legal, axis=1)
-        rows = of_game(np, moves.position, moves.ply, legal, target, moves.root_value, last)
+        rows = of_game(
+            np, moves.position, moves.ply, legal, moves.policy_target, moves.root_value, last
+        )
         self.pending.append(jax.tree.map(lambda x, like: x.astype(like.dtype), rows, self.shapes))
-        self.num_rows += len(game)
-        self.num_pending += len(game)
+        self.num_rows += count
+        self.num_pending += count
         overdue = time.monotonic() - self.last_shard > SECONDS_PER_SHARD
         if overdue or self.num_pending >= ROWS_PER_SHARD:
             self.flush()
