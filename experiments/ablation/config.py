@@ -14,24 +14,20 @@ class AblationConfig(SweepConfig):
     """What each part of the search costs or gives in strength at equal simulations: leaves a step,
     their virtual loss, subtree reuse, shared evaluations; each against the search without it."""
 
-    simulations: int = setting(
-        1024, "Simulations of every move, of either side; 64 leaves would make 1,024 of 1,000."
-    )
+    simulations: int = setting(1024)
+    """Simulations of every move, of either side; 64 leaves would make 1,024 of 1,000."""
 
-    leaves: tuple[int, ...] = setting(
-        (1, 4, 8, 16, 32, 64), "Leaves a step, against one; 1 is the player against itself."
-    )
+    leaves: tuple[int, ...] = setting((1, 4, 8, 16, 32, 64))
+    """Leaves a step, against one; 1 is the player against itself."""
 
-    virtual_losses: tuple[int, ...] = setting(
-        (1, 10), "Virtual losses to try with 16 leaves a step; elsewhere it is 3."
-    )
+    virtual_losses: tuple[int, ...] = setting((1, 10))
+    """Virtual losses to try with 16 leaves a step; elsewhere it is 3."""
 
-    anchors: tuple[int, ...] = setting(
-        (1, 16, 64),
-        "Which of --leaves also play against --anchor-command, beside subtree reuse.",
-    )
+    anchors: tuple[int, ...] = setting((1, 16, 64))
+    """Which of --leaves also play against --anchor-command, beside subtree reuse."""
 
-    bias: float = setting(0.01, "The bias of the schedule of least mean squared error.")
+    bias: float = setting(0.01)
+    """The bias of the schedule of least mean squared error."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/ablation"), SWEEP_FOLDER)
 
@@ -46,24 +42,26 @@ class SpeedConfig:
     """What each part of the search costs or gives in speed and in memory. No games: the network
     has random weights, and is asked for its time alone."""
 
-    simulations: int = setting(
-        1024, "Simulations of a search, divisible by all of --leaves.", least=1
-    )
+    simulations: int = setting(1024, least=1)
+    """Simulations of a search, divisible by all of --leaves."""
 
-    leaves: tuple[int, ...] = setting((1, 8, 64), "Leaves a step.", least=1)
+    leaves: tuple[int, ...] = setting((1, 8, 64), least=1)
+    """Leaves a step."""
 
-    trees: tuple[int, ...] = setting((1, 64), "Boards searched at once.", least=1)
+    trees: tuple[int, ...] = setting((1, 64), least=1)
+    """Boards searched at once."""
 
-    size: int = setting(9, "Points on a side of the board.")
+    size: int = setting(9)
+    """Points on a side of the board."""
 
-    repeats: int = setting(3, "Searches that are timed; the median counts.", least=1)
+    repeats: int = setting(3, least=1)
+    """Searches that are timed; the median counts."""
 
-    seed: int = seed_setting("The seed of the searches and the network's weights.")
+    seed: int = seed_setting()
+    """The seed of the searches and the network's weights."""
 
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/ablation_speed"),
-        "The folder of speed.csv and the record of the run, a new one.",
-    )
+    out: pathlib.Path = setting(pathlib.Path("runs/ablation_speed"))
+    """The folder of speed.csv and the record of the run, a new one."""
 
     EXAMPLES = (
         "python -m experiments.ablation.speed",

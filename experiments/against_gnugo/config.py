@@ -48,12 +48,11 @@ class AgainstGnugoConfig(MatchesConfig):
 
     MATCHES: ClassVar = MATCHES
 
-    only: tuple[str, ...] = setting(tuple(MATCHES), "Which of the matches.")
+    only: tuple[str, ...] = setting(tuple(MATCHES))
+    """Which of the matches."""
 
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/against_gnugo"),
-        "The folder of the matches, results.csv and results.svg.",
-    )
+    out: pathlib.Path = setting(pathlib.Path("runs/against_gnugo"))
+    """The folder of the matches, results.csv and results.svg."""
 
     EXAMPLES = (
         "python -m experiments.against_gnugo.run",

@@ -16,29 +16,29 @@ KINDS: tuple[Kind, ...] = ("objects", "numpy", "ours")
 class ArrayTreeConfig:
     """One tree as Python objects, as NumPy arrays, and as ours: time, memory, simulations."""
 
-    simulations: int = setting(10_000, "Simulations of the search that is timed.", least=1)
-    actions: int = setting(362, "Actions of every position.", least=1)
-    seconds: float = setting(
-        30.0,
-        "How long each tree may grow for the count of simulations; 0 leaves that out.",
-        least=0,
-        unit="seconds",
-    )
-    leaves: tuple[int, ...] = setting(
-        (1, 8, 16), "Leaves a step, with a virtual loss of 3.", least=1
-    )
-    repeats: int = setting(3, "Timed searches; the median counts.", least=1)
-    seed: int = seed_setting("The seed of the priors and values.")
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/array_tree"),
-        "The folder of results.csv, the plot and the record of the run.",
-    )
-    only: Kind | None = setting(
-        None,
-        "Measure this kind in this process, and print its rows as JSON; the command does so "
-        "itself.",
-        unset="all of them, each in a process of its own",
-    )
+    simulations: int = setting(10_000, least=1)
+    """Simulations of the search that is timed."""
+
+    actions: int = setting(362, least=1)
+    """Actions of every position."""
+
+    seconds: float = setting(30.0, least=0, unit="seconds")
+    """How long each tree may grow for the count of simulations; 0 leaves that out."""
+
+    leaves: tuple[int, ...] = setting((1, 8, 16), least=1)
+    """Leaves a step, with a virtual loss of 3."""
+
+    repeats: int = setting(3, least=1)
+    """Timed searches; the median counts."""
+
+    seed: int = seed_setting()
+    """The seed of the priors and values."""
+
+    out: pathlib.Path = setting(pathlib.Path("runs/array_tree"))
+    """The folder of results.csv, the plot and the record of the run."""
+
+    only: Kind | None = setting(None, unset="all of them, each in a process of its own")
+    """Measure this kind in this process, and print its rows as JSON; the command does so itself."""
 
     EXAMPLES = (
         "python -m experiments.array_tree.run",

@@ -20,21 +20,32 @@ class ConnectFourConfig:
     The same command goes on with what was learnt, and measures what is not measured yet.
     """
 
-    minutes: float = setting(
-        0.0, "How long to learn in this session; 0 measures only.", least=0, unit="minutes"
-    )
-    weights: pathlib.Path | None = setting(
-        None, "The network that is measured.", unset="the run's own, OUT/run/weights.safetensors"
-    )
-    simulations: int = setting(200, "Of the network's search, a move.", least=1)
-    playouts: int = setting(1000, "Of the opponent's search, a move: plain MCTS.", least=1)
-    games: int = setting(200, "Against it; the network begins in all of them.", least=1)
-    positions: int = setting(200, "Positions whose results are known.", least=1, most=200)
-    batch: int = setting(50, "Games, or positions, searched at once.", least=1)
-    seed: int = setting(0, "Of the opponent's playouts.", least=0)
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/connect_four"), "The folder of the run and results.json."
-    )
+    minutes: float = setting(0.0, least=0, unit="minutes")
+    """How long to learn in this session; 0 measures only."""
+
+    weights: pathlib.Path | None = setting(None, unset="the run's own, OUT/run/weights.safetensors")
+    """The network that is measured."""
+
+    simulations: int = setting(200, least=1)
+    """Of the network's search, a move."""
+
+    playouts: int = setting(1000, least=1)
+    """Of the opponent's search, a move: plain MCTS."""
+
+    games: int = setting(200, least=1)
+    """Against it; the network begins in all of them."""
+
+    positions: int = setting(200, least=1, most=200)
+    """Positions whose results are known."""
+
+    batch: int = setting(50, least=1)
+    """Games, or positions, searched at once."""
+
+    seed: int = setting(0, least=0)
+    """Of the opponent's playouts."""
+
+    out: pathlib.Path = setting(pathlib.Path("runs/connect_four"))
+    """The folder of the run and results.json."""
 
     EXAMPLES = (
         "python -m experiments.connect_four.run --minutes 60",

@@ -44,24 +44,20 @@ class MatchesConfig:
 
     MATCHES: ClassVar[Mapping[str, Match]]
 
-    only: tuple[str, ...] = setting(help="Which of the matches.")
+    only: tuple[str, ...] = setting()
+    """Which of the matches."""
 
-    games: int | None = setting(
-        None, "Games of each match.", least=2, step=2, unset="as many as each match has"
-    )
+    games: int | None = setting(None, least=2, step=2, unset="as many as each match has")
+    """Games of each match."""
 
-    parallel: int = setting(
-        64,
-        "Games at once, each with a process of the opponent, if that is a program.",
-        least=1,
-        unit="games",
-    )
+    parallel: int = setting(64, least=1, unit="games")
+    """Games at once, each with a process of the opponent, if that is a program."""
 
-    seed: int = seed_setting("The seed of our searches.", default=1)
+    seed: int = seed_setting(default=1)
+    """The seed of our searches."""
 
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/matches"), "The folder of the matches, results.csv and results.svg."
-    )
+    out: pathlib.Path = setting(pathlib.Path("runs/matches"))
+    """The folder of the matches, results.csv and results.svg."""
 
     def __post_init__(self):
         check(self)

@@ -14,21 +14,18 @@ class PlayoutPoliciesConfig(SweepConfig):
     """MC-RAVE with each policy of playouts against one player, MC-RAVE with MoGo's: with as many
     simulations, and then with as many as take the same time."""
 
-    simulations: int = setting(
-        1000, "Simulations of every move, of either side; at equal time of the opponent's."
-    )
+    simulations: int = setting(1000)
+    """Simulations of every move, of either side; at equal time of the opponent's."""
 
-    diversity: int = setting(4, "Tries of MoGo's playouts with diversity, 1 to 8.")
+    diversity: int = setting(4)
+    """Tries of MoGo's playouts with diversity, 1 to 8."""
 
-    bias: float = setting(
-        0.01, "The bias of the schedule of least mean squared error, on either side."
-    )
+    bias: float = setting(0.01)
+    """The bias of the schedule of least mean squared error, on either side."""
 
-    equal_time: bool = setting(
-        True,
-        "Whether to play the second sweep too, in a folder equal_time within --out. How fast "
-        "each policy is, is measured once and kept in speeds.json there.",
-    )
+    equal_time: bool = setting(True)
+    """Whether to play the second sweep too, in a folder equal_time within --out. How fast each
+    policy is, is measured once and kept in speeds.json there."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/playout_policies"), SWEEP_FOLDER)
 

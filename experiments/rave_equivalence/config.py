@@ -14,25 +14,24 @@ class RaveEquivalenceConfig(SweepConfig):
     """MC-RAVE by its equivalence parameter k, and UCT, each against one player: MC-RAVE with the
     schedule of least mean squared error and a bias of 0.01."""
 
-    simulations: int = setting(1000, "Simulations of every move, of either side.")
+    simulations: int = setting(1000)
+    """Simulations of every move, of either side."""
 
-    ks: tuple[float, ...] = setting(
-        (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), "The equivalence parameters."
-    )
+    ks: tuple[float, ...] = setting((1, 3, 10, 30, 100, 300, 1000, 3000, 10_000))
+    """The equivalence parameters."""
 
-    anchors: tuple[float, ...] = setting(
-        (1, 100, 3000), "Which of --ks also play against --anchor-command, beside UCT."
-    )
+    anchors: tuple[float, ...] = setting((1, 100, 3000))
+    """Which of --ks also play against --anchor-command, beside UCT."""
 
-    bias: float = setting(0.01, "The bias of the player that all play against.")
+    bias: float = setting(0.01)
+    """The bias of the player that all play against."""
 
-    exploration: float | None = setting(None, "The weight of UCT's bonus.", unset="0.25")
+    exploration: float | None = setting(None, unset="0.25")
+    """The weight of UCT's bonus."""
 
-    first_play: float = setting(
-        1.0,
-        "UCT's first-play urgency, as a probability of winning; if it is large, what is "
-        "untried comes first.",
-    )
+    first_play: float = setting(1.0)
+    """UCT's first-play urgency, as a probability of winning; if it is large, what is untried comes
+    first."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/rave_equivalence"), SWEEP_FOLDER)
 

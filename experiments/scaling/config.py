@@ -14,31 +14,25 @@ from gozero.runs.settings import setting
 class ScalingConfig(SweepConfig):
     """UCT and MC-RAVE, each against itself with half the simulations, doubling by doubling."""
 
-    least: int = setting(
-        250,
-        "Simulations that a curve begins with, and that its first match is played against.",
-        least=1,
-    )
+    least: int = setting(250, least=1)
+    """Simulations that a curve begins with, and that its first match is played against."""
 
-    most: int = setting(4000, "The simulations double up to here.")
+    most: int = setting(4000)
+    """The simulations double up to here."""
 
-    counts: tuple[int, ...] = setting(
-        (), "Simulations in place of the doublings, ascending: 3000 10000, say."
-    )
+    counts: tuple[int, ...] = setting(())
+    """Simulations in place of the doublings, ascending: 3000 10000, say."""
 
-    anchors: tuple[int, ...] = setting(
-        (1000, 4000),
-        "Which also play against --anchor-command, by UCT and by MC-RAVE; not the first of "
-        "the curve, which plays none of ours.",
-    )
+    anchors: tuple[int, ...] = setting((1000, 4000))
+    """Which also play against --anchor-command, by UCT and by MC-RAVE; not the first of the curve,
+    which plays none of ours."""
 
-    first_play: float = setting(
-        1.0,
-        "UCT's first-play urgency, as a probability of winning; if it is large, what is "
-        "untried comes first.",
-    )
+    first_play: float = setting(1.0)
+    """UCT's first-play urgency, as a probability of winning; if it is large, what is untried comes
+    first."""
 
-    bias: float = setting(0.01, "The bias of MC-RAVE's schedule of least mean squared error.")
+    bias: float = setting(0.01)
+    """The bias of MC-RAVE's schedule of least mean squared error."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/scaling"), SWEEP_FOLDER)
 

@@ -14,27 +14,24 @@ class SchedulesConfig(SweepConfig):
     """The schedules of MC-RAVE, hand-selected and of least mean squared error, each against one
     player: the latter with a bias of 0.01."""
 
-    simulations: int = setting(1000, "Simulations of every move, of either side.")
+    simulations: int = setting(1000)
+    """Simulations of every move, of either side."""
 
-    ks: tuple[float, ...] = setting(
-        (30, 100, 300, 1000, 3000), "Equivalence parameters of the hand-selected schedule."
-    )
+    ks: tuple[float, ...] = setting((30, 100, 300, 1000, 3000))
+    """Equivalence parameters of the hand-selected schedule."""
 
-    biases: tuple[float, ...] = setting(
-        (0.0, 0.003, 0.01, 0.03, 0.1, 0.3),
-        "Biases of the schedules of least mean squared error: for values near one half (Eq. 47), "
-        "and with the variance that the all-moves-as-first value says (Eq. 46).",
-    )
+    biases: tuple[float, ...] = setting((0.0, 0.003, 0.01, 0.03, 0.1, 0.3))
+    """Biases of the schedules of least mean squared error: for values near one half (Eq. 47), and
+    with the variance that the all-moves-as-first value says (Eq. 46)."""
 
-    anchor_ks: tuple[float, ...] = setting(
-        (1000,), "Which of --ks also play against --anchor-command."
-    )
+    anchor_ks: tuple[float, ...] = setting((1000,))
+    """Which of --ks also play against --anchor-command."""
 
-    anchor_biases: tuple[float, ...] = setting(
-        (0.003, 0.01, 0.1), "Which of --biases do, for Eq. 47."
-    )
+    anchor_biases: tuple[float, ...] = setting((0.003, 0.01, 0.1))
+    """Which of --biases do, for Eq. 47."""
 
-    bias: float = setting(0.01, "The bias of the player that all play against, by Eq. 47.")
+    bias: float = setting(0.01)
+    """The bias of the player that all play against, by Eq. 47."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/schedules"), SWEEP_FOLDER)
 

@@ -21,18 +21,17 @@ CONTROLS: tuple[Control, ...] = (
 class Solved3x3Config:
     """Learn 3x3, which is solved, by self-play; and again with one thing spoilt at a time."""
 
-    only: tuple[Control, ...] = setting(
-        CONTROLS, "Which of the runs: as it is (none), or with what spoilt."
-    )
+    only: tuple[Control, ...] = setting(CONTROLS)
+    """Which of the runs: as it is (none), or with what spoilt."""
 
-    iterations: int | None = setting(None, "Iterations of each run.", least=1, unset="the preset's")
+    iterations: int | None = setting(None, least=1, unset="the preset's")
+    """Iterations of each run."""
 
-    seeds: int = setting(3, "Runs of each, with seeds 0, 1, ...", least=1)
+    seeds: int = setting(3, least=1)
+    """Runs of each, with seeds 0, 1, ..."""
 
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/solved_3x3"),
-        "The folder of results.csv, curves.csv, the plot and the record of the run.",
-    )
+    out: pathlib.Path = setting(pathlib.Path("runs/solved_3x3"))
+    """The folder of results.csv, curves.csv, the plot and the record of the run."""
 
     EXAMPLES = (
         "python -m experiments.solved_3x3.run",

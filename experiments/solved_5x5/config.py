@@ -16,35 +16,33 @@ class Solved5x5Config:
 
     weights: pathlib.Path = setting(
         pathlib.Path(__file__).parent / "results" / "5x5.safetensors",
-        "The network.",
         unset="the one that lies here",
     )
+    """The network."""
 
-    games: int = setting(200, "Games to play.", least=1)
+    games: int = setting(200, least=1)
+    """Games to play."""
 
-    komi: float = setting(
-        24.5, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
-    )
+    komi: float = setting(24.5, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
+    """Points for White."""
 
-    replies: int = setting(
-        2, "How many of White's first moves are drawn at random.", least=0, most=6
-    )
+    replies: int = setting(2, least=0, most=6)
+    """How many of White's first moves are drawn at random."""
 
-    simulations: int = setting(64, "Simulations of each of Black's moves.", least=1)
+    simulations: int = setting(64, least=1)
+    """Simulations of each of Black's moves."""
 
-    opponent_simulations: int = setting(
-        1600,
-        "Simulations of each of White's moves, whose search evaluates 8 leaves together.",
-        least=8,
-    )
+    opponent_simulations: int = setting(1600, least=8)
+    """Simulations of each of White's moves, whose search evaluates 8 leaves together."""
 
-    parallel: int = setting(100, "Games at once.", least=1, unit="games")
+    parallel: int = setting(100, least=1, unit="games")
+    """Games at once."""
 
-    seed: int = seed_setting("The seed of the replies and the searches.")
+    seed: int = seed_setting()
+    """The seed of the replies and the searches."""
 
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/solved_5x5"), "The folder of results.csv and the record of the run."
-    )
+    out: pathlib.Path = setting(pathlib.Path("runs/solved_5x5"))
+    """The folder of results.csv and the record of the run."""
 
     EXAMPLES = (
         "python -m experiments.solved_5x5.run",

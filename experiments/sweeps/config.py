@@ -20,57 +20,37 @@ class SweepConfig:
     --parallel games; the same command goes on where it was killed, and with more --games plays
     those that are missing."""
 
-    games: int = setting(
-        200, "Games of each point, rounded up to whole pieces.", least=2, most=10**6, step=2
-    )
+    games: int = setting(200, least=2, most=10**6, step=2)
+    """Games of each point, rounded up to whole pieces."""
 
-    parallel: int = setting(
-        100,
-        "Games at once: a piece. No more than --games.",
-        least=2,
-        most=4096,
-        step=2,
-        unit="games",
-    )
+    parallel: int = setting(100, least=2, most=4096, step=2, unit="games")
+    """Games at once: a piece. No more than --games."""
 
-    size: int = setting(9, "Points on a side of the board.", least=MIN_SIZE, most=MAX_SIZE)
+    size: int = setting(9, least=MIN_SIZE, most=MAX_SIZE)
+    """Points on a side of the board."""
 
-    komi: float = setting(
-        7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
-    )
+    komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
+    """Points for White."""
 
-    openings: int = setting(
-        2,
-        "Random plies that both games of a pair begin with; the same at every point.",
-        least=0,
-        below="num_plies",
-        unit="plies",
-    )
+    openings: int = setting(2, least=0, below="num_plies", unit="plies")
+    """Random plies that both games of a pair begin with; the same at every point."""
 
-    resign: float | None = setting(
-        None,
-        "Either side resigns when the position and its best move are worth less than this, from "
-        "-1 (lost) to 0 (even): -0.9 ends games that are decided early, and the experiment with "
-        "them.",
-        least=-1,
-        below=0,
-        unset="never",
-    )
+    resign: float | None = setting(None, least=-1, below=0, unset="never")
+    """Either side resigns when the position and its best move are worth less than this, from -1
+    (lost) to 0 (even): -0.9 ends games that are decided early, and the experiment with them."""
 
-    seed: int = seed_setting("The seed of the openings and the searches.")
+    seed: int = seed_setting()
+    """The seed of the openings and the searches."""
 
-    anchor_command: str | None = setting(
-        None,
-        "A GTP program, as `gozero match --opponent.command` has it, that some of the points "
-        "play too.",
-        unset="none",
-    )
+    anchor_command: str | None = setting(None, unset="none")
+    """A GTP program, as `gozero match --opponent.command` has it, that some of the points play
+    too."""
 
-    anchor_games: int = setting(
-        40, "Games of each such point against the program.", least=2, most=10**6, step=2
-    )
+    anchor_games: int = setting(40, least=2, most=10**6, step=2)
+    """Games of each such point against the program."""
 
-    anchor_parallel: int = setting(8, "Processes of the program at once.", least=1, most=4096)
+    anchor_parallel: int = setting(8, least=1, most=4096)
+    """Processes of the program at once."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/sweep"), SWEEP_FOLDER)
 

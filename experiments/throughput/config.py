@@ -16,11 +16,20 @@ class ThroughputConfig:
 
     subject: tyro.conf.Positional[
         Literal["rules", "playouts", "search", "selfplay", "features"]
-    ] = setting(help="What to measure.", positional=True)
-    json: bool = setting(False, "One JSON object a line instead of a table.")
-    repeats: int = setting(5, "Timed runs of each side, in turn; the median ratio counts.", least=1)
-    quick: bool = setting(False, "Small rows only: a minute or so.")
-    seed: int = seed_setting("The seed of the recorded games and the roots.")
+    ] = setting(positional=True)
+    """What to measure."""
+
+    json: bool = setting(False)
+    """One JSON object a line instead of a table."""
+
+    repeats: int = setting(5, least=1)
+    """Timed runs of each side, in turn; the median ratio counts."""
+
+    quick: bool = setting(False)
+    """Small rows only: a minute or so."""
+
+    seed: int = seed_setting()
+    """The seed of the recorded games and the roots."""
 
     EXAMPLES = (
         "python -m experiments.throughput.run search --quick",

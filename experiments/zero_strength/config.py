@@ -58,16 +58,14 @@ class ZeroStrengthConfig(MatchesConfig):
 
     MATCHES: ClassVar = MATCHES
 
-    only: tuple[str, ...] = setting(tuple(MATCHES), "Which of the matches.")
+    only: tuple[str, ...] = setting(tuple(MATCHES))
+    """Which of the matches."""
 
-    weights: pathlib.Path | None = setting(
-        None, "A network of your own, of `python -m train`.", unset="those that lie here"
-    )
+    weights: pathlib.Path | None = setting(None, unset="those that lie here")
+    """A network of your own, of `python -m train`."""
 
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/zero_strength"),
-        "The folder of the matches, results.csv and results.svg.",
-    )
+    out: pathlib.Path = setting(pathlib.Path("runs/zero_strength"))
+    """The folder of the matches, results.csv and results.svg."""
 
     EXAMPLES = (
         "python -m experiments.zero_strength.run",

@@ -42,11 +42,12 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
       default: an instance that has the defaults; None for the fields' own.
       prefix: what stands before each flag.
     """
-    kinds, listed, group = typing.get_type_hints(config), {}, ""
+    kinds, texts = typing.get_type_hints(config), settings.help_of(config)
+    listed, group = {}, ""
     for field in dataclasses.fields(config):
         name, kind = field.name, kinds[field.name]
         group = facts_of(field).group or group
-        text = facts_of(field).help
+        text = texts.get(name, "")
         if not dataclasses.is_dataclass(kind):
             shown = _default(field) if default is None else getattr(default, name)
             note = _note(config, field, shown).replace("--", f"--{prefix}")

@@ -43,114 +43,79 @@ _NOT_OF_TD = (
 class PlayerConfig:
     """A search player; `setups.make_setup` makes one of it. `check` says what cannot be."""
 
-    evaluator: EvaluatorName = setting(
-        "playout", "What evaluates a position: a network, or playouts.", group="evaluation"
-    )
-    weights: pathlib.Path | None = setting(
-        None, "The network's weights, of one board size.", unset="random weights"
-    )
-    playouts: PolicyName | None = setting(
-        None,
-        "How playouts are played: all moves alike, by MoGo's rules, or in proportion to the "
-        "strengths of moves' features, learnt by minorisation-maximisation or by balancing.",
-        unset="mogo with --search rave, else uniform",
-        effective="policy",
-    )
-    strengths: pathlib.Path | None = setting(
-        None,
-        "Strengths for mm or balanced playouts, a file of `python -m train.classical.mm` or "
-        "`.balancing`.",
-        unset="those that come with the package",
-    )
-    nakade: bool = setting(False, "Whether MoGo's playouts play at vital points of eye spaces.")
-    diversity: int = setting(
-        0, "How often MoGo's playouts try to play where all is empty.", least=0, most=8
-    )
+    evaluator: EvaluatorName = setting("playout", group="evaluation")
+    """What evaluates a position: a network, or playouts."""
 
-    search: RuleName = setting(
-        "puct",
-        "The rule of the search: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel "
-        "(sequential halving at the root, without its noise, the stronger for a network of "
-        "`python -m train`); or td (temporal-difference search: no tree, but local shapes that "
-        "learn before each move).",
-        group="search",
+    weights: pathlib.Path | None = setting(None, unset="random weights")
+    """The network's weights, of one board size."""
+
+    playouts: PolicyName | None = setting(
+        None, unset="mogo with --search rave, else uniform", effective="policy"
     )
-    simulations: int = setting(
-        400,
-        "Simulations of each move, rounded up to whole steps of leaves; with a limit of time at "
-        "most so many, and a tree has room for them.",
-        least=1,
-        most=MAX_SIMULATIONS,
-    )
-    leaves: int = setting(
-        1,
-        "Leaves of a tree that are evaluated together: more are faster, and play a little worse.",
-        least=1,
-        most="simulations",
-    )
-    trees: int = setting(
-        1,
-        "Trees of a position, which share its simulations and exchange what they find near their "
-        "roots (root parallelisation).",
-        least=1,
-        most="simulations",
-    )
-    considered: int | None = setting(
-        None,
-        "Moves that the root of gumbel considers, at most. A network of `python -m train` plays "
-        "as it was trained by its run's --max-considered.",
-        least=1,
-        unset="16",
-    )
+    """How playouts are played: all moves alike, by MoGo's rules, or in proportion to the strengths
+    of moves' features, learnt by minorisation-maximisation or by balancing."""
+
+    strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
+    """Strengths for mm or balanced playouts, a file of `python -m train.classical.mm` or
+    `.balancing`."""
+
+    nakade: bool = setting(False)
+    """Whether MoGo's playouts play at vital points of eye spaces."""
+
+    diversity: int = setting(0, least=0, most=8)
+    """How often MoGo's playouts try to play where all is empty."""
+
+    search: RuleName = setting("puct", group="search")
+    """The rule of the search: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential
+    halving at the root, without its noise, the stronger for a network of `python -m train`); or td
+    (temporal-difference search: no tree, but local shapes that learn before each move)."""
+
+    simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
+    """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at most
+    so many, and a tree has room for them."""
+
+    leaves: int = setting(1, least=1, most="simulations")
+    """Leaves of a tree that are evaluated together: more are faster, and play a little worse."""
+
+    trees: int = setting(1, least=1, most="simulations")
+    """Trees of a position, which share its simulations and exchange what they find near their roots
+    (root parallelisation)."""
+
+    considered: int | None = setting(None, least=1, unset="16")
+    """Moves that the root of gumbel considers, at most. A network of `python -m train` plays as it
+    was trained by its run's --max-considered."""
+
     exploration: float | None = setting(
         None,
-        "The weight of the rule's bonus.",
         least=0,
         below=10**6,
         unset="of puct 3 with playouts and 1.5 with a network, of uct 0.25, of rave 0",
     )
-    rave_bias: float | None = setting(
-        None,
-        "The bias assumed of all-moves-as-first values, for the schedule of least mean squared "
-        "error.",
-        least=0,
-        most=1,
-        unset="0.01",
-    )
-    rave_k: float | None = setting(
-        None,
-        "Another schedule, sqrt(k / (3 N + k)): one half after k simulations at a node.",
-        above=0,
-        below=10**9,
-    )
-    first_play: float | None = setting(
-        None,
-        "The value of an action of which nothing is known, as a probability of winning.",
-        least=0,
-        below=10**6,
-        unset="it comes first",
-    )
-    resign: float | None = setting(
-        None,
-        "Resign when the position and its best move are worth less than this, between -1 (lost) "
-        "and 0 (even): -0.95, say.",
-        least=-1,
-        below=0,
-        unset="never",
-    )
+    """The weight of the rule's bonus."""
 
-    heuristic: HeuristicName | None = setting(
-        None,
-        "What new nodes begin with: every move even, what its player knew of it two plies before, "
-        "what MoGo's rules say of it, or the value of local shapes.",
-        group="heuristic",
-        unset="nothing",
-    )
+    rave_bias: float | None = setting(None, least=0, most=1, unset="0.01")
+    """The bias assumed of all-moves-as-first values, for the schedule of least mean squared
+    error."""
+
+    rave_k: float | None = setting(None, above=0, below=10**9)
+    """Another schedule, sqrt(k / (3 N + k)): one half after k simulations at a node."""
+
+    first_play: float | None = setting(None, least=0, below=10**6, unset="it comes first")
+    """The value of an action of which nothing is known, as a probability of winning."""
+
+    resign: float | None = setting(None, least=-1, below=0, unset="never")
+    """Resign when the position and its best move are worth less than this, between -1 (lost) and 0
+    (even): -0.95, say."""
+
+    heuristic: HeuristicName | None = setting(None, group="heuristic", unset="nothing")
+    """What new nodes begin with: every move even, what its player knew of it two plies before, what
+    MoGo's rules say of it, or the value of local shapes."""
+
     shapes: pathlib.Path | None = setting(
-        None,
-        "Values of local shapes, a file of `python -m train.classical.td`, of one board size.",
-        unset="those that come with the package, for 7x7 and 9x9",
+        None, unset="those that come with the package, for 7x7 and 9x9"
     )
+    """Values of local shapes, a file of `python -m train.classical.td`, of one board size."""
+
     heuristic_visits: int = setting(
         0,
         "C: what a heuristic counts for, in simulations through a move. With the simulations, at "
@@ -167,13 +132,9 @@ class PlayerConfig:
         unset=f"{AMAF_VISITS} with --search rave",
         effective="amaf_visits",
     )
-    heuristic_good_visits: int = setting(
-        0,
-        "What the moves of MoGo's rules count for besides, in all-moves-as-first simulations that "
-        "were won.",
-        least=0,
-        most="visits_left",
-    )
+    heuristic_good_visits: int = setting(0, least=0, most="visits_left")
+    """What the moves of MoGo's rules count for besides, in all-moves-as-first simulations that were
+    won."""
 
     CONFLICTS = (
         Conflict("weights", "!evaluator=network", "playouts have none"),

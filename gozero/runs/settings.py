@@ -2,9 +2,15 @@
 
     @dataclasses.dataclass(frozen=True)
     class Config:
-        simulations: int = setting(400, "Simulations of each move.", least=1, most=131_070)
-        leaves: int = setting(1, "Leaves evaluated together.", least=1, most="simulations")
-        search: Literal["puct", "gumbel"] = setting("puct", "The rule of the search.")
+        simulations: int = setting(400, least=1, most=131_070)
+        '''Simulations of each move.'''
+
+        leaves: int = setting(1, least=1, most="simulations")
+        '''Leaves evaluated together.'''
+
+        search: Literal["puct", "gumbel"] = setting("puct")
+        '''The rule of the search.'''
+
         CONFLICTS = (Conflict("leaves", "search=gumbel", "its root counts visits one by one"),)
         EXAMPLES = ("gozero gtp --simulations 800", "gozero gtp --search gumbel")
 
@@ -16,10 +22,16 @@ Flags, their help, the refusals of `check` and the tables of docs/commands.md ar
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
+import functools
+import inspect
+import itertools
 import math
 import numbers
 import pathlib
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -67,7 +79,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) ->
 
     Args:
       default: its default; left out, the field must be given.
-      help: what it is, in sentences.
+      help: what it is, in sentences; or these stand in a string below the field.
       group: the heading in help that begins with it, until the next one.
       unit: what a number counts, in the plural: "seconds".
       least, most: the range, both in it. Either may name another field, or a property.
@@ -81,9 +93,23 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) ->
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def seed_setting(help: str, default: int = 0, **facts: Any) -> Any:
+def seed_setting(help: str = "", default: int = 0, **facts: Any) -> Any:
     """The field of a seed; a greater one would wrap around to another."""
     return setting(default, help, least=0, most=MAX_SEED, **facts)
+
+
+@functools.cache
+def help_of(config: type) -> dict[str, str]:
+    """What each field is: the help of its `setting`, or else the string below it in the source."""
+    found: dict[str, str] = {}
+    for one in reversed(config.__mro__):
+        with contextlib.suppress(OSError, TypeError):  # a class without source, as object
+            body = typing.cast(Any, ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]).body
+            for field, below in itertools.pairwise(body):
+                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                    found[ast.unparse(field.target)] = ast.literal_eval(below.value)
+    stated = {field.name: facts_of(field).help for field in dataclasses.fields(config)}
+    return found | {name: help for name, help in stated.items() if help}
 
 
 def same_as(config: type, name: str, default: Any = dataclasses.MISSING, **facts: Any) -> Any:

@@ -81,7 +81,7 @@ def test_help_ends_in_two_examples_that_parse(described):
     prog, config = described
     lines = help.text(config, prog, width=70).splitlines()
     folded = " ".join(lines[_examples_at(lines) + 1 :]).replace("\\ ", "")
-    assert len(config.EXAMPLES) == 2
+    assert len(config.EXAMPLES) >= 2
     assert folded.split() == " ".join(config.EXAMPLES).split()
     for example in config.EXAMPLES:
         words = shlex.split(example)

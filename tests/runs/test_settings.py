@@ -138,6 +138,25 @@ def test_words():
     ]
 
 
+@dataclasses.dataclass(frozen=True)
+class More(Config):
+    games: int = setting(4, least=2)
+    """Games, of which
+    this says more."""
+
+    size: int = setting(9, "Points on a side.")
+    """Where both are, the argument counts."""
+
+
+def test_help_is_an_argument_or_the_string_below_a_field():
+    told = settings.help_of(More)
+    assert told["simulations"] == "Simulations."
+    assert told["games"].split() == ["Games,", "of", "which", "this", "says", "more."]
+    assert told["size"] == "Points on a side."
+    assert "share" not in told
+    assert settings.help_of(type("Bare", (More,), {})) == told
+
+
 def test_conflicts_in_words():
     texts = [(*settings.conflict_text(one), one.reason) for one in settings.conflicts(Config)]
     assert texts[1][:2] == ("--moves", "not with --search gumbel")

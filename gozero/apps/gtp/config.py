@@ -20,43 +20,39 @@ class GtpConfig(PlayerConfig):
 
     size: int | None = setting(
         None,
-        "Points on a side of the board at the start; boardsize changes it.",
         group="game",
         least=MIN_SIZE,
         most=MAX_SIZE,
         unset="that of --weights or --shapes, else 9",
     )
-    komi: float = setting(
-        7.0,
-        "Points for White at the start; komi changes it.",
-        least=-MAX_KOMI,
-        most=MAX_KOMI,
-        step=0.5,
-        unit="points",
-    )
-    ko: Literal["simple", "positional", "situational"] = setting(
-        "positional",
-        "Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier "
-        "one with the same player to move.",
-    )
-    suicide: bool = setting(False, "Whether a play may remove its own chain; never a single stone.")
+    """Points on a side of the board at the start; boardsize changes it."""
+
+    komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
+    """Points for White at the start; komi changes it."""
+
+    ko: Literal["simple", "positional", "situational"] = setting("positional")
+    """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
+    with the same player to move."""
+
+    suicide: bool = setting(False)
+    """Whether a play may remove its own chain; never a single stone."""
+
     seconds: float | None = setting(
         None,
-        "Seconds of each move, at most; time_settings and time_left may give less.",
         group="session",
         above=0,
         most=MAX_SECONDS,
         unit="seconds",
         unset="as many as the simulations take",
     )
-    reuse: bool = setting(
-        True,
-        "Whether a search goes on from what the last one found, if the game went on from there; "
-        "td, whether it keeps what it has learnt in the game. Off with --search gumbel.",
-    )
-    seed: int = settings.seed_setting(
-        "The seed of all that is random: the same seed and the same session give the same moves."
-    )
+    """Seconds of each move, at most; time_settings and time_left may give less."""
+
+    reuse: bool = setting(True)
+    """Whether a search goes on from what the last one found, if the game went on from there; td,
+    whether it keeps what it has learnt in the game. Off with --search gumbel."""
+
+    seed: int = settings.seed_setting()
+    """The seed of all that is random: the same seed and the same session give the same moves."""
 
     EXAMPLES = (
         "gozero gtp --search rave --simulations 3000 --size 9",

@@ -20,17 +20,12 @@ SIDES = ("player", "opponent")
 class Side(PlayerConfig):
     """A player of a match: a program that speaks GTP, or a search of ours."""
 
-    command: str | None = setting(
-        None,
-        "A GTP engine's command line, as a shell would split it: "
-        '"gnugo --mode gtp --seed {game}"; {game} becomes the game\'s number.',
-        group="side",
-        unset="the side is a search of ours",
-    )
-    reuse: bool = setting(
-        False,
-        "Whether ours goes on from what its last search found, or td from what it has learnt.",
-    )
+    command: str | None = setting(None, group="side", unset="the side is a search of ours")
+    """A GTP engine's command line, as a shell would split it: "gnugo --mode gtp --seed {game}";
+    {game} becomes the game's number."""
+
+    reuse: bool = setting(False)
+    """Whether ours goes on from what its last search found, or td from what it has learnt."""
 
     CONFLICTS = (
         Conflict(
@@ -75,78 +70,62 @@ class MatchConfig:
     folder goes on where it ended, killed or not.
     """
 
-    games: int = setting(100, "Games to play.", group="match", least=1, most=MAX_GAMES)
-    parallel: int = setting(
-        8,
-        "Games at once: a process of each program for each; ours searches in batches of half of "
-        "them, while the programs of the others think.",
-        least=1,
-        most=4096,
-        unit="games",
-    )
-    openings: int = setting(
-        0,
-        "Plies that each pair of games begins with, once with either colour: random ones, or those "
-        "of --openings-from. 0: all of the files' plies, or none without files.",
-        least=0,
-        most="most_openings",
-        unit="plies",
-    )
-    openings_from: pathlib.Path | None = setting(
-        None,
-        "An SGF file, or a folder of them, whose first moves the pairs begin with, in turn.",
-        unset="random plies",
-    )
-    timeout: float = setting(
-        60.0,
-        "Seconds that a program may take for an answer, by the clock on the wall: many at once on "
-        "few cores want more.",
-        above=0,
-        most=86_400,
-        unit="seconds",
-    )
-    retries: int = setting(
-        2,
-        "How often a game is played anew that a program's death has made void; with more, the same "
-        "command plays again those that were void before.",
-        least=0,
-        most=1000,
-    )
-    seed: int = settings.seed_setting("The seed of our searches and the random openings.")
-    out: pathlib.Path = setting(
-        pathlib.Path("runs/match"),
-        "The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf (of "
-        "other games than Go *.txt): a new one, or one to go on with: then all flags are the same "
-        "but --parallel, --retries and --timeout, and --games may be more.",
-    )
+    games: int = setting(100, group="match", least=1, most=MAX_GAMES)
+    """Games to play."""
 
-    game: str = setting(
-        "go",
-        "The game: go, connect4, hex, or pgx:NAME for one of pgx. All but Go are for two searches "
-        "of ours, whose playouts are random games to the end.",
-        group="game",
-    )
+    parallel: int = setting(8, least=1, most=4096, unit="games")
+    """Games at once: a process of each program for each; ours searches in batches of half of them,
+    while the programs of the others think."""
+
+    openings: int = setting(0, least=0, most="most_openings", unit="plies")
+    """Plies that each pair of games begins with, once with either colour: random ones, or those of
+    --openings-from. 0: all of the files' plies, or none without files."""
+
+    openings_from: pathlib.Path | None = setting(None, unset="random plies")
+    """An SGF file, or a folder of them, whose first moves the pairs begin with, in turn."""
+
+    timeout: float = setting(60.0, above=0, most=86_400, unit="seconds")
+    """Seconds that a program may take for an answer, by the clock on the wall: many at once on few
+    cores want more."""
+
+    retries: int = setting(2, least=0, most=1000)
+    """How often a game is played anew that a program's death has made void; with more, the same
+    command plays again those that were void before."""
+
+    seed: int = settings.seed_setting()
+    """The seed of our searches and the random openings."""
+
+    out: pathlib.Path = setting(pathlib.Path("runs/match"))
+    """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf (of
+    other games than Go *.txt): a new one, or one to go on with: then all flags are the same but
+    --parallel, --retries and --timeout, and --games may be more."""
+
+    game: str = setting("go", group="game")
+    """The game: go, connect4, hex, or pgx:NAME for one of pgx. All but Go are for two searches of
+    ours, whose playouts are random games to the end."""
+
     size: int | None = setting(
         None,
-        "Points on a side of the board.",
         least=MIN_SIZE,
         most=MAX_SIZE,
         unset="that of a side's weights or shapes, else 9; of hex 11",
     )
-    komi: float = setting(
-        7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
-    )
-    ko: Literal["simple", "positional", "situational"] = setting("positional", "The ko rule.")
+    """Points on a side of the board."""
+
+    komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
+    """Points for White."""
+
+    ko: Literal["simple", "positional", "situational"] = setting("positional")
+    """The ko rule."""
+
     max_moves: int | None = setting(
-        None,
-        "The move limit, at which a game is scored as it stands.",
-        above="openings",
-        most=2**15 - 1,
-        unset="far beyond real games",
+        None, above="openings", most=2**15 - 1, unset="far beyond real games"
     )
+    """The move limit, at which a game is scored as it stands."""
 
     player: Side = Side()
-    opponent: Side = setting(Side(), "The other side.")
+    opponent: Side = setting(Side())
+    """The other side."""
 
     CONFLICTS = (Conflict("komi ko max_moves openings_from", "!game=go", "others have none"),)
     EXAMPLES = (
