@@ -297,33 +297,15 @@ class SearchConfig:
                 f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
                 f"use {-(-self.num_simulations // self.leaves) * self.leaves} simulations"
             )
-        held = f"than the {MAX_VISITS} that a fixed-point value sum holds"
-        if self.num_simulations + self.most_lost > MAX_VISITS:
+        if self.ensemble and self.ensemble.every and self.ensemble.every % self.leaves:
             raise ValueError(
-                f"virtual_loss: {self.virtual_loss} on {self.leaves} leaves and "
-                f"{self.num_simulations} simulations are more {held}"
-            )
-        first = self.grandfather
-        if first and self.num_simulations + max(first.visits, first.amaf_visits) > MAX_VISITS:
-            raise ValueError(
-                f"grandfather: {first} and {self.num_simulations} simulations are more together "
-                f"{held}"
-            )
-        if self.ensemble is not None:
-            self._check_ensemble(self.ensemble)
-
-    def _check_ensemble(self, ensemble: Ensemble):
-        most = (MAX_VISITS + 1) // ensemble.trees - 1
-        if self.num_simulations > most:
-            raise ValueError(
-                f"ensemble: {ensemble.trees} trees of {self.num_simulations} simulations have more "
-                f"visits together than a fixed-point value sum holds; use {most} simulations, or "
-                "fewer trees"
-            )
-        if ensemble.every is not None and ensemble.every % self.leaves:
-            raise ValueError(
-                f"ensemble: exchanges every {ensemble.every} simulations, but a step has "
+                f"ensemble: exchanges every {self.ensemble.every} simulations, but a step has "
                 f"{self.leaves} leaves; use a multiple"
+            )
+        if self.num_simulations > self.most_simulations:
+            raise ValueError(
+                f"num_simulations: {self.num_simulations}; with what else counts as visits here, "
+                f"{self.most_simulations} are the most that a fixed-point value sum holds"
             )
 
     def features(self) -> dict[str, Feature]:
@@ -392,6 +374,16 @@ class SearchConfig:
     def most_lost(self) -> int:
         """Simulations that are virtually lost at once, at most."""
         return self.leaves * self.virtual_loss if self.leaves > 1 else 0
+
+    @property
+    def most_simulations(self) -> int:
+        """That a value sum holds, beside virtual losses, the grandfather's counts and other trees.
+
+        (The roots' own evaluations are the one visit to spare of each tree.)
+        """
+        first, trees = self.grandfather, self.ensemble.trees if self.ensemble else 1
+        initial = max(first.visits, first.amaf_visits) if first else 0
+        return (MAX_VISITS + 1) // trees - 1 - self.most_lost - initial
 
     @property
     def num_nodes(self) -> int:

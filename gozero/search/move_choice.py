@@ -9,6 +9,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from gozero.search.checks import ABOVE_0, AT_LEAST_0, check
+
 CONFIDENCE = 1.96
 """Standard deviations: a bound that holds 39 times out of 40."""
 
@@ -147,11 +149,8 @@ class Temperature:
     halflife: float | None = None
 
     def __post_init__(self):
-        for name in ("early", "late", "moves"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 0")
-        if self.halflife is not None and not self.halflife > 0:
-            raise ValueError(f"halflife: {self.halflife} is not above 0")
+        check(self, early=AT_LEAST_0, late=AT_LEAST_0, moves=AT_LEAST_0)
+        check(self, halflife=ABOVE_0._replace(optional=True))
 
     def __call__(self, ply: jax.Array) -> jax.Array:
         """f32[...]: at i32[...] moves into the game."""

@@ -17,11 +17,13 @@ import jax.numpy as jnp
 
 from gozero.search import rows, values
 from gozero.search import tree as trees
+from gozero.search.checks import Range
 from gozero.search.evaluate import Evaluated
 from gozero.search.game import Evaluate, Evaluation, Heuristic
 from gozero.search.tree import ROOT, Path, Tree
 from gozero.search.values import MAX_VISITS
 
+_CONFIDENCE = Range(0, MAX_VISITS, whole=True)
 Confidence = int | Callable[[Any, jax.Array, Any], jax.Array]
 """A number of simulations, or a function ``(params, key, observations[M]) -> i32[M, A]``."""
 
@@ -46,11 +48,8 @@ def with_heuristic(
       ValueError: a confidence that is negative, or more than a value sum holds, or none at all.
     """
     for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
-        if isinstance(confidence, int) and not 0 <= confidence <= MAX_VISITS:
-            raise ValueError(
-                f"{name}: {confidence} is not from 0 to {MAX_VISITS} "
-                "(the most that a fixed-point value sum holds, the simulations included)"
-            )
+        if not (callable(confidence) or _CONFIDENCE.holds(confidence)):
+            raise ValueError(f"{name}: {confidence!r} is neither {_CONFIDENCE} nor a function")
     if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
         raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
 

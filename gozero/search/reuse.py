@@ -25,7 +25,6 @@ from gozero.search.config import SearchConfig
 from gozero.search.evaluate import Evaluated
 from gozero.search.memory import keeps_of
 from gozero.search.tree import NO_NODE, ROOT, Tree
-from gozero.search.values import MAX_VISITS
 
 _STATIC = {"capacity", "codec"}
 _MADE_ANEW = {"children", "num_children", "parent", "size"}
@@ -323,10 +322,7 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
         same &= jnp.all(have == want, axis=1)
     same |= tree.size == 0
     spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the one to spare
-    most = MAX_VISITS
-    if config.ensemble is not None:  # what its trees have found together fits in a sum, too
-        most = (MAX_VISITS + 1) // config.ensemble.trees - 1
-    room = most - config.num_simulations - config.most_lost
+    room = config.most_simulations - config.num_simulations
     goes_on = same & (_most_counted(tree, spent) <= room)
     most = jnp.where(goes_on, config.num_kept, 0)
     too_large = jnp.any(tree.size > most)

@@ -284,8 +284,15 @@ def search(
     amaf_visits). `backup` says (mean, visits, values) -> what a node is worth by its children,
     `prove` that results are proven. It goes on from `nodes`, if there are any.
     """
+
+    def new_node(*args):
+        node = Node(*args)
+        if not amaf:  # then a heuristic's values of later plays are not kept
+            node.amaf_visits[:] = node.amaf_sum[:] = 0
+        return node
+
     if not nodes:
-        nodes = [Node(0, root_state, 0, evaluate(root_state))]
+        nodes = [new_node(0, root_state, 0, evaluate(root_state))]
         nodes[0].evaluated, nodes[0].fresh = 1, False
         nodes[0].own_sum = nodes[0].value
         nodes[0].back_up(backup, prove)
@@ -320,7 +327,7 @@ def search(
             path.append((node, action))
             if action not in node.children:
                 child = play(node.state, action)
-                node.children[action] = Node(len(nodes), child, node.depth + 1, evaluate(child))
+                node.children[action] = new_node(len(nodes), child, node.depth + 1, evaluate(child))
                 nodes.append(node.children[action])
                 if grandfather and len(path) > 1:
                     nodes[-1].begin_as(path[-2][0], *grandfather)

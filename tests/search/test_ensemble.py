@@ -326,7 +326,10 @@ def test_it_keeps_the_laws_of_the_hot_path(amaf):
         (lambda: Ensemble(share=0.0), "share"),
         (lambda: Ensemble(share=1.5), "share"),
         (lambda: SearchConfig(ensemble=True), "ensemble"),
-        (lambda: SearchConfig(16_384, ensemble=Ensemble(8)), r"ensemble: .* use 16382 simulations"),
+        (
+            lambda: SearchConfig(16_384, ensemble=Ensemble(8)),
+            "num_simulations: .* 16382 are",
+        ),
         (lambda: SearchConfig(leaves=4, ensemble=Ensemble(every=50)), r"ensemble: .* multiple"),
         (lambda: SearchConfig(early_stop=True, ensemble=Ensemble()), "ensemble"),
         (lambda: SearchConfig(transpositions=True, ensemble=Ensemble()), "ensemble"),

@@ -62,7 +62,10 @@ def test_temperatures():
         (lambda: SearchConfig(final_move="value", temperature=1.0), "final_move"),
         (lambda: SearchConfig(leaves=5), "leaves: 5 do not divide 64 simulations; use 65"),
         (lambda: SearchConfig(virtual_loss=0), "virtual_loss"),
-        (lambda: SearchConfig(leaves=4, virtual_loss=32_760), "virtual_loss: .* more than the 131"),
+        (
+            lambda: SearchConfig(leaves=4, virtual_loss=32_760),
+            "num_simulations: .* 30 are",
+        ),
         (lambda: SearchConfig(expand_after=0), "expand_after"),
     ],
 )

@@ -17,10 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.search.checks import AT_LEAST_0, COUNT, check
 from gozero.search.edges import Edges, Needs, SelectionRule
 
 _TINY = np.finfo(np.float32).tiny
 _LEAST_RANGE = 1e-8
+_SIGMA_RANGES = {"value_scale": AT_LEAST_0, "max_visit_init": AT_LEAST_0}
 
 
 def mixed_value(edges: Edges) -> jax.Array:
@@ -145,11 +147,7 @@ class GumbelRoot(SelectionRule):
     needs = Needs(own_visits=True)
 
     def __post_init__(self):
-        if not isinstance(self.max_considered, int) or self.max_considered < 1:
-            raise ValueError(f"max_considered: {self.max_considered!r} is not 1 or more actions")
-        if not self.scale >= 0:
-            raise ValueError(f"scale: {self.scale} is not at least 0")
-        _check_sigma(self)
+        check(self, max_considered=COUNT, scale=AT_LEAST_0, **_SIGMA_RANGES)
 
     def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
         """f32[A]: -inf for the actions whose turn it is not."""
@@ -201,7 +199,7 @@ class GumbelInterior(SelectionRule):
     needs = Needs(raw_value=True, siblings=True)
 
     def __post_init__(self):
-        _check_sigma(self)
+        check(self, **_SIGMA_RANGES)
 
     def __call__(self, edges: Edges) -> jax.Array:
         visits = edges.visits.astype(jnp.float32)
@@ -222,9 +220,3 @@ class GumbelInterior(SelectionRule):
 
 def _sigma_of(rule: GumbelRoot | GumbelInterior, edges: Edges) -> jax.Array:
     return sigma(edges, rule.value_scale, rule.max_visit_init, rule.rescale)
-
-
-def _check_sigma(rule: GumbelRoot | GumbelInterior) -> None:
-    for name in ("value_scale", "max_visit_init"):
-        if not getattr(rule, name) >= 0:
-            raise ValueError(f"{name}: {getattr(rule, name)} is not at least 0")

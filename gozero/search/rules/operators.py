@@ -14,6 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from gozero.search.checks import AT_LEAST_0, check
 from gozero.search.edges import Edges
 
 Operator = Callable[[Edges], jax.Array]
@@ -44,8 +45,7 @@ class MixBackup:
     mean_weight: float = 128.0
 
     def __post_init__(self):
-        if not self.mean_weight >= 0:
-            raise ValueError(f"mean_weight: {self.mean_weight} is not at least 0")
+        check(self, mean_weight=AT_LEAST_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         most = jnp.max(edges.visits)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, get_args
+from typing import Literal
 
 import chex
 import jax
 import jax.numpy as jnp
 
+from gozero.search.checks import ABOVE_0, AT_LEAST_0, check, check_choice
 from gozero.search.edges import Edges, Needs, SelectionRule
 
 FirstPlay = Literal["zero", "parent", "loss"]
@@ -74,13 +75,8 @@ class Puct(SelectionRule):
     reduction: float = 0.0
 
     def __post_init__(self):
-        if not self.c_puct >= 0:
-            raise ValueError(f"c_puct: {self.c_puct} is not at least 0")
-        if self.c_base is not None and not self.c_base > 0:
-            raise ValueError(f"c_base: {self.c_base} is not above 0; None keeps c constant")
-        if self.first_play not in get_args(FirstPlay):
-            allowed = ", ".join(get_args(FirstPlay))
-            raise ValueError(f"first_play: {self.first_play!r} is not one of {allowed}")
+        check(self, c_puct=AT_LEAST_0, c_base=ABOVE_0._replace(optional=True))
+        check_choice(self, "first_play", FirstPlay)
         if self.reduction and self.first_play != "parent":
             raise ValueError('reduction: of no meaning without first_play="parent"')
 

@@ -13,6 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from gozero.search.checks import ABOVE_0, AT_LEAST_0, SHARE, check
 from gozero.search.edges import Edges, Needs, SelectionRule
 
 
@@ -50,8 +51,7 @@ class HandSelected:
     k: float = 1000.0
 
     def __post_init__(self):
-        if not self.k > 0:
-            raise ValueError(f"k: {self.k} is not above 0")
+        check(self, k=ABOVE_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         total = edges.total.astype(jnp.float32)
@@ -74,8 +74,7 @@ class MinimumMse:
     even: bool = True
 
     def __post_init__(self):
-        if not 0 <= self.bias <= 1:
-            raise ValueError(f"bias: {self.bias} is not from 0 to 1")
+        check(self, bias=SHARE)
 
     def __call__(self, edges: Edges) -> jax.Array:
         amaf_visits, amaf_q = _amaf(edges)
@@ -112,8 +111,7 @@ class Rave(SelectionRule):
     needs = Needs(amaf=True)
 
     def __post_init__(self):
-        if not self.c >= 0:
-            raise ValueError(f"c: {self.c} is not at least 0")
+        check(self, c=AT_LEAST_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         amaf_visits, amaf_q = _amaf(edges)

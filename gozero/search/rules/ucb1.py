@@ -9,6 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from gozero.search.checks import AT_LEAST_0, check
 from gozero.search.edges import Edges, SelectionRule, random_order
 
 
@@ -63,9 +64,7 @@ class Ucb1(SelectionRule):
     first_play: float = math.inf
 
     def __post_init__(self):
-        for name in ("c", "first_play"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 0")
+        check(self, c=AT_LEAST_0, first_play=AT_LEAST_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         return ucb1(edges, self.c, self.first_play)
