@@ -188,3 +188,11 @@ def test_only_one_room_tells_the_compiler_what_to_do():
         if COMPILERS.search(line)
     ]
     assert found == []
+
+
+def test_the_reading_guide_names_files_that_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    linked = re.findall(r"\]\(([\w./]+)\)", text)
+    named = re.findall(r"`((?:gozero|train|tests|experiments)/[\w./]*)`", text)
+    assert linked
+    assert [path for path in {*linked, *named} if not (ROOT / path).exists()] == []
