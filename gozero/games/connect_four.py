@@ -90,7 +90,7 @@ def mirrored(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array
 
 
 def first_to_move(board: Board) -> jax.Array:
-    """bool[]: the player to move is he who began: both have as many stones."""
+    """bool[]: the player to move began the game: both players have as many stones."""
     count = lambda stones: functools.reduce(jnp.add, map(lax.population_count, stones))
     return count(board.own) == count(board.other)
 

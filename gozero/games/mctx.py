@@ -106,8 +106,8 @@ def from_mctx(
             raise ValueError(f"{name}: its shape is {array.shape}; with these logits it is {shape}")
     count = lambda number: jnp.full(batch, number, jnp.float32)
     taken = jnp.full(batch, TAKEN, jnp.int32)
-    legal = jnp.zeros((batch, rows.num_words(num_actions)), jnp.uint32)
-    node = Node(root.embedding, taken, count(0), count(-1), root.value.astype(jnp.float32), legal)
+    none = jnp.zeros((batch, rows.num_words(num_actions)), jnp.uint32)
+    node = Node(root.embedding, taken, count(0), count(-1), root.value.astype(jnp.float32), none)
     if tree is not None:
         node = _as_in_tree(node, tree)
     states = Root(node, _finite(root.prior_logits), invalid_actions.astype(bool))
@@ -203,7 +203,7 @@ class MctxRoot(GumbelRoot):
     def policy_target(self, edges: Edges) -> jax.Array:
         improved = super().policy_target(_all_of(edges))
         valid = jnp.where(edges.legal, improved, 0.0)
-        return valid / jnp.sum(valid)
+        return valid / jnp.maximum(jnp.sum(valid), np.finfo(np.float32).tiny)
 
 
 def _all_of(edges: Edges) -> Edges:
@@ -232,6 +232,7 @@ def gumbel_muzero_policy(
     value_scale: float = 0.1,
     maxvisit_init: float = 50.0,
     rescale_values: bool = True,
+    leaves: int = 1,
 ) -> PolicyOutput:
     """``mctx.gumbel_muzero_policy`` for two-player zero-sum games, by gozero's search.
 
@@ -242,9 +243,14 @@ def gumbel_muzero_policy(
       params, rng_key, root, recurrent_fn, num_simulations, invalid_actions, max_depth,
         max_num_considered_actions, gumbel_scale: as mctx's; see `from_mctx`.
       value_scale, maxvisit_init, rescale_values: of mctx's ``qtransform_completed_by_mix_value``.
+      leaves: that the model is asked for together, of each tree; divides the simulations. With more
+        than 1 the visits are not quite mctx's, and large models are better used.
 
     Returns:
       (action, action_weights, search_tree): `search_tree` is a `SearchResult`.
+
+    Raises:
+      ValueError: arrays of shapes that do not go together; a setting out of its range.
     """
     scales = {
         "value_scale": value_scale,
@@ -254,6 +260,8 @@ def gumbel_muzero_policy(
     config = SearchConfig(
         num_simulations=num_simulations,
         max_depth=num_simulations if max_depth is None else max_depth,
+        leaves=leaves,
+        virtual_loss=1,
         select=GumbelInterior(**scales),
         root_select=MctxRoot(max_num_considered_actions, gumbel_scale, **scales),
     )

@@ -42,7 +42,7 @@ def test_the_solver_by_hand():
     known = solver.Solver()
     # Three in the middle of the bottom row, open on both sides: every answer comes too late.
     assert known.result(*solver.after([2, 2, 3, 3, 4])) == -1
-    # Three in a column, and his turn.
+    # Three in a column, and the turn to make it four.
     assert known.result(*solver.after([3, 0, 3, 0, 3, 0])) == 1
     mine, all_ = solver.after([0, 1, 0, 1, 0, 1, 0])
     assert (solver.has_won(mine), solver.has_won(mine ^ all_)) == (False, True)
@@ -91,7 +91,7 @@ def test_tiny(tmp_path, weights_file, capsys):
 
 
 def test_results_are_for_the_player_who_begins():
-    """Who always plays the first column that wins for him, against who gives it away."""
+    """Four in the first column, by the player who begins and then by the other."""
     first = lambda params, key, states: np.zeros(_count(states), np.int32)
     second = lambda params, key, states: np.full(_count(states), 1, np.int32)
     value = measure._play((first, None), (second, None), 3, jax.random.key(0))

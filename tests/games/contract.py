@@ -97,7 +97,7 @@ def check_one_game(game: Game, actions, wanted):
 
 
 def check_values_change_sides(game: Game, seed: int = 1):
-    """After the winning move the player to move has lost: he did not move last."""
+    """Who moves last does not lose by it: at the end the player to move has lost or drawn."""
     play, look = stepper(game)
     states, rng = new_states(game), np.random.RandomState(seed)
     results = set()

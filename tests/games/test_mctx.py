@@ -233,6 +233,22 @@ def test_a_search_goes_on_from_the_last_ones_tree():
     np.testing.assert_array_equal(total[going_on], (40 + played - 1)[going_on])
 
 
+@pytest.mark.slow
+def test_several_leaves_under_gumbels_root():
+    """As many visits, of as many actions; of the first round, one visit each, all are mctx's."""
+    run = lambda **leaves: jax.jit(
+        lambda root: gumbel_muzero_policy(
+            None, jax.random.key(0), root, model(8, 3), 48, some_invalid(), **leaves
+        )
+    )(roots())
+    one, four = run(), run(leaves=4)
+    visits = np.asarray(four.search_tree.visits)
+    assert four.search_tree.ok.all()
+    assert visits.sum(axis=1).tolist() == [48] * BATCH
+    np.testing.assert_array_equal(visits > 0, np.asarray(one.search_tree.visits) > 0)
+    assert (np.asarray(one.action) == np.asarray(four.action)).mean() > 0.6
+
+
 def test_no_loop_copies_a_tree():
     config = SearchConfig(24, capacity=31)
     run = lambda root: search(*_with_key(from_mctx(root, model(8, 3))), config)
