@@ -49,7 +49,9 @@ def with_heuristic(
     """
     for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
         if not (callable(confidence) or _CONFIDENCE.holds(confidence)):
-            raise ValueError(f"{name}: {confidence!r} is neither {_CONFIDENCE} nor a function")
+            raise ValueError(
+                f"{name}: {confidence!r} is not from 0 to {MAX_VISITS}, nor a function"
+            )
     if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
         raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
 
