@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run goes on from, whole or not at all.
+"""Checkpoints of a run's whole state, each written whole or not at all.
 
     checkpoints/000040/arrays/      what Orbax wrote
     checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash

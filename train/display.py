@@ -1,4 +1,4 @@
-"""What a run shows of itself: `Progress` of its iterations, their numbers, and the last Elo."""
+"""The progress of a run: its iterations, their metrics, the last Elo, and the time to go."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from gozero.runs.progress import Progress
 
-_RECENT = 10  # iterations that the time of those to come is told by
+_RECENT = 10  # iterations by whose times those to come are estimated
 
 
 class Cost(NamedTuple):
-    """What the iterations of a run are made of."""
+    """What the duration of an iteration depends on."""
 
     simulations: Callable[[int], int]  # of a full search, by the iterations done before
-    evaluated: Callable[[int], bool]  # after so many iterations
+    evaluated: Callable[[int], bool]  # whether an evaluation follows this many iterations
 
     def to_go(self, lines: Sequence[dict], num_iterations: int) -> float:
         """Seconds that the iterations after those of some lines will take: to play, by simulation,

@@ -193,7 +193,7 @@ def _contender(
 def pairings(
     terms: Terms, networks: Sequence[Contender], others: Sequence[Contender]
 ) -> Iterator[Pairing]:
-    """Who plays whom: every network against what stays the same, and against the one before."""
+    """The matches: each network against the anchors, the network before it, and the others."""
     fixed = [Contender(name, name, player, 0) for name, player in matches.anchors(terms)]
     for i, one in enumerate(networks):
         before = networks[i - 1 : i] if i else []

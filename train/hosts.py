@@ -1,4 +1,4 @@
-"""Many hosts as one: how they find each other, and what they must agree on.
+"""Runs on several hosts: joining them, and agreement on flags, files, clocks and signals.
 
 Every host runs the same program in step. One that stopped, or went on, by itself would leave the
 others waiting: so what may differ between them (clocks, signals, files) is settled here.

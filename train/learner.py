@@ -1,4 +1,4 @@
-"""The learning step: take the gradient of a batch, move the parameters and their average.
+"""The learning step: the gradient of a batch, AdamW, and the moving average of parameters.
 
 Everything stays on the device. A call may take many steps, and returns failure as data: once
 a loss or a gradient is not finite, nothing moves any more and `good` keeps what still was.
@@ -35,12 +35,12 @@ from train.optimizer import OptimizerConfig
 
 @dataclasses.dataclass(frozen=True)
 class LearnerConfig:
-    """What learns, and how.
+    """The settings of the learner.
 
     Attributes:
       network: its shape.
-      optimizer: how its parameters move.
-      losses: what the parts of the loss matter.
+      optimizer: its settings.
+      losses: the weights of the parts of the loss.
       outcome_share: lambda; the value target is lambda z + (1 - lambda) v, of the game's outcome z
         and the root value v of the search.
     """

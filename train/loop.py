@@ -1,4 +1,4 @@
-"""The iterations of a run: play some moves, learn from what was played, say what came of it."""
+"""The iterations of a run: play some moves, take the steps that are due, return the metrics."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from train.steps import RunState, Tallies
 
 
 class NotFinite(ValueError):
-    """A loss or a gradient was nan or infinite: nothing moves any more."""
+    """A loss or a gradient was nan or infinite: no parameter changes any more."""
 
 
 class Loop:
-    """A run in memory.
+    """The state of a run in memory, and its compiled programs.
 
     Attributes:
       state: what it goes on from.
@@ -175,7 +175,7 @@ class Loop:
 
 
 def _told(told: Tallies, komi: list[float]) -> dict:
-    """What self-play says of itself; `by_komi` is [games, won by Black, drawn] of each."""
+    """The metrics of self-play; `by_komi` is [games, won by Black, drawn] of each."""
     games = max(int(told.games), 1)
     numbers = {
         "black_won": round(int(told.black_won) / games, 4),

@@ -1,4 +1,4 @@
-"""What training makes small, for one row. The caller vmaps.
+"""The loss of one row, part by part. The caller vmaps.
 
 A row's loss is the sum over its parts k of ``c_k w_k l_k``: how much the part matters
 (`LossWeights`), what the row counts for in it (`Targets`), and the part's loss.

@@ -1,10 +1,9 @@
-"""How strong a run has become: matches of its network, whose results are kept, and the Elo of them.
+"""The evaluations of a run: matches of its network, kept in matches.jsonl, and its Elo by them.
 
-matches.jsonl has a line a match: of each evaluation's network against chance and against a search
-that believes nothing, until one has lost every game, and against the network of the evaluation
-before; of the first in a run that began with weights, against those. Networks search as they do in
-training, without its noise. What is drawn here comes from keys of its own, so training does not
-know of it.
+The network of each evaluation plays a random player and a search without a network (the anchors,
+each until it has lost every game of a match), and the network of the evaluation before; in a run
+that began with weights the first one plays those. Networks search as they do in training, without
+its noise. The keys drawn here are apart from those of training, which evaluations leave unchanged.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ OPENING_PLIES = 4
 """Enough for thousands of openings on 5x5: the players draw nothing themselves."""
 
 SETTLED_GAMES = 20
-"""A match of so many that was won outright is not played again: it would say no more."""
+"""An anchor that lost every game of a match of at least this many is not played again."""
 
 _KEYS = 0x656C6F
-"""Apart from all that is drawn in training."""
+"""Folded into the seed, for keys apart from those of training."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Terms:
-    """How matches are played."""
+    """The settings of matches."""
 
     rules: Rules | Game  # of Go, or another game
     komi: tuple[float, ...]  # of Go; the pairs take them in turn
@@ -85,11 +84,11 @@ class Rated(NamedTuple):
     search: str
 
 
-CHANCE = Rated(RANDOM, 0, "")
+RANDOM_PLAYER = Rated(RANDOM, 0, "")
 
 
 def due(config: TrainConfig, iteration: int) -> bool:
-    """Whether a run is to be evaluated after so many iterations."""
+    """Whether a run is evaluated after this many iterations."""
     every = config.evaluate_every
     return every > 0 and (iteration % every == 0 or iteration == config.iterations)
 
@@ -97,7 +96,7 @@ def due(config: TrainConfig, iteration: int) -> bool:
 def evaluate(
     run: Plan, iteration: int, params: Any, stop: Callable[[], bool] = lambda: False
 ) -> dict:
-    """Play the matches of an iteration and write them down; what the metrics are to say of them.
+    """Play the matches of an iteration and keep them; returns what is added to its metrics.
 
     Lines of this iteration and later ones, from before a kill, are cut off.
 
@@ -138,7 +137,7 @@ def evaluate(
 
 
 def _settled(lines: list[dict], terms: Terms) -> set[str]:
-    """Of what stays the same, whom a network of the run has beaten in every game."""
+    """The anchors that a network of the run has beaten in every game."""
     return {
         line["opponent"]
         for line in lines
@@ -165,7 +164,7 @@ def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, P
 
 
 def anchors(terms: Terms) -> list[tuple[str, Player]]:
-    """Players that stay the same: chance, and a search that believes nothing."""
+    """The fixed opponents: a random player, and a search with a uniform prior and even values."""
     uniform = _searcher(terms.rules, None, terms.simulations, "puct")
     return [(RANDOM, _random(terms.rules)), (UNIFORM, uniform)]
 
@@ -194,8 +193,7 @@ def _searcher(
 
 
 def uniform_evaluator(rules: Rules | Game) -> Evaluator:
-    """Every move is as good as another and every position even: a search with it knows how games
-    end, and nothing else."""
+    """A uniform prior, and 0 for every position: what remains of a search are the ends of games."""
 
     def observe(context: Any, position: Any, trail: Trail) -> jax.Array:
         del context, position, trail
@@ -215,10 +213,10 @@ def play(
     numbers: Iterable[int],
     lines: np.ndarray | None = None,
 ) -> MatchResult:
-    """A match of paired openings; of other numbers, with other ones. The komi go by pairs.
+    """A match of pairs, each with an opening; other numbers draw others. Pairs take komi in turn.
 
     Args:
-      terms: how.
+      terms: the settings.
       first, second: the players.
       numbers: for the keys.
       lines: i32[pairs, plies], the openings; without them they are drawn, no two alike, and where
@@ -286,7 +284,7 @@ def rate_lines(
         simulations, points = line["simulations"], line["won"] + line["drawn"] / 2
         games = line["won"] + line["drawn"] + line["lost"]
         search, name = line.get("search", "puct"), line["opponent"]
-        fixed = {RANDOM: CHANCE, UNIFORM: Rated(UNIFORM, simulations, "puct")}
+        fixed = {RANDOM: RANDOM_PLAYER, UNIFORM: Rated(UNIFORM, simulations, "puct")}
         opponent = fixed.get(name, Rated(name, simulations, search))
         me = Rated(folder.stem(line["iteration"]), simulations, search)
         results.append(Result(me, opponent, points, games))
@@ -294,10 +292,11 @@ def rate_lines(
 
 
 def zero_of(results: Iterable[Result]) -> Rated:
-    """Who is at 0: the network that a run was given to begin with, if it has played, or chance.
+    """The player at 0: the network that a run began with, if it was given one that has played, or
+    the random player.
 
-    A network that has learnt before beats chance in every game, which says little more of its
-    rating than the prior does.
+    A network that was trained before beats the random player in every game, which says little more
+    of its rating than the prior does.
     """
     first = (one for result in results for one in result[:2] if one.name == folder.stem(0))
-    return next(first, CHANCE)
+    return next(first, RANDOM_PLAYER)

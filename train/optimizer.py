@@ -1,4 +1,4 @@
-"""How parameters move: clipping, AdamW, its step size over the steps, and their moving average."""
+"""The optimizer: clipping, AdamW, its schedule, and the moving average of the parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """How parameters move.
+    """The settings of the optimizer.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.

@@ -29,7 +29,7 @@ from train.optimizer import OptimizerConfig
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """All that a run is made of; static. `make_plan` makes one."""
+    """The static settings of a run's parts. `make_plan` makes one."""
 
     config: TrainConfig
     num_devices: int
@@ -61,7 +61,7 @@ class Plan:
 
 
 def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
-    """The plan of a config on so many devices.
+    """The plan of a config on a number of devices.
 
     Raises:
       ValueError: settings that cannot be; the flag, what it was and what is allowed.

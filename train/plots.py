@@ -1,4 +1,4 @@
-"""``python -m train plots --out DIR``: pictures of a run, DIR/plots/*.svg."""
+"""``python -m train plots --out DIR``: plots of a run's metrics and matches, DIR/plots/*.svg."""
 
 from __future__ import annotations
 
@@ -96,13 +96,22 @@ def lengths(axes: Any, lines: list[dict]) -> None:
     axis.set(ylabel="plies of a game", ylim=(0, None))
 
 
+def _curves(
+    axis: Any, lines: list[dict], labels: dict[str, str], scale: float, **sets: Any
+) -> None:
+    """A curve for each of some numbers of the metrics, with its label if there are several."""
+    x = [line["iteration"] for line in lines]
+    for (name, label), colour in zip(labels.items(), _COLOURS, strict=False):
+        label = label if len(labels) > 1 else None
+        axis.plot(x, [scale * line[name] for line in lines], color=colour, label=label)
+    axis.set(**{"ylim": (0, None)} | sets)
+
+
 def black_won(axes: Any, lines: list[dict]) -> None:
     """Shares of the games that ended in an iteration."""
     (axis,) = axes(1)
-    x = [line["iteration"] for line in lines]
-    for name, colour in zip(("black_won", "drawn", "truncated"), _COLOURS, strict=False):
-        axis.plot(x, [100 * line[name] for line in lines], color=colour, label=_words(name))
-    axis.set(ylabel="games, %", ylim=(0, 100))
+    labels = {"black_won": "Black won", "drawn": "drawn", "truncated": "at the move limit"}
+    _curves(axis, lines, labels, 100, ylabel="games, %", ylim=(0, 100))
 
 
 def by_komi(axes: Any, lines: list[dict]) -> None:
@@ -121,21 +130,16 @@ def by_komi(axes: Any, lines: list[dict]) -> None:
 def surprise(axes: Any, lines: list[dict]) -> None:
     """How far the search comes from the network's policy, of full searches."""
     (axis,) = axes(1)
-    x = [line["iteration"] for line in lines]
-    axis.plot(x, [line["surprise"] for line in lines], color=_COLOURS[0])
-    axis.set(ylabel="KL(target || prior), nats", ylim=(0, None))
+    _curves(axis, lines, {"surprise": ""}, 1, ylabel="KL(target || prior), nats")
 
 
 def replay(axes: Any, lines: list[dict]) -> None:
     """Positions played, held and learnt from; and the iterations since the oldest of those that are
     learnt from came in."""
     axis, age = axes(2)
-    x = [line["iteration"] for line in lines]
-    told = (("added", "played"), ("rows", "held"), ("window", "learnt from"))
-    for (name, words), colour in zip(told, _COLOURS, strict=False):
-        axis.plot(x, [line[name] for line in lines], color=colour, label=words)
-    axis.set(ylabel="positions", ylim=(0, None))
-    age.plot(x, _ages(lines), color=_COLOURS[3])
+    labels = {"added": "played", "rows": "held", "window": "learnt from"}
+    _curves(axis, lines, labels, 1, ylabel="positions")
+    age.plot([line["iteration"] for line in lines], _ages(lines), color=_COLOURS[3])
     age.set(ylabel="oldest, iterations", ylim=(0, None))
 
 
@@ -152,12 +156,9 @@ def _ages(lines: list[dict]) -> list[int]:
 def resignations(axes: Any, lines: list[dict]) -> None:
     """Of the games played on: those that would have been resigned and were won; the threshold."""
     wrong, threshold = axes(2)
-    x = [line["iteration"] for line in lines]
-    wrong.plot(x, [100 * line["wrong_resigns"] for line in lines], color=_COLOURS[4])
+    _curves(wrong, lines, {"wrong_resigns": ""}, 100, ylabel="wrong, % of resignations")
     wrong.axhline(5, color="black", linewidth=0.5)
-    wrong.set(ylabel="wrong, % of resignations", ylim=(0, None))
-    threshold.plot(x, [line["resign_threshold"] for line in lines], color=_COLOURS[1])
-    threshold.set(ylabel="resigns below")
+    _curves(threshold, lines, {"resign_threshold": ""}, 1, ylabel="resigns below", ylim=None)
 
 
 def elo(axes: Any, lines: list[dict]) -> None:
@@ -187,10 +188,6 @@ def elo(axes: Any, lines: list[dict]) -> None:
     limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
     zero = "the network it began with" if began else "random moves"
     axis.set(ylabel=f"Elo above {zero}", ylim=limits)
-
-
-def _words(name: str) -> str:
-    return {"black_won": "Black won", "truncated": "at the move limit"}.get(name, name)
 
 
 def _picture(

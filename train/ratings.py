@@ -1,4 +1,4 @@
-"""Elo ratings of many players from who beat whom. NumPy and SciPy only, no JAX.
+"""Elo ratings of many players by their results. NumPy and SciPy only, no JAX.
 
 Bradley & Terry (1952): P(i beats j) = 1 / (1 + 10^((R_j - R_i) / 400)), a draw half of each. The
 ratings are those that make the results most likely, with one player, the anchor, at 0. A weak
@@ -36,7 +36,7 @@ class Result(NamedTuple):
 
 
 class Rating(NamedTuple):
-    """What a player is worth. In Elo above the anchor."""
+    """A player's rating, in Elo above the anchor."""
 
     elo: float
     low: float  # of the interval
@@ -71,7 +71,7 @@ def rate(
 
     Raises:
       ValueError: an anchor that has not played, points that no games can have, a player against
-        himself, a confidence that is none, a prior that is not above 0.
+        itself, a confidence outside (0, 1), a prior that is not above 0.
     """
     results = list(results)
     _check(results, anchor, confidence, prior)
@@ -179,7 +179,7 @@ def _check(results: list[Result], anchor: Hashable, confidence: float, prior: fl
         raise ValueError(f"anchor: {anchor!r} has played no one")
     for first, second, points, games in results:
         if first == second:
-            raise ValueError(f"results: {first!r} against himself")
+            raise ValueError(f"results: {first!r} against itself")
         if not 0 <= points <= games:
             raise ValueError(f"results: {points} points of {games} games")
     if not 0 < confidence < 1:

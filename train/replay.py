@@ -36,21 +36,21 @@ class Example(flax.struct.PyTreeNode):
 
 def load(
     folder: pathlib.Path, holdout_fraction: float, seed: int
-) -> tuple[Rules, Rows, Rows | None]:
+) -> tuple[Rules | Game, Rows, Rows | None]:
     """Read a folder of shards.
 
     Returns:
-      (the rules, rows to train on, rows of the games held out or None if that is no game).
+      (the rules of Go or another game, rows to train on, rows of the games held out or None if
+      that is no game).
 
     Raises:
-      ValueError: as `shards.read_folder`; games that are not of Go.
+      ValueError: as `shards.read_folder`.
     """
     said, rows = shards.read_folder(folder)
-    if "game" in said:
-        raise ValueError(f"data {folder}: games of {said['game']}; this learns Go")
     held = _held_out(rows.game, holdout_fraction, seed)
     part = lambda keep: jax.tree.map(lambda x: jnp.asarray(x[keep]), rows)
-    return Rules(**said), part(~held), part(held) if held.any() else None
+    rules = shards.game_of(said) if "game" in said else Rules(**said)
+    return rules, part(~held), part(held) if held.any() else None
 
 
 def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
@@ -66,6 +66,8 @@ def with_past(rows: Rows, history: int) -> Rows:
     A shard holds whole games in the order of play, so these are the rows before it. Once rows
     have been taken out of their order it is too late.
     """
+    if not history:
+        return rows
     boards = np.stack([np.stack(x) for x in (rows.position.black, rows.position.white)])
     boards = np.moveaxis(boards, -1, 0)  # [n, 2, W]
     past = np.zeros((len(boards), history, *boards.shape[1:]), np.uint32)

@@ -1,4 +1,4 @@
-"""What ``python -m train --preset NAME`` does: begin or go on, iterate, keep what was learnt."""
+"""``python -m train --preset NAME``: begin or go on with a run, iterate, save, evaluate."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def run(config: TrainConfig) -> int:
 
 
 def _say(text: str) -> None:
-    """Of all hosts, one says it."""
+    """Print at the first host."""
     if hosts.is_first():
         print(text, file=sys.stderr)
 
 
 def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
-    """Of the network that a run is to begin from; Nones: of random ones, or it has begun.
+    """The parameters that a run begins with; Nones: random ones, or the run has begun.
 
     Returns:
       (params, the SHA-256 of their file).
@@ -171,7 +171,7 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
 
 
 class End(enum.IntEnum):
-    """Why a run stops; of what its hosts say the greatest holds."""
+    """Why a run stops; of several hosts the greatest holds."""
 
     NOT_YET = 0
     DONE = 1
@@ -187,7 +187,7 @@ def _display(plan: Plan) -> Display:
 
 
 class _Session:
-    """From a start of the program to its end."""
+    """A run from the start of the program to its end."""
 
     def __init__(self, plan: Plan, loop: Loop):
         self.plan, self.loop = plan, loop
@@ -245,9 +245,9 @@ class _Session:
         return self.evaluate(stop) if due and not asked() else {}
 
     def _tidy(self) -> None:
-        """Bring the folder to where the loop is: later lines go, and what a kill or a full disk
-        kept from following its checkpoint is written. A run that begins writes what it begins with:
-        workers play with it, and matches are against it."""
+        """Bring the folder to the iteration of the loop: later lines are cut off, and weights that
+        a kill or a full disk kept from following their checkpoint are written. A run that begins
+        writes its first network: workers play with it, and matches are against it."""
         config, iteration = self.config, self.loop.iteration
         checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, matches.MATCHES):

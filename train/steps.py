@@ -1,4 +1,4 @@
-"""The programs of a run, each one call of all its devices: begin, play some moves, take steps.
+"""The jitted programs of a run, each one call of all its devices: begin, play, add rows, learn.
 
 Self-play and the replay are divided: every device has lanes, games and a ring of its own, which
 never leave it. The learner is the same everywhere: each device draws its part of a batch from its
@@ -35,7 +35,7 @@ class RunState(flax.struct.PyTreeNode):
 
 
 class Tallies(NamedTuple):
-    """What came of some moves of self-play, over all devices."""
+    """Counts and sums over the moves of one call of self-play, over all devices."""
 
     moves: jax.Array  # i32[]: positions searched
     full: jax.Array  # i32[]: of them by a full search
@@ -57,10 +57,10 @@ class Tallies(NamedTuple):
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
-    """The devices in a row, the first so many or all.
+    """A mesh of one axis: the first `num_devices` devices, or all.
 
     Raises:
-      ValueError: there are not so many, or fewer than those of several hosts.
+      ValueError: there are fewer, or not all of the devices of several hosts are asked for.
     """
     devices = jax.devices()
     count = len(devices) if num_devices is None else num_devices
@@ -192,7 +192,7 @@ def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
     """``learn(state, buffer) -> (state, owed, metrics)``, jitted; the state is donated.
 
     `num_steps` steps, and the metrics' means over them. `owed` is what the buffer's is after them.
-    The caller sees to it that so many are due.
+    The caller checks that they are due.
     """
     learn = functools.partial(_learn, plan, num_steps)
     outputs = (EVERYWHERE, DIVIDED, EVERYWHERE)

@@ -24,26 +24,30 @@ from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
+from gozero.play.evaluators import network_evaluator
 from gozero.play.rows import Rows
 from gozero.runs import arrays, settings
 from gozero.runs.progress import Progress
 from gozero.runs.settings import same_as, setting
+from gozero.search.game import Game
 from train import buffer as buffers
 from train import learner, losses, replay
 from train.learner import LearnerConfig, Metrics
 from train.optimizer import OptimizerConfig
 
 PROG = "python -m train"
-SAMPLE_ROWS = 2048  # at most so many rows are measured before and after
+SAMPLE_ROWS = 2048  # the most rows that are measured before and after
 PARTS = ("policy", "value")
 INTERVAL_S = 2.0  # a number is read from the device, and waited for, this often only
 
 
 @dataclasses.dataclass(frozen=True)
 class SupervisedConfig:
-    """Train the policy and value network on the games of a self-play folder."""
+    """Train a policy and value network on the shards of a folder: of self-play, or of workers."""
 
-    data: pathlib.Path = setting(help="The folder that self-play wrote, with shards/*.npz in it.")
+    data: pathlib.Path = setting(
+        help="The folder that self-play or workers wrote to, with shards/*.npz in it."
+    )
     steps: int = setting(1000, "Optimizer steps.", least=1)
     weights: pathlib.Path | None = setting(None, "Weights to go on from.", unset="random weights")
     out: pathlib.Path | None = setting(
@@ -96,7 +100,7 @@ class Job(NamedTuple):
     """All that the flags named, read and checked."""
 
     flags: SupervisedConfig
-    rules: Rules
+    rules: Rules | Game  # of Go, or another game
     rows: Rows
     held: Rows | None
     network: NetworkConfig
@@ -127,7 +131,7 @@ def _prepare(config: SupervisedConfig) -> Job:
     """
     _check_new(config.out_file, config.metrics_file)
     rules, rows, held = replay.load(config.data, config.holdout_fraction, config.seed)
-    shape, params = _initial(config, rules.size)
+    shape, params = _initial(config, rules)
     history = feature_set(shape.features).history
     rows = replay.with_past(rows, history)
     held = None if held is None else replay.with_past(held, history)
@@ -148,18 +152,19 @@ def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
             raise ValueError(f"--out {out}: {path} is there already; name a new file with --out")
 
 
-def _initial(config: SupervisedConfig, size: int) -> tuple[NetworkConfig, dict]:
+def _initial(config: SupervisedConfig, rules: Rules | Game) -> tuple[NetworkConfig, dict]:
     """The network to train: random, or from --weights."""
+    of_game = isinstance(rules, Game)
+    if of_game and config.features is not None:
+        raise ValueError(f"--features {config.features}: planes of Go, and these games are not")
+    names = ("blocks", "channels") if of_game else ("blocks", "channels", "features")
     if config.weights is None:
-        default = NetworkConfig()
-        shape = NetworkConfig(
-            config.blocks or default.blocks,
-            config.channels or default.channels,
-            config.features or default.features,
-        )
+        asked = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
+        shape = network.of_game(rules, **asked) if of_game else NetworkConfig(**asked)
         return shape, network.init(shape, jax.random.key(config.seed))
-    shape, params, _ = weights.load(config.weights, size)
-    for name in ("blocks", "channels", "features"):
+    shape, params, _ = weights.load(config.weights, _size(rules))
+    network_evaluator(rules, shape, params)  # refuses a network for another game
+    for name in names:
         asked, found = getattr(config, name), getattr(shape, name)
         if asked not in (None, found):
             raise ValueError(f"--{name} {asked}: {config.weights} has {found}; leave --{name} out")
@@ -271,7 +276,7 @@ def _save(job: Job, state: learner.TrainState, before: dict, after: dict) -> Non
         config.out_file,
         state.params,
         job.network,
-        job.rules.size,
+        _size(job.rules),
         command=[PROG, *sys.argv[1:]],
         steps=int(state.step),
         seed=config.seed,
@@ -282,6 +287,10 @@ def _save(job: Job, state: learner.TrainState, before: dict, after: dict) -> Non
         losses_before=before,
         losses=after,
     )
+
+
+def _size(rules: Rules | Game) -> int | None:
+    return rules.size if isinstance(rules, Rules) else None
 
 
 def _summary(job: Job, steps: int, before: dict, after: dict, rate: float) -> str:

@@ -13,9 +13,11 @@ import pytest
 
 from gozero.games.registry import make_game
 from gozero.nets import network, weights
+from gozero.play import shards
+from gozero.play.rows import row_shapes
 from tests.train import tiny
 from train import buffer as buffers
-from train import evaluate, folder, openings, replay, run
+from train import evaluate, folder, openings, replay, run, supervised
 from train.plan import make_plan, rules_of
 from train.presets import PRESETS
 
@@ -90,6 +92,24 @@ def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys):
     with pytest.raises(SystemExit):
         evaluate.main(["--out", str(config.folder), "--command", "gnugo"])
     assert "this is a run of connect4" in capsys.readouterr().err
+
+
+def test_training_on_a_folder_of_another_game(tmp_path):
+    path = shards.path_of(tmp_path, shards.Place(0, "a"))
+    path.parent.mkdir()
+    said = make_plan(config_in(tmp_path)).said
+    shapes = row_shapes(shards.game_of(said))
+    rows = jax.tree.map(lambda x: np.ones((8, *x.shape), x.dtype), shapes)
+    rows = rows.replace(
+        legal=np.full((8, 1), 254, np.uint8),
+        policy_target=np.full((8, 7), 1 / 7, np.float16),
+        game=np.arange(8, dtype=np.int32),
+    )
+    shards.write(path, said, shards.About("a", 0, 1, 0, 8, 8), rows, np.ones(8))
+    argv = ["--data", tmp_path, "--steps", 2, "--channels", 8, "--blocks", 1, "--batch-size", 4]
+    assert supervised.main([*map(str, argv)]) == 0
+    shape, _, about = weights.load(tmp_path / "weights.safetensors")
+    assert (about["steps"], shape.num_actions, shape.observation) == (2, 7, (6, 7, 3))
 
 
 def test_weights_of_another_game_are_refused(tmp_path):

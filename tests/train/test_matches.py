@@ -22,7 +22,7 @@ from gozero.search.rules.gumbel import GumbelRoot
 from tests.train import tiny
 from train import checkpoint, folder, matches, run, steps
 from train.loop import Loop
-from train.matches import CHANCE, RANDOM, UNIFORM, Rated, Terms
+from train.matches import RANDOM, RANDOM_PLAYER, UNIFORM, Rated, Terms
 from train.plan import make_plan
 
 GAMES, SIMULATIONS = 4, 2
@@ -363,7 +363,7 @@ def test_with_another_search_a_network_is_another_player():
         line(5, UNIFORM, 20, 16, search="gumbel"),
     ]
     rated = matches.rate_lines(lines)
-    assert rated[CHANCE].elo == 0
+    assert rated[RANDOM_PLAYER].elo == 0
     assert rated[Rated("000005", 16, "puct")].elo == pytest.approx(190.8, abs=0.2)
     assert rated[Rated("000005", 32, "puct")].elo == pytest.approx(0.0, abs=0.2)
     assert rated[Rated("000007", 16, "puct")].elo == pytest.approx(381.7, abs=0.4)

@@ -8,8 +8,6 @@ import pytest
 from gozero.go import symmetry
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.nets import features
-from gozero.play import shards
-from gozero.play.rows import row_shapes
 from tests.train import synthetic
 from train import replay
 
@@ -54,18 +52,6 @@ def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
     rows, _ = synthetic.random_games(rules, 2, 4)
     synthetic.write_shard(tmp_path, rules, rows)
     assert replay.load(tmp_path, 0.0, 0)[0] == rules
-
-
-def test_it_learns_go(tmp_path):
-    path = shards.path_of(tmp_path, shards.Place(0, "a"))
-    path.parent.mkdir()
-    rules = {"game": "connect4"}
-    shapes = row_shapes(shards.game_of(rules))
-    rows = jax.tree.map(lambda x: np.ones((1, *x.shape), x.dtype), shapes)
-    rows = rows.replace(policy_target=np.full((1, 7), 1 / 7, np.float16))
-    shards.write(path, rules, shards.About("a", 0, 1, 0, 1, 1), rows, np.ones(1))
-    with pytest.raises(ValueError, match="games of connect4"):
-        replay.load(tmp_path, 0.0, 0)
 
 
 def test_the_outcome_is_the_movers(folder):
