@@ -7,7 +7,7 @@ early ones, by a network that knew nothing, are soon left behind, later ones sta
 from __future__ import annotations
 
 import dataclasses
-import math
+from typing import Literal
 
 import flax.struct
 import jax
@@ -15,13 +15,13 @@ import jax.numpy as jnp
 
 from gozero.go import symmetry
 from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
+from gozero.runs import settings
+from gozero.runs.settings import setting
 from gozero.search.game import Game
 from train import replay
 
 MAX_ADDED = 2**30
 """Rows seen are counted up to here; every window is full by then."""
-
-_DTYPES = ("float16", "float32")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,26 +31,24 @@ class Window:
     Wu (2019), appendix C: c (1 + beta ((N / c)^alpha - 1) / alpha),
     and N up to c. An exponent of 1 is linear growth, beta rows for each one added.
 
-    Attributes:
-      least: c, rows.
-      exponent: alpha, above 0 and up to 1.
-      scale: beta, from 0 (a window that does not grow) to 1.
-
     Raises:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    least: int = 250_000
-    exponent: float = 0.75
-    scale: float = 0.4
+    least: int = setting(
+        250_000,
+        "c: the newest rows that are learnt from at first; the window grows with what is played.",
+        least=1,
+    )
+    exponent: float = setting(
+        0.75, "alpha: the window grows as this power of the rows played.", above=0, most=1
+    )
+    scale: float = setting(
+        0.4, "beta: rows of the window for each one played, as it begins to grow.", least=0, most=1
+    )
 
     def __post_init__(self):
-        if self.least < 1:
-            raise ValueError(f"least: {self.least} rows are not at least 1")
-        if not 0 < self.exponent <= 1:
-            raise ValueError(f"exponent: {self.exponent} is not above 0 and at most 1")
-        if not 0 <= self.scale <= 1:
-            raise ValueError(f"scale: {self.scale} is not from 0 to 1")
+        settings.check(self)
 
     def __call__(self, added: jax.Array) -> jax.Array:
         """i32[]: the rows of the window when i32[] rows have been added."""
@@ -64,46 +62,34 @@ class Window:
 class BufferConfig:
     """Static settings.
 
-    Attributes:
-      capacity: C, rows that it has room for.
-      window: how many of them are learnt from.
-      reuse: how often a row is drawn, on average at most; see `steps_due`.
-      min_rows: nothing is drawn from fewer.
-      surprise: the share of a row's frequency that goes by how far the search came from the
-        network's policy, see `spread`; KataGo takes 1/2. 0 draws all rows alike.
-      policy_dtype: of the stored policy targets, "float16" or "float32".
-
     Raises:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    capacity: int
+    capacity: int = setting(
+        help="Positions that the replay holds, on each device.", least=1, most=MAX_ADDED
+    )
     window: Window = Window()
-    reuse: float = 4.0
-    min_rows: int = 1
-    surprise: float = 0.0
-    policy_dtype: str = "float16"
+    reuse: float = setting(4.0, "How often a position is learnt from, on average at most.", above=0)
+    min_rows: int = setting(
+        1, "Positions before the first is learnt from.", least=1, most="capacity"
+    )
+    surprise: float = setting(
+        0.0,
+        "The share of a position's frequency that goes by how far its search came from the "
+        "network's policy; 0 draws all alike, KataGo takes 0.5.",
+        least=0,
+        most=1,
+    )
+    policy_dtype: Literal["float16", "float32"] = setting("float16", "Of stored policy targets.")
 
     def __post_init__(self):
-        if not 1 <= self.capacity <= MAX_ADDED:
-            raise ValueError(f"capacity: {self.capacity} rows are not from 1 to {MAX_ADDED}")
-        if not 0 < self.reuse < math.inf:
-            raise ValueError(f"reuse: {self.reuse} is not a number above 0")
-        if not 1 <= self.min_rows <= self.capacity:
-            raise ValueError(
-                f"min_rows: {self.min_rows} is not from 1 to {self.capacity}, the capacity"
-            )
-        if not 0 <= self.surprise <= 1:
-            raise ValueError(f"surprise: {self.surprise} is not from 0 to 1")
+        settings.check(self)
         most = (2**31 - 1) // (4 * FREQUENCY_UNIT)
         if self.surprise and self.capacity > most:
             raise ValueError(
-                f"capacity: the frequencies of {self.capacity} rows have no exact sum; "
-                f"use at most {most}, or surprise=0"
-            )
-        if self.policy_dtype not in _DTYPES:
-            raise ValueError(
-                f"policy_dtype: {self.policy_dtype!r} is not one of {', '.join(_DTYPES)}"
+                f"--capacity {self.capacity}: the frequencies of these rows have no exact sum; "
+                f"expected at most {most}, or --surprise 0"
             )
 
 

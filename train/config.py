@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from gozero.runs import settings
 from gozero.runs.settings import same_as, setting
+from train.buffer import BufferConfig, Window
+from train.learner import LearnerConfig
 from train.losses import LossWeights
 from train.optimizer import OptimizerConfig
 
@@ -143,57 +145,14 @@ class TrainConfig:
         group=_SELFPLAY,
     )
 
-    outcome_share: float = setting(
-        1.0,
-        "The share of the game's outcome in the value target; the rest is the value that the "
-        "search found.",
-        group=_REPLAY,
-        least=0,
-        most=1,
-    )
-    capacity: int = setting(
-        100_000, "Positions that the replay holds, on each device.", group=_REPLAY, least=1
-    )
-    window: int = setting(
-        20_000,
-        "The newest of them that are learnt from at first; the window grows with what is played.",
-        group=_REPLAY,
-        least=1,
-    )
-    window_exponent: float = setting(
-        0.75,
-        "How the window grows: as this power of the positions played.",
-        group=_REPLAY,
-        above=0,
-        most=1,
-    )
-    window_scale: float = setting(
-        0.4,
-        "How fast: positions of the window for each one played, as it begins to grow.",
-        group=_REPLAY,
-        least=0,
-        most=1,
-    )
-    reuse: float = setting(
-        4.0,
-        "How often a position is learnt from, on average at most.",
-        group=_REPLAY,
-        above=0,
-    )
-    min_rows: int = setting(
-        2_000,
-        "Positions before the first is learnt from.",
-        group=_REPLAY,
-        least=1,
-        most="capacity",
-    )
-    surprise: float = setting(
-        0.0,
-        "The share of a position's frequency that goes by how much its search has surprised.",
-        group=_REPLAY,
-        least=0,
-        most=1,
-    )
+    outcome_share: float = same_as(LearnerConfig, "outcome_share", group=_REPLAY)
+    capacity: int = same_as(BufferConfig, "capacity", 100_000, group=_REPLAY)
+    window: int = same_as(Window, "least", 20_000, group=_REPLAY)
+    window_exponent: float = same_as(Window, "exponent", group=_REPLAY)
+    window_scale: float = same_as(Window, "scale", group=_REPLAY)
+    reuse: float = same_as(BufferConfig, "reuse", group=_REPLAY)
+    min_rows: int = same_as(BufferConfig, "min_rows", 2_000, group=_REPLAY)
+    surprise: float = same_as(BufferConfig, "surprise", group=_REPLAY)
 
     batch_size: int = setting(
         256, "Positions of a step, of all devices together.", group=_LEARNER, least=1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 from gozero.games.registry import make_game
 from gozero.go import rules as go
@@ -148,33 +149,23 @@ def _stages(config: TrainConfig) -> tuple[int, ...]:
 
 
 def _buffer(config: TrainConfig) -> BufferConfig:
-    return BufferConfig(
-        capacity=config.capacity,
-        window=Window(config.window, config.window_exponent, config.window_scale),
-        reuse=config.reuse,
-        min_rows=config.min_rows,
-        surprise=config.surprise,
-    )
+    window = Window(config.window, config.window_exponent, config.window_scale)
+    return _part(BufferConfig, config, window=window)
 
 
 def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> LearnerConfig:
-    return LearnerConfig(
-        network,
-        OptimizerConfig(
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            warmup_steps=config.warmup_steps,
-            total_steps=max(num_steps(config, num_devices), config.warmup_steps + 1),
-            final_fraction=config.final_fraction,
-            ema_decay=config.ema_decay,
-        ),
-        LossWeights(
-            value=config.value_weight,
-            ownership=config.ownership_weight,
-            score=config.score_weight,
-        ),
-        config.outcome_share,
+    steps = max(num_steps(config, num_devices), config.warmup_steps + 1)
+    losses = LossWeights(
+        value=config.value_weight, ownership=config.ownership_weight, score=config.score_weight
     )
+    optimizer = _part(OptimizerConfig, config, total_steps=steps)
+    return LearnerConfig(network, optimizer, losses, config.outcome_share)
+
+
+def _part(kind: type, config: TrainConfig, **more: Any) -> Any:
+    """A dataclass of the settings that have the same names in the config, and of others."""
+    names = {field.name for field in dataclasses.fields(kind)} - more.keys()
+    return kind(**{name: value for name, value in vars(config).items() if name in names}, **more)
 
 
 def num_steps(config: TrainConfig, num_devices: int) -> int:

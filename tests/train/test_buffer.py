@@ -158,23 +158,23 @@ def test_a_row_becomes_an_example():
 
 
 @pytest.mark.parametrize(
-    ("changes", "field"),
+    ("changes", "message"),
     [
-        ({"capacity": 0}, "capacity"),
-        ({"capacity": 2**31}, "capacity"),
-        ({"capacity": 2**24, "surprise": 0.5}, "capacity: the frequencies"),
-        ({"reuse": 0.0}, "reuse"),
-        ({"min_rows": 21}, "min_rows"),
-        ({"surprise": 1.5}, "surprise"),
-        ({"policy_dtype": "bfloat16"}, "policy_dtype"),
+        ({"capacity": 0}, "--capacity 0: expected from 1 to"),
+        ({"capacity": 2**31}, "--capacity 2147483648: expected from 1 to"),
+        ({"capacity": 2**24, "surprise": 0.5}, "--capacity 16777216: the frequencies"),
+        ({"reuse": 0.0}, "--reuse 0.0: expected above 0"),
+        ({"min_rows": 21}, "--min-rows 21: expected from 1 to the 20 of --capacity"),
+        ({"surprise": 1.5}, "--surprise 1.5: expected from 0 to 1"),
+        ({"policy_dtype": "bfloat16"}, "--policy-dtype bfloat16: expected one of"),
     ],
 )
-def test_bad_settings(changes, field):
-    with pytest.raises(ValueError, match=f"^{field}"):
+def test_bad_settings(changes, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         dataclasses.replace(CONFIG, **changes)
 
 
 @pytest.mark.parametrize(("field", "value"), [("least", 0), ("exponent", 0.0), ("scale", 1.1)])
 def test_bad_windows(field, value):
-    with pytest.raises(ValueError, match=f"^{field}"):
+    with pytest.raises(ValueError, match=f"^--{field} {value}: expected"):
         Window(**{field: value})
