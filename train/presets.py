@@ -132,7 +132,9 @@ _ALL = (
         ema_decay=0.999,
         evaluate_every=500,  # on one device, while the others wait: on 19x19 it takes long
     ),
-    dataclasses.replace(_SMALL, preset="connect4", pool_every=0, iterations=240, simulations=64),
+    dataclasses.replace(  # within an hour on two cores
+        _SMALL, preset="connect4", pool_every=0, iterations=160, max_considered=7, opening_plies=4
+    ),
     dataclasses.replace(_SMALL, preset="hex", game="hex", size=7, iterations=200),
 )
 

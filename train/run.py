@@ -183,7 +183,7 @@ def _display(plan: Plan) -> Display:
     config = plan.config
     before = folder.read_lines(config.folder / folder.METRICS)
     cost = Cost(plan.simulations, functools.partial(matches.due, config))
-    return Display(f"zero {config.preset}", config.iterations, before, cost)
+    return Display(f"train {config.preset}", config.iterations, before, cost)
 
 
 class _Session:
