@@ -125,7 +125,7 @@ def test_results_drawn_by_known_ratings_are_found_again():
     [
         ([], {}, "anchor: 'o' has played no one"),
         ([Result("a", "b", 1, 2)], {}, "anchor: 'o' has played no one"),
-        ([Result("o", "o", 1, 2)], {}, "'o' against himself"),
+        ([Result("o", "o", 1, 2)], {}, "'o' against itself"),
         ([Result("a", "o", 3, 2)], {}, "3 points of 2 games"),
         ([Result("a", "o", 1, 2)], {"confidence": 1.0}, "confidence: 1.0"),
         ([Result("a", "o", 1, 2)], {"prior": 0.0}, "prior: 0.0"),
