@@ -10,7 +10,6 @@ from typing import Any, Literal
 from gozero.runs import settings
 from gozero.runs.settings import same_as, setting
 from train.buffer import BufferConfig, Window
-from train.learner import LearnerConfig
 from train.losses import LossWeights
 from train.optimizer import OptimizerConfig
 
@@ -145,7 +144,14 @@ class TrainConfig:
         group=_SELFPLAY,
     )
 
-    outcome_share: float = same_as(LearnerConfig, "outcome_share", group=_REPLAY)
+    outcome_share: float = setting(
+        1.0,
+        "The share of the game's outcome in the value target; the rest is the value that the "
+        "search found.",
+        group=_REPLAY,
+        least=0,
+        most=1,
+    )
     capacity: int = same_as(BufferConfig, "capacity", 100_000, group=_REPLAY)
     window: int = same_as(Window, "least", 20_000, group=_REPLAY)
     window_exponent: float = same_as(Window, "exponent", group=_REPLAY)

@@ -25,8 +25,6 @@ from gozero.nets import network
 from gozero.nets.features import Inputs
 from gozero.nets.network import NetworkConfig
 from gozero.play.rows import Rows
-from gozero.runs import settings
-from gozero.runs.settings import setting
 from gozero.search.game import Game
 from train import buffer as buffers
 from train import losses, optimizer, replay
@@ -39,23 +37,18 @@ from train.optimizer import OptimizerConfig
 class LearnerConfig:
     """The settings of the learner.
 
-    Raises:
-      ValueError: naming the field, what it was and what is allowed.
+    Attributes:
+      network: its shape.
+      optimizer: its settings.
+      losses: the weights of the parts of the loss.
+      outcome_share: lambda; the value target is lambda z + (1 - lambda) v, of the game's outcome z
+        and the root value v of the search.
     """
 
     network: NetworkConfig
     optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
     losses: LossWeights = dataclasses.field(default_factory=LossWeights)
-    outcome_share: float = setting(
-        1.0,
-        "lambda: the value target is lambda z + (1 - lambda) v, of the game's outcome z and the "
-        "value v that the search found.",
-        least=0,
-        most=1,
-    )
-
-    def __post_init__(self):
-        settings.check(self)
+    outcome_share: float = 1.0
 
 
 class TrainState(flax.struct.PyTreeNode):
