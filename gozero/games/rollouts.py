@@ -15,8 +15,8 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
 ROLLOUT_RULE = Puct(c_puct=3.0, first_play="parent")
-"""As for Go's playouts: a uniform prior over many actions wants more exploration than a network's,
-and actions without visits are worth what their node is."""
+"""Of random games, Go's playouts too: a uniform prior over many actions wants more exploration than
+a network's, and a player ahead would never try a second action if the untried counted as even."""
 
 
 def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -> Evaluator:

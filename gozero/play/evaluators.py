@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gozero.games.rollouts import rollout_evaluator
+from gozero.games.rollouts import ROLLOUT_RULE, rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
@@ -35,10 +35,6 @@ POLICIES: dict[str, Callable[[bb.Layout], PlayoutPolicy]] = {
     "mogo": functools.partial(mogo.policy, config=mogo.PLAIN),
 }
 """How playouts are played, by name: uniformly at random, or by MoGo's rules."""
-
-PLAYOUT_RULE = Puct(c_puct=3.0, first_play="parent")
-"""With a uniform prior over 82 actions the paper's 1.5 hardly looks beyond the first good one,
-and a player ahead would never try a second if the untried counted as even."""
 
 
 def network_evaluator(
@@ -166,7 +162,7 @@ def playout_evaluator(
 
     about = {"evaluator": "playout", "policy": said}
     about |= {} if max_moves is None else {"max_moves": max_moves}
-    select = Rave() if first_plays else PLAYOUT_RULE
+    select = Rave() if first_plays else ROLLOUT_RULE
     return Evaluator(evaluate, policy.params, observe, select, about)
 
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from gozero.games.go import go_game
+from gozero.games.rollouts import ROLLOUT_RULE
 from gozero.go import rules as go
-from gozero.play.evaluators import PLAYOUT_RULE, playout_evaluator
+from gozero.play.evaluators import playout_evaluator
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
@@ -64,7 +65,7 @@ def played(rules, states, num_simulations, evaluator=None):
     evaluate = evaluator.evaluate if evaluator else even(rules)
     game = go_game(rules, observe)
     config = SearchConfig(
-        num_simulations=num_simulations, max_depth=rules.move_limit, select=PLAYOUT_RULE
+        num_simulations=num_simulations, max_depth=rules.move_limit, select=ROLLOUT_RULE
     )
 
     def run(key, states):

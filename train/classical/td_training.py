@@ -15,7 +15,8 @@ from jax import lax
 
 from gozero.apps import flags, runtime
 from gozero.go import rules as go
-from gozero.go import scoring
+from gozero.play.arena import play_match
+from gozero.play.player import Turn, policy_player, random_player
 from gozero.runs import arrays
 from gozero.runs.progress import Progress
 from gozero.td import local_shape, td
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with runtime.StopRequest() as stop:
         state = _learn(asked, config, task, state, stop)
     save_checkpoint(asked, state)
-    wins = float(wins_against_random(config, task, state.weights, jax.random.key(asked.seed)))
+    wins = wins_against_random(config, task, state.weights, jax.random.key(asked.seed))
     shape_weights.save(
         asked.out,
         config.shapes,
@@ -136,31 +137,19 @@ def _numbers(stats: td.StepStats, positions_per_s: float) -> dict[str, str]:
 
 def wins_against_random(
     config: TdConfig, task: td.Task, weights: jax.Array, key: jax.Array
-) -> jax.Array:
-    """f32[]: the share of games that the best moves win against random ones, colours shared."""
-    rules, count = config.rules, RANDOM_GAMES
-    learner = jnp.arange(count) % 2  # the colour
-    play = lambda position, action: go.play_position(rules, position, action)
+) -> float:
+    """The share of games that the best moves win against random ones, colours shared."""
+    rules = config.rules
 
-    def move(i, positions):
-        keys = jax.random.split(jax.random.fold_in(key, i))
+    def best(table: jax.Array, key: jax.Array, turn: Turn) -> jax.Array:
+        positions = turn.states.position
         logits = local_shape.action_logits(rules, config.shapes, table, positions)
-        allowed = td.candidates(rules, positions)
-        best, other = (
-            td.choose(allowed, positions, logits, epsilon, k)
-            for epsilon, k in zip((0.0, 1.0), keys, strict=True)
-        )
-        moved = jax.vmap(play)(positions, jnp.where(positions.to_play == learner, best, other))
-        return jax.tree.map(lambda a, b: jnp.where(positions.passes >= 2, a, b), positions, moved)
+        allowed = td.no_own_eyes(rules, positions, turn.legal[:, :-1])
+        return td.choose(allowed, positions, logits, 0.0, key)
 
-    table = local.expand(task.weight, weights)
-    positions = td.start(config, task.root, count).positions
-    positions = lax.fori_loop(0, 3 * rules.num_points, move, positions)
-    score = jax.vmap(lambda p: scoring.area_difference(rules, p))(positions) - task.komi
-    return jnp.mean((1 + jnp.sign(jnp.where(learner == 0, score, -score))) / 2)
-
-
-wins_against_random = jax.jit(wins_against_random, static_argnums=0)
+    player = policy_player(best, local.expand(task.weight, weights))
+    komi, other = float(task.komi), random_player(rules)
+    return float(play_match(rules, player, other, key, RANDOM_GAMES, komi).points.mean())
 
 
 # --- checkpoints ----------------------------------------------------------------------
