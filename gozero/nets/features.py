@@ -97,9 +97,6 @@ ZERO_PLANES = (
     "Black to play",
 )
 
-PLANES, NUM_PLANES = COMPACT_PLANES, len(COMPACT_PLANES)
-"""The default set's."""
-
 
 class Seen(NamedTuple):
     """One position as a feature set sees it."""
@@ -165,11 +162,6 @@ class FeatureSet(NamedTuple):
     ) -> jax.Array | Inputs:
         """The planes of a position of a game, or of a search above it."""
         return self.of_seen(rules, self.look(rules, state, position, trail))
-
-
-def planes(rules: Rules, state: GameState, position: Position) -> jax.Array:
-    """f32[size, size, NUM_PLANES]: the compact set; only komi is taken from the state."""
-    return _compact(rules, FEATURES["compact"].look(rules, state, position))
 
 
 def _past_boards(

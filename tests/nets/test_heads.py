@@ -34,8 +34,8 @@ def waves(config):
 
 
 def some_planes(count, size):
-    flat = np.sin(np.arange(count * size * size * features.NUM_PLANES, dtype=np.float32))
-    return flat.reshape(count, size, size, features.NUM_PLANES)
+    flat = np.sin(np.arange(count * size * size * len(features.COMPACT_PLANES), dtype=np.float32))
+    return flat.reshape(count, size, size, len(features.COMPACT_PLANES))
 
 
 apply = jax.jit(network.apply, static_argnums=0)

@@ -16,7 +16,7 @@ CONFIG = NetworkConfig(blocks=2, channels=6)
 
 
 def plane(planes, name):
-    return np.asarray(planes[..., features.PLANES.index(name)])
+    return np.asarray(planes[..., features.COMPACT_PLANES.index(name)])
 
 
 def test_features_are_seen_by_the_player_to_move():
@@ -24,8 +24,8 @@ def test_features_are_seen_by_the_player_to_move():
     state = go.init(rules, 5.0)
     for action in (0, 1, 9):  # Black A3, White B3 puts it in atari, Black passes: White to move
         state = go.play(rules, state, action)
-    planes = features.planes(rules, state, state.position)
-    assert planes.shape == (3, 3, features.NUM_PLANES)
+    planes = features.FEATURES["compact"].observe(rules, state, state.position)
+    assert planes.shape == (3, 3, len(features.COMPACT_PLANES))
     assert np.argwhere(plane(planes, "own stones")).tolist() == [[0, 1]]
     assert np.argwhere(plane(planes, "opponent's stones")).tolist() == [[0, 0]]
     assert plane(planes, "own stones in atari").sum() == 0
@@ -40,7 +40,7 @@ def test_features_are_seen_by_the_player_to_move():
 @pytest.mark.parametrize("size", [3, 9])
 def test_one_network_fits_every_size(size):
     params = network.init(CONFIG, jax.random.key(0))
-    planes = jax.random.normal(jax.random.key(1), (4, size, size, features.NUM_PLANES))
+    planes = jax.random.normal(jax.random.key(1), (4, size, size, len(features.COMPACT_PLANES)))
     output = network.apply(CONFIG, params, planes)
     assert output.policy_logits.shape == (4, size * size + 1)
     assert output.value.shape == (4,)
@@ -58,7 +58,7 @@ def test_parameters_are_a_plain_tree_and_depend_on_the_key():
 def test_blocks_start_as_the_identity():
     deep = network.init(NetworkConfig(blocks=3, channels=6), jax.random.key(0))
     shallow = {k: v for k, v in deep.items() if k != "block_2" and k != "block_1"}
-    planes = jax.random.normal(jax.random.key(1), (2, 5, 5, features.NUM_PLANES))
+    planes = jax.random.normal(jax.random.key(1), (2, 5, 5, len(features.COMPACT_PLANES)))
     a = network.apply(NetworkConfig(blocks=3, channels=6), deep, planes)
     b = network.apply(NetworkConfig(blocks=1, channels=6), shallow, planes)
     np.testing.assert_allclose(a.value, b.value, rtol=1e-5)

@@ -92,7 +92,8 @@ def test_network_weights_come_back_from_a_file(tmp_path):
     path = weights.save(tmp_path / "w.npz", params, config, size=3)
     evaluator = make_evaluator(RULES, "network", path)
     states = new_games(RULES, 2)
-    planes = jax.jit(jax.vmap(lambda s: features.planes(RULES, s, s.position)))(states)
+    observe = features.FEATURES["compact"].observe
+    planes = jax.jit(jax.vmap(lambda s: observe(RULES, s, s.position)))(states)
     expected = jax.jit(network.apply, static_argnums=0)(config, params, planes)
     found = evaluate(evaluator, states)
     np.testing.assert_allclose(found.prior_logits, expected.policy_logits, rtol=1e-5, atol=1e-6)

@@ -43,7 +43,7 @@ def batch(count: int) -> tuple[jax.Array, Targets]:
     keys = jax.random.split(jax.random.key(3), 6)
     legal = jax.random.bernoulli(keys[0], 0.7, (count, actions)).at[:, -1].set(True)
     policy = jnp.where(legal, 3 * jax.random.normal(keys[1], (count, actions)), -jnp.inf)
-    return jax.random.normal(keys[2], (count, SIZE, SIZE, features.NUM_PLANES)), Targets(
+    return jax.random.normal(keys[2], (count, SIZE, SIZE, len(features.COMPACT_PLANES))), Targets(
         legal=legal,
         policy_target=jax.nn.softmax(policy, axis=-1),
         outcome=jnp.sign(jax.random.normal(keys[3], (count,))),

@@ -38,7 +38,7 @@ def test_a_row_is_the_position_that_was_played(folder):
 
     @jax.jit
     def step(state, action):
-        planes = features.planes(RULES, state, state.position)
+        planes = features.FEATURES["compact"].observe(RULES, state, state.position)
         return play(RULES, state, action), (legal_actions(RULES, state), planes)
 
     _, (legal, planes) = jax.lax.scan(step, init(RULES, synthetic.KOMI), jnp.asarray(actions))
