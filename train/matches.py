@@ -22,16 +22,16 @@ import numpy as np
 from gozero.go.rules import Rules
 from gozero.nets import weights
 from gozero.nets.network import NetworkConfig
-from gozero.play import arena
+from gozero.play import arena, openings
 from gozero.play.arena import MatchResult
 from gozero.play.evaluators import Evaluator
-from gozero.play.player import Player, random_player, search_player
+from gozero.play.player import Player, as_game, random_player, search_player
 from gozero.play.setups import gumbel_search, to_win
 from gozero.runs import files
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Game, Trail
 from gozero.search.rules.puct import Puct
-from train import folder, openings, plan, ratings
+from train import folder, plan, ratings
 from train.config import Root, TrainConfig
 from train.plan import Plan
 from train.ratings import Rating, Result
@@ -230,7 +230,7 @@ def play(
             "games; some are played again",
             file=sys.stderr,
         )
-    start = openings.after(terms.rules, np.resize(lines, (pairs, terms.openings)))
+    start = openings.after(as_game(terms.rules), np.resize(lines, (pairs, terms.openings)))
     komi = np.repeat(np.resize(terms.komi, pairs), 2) if terms.komi else None
     _, key = _keys(terms, numbers)
     return arena.play_match(terms.rules, first, second, key, terms.games, komi, start)
@@ -239,7 +239,7 @@ def play(
 def draw_openings(terms: Terms, numbers: Iterable[int]) -> np.ndarray:
     """i32[n, plies]: an opening for each pair of a match, or as many as there are."""
     key, _ = _keys(terms, numbers)
-    return openings.distinct(terms.rules, terms.openings, key, terms.games // 2)
+    return openings.distinct(as_game(terms.rules), terms.openings, key, terms.games // 2)
 
 
 def _keys(terms: Terms, numbers: Iterable[int]) -> jax.Array:

@@ -8,9 +8,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from gozero.search.game import Game
+from gozero.search.game import Game, positions_of
+
+_ROUND = 512
+"""Openings that `distinct` draws at once. When none of them is new, they have run out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,3 +101,51 @@ def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
         return jnp.where(where.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
     return jax.tree.map(choose, earlier, states)
+
+
+def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:
+    """Openings by `any_play`, each of which leads to another position.
+
+    Args:
+      game: the game.
+      plies: of each, at least 1.
+      key: PRNG key.
+      most: as many as are wanted; with more of them the first stay the same.
+
+    Returns:
+      i32[n, plies]: actions, n at most `most`, and fewer where there are no more.
+    """
+    found: dict[bytes, np.ndarray] = {}
+    before, number = -1, 0
+    while before < len(found) < most:
+        before = len(found)
+        actions, positions = jax.device_get(_some(game, plies, jax.random.fold_in(key, number)))
+        number += 1
+        for i, opening in enumerate(actions):
+            position = b"".join(x[i].tobytes() for x in jax.tree.leaves(positions))
+            found.setdefault(position, opening)
+    return np.stack([*found.values()][:most])
+
+
+@functools.partial(jax.jit, static_argnames=("game", "plies"))
+def _some(game: Game, plies: int, key: jax.Array) -> tuple[jax.Array, Any]:
+    """(actions i32[_ROUND, plies], the positions [_ROUND] after them)."""
+
+    def one_ply(states, key):
+        action = any_play(game, key, jax.vmap(game.legal)(states))
+        return jax.vmap(game.play)(states, action), action
+
+    states = jax.vmap(game.init)(jax.random.split(key, _ROUND))
+    states, actions = lax.scan(one_ply, states, jax.random.split(key, plies))
+    return actions.T, positions_of(game, states)
+
+
+@functools.partial(jax.jit, static_argnames="game")
+def after(game: Game, openings: jax.Array) -> Any:
+    """States [n] after openings i32[n, plies]."""
+
+    def one(opening):
+        step = lambda state, action: (game.play(state, action), None)
+        return lax.scan(step, game.init(jax.random.key(0)), opening)[0]
+
+    return jax.vmap(one)(openings)

@@ -13,11 +13,11 @@ import pytest
 
 from gozero.games.registry import make_game
 from gozero.nets import network, weights
-from gozero.play import shards
+from gozero.play import openings, shards
 from gozero.play.rows import row_shapes
 from tests.train import tiny
 from train import buffer as buffers
-from train import evaluate, folder, openings, replay, run, supervised
+from train import evaluate, folder, replay, run, supervised
 from train.plan import make_plan, rules_of
 from train.presets import PRESETS
 

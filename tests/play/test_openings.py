@@ -1,0 +1,47 @@
+"""Openings of matches: legal, no two to the same position, in an order that stays."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.games.go import go_game
+from gozero.games.hex import hex_game
+from gozero.go import rules as go
+from gozero.play import openings
+
+RULES = go.Rules(size=3, ko="simple")
+GAME = go_game(RULES)
+KEY = jax.random.key(4)
+
+
+def boards(drawn):
+    """{(the stones of each, the point that ko bans)}."""
+    states = openings.after(GAME, drawn)
+    found = np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(states))
+    return {(board.tobytes(), int(ko)) for board, ko in zip(found, states.position.ko, strict=True)}
+
+
+@pytest.mark.parametrize(("plies", "count"), [(1, 9), (2, 72), (3, 252)])
+def test_all_of_them_come_once_and_then_they_have_run_out(plies, count):
+    drawn = openings.distinct(GAME, plies, KEY, 10_000)
+    assert drawn.shape == (count, plies)
+    assert len(boards(drawn)) == count
+
+
+def test_as_many_as_are_wanted_and_with_more_the_first_stay():
+    few, many = (openings.distinct(GAME, 4, KEY, most) for most in (5, 600))
+    assert (few.shape, many.shape) == ((5, 4), (600, 4))
+    np.testing.assert_array_equal(few, many[:5])
+    assert len(boards(many)) == 600
+    other = openings.distinct(GAME, 4, jax.random.key(5), 5)
+    assert (other != few).any()
+
+
+def test_of_any_game():
+    game = hex_game(3)
+    drawn = openings.distinct(game, 2, KEY, 10_000)
+    assert drawn.shape == (72, 2)
+    assert (drawn[:, 0] != drawn[:, 1]).all()
+    assert not jax.vmap(game.outcome)(openings.after(game, drawn))[0].any()
