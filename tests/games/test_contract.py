@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from gozero.games.registry import NAMES, make_game, named_game
 from gozero.go.rules import Rules
 from tests.games import contract
 from tests.search import tictactoe
+from tests.test_laws import primitives
 
 GAMES = {
     "tic-tac-toe": tictactoe.GAME,
@@ -38,6 +40,21 @@ def test_who_moves_last_has_not_lost(name):
 @pytest.mark.parametrize("name", ["connect four", "connect four, 4x5", "hex 3x3", "hex 7x7"])
 def test_symmetries(name):
     contract.check_symmetries(GAMES[name])
+
+
+@pytest.mark.parametrize("name", ["connect four", "hex 7x7"])
+def test_law_1_rules_gather_nothing(name):
+    game = GAMES[name]
+
+    def step(state, action):
+        after = game.play(state, action)
+        return after, game.legal(after), game.outcome(after), game.observe(after)
+
+    states = jax.eval_shape(lambda: contract.new_states(game))
+    actions = jax.ShapeDtypeStruct((contract.BATCH,), np.int32)
+    found = primitives(jax.make_jaxpr(jax.vmap(step))(states, actions).jaxpr)
+    assert found.isdisjoint({"gather", "scatter", "dynamic_slice", "dynamic_update_slice", "sort"})
+    assert "select_n" in found
 
 
 def test_games_by_name():
