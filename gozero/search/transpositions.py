@@ -237,6 +237,8 @@ def _find(game: History, contexts, config: SearchConfig, draws: Draws, state: St
     assert tree.shared is not None
     assert sharing is not None
     leaf = select.find_leaf(tree, config, draws.tie_seeds)
+    if sharing.key is not None:  # a key may look at the ancestors
+        game = game._replace(sees_ancestors=True)
     trail, positions = expand.new_positions(game, tree, leaf, config)
     observations = jax.vmap(game.observe)(contexts, positions, trail)
     over, exact = jax.vmap(game.outcome)(contexts, positions)

@@ -16,7 +16,7 @@ from gozero.search import reuse, transpositions
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig, Transpositions
 from gozero.search.evaluate import checked
-from gozero.search.game import Evaluator, Game, Heuristic
+from gozero.search.game import Evaluator, Game, Heuristic, history_of
 from gozero.search.memory import memory_of
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
@@ -185,6 +185,23 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
     assert (spent[0] < 0.85 * SIMULATIONS).all()
     assert (spent[1:] < 0.5 * SIMULATIONS).sum() >= 6
     assert (spent[:, 4] == 0).all()  # it is over
+
+
+@pytest.mark.slow
+def test_a_key_sees_the_ancestors():
+    """Also in a game without a history, where no one else looks at them."""
+
+    def by_grandparent(context, position, trail):
+        taken = trail.positions.taken[jnp.maximum(trail.length - 2, 0)]
+        return jnp.stack([position.taken, position.last * 1000 + taken])
+
+    config = SearchConfig(40, transpositions=Transpositions(by_grandparent))
+    seeing = GAME._replace(history=history_of(GAME)._replace(sees_ancestors=True))
+    evaluator = Evaluator(HASH_EVALUATE)
+    run = lambda game: jax.jit(lambda key: search(game, evaluator, key, ROOTS, config))
+    found, wanted = (run(game)(jax.random.key(0)) for game in (GAME, seeing))
+    np.testing.assert_array_equal(found.evaluations, wanted.evaluations)
+    np.testing.assert_array_equal(found.visits, wanted.visits)
 
 
 @pytest.mark.slow
