@@ -31,23 +31,6 @@ class Draws(NamedTuple):
     gumbel: jax.Array  # f32[B, A], for a root's rule
 
 
-class Untried(NamedTuple):
-    """The best action of a node that has no child."""
-
-    action: jax.Array  # i32[B]
-    prior: jax.Array  # f32[B]: -inf if there is none
-
-
-def best_untried(select: Rule, prior: jax.Array, tie_seeds: jax.Array, nodes: jax.Array) -> Untried:
-    """Of actions with the priors f32[B, A] the rule's first, at random among equals."""
-    rank = jax.vmap(as_rule(select).rank_untried)(prior)
-    actions = jnp.arange(prior.shape[1])
-    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seeds, nodes, actions)
-    action = jax.vmap(best_edge)(rank, priority)
-    is_it = actions[None] == action[:, None]
-    return Untried(action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1))
-
-
 def write_untried(
     tree: Tree,
     row: jax.Array,
@@ -57,16 +40,21 @@ def write_untried(
     nodes: jax.Array,
     tree_full: jax.Array | None = None,
 ) -> Tree:
-    """The trees with the best untried action of nodes i32[M] in rows i32[M], of priors f32[M, A].
+    """The trees with the best untried action of nodes i32[M], in rows i32[M].
 
-    None is left where bool[M] `tree_full` says so.
+    Of actions with the priors f32[M, A] the rule's first, at random among equals; none, which a
+    prior of -inf says, if all have children, or where bool[M] `tree_full`.
     """
-    untried = best_untried(select, prior, tie_seeds, nodes)
-    best = untried.prior
+    rank = jax.vmap(as_rule(select).rank_untried)(prior)
+    actions = jnp.arange(prior.shape[1])
+    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seeds, nodes, actions)
+    action = jax.vmap(best_edge)(rank, priority)
+    is_it = actions[None] == action[:, None]
+    best = jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1)
     if tree_full is not None:
         best = jnp.where(tree_full, -jnp.inf, best)
     return tree.replace(
-        untried=rows.write(tree.untried, row, untried.action),
+        untried=rows.write(tree.untried, row, action),
         untried_prior=rows.write(tree.untried_prior, row, best),
     )
 

@@ -13,7 +13,7 @@ from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import Evaluated
 from gozero.search.game import History, Trail
-from gozero.search.prior_counts import initial_counts
+from gozero.search.prior_counts import evaluation_fields
 from gozero.search.select import Leaf
 from gozero.search.tree import ROOT, Path, Tree
 
@@ -104,12 +104,10 @@ def _add_node(
     both_rows = jnp.concatenate([parent_row, row])
     grown = tree.replace(
         prior=rows.write(tree.prior, both_rows, both),
-        value=rows.write(tree.value, row, evaluated.value),
-        over=rows.write(tree.over, row, evaluated.over),
         positions=trees.write_positions(tree, row, positions),
         size=tree.size + leaf.grows,
         **new_edge(tree, leaf, parent_row, row),
-        **initial_counts(tree, row, evaluated, *others),
+        **evaluation_fields(tree, row, evaluated, *others),
     )
     if tree.in_full_rows:
         return dense.open_rows(grown, row)

@@ -20,7 +20,7 @@ from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import Evaluated, evaluate_positions
 from gozero.search.game import Evaluator, History
-from gozero.search.prior_counts import initial_counts
+from gozero.search.prior_counts import evaluation_fields
 from gozero.search.tree import NO_NODE, Path, Tree
 
 
@@ -128,9 +128,7 @@ def _write(
     """The evaluations of new nodes at rows i32[B K]; rows outside the tree are dropped."""
     written = tree.replace(
         prior=rows.write(tree.prior, row, evaluated.prior),
-        value=rows.write(tree.value, row, evaluated.value),
-        over=rows.write(tree.over, row, evaluated.over),
-        **initial_counts(tree, row, evaluated),
+        **evaluation_fields(tree, row, evaluated),
     )
     if evaluated.positions is not None:
         kept = trees.write_positions(tree, row, evaluated.positions)

@@ -71,9 +71,21 @@ def with_heuristic(
     return evaluate_both
 
 
-def initial_counts(
+def evaluation_fields(
     tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
 ) -> dict[str, Any]:
+    """The arrays in which an evaluation of nodes at rows i32[B] is kept, but for the priors.
+
+    Other heuristics than the evaluator's are `others`.
+    """
+    return {
+        "value": rows.write(tree.value, row, evaluated.value),
+        "over": rows.write(tree.over, row, evaluated.over),
+        **_counts(tree, row, evaluated, *others),
+    }
+
+
+def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic) -> dict[str, Any]:
     """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
 
     The counts of other heuristics than the evaluator's are added. Gelly & Silver (2011), Eq. 48-52.

@@ -23,7 +23,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, best_edge, tie_break
 from gozero.search.evaluate import Evaluated, evaluate_positions
 from gozero.search.game import Evaluator, History, Trail
-from gozero.search.prior_counts import initial_counts
+from gozero.search.prior_counts import evaluation_fields
 from gozero.search.tree import NO_NODE, ROOT, Entries, Path, Tree
 
 
@@ -57,11 +57,9 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
         prior=rows.write(tree.prior, row, evaluated.prior),
         visits=rows.write(tree.visits, row, jnp.ones_like(row)),
         value_sum=rows.write(tree.value_sum, row, evaluated.value),
-        value=rows.write(tree.value, row, evaluated.value),
-        over=rows.write(tree.over, row, evaluated.over),
         positions=trees.write_positions(tree, row, roots),
         size=tree.size + 1,
-        **initial_counts(tree, row, evaluated),
+        **evaluation_fields(tree, row, evaluated),
     )
     tree = backup.back_up_values(tree, root_path(tree), evaluated.proven, config.backup)
     if tree.in_full_rows:
