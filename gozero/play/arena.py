@@ -31,7 +31,7 @@ import numpy as np
 
 from gozero.go.coords import KOMI_EXPECTED, is_komi
 from gozero.go.rules import BLACK, Rules
-from gozero.play.openings import draw
+from gozero.play.openings import draw, is_over
 from gozero.play.player import NO_ACTION, Choice, Choose, Player, Turn, as_game
 from gozero.runs import statistics
 from gozero.search.game import Game, positions_of
@@ -143,13 +143,12 @@ def play_match(
     num_pairs = _num_pairs(game, num_games, openings)
     _check_komi(game, komi, 2 * num_pairs)
     opening_key, play_key = jax.random.split(key)
-    if isinstance(openings, int):
+    if isinstance(openings, int | np.integer):
         start = _new_games(game, num_pairs)
-        opened, opening = draw(game, opening_key, start, openings)
-        plies = openings
+        opened, opening = draw(game, opening_key, start, int(openings))
     else:
         start = opened = jax.tree.map(jnp.asarray, openings)
-        opening, plies = jnp.zeros((0, num_pairs), jnp.int32), 0
+        opening = jnp.zeros((0, num_pairs), jnp.int32)
 
     def states(numbers: np.ndarray) -> Any:
         return _with_komi(jax.tree.map(lambda x: x[numbers // 2], opened), komi, numbers)
@@ -161,8 +160,8 @@ def play_match(
     )
     played = sorted(games, key=lambda one: one.number)
     start = jax.tree.map(lambda x: np.asarray(x)[numbers // 2], jax.device_get(start))
-    mover = (_colours(start) + plies) % 2
-    return _result(game, played, _with_komi(start, komi, numbers), mover, np.asarray(opening))
+    opening = np.repeat(np.asarray(opening), 2, axis=1)
+    return _result(game, played, _with_komi(start, komi, numbers), opening)
 
 
 def play_games(
@@ -358,9 +357,7 @@ def advance(
 
 def _over(game: Game, lanes: Lanes) -> jax.Array:
     """bool[P]"""
-    of_points = game.points and game.points.ended  # which scores no board
-    ended = of_points or (lambda state: game.outcome(state)[0])
-    return jax.vmap(ended)(lanes.states) | lanes.resigned
+    return is_over(game, lanes.states) | lanes.resigned
 
 
 @jax.jit
@@ -421,18 +418,16 @@ def _with_komi(states: Any, komi: Any, numbers: np.ndarray) -> Any:
     return states.replace(komi=of_games)
 
 
-def _result(
-    game: Game, games: Sequence[Played], start: Any, mover: np.ndarray, opening: np.ndarray
-) -> MatchResult:
-    """The games of a match, in order; `mover` i8[B] was to begin after the opening i[T, B / 2]."""
+def _result(game: Game, games: Sequence[Played], start: Any, opening: np.ndarray) -> MatchResult:
+    """The games of a match, in order, after the openings i[T, B]."""
     numbers = np.arange(len(games))
+    mover = (_colours(start) + np.sum(opening != NO_ACTION, axis=0)) % 2  # after the opening
     first_colour = np.where(numbers % 2 == 0, mover, 1 - mover).astype(np.int8)
     lengths = np.array([len(one.actions) for one in games])
     actions = np.full((max(lengths), len(games)), NO_ACTION, np.int16)
     for number, one in enumerate(games):
         actions[: len(one.actions), number] = one.actions
-    opening = np.repeat(opening, 2, axis=1).astype(np.int16)
-    actions = np.concatenate([opening, actions])
+    actions = np.concatenate([opening.astype(np.int16), actions])
     outcome = np.array([one.outcome for one in games], np.int8)
     outcome = np.where(numbers % 2 == 0, outcome, -outcome)  # of the first player
     resigned = np.array([one.resigned for one in games])
@@ -458,7 +453,7 @@ def _result(
 
 
 def _num_pairs(game: Game, num_games: int | None, openings: Any) -> int:
-    if not isinstance(openings, int):
+    if not isinstance(openings, int | np.integer):
         shape = np.shape(jax.tree.leaves(openings)[0])
         if len(shape) < 1 or shape[0] < 1:
             raise ValueError(f"openings: states of shape {shape}; expected a batch, one a pair")

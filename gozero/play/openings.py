@@ -39,6 +39,12 @@ class Openings:
         return jax.random.randint(key, (num_games,), self.least, self.most + 1)
 
 
+def is_over(game: Game, states: Any) -> jax.Array:
+    """bool[B]: the games that have ended; no board is scored for it."""
+    ended = game.points.ended if game.points else lambda state: game.outcome(state)[0]
+    return jax.vmap(ended)(states)
+
+
 def any_of(key: jax.Array, actions: jax.Array) -> jax.Array:
     """i32[n]: one of the actions bool[n, A] of each game, all alike, and A if there is none; game i
     draws the same in any n."""
@@ -62,11 +68,13 @@ def any_sensible_play(game: Game, key: jax.Array, states: Any, legal: jax.Array)
 
 @functools.partial(jax.jit, static_argnames=("game", "plies"))
 def draw(game: Game, key: jax.Array, states: Any, plies: int) -> tuple[Any, jax.Array]:
-    """Games [B] after so many plies of `any_play`, and their actions i32[plies, B]."""
+    """Games [B] after so many plies of `any_play`, and their actions i32[plies, B], -1 where a game
+    had ended."""
 
     def one_ply(states, ply):
         action = any_play(game, jax.random.fold_in(key, ply), jax.vmap(game.legal)(states))
-        return jax.vmap(game.play)(states, action), action
+        played = jnp.where(is_over(game, states), -1, action)
+        return jax.vmap(game.play)(states, action), played
 
     return lax.scan(one_ply, states, jnp.arange(plies))
 

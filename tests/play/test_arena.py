@@ -424,3 +424,16 @@ def test_a_lane_takes_the_next_game_and_forgets_the_last():
     assert {n: one.actions for n, one in again.items()} == {
         n: one.actions for n, one in played.items()
     }
+
+
+def test_an_opening_may_end_a_game():
+    game, _ = connect_four()
+    chance = player.random_player(game)
+    match = arena.play_match(game, chance, chance, jax.random.key(5), 16, openings=24)
+    lengths = [len(match.moves(number)) for number in range(16)]
+    assert min(lengths) < 24 < max(lengths)
+    for number in range(16):
+        _, value = replayed(game, [action for _, action in match.moves(number)])
+        for_first = value if lengths[number] % 2 == match.first_colour[number] else -value
+        assert (match.outcome[number], match.plies[number]) == (for_first, lengths[number])
+    assert match.ok.all()

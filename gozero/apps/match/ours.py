@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps.match.config import SIDES, MatchConfig
@@ -21,10 +22,11 @@ from gozero.apps.sgf import GameRecord
 from gozero.games.go import go_game
 from gozero.games.registry import NamedGame
 from gozero.go.coords import result_text
-from gozero.go.rules import Rules
+from gozero.go.rules import BLACK, Rules
 from gozero.play import arena, devices
 from gozero.play.arena import Played
 from gozero.play.lockstep import PLIES, LockstepPlayer
+from gozero.play.player import Choice, Player
 from gozero.play.setups import Made, make_player
 from gozero.search.game import Game
 
@@ -126,8 +128,9 @@ def play_on_device(
         print(f"{name}: {side.room(lanes)}", file=sys.stderr)
     of_go = isinstance(rules, Rules)
     print(compiling(rules.size) if of_go else "compiling", file=sys.stderr, flush=True)
-    first, second = (devices.over_mesh(side.player, mesh) for side in sides)
     game = go_game(rules) if of_go else rules.game
+    players = (_passing_to_win(game, side.player) if of_go else side.player for side in sides)
+    first, second = (devices.over_mesh(player, mesh) for player in players)
     step = jax.jit(game.play)
     new = game.points and functools.partial(game.points.new, config.komi)
 
@@ -151,6 +154,25 @@ def play_on_device(
     key = _session_key(config, session)
     for played in arena.play_games(game, (first, second), key, todo, begins, lanes, start, look):
         finished(*_result(config, rules, names, openings.of(played.number // 2), played))
+
+
+def _passing_to_win(game: Game, player: Player) -> Player:
+    """A player of Go that passes where the opponent has just passed and the board is won, as ours
+    does against programs."""
+
+    def wins(state: Any, last: jax.Array) -> jax.Array:
+        passed = last == game.num_actions - 1
+        score, _ = game.points.score(state, passed)
+        return passed & (jnp.where(state.to_play == BLACK, score, -score) > 0)
+
+    def choose(params, key, turn, memory) -> Choice:
+        choice = player.choose(params, key, turn, memory)
+        won = jax.vmap(wins)(turn.states, turn.recent[1])
+        action = jnp.where(won, game.num_actions - 1, choice.action)
+        resigns = None if choice.resigns is None else choice.resigns & ~won
+        return choice._replace(action=action, resigns=resigns)
+
+    return player._replace(choose=choose)
 
 
 def _result(

@@ -13,9 +13,12 @@ import pytest
 
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
+from gozero.apps.match import ours
+from gozero.games.go import go_game
 from gozero.games.registry import named_game
 from gozero.go.rules import Rules
 from gozero.play import arena, lockstep, setups
+from gozero.play.player import Turn, policy_player
 from tests.apps.match.match_runs import results, scripted
 from tests.play.test_lockstep import judged_by_hashes
 
@@ -109,6 +112,24 @@ def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
     assert sum(searches for _, searches in searched) == sum(
         sum(result["turns"]) for result in played.values()
     )
+
+
+def test_ours_pass_where_that_wins():
+    """The opponent has passed on a board that Black has a stone of."""
+    rules = Rules(3, "simple", max_moves=400)
+    game, pass_ = go_game(rules), rules.pass_action
+    zeros = policy_player(lambda params, key, turn: jnp.zeros(turn.legal.shape[0], jnp.int32))
+    choose = ours._passing_to_win(game, zeros).choose
+    states = [game.points.new(komi) for komi in (0.5, 0.5, 9.5)]
+    lines = [(4, pass_), (4, 8), (4, pass_)]
+    for i, actions in enumerate(lines):
+        for action in actions:
+            states[i] = game.play(states[i], jnp.int32(action))
+    together = jax.tree.map(lambda *x: jnp.stack(x), *states)
+    turn = Turn(together, jax.vmap(game.legal)(together), jnp.array(lines).T)
+    choice = choose(None, jax.random.key(0), turn, None)
+    assert choice.action.tolist() == [pass_, 0, 0]  # with 9.5 for White it is lost
+    assert choice.ok.all()
 
 
 @pytest.mark.parametrize("game", ["connect4", "hex"])
