@@ -12,7 +12,7 @@ class Node:
 
     def __init__(self, prior: float, parent: Node | None):
         self.prior, self.parent = prior, parent
-        self.visits, self.value_sum = 0, 0.0  # as he sees it who moves here
+        self.visits, self.value_sum = 0, 0.0  # for the player to move here
         self.children: dict[int, Node] = {}
 
 

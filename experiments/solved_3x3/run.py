@@ -2,7 +2,7 @@
 
     python -m experiments.solved_3x3.run [--only none] [--seeds 3] [--out DIR]
 
-Black begins in the centre and owns the board, 9 points: at komi 8.5 he wins, at 9.5 he loses.
+Black begins in the centre and owns the board, 9 points: at komi 8.5 it wins, at 9.5 it loses.
 """
 
 from __future__ import annotations

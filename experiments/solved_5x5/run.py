@@ -146,7 +146,7 @@ def measure(
 def openings(
     rules: Rules, black: Player, key: jax.Array, count: int, komi: float, replies: int
 ) -> GameState:
-    """[count] games with Black to move, after so many moves of his and random replies."""
+    """[count] games with Black to move, after so many of its moves and random replies."""
     states = jax.vmap(lambda _: init(rules, komi))(jnp.arange(count))
     for i in range(replies):
         black_key, white_key = jax.random.split(jax.random.fold_in(key, i))

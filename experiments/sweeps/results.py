@@ -36,7 +36,7 @@ class Row:
     """Of the score, with `high` 95%, over pairs."""
     high: float
     elo: float
-    """Of the player above the opponent; infinite if he won or lost all."""
+    """Of the player above the opponent; infinite if it won or lost all."""
     elo_low: float
     elo_high: float
     plies: float

@@ -1,4 +1,4 @@
-"""How fast a contestant searches, and what his trees take."""
+"""How fast a contestant searches, and the memory of its trees."""
 
 from __future__ import annotations
 
