@@ -15,7 +15,7 @@ from train import command, folder, memory, run, steps
 from train.folder import TrainFolder
 from train.plan import make_plan, num_steps
 from train.presets import PRESETS
-from train.worker_record import WorkerRecord
+from train.worker import WorkerRecord
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)

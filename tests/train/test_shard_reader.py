@@ -21,7 +21,7 @@ from train import buffer as buffers
 from train import shard_reader, steps
 from train.plan import make_plan
 from train.shard_reader import Ledger, ShardReader
-from train.worker_record import WorkerRecord
+from train.worker import WorkerRecord
 
 ROOT = pathlib.Path(__file__).parents[2]
 CAPACITY = 300

@@ -17,13 +17,12 @@ from gozero.runs import folder as folders
 from gozero.runs.memory import num_bytes
 from tests.train import scripted, worker_runs
 from train import buffer as buffers
-from train import command, folder, games, steps, worker, worker_record
+from train import command, folder, games, steps, worker
 from train.learner import Metrics
 from train.loop import Loop
 from train.losses import Losses
 from train.plan import make_plan
-from train.worker import Player, Source, WorkerFlags
-from train.worker_record import WorkerRecord
+from train.worker import Player, Source, WorkerFlags, WorkerRecord
 
 CALLS = 5
 
@@ -106,7 +105,7 @@ def test_shards_hold_what_a_runs_own_self_play_has_in_its_ring(
     lives, loop, plan, source, tmp_path, monkeypatch
 ):
     own_id = lives["a", 1][0].about.worker.removeprefix("a-")
-    monkeypatch.setattr(worker_record, "_new_id", lambda: own_id)
+    monkeypatch.setattr(worker, "_new_id", lambda: own_id)
     with WorkerRecord(tmp_path, "a") as own:
         seeds = own.seeds  # as at the first start in the other folder
     playing = games.start(plan.play, loop.plan.buffer, *seeds)
@@ -192,7 +191,7 @@ def test_a_worker_goes_on_with_its_numbers(config, tmp_path):
 def test_a_number_is_spent_before_its_shard_is_written(tmp_path, monkeypatch):
     """A kill after the write, a run that has read the shard, a user who has removed it: another
     shard of that number would never be read."""
-    monkeypatch.setattr(worker_record.shards, "write", lambda *_: 1 / 0)
+    monkeypatch.setattr(worker.shards, "write", lambda *_: 1 / 0)
     rows = types.SimpleNamespace(game=np.zeros(3, np.int32))
     with WorkerRecord(tmp_path, "a") as own, pytest.raises(ZeroDivisionError):
         own.write(None, 1, rows, np.zeros(3))
@@ -224,7 +223,7 @@ def test_damaged_records_are_refused(tmp_path, text):
 
 
 def test_seeds_differ_by_name_start_and_seed(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker_record, "_new_id", lambda: "0123abcd")
+    monkeypatch.setattr(worker, "_new_id", lambda: "0123abcd")
     seeds = set()
     for name in ("a", "b"):
         for seed in (0, 1):
@@ -234,7 +233,7 @@ def test_seeds_differ_by_name_start_and_seed(tmp_path, monkeypatch):
                     assert 0 <= own.seeds.seed < 2**32
                     assert 0 <= own.seeds.shard < 2**31
     assert len(seeds) == 8
-    monkeypatch.setattr(worker_record, "_new_id", lambda: "4567abcd")
+    monkeypatch.setattr(worker, "_new_id", lambda: "4567abcd")
     (tmp_path / "workers" / "a.json").unlink()
     with WorkerRecord(tmp_path, "a") as own:
         assert own.seeds not in seeds
