@@ -1,12 +1,11 @@
-"""What a new value does to the path that led to it: visits and sums, values by an operator, proofs.
+"""Backup: visits and value sums along the paths, values by an operator, proofs, first plays.
 
-Values that are no means and proofs go up in a pass from the ends of the paths, all trees at once:
-it reads the trees, carries what the level below has come to, and writes each array once in the end.
+Values by an operator and proofs are backed up in one pass from the ends of the paths, all trees at
+once: it reads the trees, carries the results of the level below, and writes each array once.
 
 All moves as first: Gelly & Silver (2011), section 4. An action that a player takes anywhere in the
-rest of a simulation counts at the node as if it had been taken there. The rest of it is the path
-below the node, and the playout after it. Sets of actions are bit words, u32[ceil(A / 32)]: a set
-for each node of each path is little.
+rest of a simulation, in the path below the node or the playout after it, counts at the node as if
+it had been taken there. Sets of actions are bit words, u32[ceil(A / 32)].
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def back_up_values(
       look: the ends' own children may prove them. (Else proofs come from what is new.)
 
     Returns:
-      The trees with new `backed` and `proven`, if they have these.
+      The trees with new `backup_value` and `proven`, if they have these.
     """
     if tree.backup_value is None and tree.proven is None:
         return tree
@@ -231,7 +230,7 @@ def amaf_counted(tree: Tree, path: trees.Path, first_play: jax.Array, first: str
     num_levels, num_trees, num_sets = *path.nodes.shape, played.shape[-1]
 
     def walk_up(action, length, mine, other):
-        # `mine` and `other`: of the player to move where the path ends, and of his opponent.
+        # `mine` and `other`: of the player to move where the path ends, and of the opponent.
         def one_up(i, carry):
             out, mine, other = carry
             level = jnp.max(length) - i

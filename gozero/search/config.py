@@ -126,10 +126,10 @@ class Amaf:
     """Which later plays of an action count.
 
     Attributes:
-      first: "either": those where the first play of it, by either player, was his, as the
-        paper's text has it; "same": those where he has played it at all, as its Algorithm 2. Of the
-        path: what the evaluator's `first_play` says of the playout has to be of the same kind, as
-        that of `playout_evaluator(first_plays=...)`.
+      first: "either": those where the player was the first of the two to play it, as the paper's
+        text has it; "same": those where the player has played it at all, as its Algorithm 2. This
+        is for the path: what the evaluator's `first_play` says of the playout has to be of the
+        same kind, as that of `playout_evaluator(first_plays=...)`.
       ancestor: visits that a node needs to go by its own statistics. One with fewer goes by those
         of its nearest ancestor with the same player to move that has as many, if there is one in
         the tree; a heuristic's counts of the node's own actions are then not seen. None: by its

@@ -150,8 +150,8 @@ def choose_again(
     if config.amaf is not None and evaluated is not None:
         counted = backup.amaf_counted(tree, path, evaluated.played, config.amaf.first)
         credit = dense.Credit(counted, evaluated.value)
-    given_up = tree_full if config.fills else None
-    tree = dense.choose_again(tree, path, config.select, draws.tie_seeds, credit, given_up)
+    full = tree_full if config.fills else None
+    tree = dense.choose_again(tree, path, config.select, draws.tie_seeds, credit, full)
     return root.choose_at_roots(tree, root.actions(tree), config, draws) if own_root else tree
 
 

@@ -65,7 +65,7 @@ def visit_policy(visits: jax.Array, prior: jax.Array) -> jax.Array:
 def by_value(key: jax.Array, visits: jax.Array, q: jax.Array, z: float = 0.0) -> jax.Array:
     """The visited action with the highest value, or with z the highest lower confidence bound.
 
-    A value that few visits vouch for counts less: the bound is that of Wilson (1927) for a
+    A value of few visits counts less: the bound is that of Wilson (1927) for a
     probability of winning p = (1 + Q) / 2 after N results,
     (p + z^2 / 2N - z sqrt(p (1 - p) / N + z^2 / 4N^2)) / (1 + z^2 / N).
 

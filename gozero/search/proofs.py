@@ -35,9 +35,9 @@ def of_actions(results: jax.Array, has_untried: jax.Array) -> jax.Array:
     """i8[]: what a node's actions prove of it.
 
     Args:
-      results: i8[K], for the player to move at the node, of all his actions that are tried; less
+      results: i8[K], for the player to move at the node, of all actions that are tried; less
         than 0 for what is no action.
-      has_untried: bool[]: he has other actions.
+      has_untried: bool[]: there are other actions.
     """
     best = jnp.max(results)
     all_known = ~has_untried & ~jnp.any(results == UNKNOWN) & (best >= LOSS)

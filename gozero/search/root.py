@@ -103,9 +103,8 @@ def choose_at_roots(tree: Tree, found: Entries, config: SearchConfig, draws: Dra
     scores = jax.vmap(score)(found.edges, draws.gumbel)
     order = jax.vmap(tie_break, in_axes=(0, None, None))
     scores = proofs.avoid_lost(scores, found.edges.proven)
-    if (
-        config.fills
-    ):  # else a full tree that preferred an untried action would evaluate its root for ever
+    if config.fills:
+        # Else a full tree whose rule prefers an untried action would evaluate its root only.
         keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
         scores = jnp.where(keeps[:, None] & (found.nodes == NO_NODE), -jnp.inf, scores)
     priority = order(draws.tie_seeds, jnp.int32(ROOT), jnp.arange(tree.num_actions))

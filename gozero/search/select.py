@@ -142,9 +142,9 @@ def _may_grow(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig
 def _is_full(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: a path's end would get a child if there were room.
 
-    It is evaluated again, and from then on it chooses among the children that it has: else a node
-    that would rather try an action would be evaluated for ever. So its `untried_prior` says that
-    there is none; its `prior` does not, from which `reuse` restores it.
+    It is evaluated again, and from then on it chooses among the children that it has: else every
+    simulation would end at a node whose rule prefers an untried action. So its `untried_prior`
+    says that there is none; its `prior` does not, and `reuse` restores the other from it.
     """
     if not config.fills:
         return jnp.zeros(tree.num_trees, bool)

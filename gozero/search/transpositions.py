@@ -1,4 +1,4 @@
-"""Transpositions: positions of a tree that the evaluator sees alike, and their common evaluation.
+"""Transpositions: positions of a tree that look alike to the evaluator share one evaluation.
 
 Silver et al. (2017) share evaluations so in their large instance. What is shared is what the
 evaluator said, its logits of all actions and its value, bit by bit; each node has a softmax of its

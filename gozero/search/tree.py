@@ -110,7 +110,7 @@ class Keeps(NamedTuple):
     shared: bool = False  # what the evaluator says, to be shared by transpositions
     backup_value: bool = False  # values that are no means
     proven: bool = False  # results that are proven
-    last_sync: bool = False  # what trees of one game have told each other
+    last_sync: bool = False  # for trees of one game that exchange: what they did last
 
 
 NOTHING_MORE = Keeps()
