@@ -126,7 +126,7 @@ def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Lan
     key, new_key, opening_key, may_key, phase_key = keys
     game, new = config.game, _new_games(config, new_key)
     states, plies = openings.scatter_phases(game, phase_key, new, config.first_plies)
-    ended = _ended(game, states)
+    ended = openings.is_over(game, states)
     states = openings.rewind(game, ended, new, states)
     watched, tree = config.resign, None
     if config.reuse_subtree:
@@ -153,12 +153,6 @@ def _new_games(config: SelfPlayConfig, key: jax.Array) -> Any:
         return jax.vmap(config.game.init)(jax.random.split(key, config.batch))
     komi = jax.random.choice(key, jnp.asarray(config.komi, jnp.float32), (config.batch,))
     return jax.vmap(points.new)(komi)
-
-
-def _ended(game: Game, states: Any) -> jax.Array:
-    if game.points is not None:
-        return jax.vmap(game.points.ended)(states)
-    return jax.vmap(game.outcome)(states)[0]
 
 
 def memory(config: SelfPlayConfig) -> Memory:
@@ -360,7 +354,7 @@ def _end(game: Game, after: Any, ply: jax.Array, resigned: jax.Array) -> dict[st
     Only finished games are scored: of the others points cost nothing.
     """
     sign = jnp.where(ply % 2 == 0, 1.0, -1.0)  # of what is good for the mover
-    over, points = _ended(game, after) & ~resigned, game.points
+    over, points = openings.is_over(game, after) & ~resigned, game.points
     if points is None:
         value = -sign * jax.vmap(game.outcome)(after)[1]  # the other has the turn
         own = {}
