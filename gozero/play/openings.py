@@ -139,12 +139,8 @@ def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:
 def _some(game: Game, plies: int, key: jax.Array) -> tuple[jax.Array, Any]:
     """(actions i32[_ROUND, plies], the positions [_ROUND] after them)."""
 
-    def one_ply(states, key):
-        action = any_play(game, key, jax.vmap(game.legal)(states))
-        return jax.vmap(game.play)(states, action), action
-
     states = jax.vmap(game.init)(jax.random.split(key, _ROUND))
-    states, actions = lax.scan(one_ply, states, jax.random.split(key, plies))
+    states, actions = draw(game, key, states, plies)
     return actions.T, positions_of(game, states)
 
 
