@@ -35,17 +35,14 @@ class Window:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    least: int = setting(
-        250_000,
-        "c: the newest rows that are learnt from at first; the window grows with what is played.",
-        least=1,
-    )
-    exponent: float = setting(
-        0.75, "alpha: the window grows as this power of the rows played.", above=0, most=1
-    )
-    scale: float = setting(
-        0.4, "beta: rows of the window for each one played, as it begins to grow.", least=0, most=1
-    )
+    least: int = setting(250_000, least=1)
+    """c: the newest rows that are learnt from at first; the window grows with what is played."""
+
+    exponent: float = setting(0.75, above=0, most=1)
+    """alpha: the window grows as this power of the rows played."""
+
+    scale: float = setting(0.4, least=0, most=1)
+    """beta: rows of the window for each one played, as it begins to grow."""
 
     def __post_init__(self):
         settings.check(self)
@@ -66,22 +63,22 @@ class BufferConfig:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    capacity: int = setting(
-        help="Positions that the replay holds, on each device.", least=1, most=MAX_ADDED
-    )
+    capacity: int = setting(least=1, most=MAX_ADDED)
+    """Positions that the replay holds, on each device."""
+
     window: Window = Window()
-    reuse: float = setting(4.0, "How often a position is learnt from, on average at most.", above=0)
-    min_rows: int = setting(
-        1, "Positions before the first is learnt from.", least=1, most="capacity"
-    )
-    surprise: float = setting(
-        0.0,
-        "The share of a position's frequency that goes by how far its search came from the "
-        "network's policy; 0 draws all alike, KataGo takes 0.5.",
-        least=0,
-        most=1,
-    )
-    policy_dtype: Literal["float16", "float32"] = setting("float16", "Of stored policy targets.")
+    reuse: float = setting(4.0, above=0)
+    """How often a position is learnt from, on average at most."""
+
+    min_rows: int = setting(1, least=1, most="capacity")
+    """Positions before the first is learnt from."""
+
+    surprise: float = setting(0.0, least=0, most=1)
+    """The share of a position's frequency that goes by how far its search came from the network's
+    policy; 0 draws all alike, KataGo takes 0.5."""
+
+    policy_dtype: Literal["float16", "float32"] = setting("float16")
+    """Of stored policy targets."""
 
     def __post_init__(self):
         settings.check(self)

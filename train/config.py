@@ -15,9 +15,6 @@ from train.optimizer import OptimizerConfig
 
 Root = Literal["gumbel", "puct"]
 
-_GAME, _NETWORK, _SELFPLAY = "the game", "the network", "self-play"
-_REPLAY, _LEARNER, _RUN = "targets and replay", "the learner", "the run"
-
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
@@ -27,201 +24,153 @@ class TrainConfig:
     run that was stopped, bit for bit.
     """
 
-    preset: str = setting(
-        "",
-        "Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice, of Go; "
-        "connect4, hex.",
-    )
-    out: pathlib.Path | None = setting(None, "The run's folder.", unset="runs/zero-PRESET")
-    iterations: int = setting(
-        100,
-        "Rounds of self-play and learning, in all. A run that is done goes on with more of them; "
-        "its learning rate and --first-simulations then go by the new number, and so back to where "
-        "a longer run would be.",
-        least=1,
-    )
-    minutes: float | None = setting(
-        None,
-        "Stop after this long in this session; the same command goes on, with an evaluation first "
-        "if the last iteration was due for one.",
-        least=0,
-        unset="no limit",
-    )
-    seed: int = settings.seed_setting("The seed of every random draw.")
+    preset: str = setting("")
+    """Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice, of Go;
+    connect4, hex."""
 
-    game: str = setting(
-        "go", "What is played: go, connect4, hex or pgx:NAME, a game of pgx.", group=_GAME
-    )
-    size: int | None = setting(
-        9, "Lines of the board.", group=_GAME, least=2, most=25, unset="the game's usual size"
-    )
-    komi: tuple[float, ...] = setting(
-        (7.0,), "Points for White, of Go; of several each game draws one.", group=_GAME
-    )
-    ko: Literal["simple", "positional", "situational"] = setting(
-        "positional", "The ko rule of Go: which positions may not be repeated.", group=_GAME
-    )
+    out: pathlib.Path | None = setting(None, unset="runs/zero-PRESET")
+    """The run's folder."""
 
-    blocks: int = setting(6, "Residual blocks.", group=_NETWORK, least=1)
-    channels: int = setting(64, "Channels of the trunk.", group=_NETWORK, least=1)
-    features: Literal["compact"] = setting(
-        "compact",
-        "The input planes of Go; all others look at earlier boards, which the replay does not "
-        "keep.",
-        group=_NETWORK,
-    )
-    pool_every: int = setting(
-        2, "One of this many blocks pools the whole board; 0: none does.", group=_NETWORK, least=0
-    )
-    auxiliary: bool = setting(
-        True,
-        "Of Go: whether it also predicts the owner of each point and the score.",
-        group=_NETWORK,
-    )
-    dtype: Literal["float32", "bfloat16"] = setting(
-        "float32", "What the trunk computes in; parameters and sums are float32.", group=_NETWORK
-    )
-    weights: pathlib.Path | None = setting(
-        None,
-        "Weights of such a network to begin from, made for any board size.",
-        group=_NETWORK,
-        unset="random weights",
-    )
+    iterations: int = setting(100, least=1)
+    """Rounds of self-play and learning, in all. A run that is done goes on with more of them; its
+    learning rate and --first-simulations then go by the new number, and so back to where a longer
+    run would be."""
 
-    batch: int = setting(256, "Games at once, on each device.", group=_SELFPLAY, least=1)
-    moves: int = setting(16, "Moves of each game in an iteration.", group=_SELFPLAY, least=1)
-    root: Root = setting(
-        "gumbel",
-        "How the root is searched: gumbel, or puct with Dirichlet noise.",
-        group=_SELFPLAY,
-    )
-    simulations: int = setting(32, "Simulations of a full search.", group=_SELFPLAY, least=1)
+    minutes: float | None = setting(None, least=0, unset="no limit")
+    """Stop after this long in this session; the same command goes on, with an evaluation first if
+    the last iteration was due for one."""
+
+    seed: int = settings.seed_setting()
+    """The seed of every random draw."""
+
+    game: str = setting("go", group="the game")
+    """What is played: go, connect4, hex or pgx:NAME, a game of pgx."""
+
+    size: int | None = setting(9, least=2, most=25, unset="the game's usual size")
+    """Lines of the board."""
+
+    komi: tuple[float, ...] = setting((7.0,))
+    """Points for White, of Go; of several each game draws one."""
+
+    ko: Literal["simple", "positional", "situational"] = setting("positional")
+    """The ko rule of Go: which positions may not be repeated."""
+
+    blocks: int = setting(6, group="the network", least=1)
+    """Residual blocks."""
+
+    channels: int = setting(64, least=1)
+    """Channels of the trunk."""
+
+    features: Literal["compact"] = setting("compact")
+    """The input planes of Go; all others look at earlier boards, which the replay does not keep."""
+
+    pool_every: int = setting(2, least=0)
+    """One of this many blocks pools the whole board; 0: none does."""
+
+    auxiliary: bool = setting(True)
+    """Of Go: whether it also predicts the owner of each point and the score."""
+
+    dtype: Literal["float32", "bfloat16"] = setting("float32")
+    """What the trunk computes in; parameters and sums are float32."""
+
+    weights: pathlib.Path | None = setting(None, unset="random weights")
+    """Weights of such a network to begin from, made for any board size."""
+
+    batch: int = setting(256, group="self-play", least=1)
+    """Games at once, on each device."""
+
+    moves: int = setting(16, least=1)
+    """Moves of each game in an iteration."""
+
+    root: Root = setting("gumbel")
+    """How the root is searched: gumbel, or puct with Dirichlet noise."""
+
+    simulations: int = setting(32, least=1)
+    """Simulations of a full search."""
+
     first_simulations: int | None = setting(
-        None,
-        "Simulations at first: they double until they are all, each for an equal part of the "
-        "iterations.",
-        group=_SELFPLAY,
-        least=1,
-        most="simulations",
-        unset="all from the beginning",
+        None, least=1, most="simulations", unset="all from the beginning"
     )
-    max_considered: int = setting(
-        16, "The moves that a root considers, with gumbel.", group=_SELFPLAY, least=1
-    )
-    cheap_simulations: int = setting(
-        0,
-        "Simulations of searches that are not learnt from and only get a game to its end; 0: every "
-        "search is full.",
-        group=_SELFPLAY,
-        least=0,
-        below="fewest_simulations",
-    )
-    full_share: float = setting(
-        0.25,
-        "The share of searches that are full, where there are cheap ones.",
-        group=_SELFPLAY,
-        above=0,
-        most=1,
-    )
+    """Simulations at first: they double until they are all, each for an equal part of the
+    iterations."""
+
+    max_considered: int = setting(16, least=1)
+    """The moves that a root considers, with gumbel."""
+
+    cheap_simulations: int = setting(0, least=0, below="fewest_simulations")
+    """Simulations of searches that are not learnt from and only get a game to its end; 0: every
+    search is full."""
+
+    full_share: float = setting(0.25, above=0, most=1)
+    """The share of searches that are full, where there are cheap ones."""
+
     temperature_moves: int | None = setting(
         None,
-        "Moves of a game that are drawn by visits.",
-        group=_SELFPLAY,
         least=0,
         unset="none with gumbel, whose root draws what it plays; with puct 30 on 19x19, fewer on "
         "smaller boards",
     )
-    opening_plies: int = setting(
-        0,
-        "A game begins with random moves, from 0 to this many.",
-        group=_SELFPLAY,
-        least=0,
-    )
-    resign: bool = setting(
-        False,
-        "Whether games are resigned, at a threshold by which fewer than 5% of those resigned would "
-        "have been won; a tenth is always played to the end, to know.",
-        group=_SELFPLAY,
-    )
+    """Moves of a game that are drawn by visits."""
 
-    outcome_share: float = setting(
-        1.0,
-        "The share of the game's outcome in the value target; the rest is the value that the "
-        "search found.",
-        group=_REPLAY,
-        least=0,
-        most=1,
-    )
-    capacity: int = same_as(BufferConfig, "capacity", 100_000, group=_REPLAY)
-    window: int = same_as(Window, "least", 20_000, group=_REPLAY)
-    window_exponent: float = same_as(Window, "exponent", group=_REPLAY)
-    window_scale: float = same_as(Window, "scale", group=_REPLAY)
-    reuse: float = same_as(BufferConfig, "reuse", group=_REPLAY)
-    min_rows: int = same_as(BufferConfig, "min_rows", 2_000, group=_REPLAY)
-    surprise: float = same_as(BufferConfig, "surprise", group=_REPLAY)
+    opening_plies: int = setting(0, least=0)
+    """A game begins with random moves, from 0 to this many."""
 
-    batch_size: int = setting(
-        256, "Positions of a step, of all devices together.", group=_LEARNER, least=1
-    )
-    learning_rate: float = same_as(OptimizerConfig, "learning_rate", group=_LEARNER)
-    final_fraction: float = same_as(OptimizerConfig, "final_fraction", 0.05, group=_LEARNER)
-    warmup_steps: int = same_as(OptimizerConfig, "warmup_steps", group=_LEARNER)
-    weight_decay: float = same_as(OptimizerConfig, "weight_decay", group=_LEARNER)
-    ema_decay: float = same_as(OptimizerConfig, "ema_decay", 0.995, group=_LEARNER)
-    value_weight: float = same_as(LossWeights, "value", group=_LEARNER)
-    ownership_weight: float = same_as(LossWeights, "ownership", group=_LEARNER)
-    score_weight: float = same_as(LossWeights, "score", group=_LEARNER)
+    resign: bool = setting(False)
+    """Whether games are resigned, at a threshold by which fewer than 5% of those resigned would
+    have been won; a tenth is always played to the end, to know."""
 
-    devices: int | None = setting(
-        None,
-        "Devices to divide the work among.",
-        group=_RUN,
-        least=1,
-        unset="all that there are",
-    )
-    workers: bool = setting(
-        False,
-        "Also learn from what `python -m train worker` plays for this run's folder: what is learnt "
-        "then depends on when it comes. The learning rate falls by the run's own positions.",
-        group=_RUN,
-    )
-    coordinator: str | None = setting(
-        None,
-        "For a run on several hosts, with the same command on each: HOST:PORT of the first, with "
-        "--processes and --process; auto where they find each other by themselves (TPU slices, "
-        "Slurm).",
-        group=_RUN,
-        unset="one host",
-    )
-    processes: int | None = setting(
-        None, "How many hosts, or processes, there are.", group=_RUN, least=1
-    )
-    process: int | None = setting(
-        None,
-        "Which of them this is, from 0; the first writes what is written.",
-        group=_RUN,
-        least=0,
-        below="processes",
-    )
-    checkpoint_every: int = setting(
-        10,
-        "Iterations from one checkpoint to the next; each evaluation has one before it as well.",
-        group=_RUN,
-        least=1,
-    )
-    evaluate_every: int = setting(
-        0, "Iterations from one evaluation to the next; 0: none.", group=_RUN, least=0
-    )
-    evaluate_games: int = setting(
-        64,
-        "Games of an evaluation against each opponent.",
-        group=_RUN,
-        least=2,
-        step=2,
-    )
-    evaluate_simulations: int = setting(
-        32, "Simulations of each move in evaluations.", group=_RUN, least=1
-    )
+    outcome_share: float = setting(1.0, group="targets and replay", least=0, most=1)
+    """The share of the game's outcome in the value target; the rest is the value that the search
+    found."""
+
+    capacity: int = same_as(BufferConfig, "capacity", 100_000)
+    window: int = same_as(Window, "least", 20_000)
+    window_exponent: float = same_as(Window, "exponent")
+    window_scale: float = same_as(Window, "scale")
+    reuse: float = same_as(BufferConfig, "reuse")
+    min_rows: int = same_as(BufferConfig, "min_rows", 2_000)
+    surprise: float = same_as(BufferConfig, "surprise")
+
+    batch_size: int = setting(256, group="the learner", least=1)
+    """Positions of a step, of all devices together."""
+
+    learning_rate: float = same_as(OptimizerConfig, "learning_rate")
+    final_fraction: float = same_as(OptimizerConfig, "final_fraction", 0.05)
+    warmup_steps: int = same_as(OptimizerConfig, "warmup_steps")
+    weight_decay: float = same_as(OptimizerConfig, "weight_decay")
+    ema_decay: float = same_as(OptimizerConfig, "ema_decay", 0.995)
+    value_weight: float = same_as(LossWeights, "value")
+    ownership_weight: float = same_as(LossWeights, "ownership")
+    score_weight: float = same_as(LossWeights, "score")
+
+    devices: int | None = setting(None, group="the run", least=1, unset="all that there are")
+    """Devices to divide the work among."""
+
+    workers: bool = setting(False)
+    """Also learn from what `python -m train worker` plays for this run's folder: what is learnt
+    then depends on when it comes. The learning rate falls by the run's own positions."""
+
+    coordinator: str | None = setting(None, unset="one host")
+    """For a run on several hosts, with the same command on each: HOST:PORT of the first, with
+    --processes and --process; auto where they find each other by themselves (TPU slices, Slurm)."""
+
+    processes: int | None = setting(None, least=1)
+    """How many hosts, or processes, there are."""
+
+    process: int | None = setting(None, least=0, below="processes")
+    """Which of them this is, from 0; the first writes what is written."""
+
+    checkpoint_every: int = setting(10, least=1)
+    """Iterations from one checkpoint to the next; each evaluation has one before it as well."""
+
+    evaluate_every: int = setting(0, least=0)
+    """Iterations from one evaluation to the next; 0: none."""
+
+    evaluate_games: int = setting(64, least=2, step=2)
+    """Games of an evaluation against each opponent."""
+
+    evaluate_simulations: int = setting(32, least=1)
+    """Simulations of each move in evaluations."""
 
     EXAMPLES = (
         "python -m train --game connect4 --out runs/connect4",

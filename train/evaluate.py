@@ -43,41 +43,37 @@ class EvaluateConfig:
     Writes DIR/ratings.csv and prints a table. The same command plays only what is left.
     """
 
-    out: pathlib.Path = setting(help="The run's folder.")
+    out: pathlib.Path = setting()
+    """The run's folder."""
+
     games: int | None = setting(
-        None,
-        "Games of a match; with --sprt the most of them.",
-        least=2,
-        step=2,
-        unset="as many as the run's evaluations; with --sprt 4,000",
+        None, least=2, step=2, unset="as many as the run's evaluations; with --sprt 4,000"
     )
-    simulations: int | None = setting(
-        None, "Simulations of each move.", least=1, unset="those of the run's evaluations"
-    )
-    every: int = setting(
-        1, "2 takes every second network, 3 every third; counted from the newest.", least=1
-    )
-    against: tuple[pathlib.Path, ...] = setting(
-        (), "Also against these weights, of any network for this size.", unset="none"
-    )
-    command: str | None = setting(
-        None,
-        'Also the newest against a GTP program: "gnugo --mode gtp --chinese-rules '
-        '--positional-superko --play-out-aftermath --capture-all-dead".',
-        unset="none",
-    )
-    sprt: bool = setting(
-        False,
-        "Instead, whether the newest is stronger than the first of --against, or else than the one "
-        "before it: a sequential test of 0 against 20 Elo, with 5% for either error.",
-    )
-    openings: int = setting(
-        OPENING_PLIES,
-        "Random plies that each pair of games begins with. No two pairs of a match begin alike "
-        "while there are enough openings; a sequential test ends when they are all played.",
-        least=1,
-    )
-    seed: int = settings.seed_setting("The seed of the openings and the searches.")
+    """Games of a match; with --sprt the most of them."""
+
+    simulations: int | None = setting(None, least=1, unset="those of the run's evaluations")
+    """Simulations of each move."""
+
+    every: int = setting(1, least=1)
+    """2 takes every second network, 3 every third; counted from the newest."""
+
+    against: tuple[pathlib.Path, ...] = setting((), unset="none")
+    """Also against these weights, of any network for this size."""
+
+    command: str | None = setting(None, unset="none")
+    """Also the newest against a GTP program: "gnugo --mode gtp --chinese-rules --positional-superko
+    --play-out-aftermath --capture-all-dead"."""
+
+    sprt: bool = setting(False)
+    """Instead, whether the newest is stronger than the first of --against, or else than the one
+    before it: a sequential test of 0 against 20 Elo, with 5% for either error."""
+
+    openings: int = setting(OPENING_PLIES, least=1)
+    """Random plies that each pair of games begins with. No two pairs of a match begin alike while
+    there are enough openings; a sequential test ends when they are all played."""
+
+    seed: int = settings.seed_setting()
+    """The seed of the openings and the searches."""
 
     CONFLICTS = (Conflict("command", "sprt", "leave one of them out"),)
 

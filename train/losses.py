@@ -31,17 +31,20 @@ class LossWeights:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    policy: float = setting(1.0, "The weight of the policy's cross-entropy, in nats.", least=0)
-    value: float = setting(
-        1.0, "The weight of the value's squared error, beside the policy's 1.", least=0
-    )
-    ownership: float = setting(
-        1.5, "The weight of ownership's cross-entropy of a point, in nats.", least=0
-    )
-    score: float = setting(0.0015, "The weight of the Huber loss of the score, in points.", least=0)
-    score_delta: float = setting(
-        10.0, "The error in points from which that loss grows linearly.", above=0
-    )
+    policy: float = setting(1.0, least=0)
+    """The weight of the policy's cross-entropy, in nats."""
+
+    value: float = setting(1.0, least=0)
+    """The weight of the value's squared error, beside the policy's 1."""
+
+    ownership: float = setting(1.5, least=0)
+    """The weight of ownership's cross-entropy of a point, in nats."""
+
+    score: float = setting(0.0015, least=0)
+    """The weight of the Huber loss of the score, in points."""
+
+    score_delta: float = setting(10.0, above=0)
+    """The error in points from which that loss grows linearly."""
 
     def __post_init__(self):
         settings.check(self)

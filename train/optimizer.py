@@ -22,31 +22,26 @@ class OptimizerConfig:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    learning_rate: float = setting(2e-3, "AdamW's greatest step size.", least=0)
-    weight_decay: float = setting(1e-4, "AdamW's decay of kernels; biases are left alone.", least=0)
-    warmup_steps: int = setting(
-        100,
-        "Steps over which the step size grows linearly; the last of them has all of it.",
-        least=1,
-    )
-    total_steps: int | None = setting(
-        None,
-        "The step by which the step size has fallen along a half cosine.",
-        above="warmup_steps",
-        unset="it stays",
-    )
-    final_fraction: float = setting(
-        0.01, "The share of the step size that is left then, and from then on.", least=0, most=1
-    )
-    clip_norm: float | None = setting(
-        5.0, "The most that the global norm of a gradient may be.", above=0, unset="anything"
-    )
-    ema_decay: float = setting(
-        0.999,
-        "The decay of the moving average of the parameters, which plays.",
-        least=0,
-        below=1,
-    )
+    learning_rate: float = setting(2e-3, least=0)
+    """AdamW's greatest step size."""
+
+    weight_decay: float = setting(1e-4, least=0)
+    """AdamW's decay of kernels; biases are left alone."""
+
+    warmup_steps: int = setting(100, least=1)
+    """Steps over which the step size grows linearly; the last of them has all of it."""
+
+    total_steps: int | None = setting(None, above="warmup_steps", unset="it stays")
+    """The step by which the step size has fallen along a half cosine."""
+
+    final_fraction: float = setting(0.01, least=0, most=1)
+    """The share of the step size that is left then, and from then on."""
+
+    clip_norm: float | None = setting(5.0, above=0, unset="anything")
+    """The most that the global norm of a gradient may be."""
+
+    ema_decay: float = setting(0.999, least=0, below=1)
+    """The decay of the moving average of the parameters, which plays."""
 
     def __post_init__(self):
         settings.check(self)

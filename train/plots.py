@@ -24,7 +24,8 @@ _MARGIN_ELO = 300.0
 class PlotsConfig:
     """Draw what a run's metrics.jsonl and matches.jsonl say, as DIR/plots/*.svg."""
 
-    out: pathlib.Path = setting(help="The run's folder.")
+    out: pathlib.Path = setting()
+    """The run's folder."""
 
     EXAMPLES = (
         "python -m train plots --out runs/zero-9x9-cpu",

@@ -45,34 +45,39 @@ INTERVAL_S = 2.0  # a number is read from the device, and waited for, this often
 class SupervisedConfig:
     """Train a policy and value network on the shards of a folder: of self-play, or of workers."""
 
-    data: pathlib.Path = setting(
-        help="The folder that self-play or workers wrote to, with shards/*.npz in it."
-    )
-    steps: int = setting(1000, "Optimizer steps.", least=1)
-    weights: pathlib.Path | None = setting(None, "Weights to go on from.", unset="random weights")
-    out: pathlib.Path | None = setting(
-        None,
-        "Where the new weights go, a .safetensors file that is not there yet.",
-        unset="DIR/weights.safetensors, of --data DIR",
-    )
-    batch_size: int = setting(256, "Rows of a step, drawn from all of the data.", least=1)
+    data: pathlib.Path = setting()
+    """The folder that self-play or workers wrote to, with shards/*.npz in it."""
+
+    steps: int = setting(1000, least=1)
+    """Optimizer steps."""
+
+    weights: pathlib.Path | None = setting(None, unset="random weights")
+    """Weights to go on from."""
+
+    out: pathlib.Path | None = setting(None, unset="DIR/weights.safetensors, of --data DIR")
+    """Where the new weights go, a .safetensors file that is not there yet."""
+
+    batch_size: int = setting(256, least=1)
+    """Rows of a step, drawn from all of the data."""
+
     learning_rate: float = same_as(OptimizerConfig, "learning_rate", least=None, above=0)
     weight_decay: float = same_as(OptimizerConfig, "weight_decay")
-    blocks: int | None = setting(
-        None, "Residual blocks of a new network.", least=1, unset="2, or those of --weights"
-    )
-    channels: int | None = setting(
-        None, "Channels of a new network.", least=1, unset="32, or those of --weights"
-    )
+    blocks: int | None = setting(None, least=1, unset="2, or those of --weights")
+    """Residual blocks of a new network."""
+
+    channels: int | None = setting(None, least=1, unset="32, or those of --weights")
+    """Channels of a new network."""
+
     features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
-        None, "Planes of a new network.", unset="compact, or those of --weights"
+        None, unset="compact, or those of --weights"
     )
-    holdout_fraction: float = setting(
-        0.1, "Share of the games that is never trained on, only measured.", least=0, below=1
-    )
-    seed: int = settings.seed_setting(
-        "The seed of the random weights, the rows drawn and their symmetries."
-    )
+    """Planes of a new network."""
+
+    holdout_fraction: float = setting(0.1, least=0, below=1)
+    """Share of the games that is never trained on, only measured."""
+
+    seed: int = settings.seed_setting()
+    """The seed of the random weights, the rows drawn and their symmetries."""
 
     EXAMPLES = (
         "python -m train --data runs/selfplay --steps 1000",

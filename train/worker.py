@@ -57,14 +57,15 @@ LINE_S = 10.0
 class WorkerFlags:
     """Play for a run of `python -m train --preset NAME --workers`, until told to stop."""
 
-    out: pathlib.Path = setting(help="The run's folder.")
-    name: str | None = setting(
-        None, "The name of this worker; each of a run has its own.", unset="the machine's name"
-    )
-    seed: int = settings.seed_setting(
-        "The seed of all chance, together with the name and with what workers/NAME.json in --out "
-        "says: the id that was drawn for it, and how often it was started."
-    )
+    out: pathlib.Path = setting()
+    """The run's folder."""
+
+    name: str | None = setting(None, unset="the machine's name")
+    """The name of this worker; each of a run has its own."""
+
+    seed: int = settings.seed_setting()
+    """The seed of all chance, together with the name and with what workers/NAME.json in --out says:
+    the id that was drawn for it, and how often it was started."""
 
     EXAMPLES = (
         "python -m train worker --out runs/zero-9x9-gpu",

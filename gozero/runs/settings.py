@@ -122,6 +122,7 @@ def same_as(config: type, name: str, default: Any = dataclasses.MISSING, **facts
       facts: of `setting`, those that differ.
     """
     field = next(field for field in dataclasses.fields(config) if field.name == name)
+    facts = {"help": help_of(config).get(name, "")} | facts
     metadata = {_KEY: dataclasses.replace(facts_of(field), **facts)}
     default = field.default if default is dataclasses.MISSING else default
     return dataclasses.field(default=default, metadata=metadata)
