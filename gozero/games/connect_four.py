@@ -49,7 +49,8 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
 
     def is_open(board: Board) -> jax.Array:
         """bool[width]: the column is not full."""
-        return ~_has(_taken(board), np.arange(width), np.full(width, height - 1))
+        column = lax.iota(jnp.uint32, width)
+        return ~_has(_taken(board), column, jnp.full_like(column, height - 1))
 
     def outcome(board: Board) -> tuple[jax.Array, jax.Array]:
         lost = has_line(board.other)
@@ -67,8 +68,8 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
         return jax.tree.map(lambda new, old: jnp.where(over, old, new), swapped, board)
 
     def observe(board: Board) -> jax.Array:
-        columns, rows = np.meshgrid(np.arange(width), np.arange(height)[::-1])
-        planes = [_has(stones, columns, rows) for stones in board]
+        row, column = (lax.broadcasted_iota(jnp.uint32, (height, width), i) for i in (0, 1))
+        planes = [_has(stones, column, height - 1 - row) for stones in board]
         began = jnp.broadcast_to(first_to_move(board), planes[0].shape)
         return jnp.stack([*planes, began], axis=-1).astype(jnp.float32)
 
@@ -119,9 +120,12 @@ def _ahead(stones: Stones, bits: int) -> Stones:
     return tuple((a >> here) | (b << rest) for a, b in zip(stones, further, strict=True))
 
 
-def _has(stones: Stones, columns: np.ndarray, rows: np.ndarray) -> jax.Array:
-    """bool[...]: whether there is a stone at each of these points, by a mask for each word."""
-    bit = np.uint32(1) << (8 * (columns % 4) + rows).astype(np.uint32)
-    masks = [np.where(columns // 4 == w, bit, np.uint32(0)) for w in range(len(stones))]
-    hits = [word & mask for word, mask in zip(stones, masks, strict=True)]
+def _has(stones: Stones, column: jax.Array, row: jax.Array) -> jax.Array:
+    """bool[...]: whether there is a stone at each of these points u32[...].
+
+    (Bits are computed, not looked up: of a table of masks LLVM makes loads that it has no code
+    for at some batch sizes; seen with jaxlib 0.10.1.)
+    """
+    bit = np.uint32(1) << (np.uint32(8) * (column % 4) + row)
+    hits = [jnp.where(column // 4 == w, word & bit, 0) for w, word in enumerate(stones)]
     return functools.reduce(jnp.bitwise_or, hits) != 0

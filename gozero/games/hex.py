@@ -112,7 +112,7 @@ def _either(a, b) -> Rows:
 def _unpack(rows: Rows) -> jax.Array:
     """bool[n, n]."""
     size = len(rows)
-    bits = np.uint16(1) << np.arange(size, dtype=np.uint16)
+    bits = np.uint16(1) << lax.iota(jnp.uint16, size)
     return jnp.stack([row & bits for row in rows]) != 0
 
 

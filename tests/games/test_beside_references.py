@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -241,6 +244,26 @@ def test_first_plays_of_an_action_that_comes_again():
     np.testing.assert_array_equal(first.any(axis=1), same.any(axis=1))
     assert (first <= same).all()
     assert same.all(axis=1).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", ["connect_four_game()", "hex_game(5)"])
+def test_rollouts_compile_as_users_have_them(game):
+    """LLVM once stopped the process, at this batch size and with the vectors of commands."""
+    code = (
+        "from gozero.apps import runtime; runtime.prepare(); import gozero, jax, numpy as np\n"
+        "from gozero.games.rollouts import rollouts\n"
+        f"game = gozero.{game}; keys = jax.random.split(jax.random.key(0), 50)\n"
+        "run = lambda x: rollouts(game, x, np.arange(50, dtype=np.uint32))[0]\n"
+        "print(jax.jit(run)(jax.vmap(game.init)(keys)).shape)"
+    )
+    own = {name: x for name, x in os.environ.items() if name not in _CHANGED}
+    done = subprocess.run([sys.executable, "-c", code], env=own, capture_output=True, text=True)
+    assert done.stdout == "(50,)\n", done.stderr[:500]
+
+
+_CHANGED = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR", "JAX_NUMPY_RANK_PROMOTION")
+"""Of the environment: what the suite has otherwise than a user."""
 
 
 def test_a_game_with_a_history_has_other_playouts():
