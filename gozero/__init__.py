@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gozero.search.memory import search_memory
     from gozero.search.search import SearchResult, search
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "GameState": "gozero.go.rules",
