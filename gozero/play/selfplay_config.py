@@ -27,7 +27,7 @@ class PlayoutCap:
     of them, at each move anew.
 
     Attributes:
-      cheap: the search of the other moves; `searches.to_win` makes one.
+      cheap: the search of the other moves; `setups.to_win` makes one.
       full_share: the probability of a full search.
 
     Raises:

@@ -121,7 +121,7 @@ def begin(
 ) -> Running:
     """The first piece of a `search`, with its arguments: evaluate the roots, and write them.
 
-    Samples of Gumbel(0, 1) for a `RootRule` may be given, f32[B, A]; else the key draws them.
+    Samples of Gumbel(0, 1) for a rule of the root may be given, f32[B, A]; else the key draws them.
     """
     contexts, roots = _roots(game, states)
     config.check_with(tree=tree is not None)

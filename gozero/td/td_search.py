@@ -60,7 +60,7 @@ class TdSearchConfig:
 
 
 def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:
-    """A player's parameters: weights f32[K + 1], of `shape_weights.load` say; None for zeros."""
+    """A player's parameters: weights f32[K + 1], from `gozero.td.weights.load`; None for zeros."""
     share = local.sharing(shapes)
     if weights is None:
         weights = np.zeros(share.num_weights + 1, np.float32)

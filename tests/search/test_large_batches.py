@@ -11,7 +11,7 @@ from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from tests.search import tictactoe
 
-TOO_MANY = 3277  # times (9 actions + 1) is beyond `fusion.MAX_REDUCED`: no kernel of its own
+TOO_MANY = 3277  # times (9 actions + 1) is beyond `stages.MAX_REDUCED`: no kernel of its own
 
 
 def traceable(num_trees, **rules):

@@ -6,7 +6,7 @@ before: if the opponent has just passed and the board as it stands is won by are
 which wins. Dead stones count as they stand, so it takes them off first if it needs them. In a
 game that two passes have ended it passes; a play by either side goes on with that game.
 
-Time. A move takes the seconds of the flags, or what `gtp_clock` says if that is less, and no longer
+Time. A move takes the seconds of the flags, or what `clock` says if that is less, and no longer
 than it takes until nothing can change the choice; without either, all simulations. Compiling is
 not on the clock: where time_settings sets one, it is done before that, or a new size, is answered.
 """
