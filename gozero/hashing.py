@@ -1,4 +1,4 @@
-"""A 32-bit integer hash: cheap, reproducible random bits inside a kernel. Floor 0."""
+"""A 32-bit integer hash: cheap, reproducible random bits inside a kernel. Layer 0."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 import gozero
 
 ROOT = pathlib.Path(__file__).parent.parent
-FLOORS = {
+LAYERS = {
     "gozero.compile": 0,
     "gozero.runs": 0,
     "gozero.go": 1,
@@ -30,11 +30,11 @@ FLOORS = {
 }
 
 
-MAX_FLOORS = 8
+MAX_LAYERS = 8
 
 
 def room_of(module: str) -> str | None:
-    for room in FLOORS:
+    for room in LAYERS:
         if module == room or module.startswith(room + "."):
             return room
     return None
@@ -54,7 +54,7 @@ def sources():
         yield from sorted((ROOT / top).rglob("*.py"))
 
 
-def test_a_file_imports_only_from_floors_below():
+def test_a_file_imports_only_from_layers_below():
     wrong = []
     for path in sources():
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -63,7 +63,7 @@ def test_a_file_imports_only_from_floors_below():
             other = room_of(name)
             if other is None or other == room:
                 continue
-            if FLOORS[other] >= FLOORS[room]:
+            if LAYERS[other] >= LAYERS[room]:
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert wrong == []
 
@@ -144,33 +144,33 @@ def imports_of_ours() -> dict[str, set[str]]:
     return graph
 
 
-def test_no_package_has_more_than_eight_floors():
-    """A file stands one floor above the highest of those that it imports of its own package."""
+def test_no_package_has_more_than_eight_layers():
+    """A file stands one layer above the highest of those that it imports of its own package."""
     graph, tall = imports_of_ours(), {}
-    for package in FLOORS:
+    for package in LAYERS:
         inside = {module for module in graph if room_of(module) == package}
-        floors = floors_of({module: graph[module] & inside for module in inside})
-        if max(floors.values(), default=0) >= MAX_FLOORS:
-            tall[package] = max(floors, key=floors.get), max(floors.values()) + 1
+        layers = layers_of({module: graph[module] & inside for module in inside})
+        if max(layers.values(), default=0) >= MAX_LAYERS:
+            tall[package] = max(layers, key=layers.get), max(layers.values()) + 1
     assert tall == {}
 
 
-def floors_of(graph: dict[str, set[str]]) -> dict[str, int]:
+def layers_of(graph: dict[str, set[str]]) -> dict[str, int]:
     """0 for what imports nothing; of a graph without circles."""
-    floors = {}
+    layers = {}
 
-    def floor(module):
-        if module not in floors:
-            floors[module] = 1 + max((floor(other) for other in graph[module]), default=-1)
-        return floors[module]
+    def layer(module):
+        if module not in layers:
+            layers[module] = 1 + max((layer(other) for other in graph[module]), default=-1)
+        return layers[module]
 
     for module in graph:
-        floor(module)
-    return floors
+        layer(module)
+    return layers
 
 
-def test_floors_are_counted():
-    assert floors_of({"a": set(), "b": {"a"}, "c": {"a", "b"}}) == {"a": 0, "b": 1, "c": 2}
+def test_layers_are_counted():
+    assert layers_of({"a": set(), "b": {"a"}, "c": {"a", "b"}}) == {"a": 0, "b": 1, "c": 2}
 
 
 COMPILERS = re.compile(
