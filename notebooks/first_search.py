@@ -92,7 +92,7 @@ print(
 
 # %% [markdown]
 # `states` holds all of them: the same structure as one game, with a leading axis. Here is the
-# first, and the score of every one (area scoring: Black's area less White's, less komi).
+# first, and the score of each (area scoring: Black's area less White's, less komi).
 
 # %%
 stones = jax.vmap(lambda state: gozero.stones(rules, state))(states)
@@ -104,8 +104,8 @@ board_svg(stones[0], title=f"Board 0 after {MOVES} random moves")
 # ## Three positions, one search
 #
 # First the empty board. Then a fight: five white stones in the middle have one liberty left,
-# at H5. Once it is Black's turn, who can capture them there, and once it is White's, who can
-# run.
+# at H5. In one position it is Black's turn, who can capture them there; in the other it is
+# White's, who can run.
 
 # %%
 FIGHT = "C6 C5 D6 D5 E6 E5 F6 F5 G6 G5 C4 A8 D4 J8 E4 A2 F4 J2 G4 C8 B5"
@@ -124,13 +124,13 @@ games = [after(""), after(FIGHT + " G8"), after(FIGHT)]
 positions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *games)
 
 # %% [markdown]
-# A search needs a judgement of positions. `playout_evaluator` plays each position to the end
-# at random and counts; `network_evaluator` asks a policy and value network instead, and takes
-# the same place. All trees grow in lockstep, one simulation each at a time.
+# A search needs an evaluation of positions. `playout_evaluator` plays each position to the end
+# at random and counts; `network_evaluator` uses a policy and value network instead, in the
+# same place. All trees grow in lockstep, one simulation of each at a time.
 #
-# `select` is the rule that walks down a tree: it weighs what is known of a move against how
-# little it was tried. Each evaluator brings the one that suits it. Playouts have no opinion
-# beforehand, each of 82 actions starts with 1/82 of the weight, so theirs explores more.
+# `select` is the rule that descends a tree: it weighs the value of a move against how
+# seldom it was tried. Each evaluator has the one that suits it. Playouts have no prior
+# policy, so each of 82 actions has a prior of 1/82, and their rule explores more.
 
 # %%
 evaluator = gozero.playout_evaluator(rules)
@@ -176,8 +176,8 @@ def draw(i):
 draw(0)
 
 # %% [markdown]
-# On the empty board nothing stands out. The visits are spread over many points, for random
-# play to the end can hardly tell one opening from another: a network learns to.
+# On the empty board nothing stands out. The visits are spread over many points, because random
+# play to the end hardly distinguishes one opening from another; a network learns to.
 
 # %%
 draw(1)
@@ -192,7 +192,7 @@ draw(2)
 # %% [markdown]
 # White to play, and the same point matters for the opposite reason: at H5 the five stones get
 # new liberties. White is behind all the same, as the value says. Both players see the vital
-# point, each for himself.
+# point, each for itself.
 #
 # To go further: raise `SIMULATIONS` and watch the visits gather; or put other moves into
 # `FIGHT`. `gozero selfplay` plays whole games this way, and `python -m train` learns from them.

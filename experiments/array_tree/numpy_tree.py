@@ -1,4 +1,4 @@
-"""PUCT on flat NumPy arrays, as a careful hand would write it: the peer of one tree of ours."""
+"""PUCT on flat NumPy arrays, written with care: the peer of one tree of ours."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     python -m train --preset 5x5 --out runs/zero-5x5
     python -m experiments.solved_5x5.run --weights runs/zero-5x5/weights.safetensors
 
-White's first replies are drawn at random, Black answers them himself, and from there on the arena
+White's first replies are drawn at random, Black answers them itself, and from there on the arena
 plays: the network with a small search against MC-RAVE with a large one.
 """
 
