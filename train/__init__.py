@@ -1,1 +1,1 @@
-"""Training the network on self-play: ``python -m train --data DIR --steps N``. Checkout only."""
+"""Training networks by self-play: ``python -m train --preset NAME``. Checkout only."""

@@ -5,7 +5,7 @@
 
 Two players alternate, and what one wins the other loses: `discount` is -1, or 0 where the action
 ended the game, and only such an action has a reward, from -1 to 1 for the player who took it.
-mctx itself need not be there.
+mctx itself need not be installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Games of pgx, as they are: ``pgx_game(pgx.make("othello"))``. pgx itself need not be there.
+"""Games of pgx, as they are: ``pgx_game(pgx.make("othello"))``. pgx itself need not be installed.
 
 A state is pgx's own. The observation is made when an evaluator wants it and not kept in the nodes
 of a tree, which hold all else of the state.

@@ -5,16 +5,16 @@ where suicide is allowed, leaves the opponent's stones and removes whole chains 
 Either way an earlier board can be recreated by **at most one point**. Board j is recreated by
 playing p, which is no suicide, if and only if
 
-  * the mover's stones on board j are his stones now and exactly one more, p;
-  * the opponent's stones on board j are a subset of his stones now; call D the rest;
+  * the mover's stones on board j are its stones now and exactly one more, p;
+  * the opponent's stones on board j are a subset of its stones now; call D the rest;
   * no opponent stone outside D touches D (D is made of whole chains), and no empty point
     except p touches D (p is their last liberty).
 
 (No chain of board j is without liberties, so a p that passes is no suicide.) Board j is
 recreated by suicide at p if and only if
 
-  * the opponent's stones on board j are his stones now;
-  * the mover's stones on board j are a proper subset of his stones now; call R the rest;
+  * the opponent's stones on board j are its stones now;
+  * the mover's stones on board j are a proper subset of its stones now; call R the rest;
   * no stone of the mover outside R touches R or p (R is made of whole chains, all that p
     joins), and no empty point except p touches R (p is their last liberty);
   * a play at p is suicide.

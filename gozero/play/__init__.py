@@ -1,1 +1,1 @@
-"""Players of Go: the game, its evaluators, self-play, matches of ours."""
+"""Evaluators, players, self-play of any game, and matches between our own players."""

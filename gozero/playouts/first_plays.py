@@ -1,8 +1,8 @@
 """Who played where in a playout: what all-moves-as-first statistics ask of it.
 
-Two kinds: where the first play, by either player, was his, as the text of Gelly & Silver (2011),
-section 4, has it; or where he has played at all, as their Algorithm 2. A board is what a policy of
-playouts has: an array u32[W, B], or W words u32[B].
+Two kinds: the points where a player made the first play of either player, as in the text of Gelly &
+Silver (2011), section 4; or where it has played at all, as in their Algorithm 2. A board has the
+form that the policy of the playouts uses: an array u32[W, B], or W words u32[B].
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Root parallelisation, the trees of MoGo on a cluster: Gelly, Hoock, Rimmel, Teytaud & Kalemkarian
 (2008), "The parallelization of Monte-Carlo planning"; Gelly & Silver (2011), section 6. The K trees
 of a game differ by their keys: by ties, noise, and what an evaluator draws. (Where nothing is drawn
-they are one tree, K times.) Every so many simulations the nodes at which most of the simulations
-are, near the roots, get the visits and values that they have found since the last exchange in all
-of the trees. In the end the roots are merged.
+they are one tree, K times.) After every `Ensemble.every` simulations the nodes near
+the roots, at which most of the simulations are, get the visits and values that have been found
+there in all of the trees since the last exchange. In the end the roots are merged.
 
 Nodes of different trees are one if the same actions lead to them. What each node of one place held
 after the last exchange is the same in all trees that had it then, and it is kept (`tree.LastSync`);

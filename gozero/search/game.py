@@ -52,7 +52,7 @@ class Points(NamedTuple):
       ended, truncated: (state) -> bool[]; over, and over by the move limit.
       ply: (position) -> i16[]: moves played.
       score: (state, counted bool[]) -> (f32[]: the first player's points - the second's - komi,
-        u32[2, W]: whose each point is, a bitboard for each player); 0 and empty where not counted,
+        u32[2, W]: the area of each player, a bitboard for each); 0 and empty where not counted,
         at no cost.
       eyes: (state) -> bool[A - 1]: plays that even a random player leaves out.
       rewind: (where bool[], earlier state, state) -> state; the earlier one, of the same game or a

@@ -1,4 +1,4 @@
-"""Results that are proven: won, drawn or lost whatever the other does.
+"""Results that are proven: won, drawn or lost whatever the other player does.
 
 MCTS-Solver (Winands, Björnsson & Saito 2008), with draws: a game that is over proves its position,
 and proofs go up. A node is won if one of its actions wins; once all its actions are tried and

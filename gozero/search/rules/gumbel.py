@@ -3,7 +3,7 @@
 `GumbelRoot` samples actions without replacement by the Gumbel-top-k trick and spends the
 simulations on them by sequential halving. `GumbelInterior` visits the actions of all other nodes
 in the proportions of the improved policy. Both complete the values of what has not been visited.
-Other than in AlphaZero a search of a few simulations improves the policy too.
+Unlike in AlphaZero, a search of a few simulations improves the policy too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """3x3 shapes: what stands on the eight points around a point, as the player to move sees it.
 
-A shape has a **code** of 16 bits, eight for his stones and eight for the opponent's; a point off
-the board has both. The neighbours are numbered in reading order:
+A shape has a **code** of 16 bits, eight for the mover's stones and eight for the opponent's; a
+point off the board has both. The neighbours are numbered in reading order:
 
     0 1 2
     3 . 4
