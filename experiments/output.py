@@ -1,4 +1,4 @@
-"""What experiments leave behind: rows as CSV and as a table in Markdown, and pictures as SVG."""
+"""What experiments write: rows as CSV and as a table in Markdown, and pictures as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which command runs an experiment, for whoever asked Python for the folder."""
+"""Which commands run an experiment: what `python -m experiments.NAME` prints."""
 
 from __future__ import annotations
 

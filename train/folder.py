@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked, what came of each iteration, and going on.
+"""The folder of a run: its settings, the results of each iteration, and resuming.
 
 config.json      every flag
 manifest.json    versions, device, command, commit; of the last start; the SHA-256 of --weights

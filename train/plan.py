@@ -1,4 +1,4 @@
-"""What a config comes to: the game, self-play, the replay, the learner, and how long each is."""
+"""What a config makes: the game, self-play, the replay, the learner, and how long each is."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What workers have played, taken from their shards into the replay ring.
+"""Reads the shards of workers into the replay ring.
 
-Before each iteration the folder is looked through for shards that were not read yet. Their rows go
+Before each iteration it looks for shards that were not read yet. Their rows go
 to the devices in turn, in chunks of one size. Which were read is remembered with the checkpoint
 that holds their rows, so a run that goes on loses none and reads none twice. A shard that is
 damaged is named once and passed over; one that the disk does not give is asked for again. Of many

@@ -6,7 +6,7 @@ costs the games in play, and leaves a half-written temporary file at worst.
 
     shards/NAME-ID-000000.npz  see `gozero.play.shards`
     workers/NAME.json          its id and starts; the number of its next shard; versions, device
-    workers/NAME.lock          held while it is at work
+    workers/NAME.lock          held while it runs
 
 The id is drawn when the records are made. Where they are removed, the numbers begin again under
 another, and neither games nor shards are taken for those before.

@@ -1,8 +1,8 @@
-"""Connect Four from zero: does it open in the centre, lose to plain MCTS, know what is solved?
+"""Connect Four from zero: does it open in the centre, lose to plain MCTS, keep solved results?
 
     python -m experiments.connect_four.run --minutes 60 [--out DIR]
 
-Stop it when you like: the same command goes on, with learning and with what is measured.
+Stop it when you like: the same command goes on, with learning and with measuring.
 """
 
 from __future__ import annotations

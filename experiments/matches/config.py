@@ -1,4 +1,4 @@
-"""What a list of matches is, and the flags it has. Imports no JAX."""
+"""A list of matches, and its flags. Imports no JAX."""
 
 from __future__ import annotations
 

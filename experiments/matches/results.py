@@ -1,4 +1,4 @@
-"""What matches have come to: rows, their table and their picture."""
+"""The results of matches: rows, a table and a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches, one after the other, and the table and the picture of what came of them."""
+"""Play matches, one after the other; write the table and the picture of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does self-play find what is known of 3x3? And does it fail where it must?
+"""Does self-play find the known result of 3x3? And do the controls fail, as they must?
 
     python -m experiments.solved_3x3.run [--only none] [--seeds 3] [--out DIR]
 

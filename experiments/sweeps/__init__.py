@@ -1,1 +1,1 @@
-"""What experiments that play games have in common: points, each of them a match of ours."""
+"""Shared by experiments that play games: points, each a match between two of our players."""

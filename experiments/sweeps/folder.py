@@ -1,4 +1,4 @@
-"""A sweep on disk: what was asked, the pieces that are played, and going on after a kill.
+"""A sweep on disk: its settings, the pieces that were played, and resuming after a kill.
 
 A piece is a line of ``pieces.jsonl``, which is on the disk before the next is begun: a kill at any
 moment costs the piece in play, and no other. A line that a kill has torn is cut off. The file is

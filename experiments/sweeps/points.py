@@ -1,4 +1,4 @@
-"""What a sweep is made of: who plays, at which point of which curve."""
+"""The parts of a sweep: who plays, at which point of which curve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep has found so far: rows, as CSV and as a table."""
+"""The results of a sweep so far: rows, as CSV and as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Play what is left of a sweep, and say what it has found."""
+"""Play what is left of a sweep, and print its results."""
 
 from __future__ import annotations
 

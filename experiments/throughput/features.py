@@ -1,4 +1,4 @@
-"""What the planes of a position cost, against a network of 4 blocks of 32 channels.
+"""The cost of a position's planes, against a network of 4 blocks of 32 channels.
 
 Middle-game positions of random games that fill no eyes: half as many plies as the board has
 points. Planes and network run on the same batch, in turn, so that a busy machine slows both.

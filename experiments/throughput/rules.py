@@ -1,4 +1,4 @@
-"""The rules: a move and its legal mask, over whole games; what a position weighs; latency."""
+"""The rules: a move and its legal mask, over whole games; bytes of a position; latency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search with a network: what it leaves of the bare network's speed."""
+"""The search with a network: its speed as a share of the bare network's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that self-play has taught, against MC-RAVE and GNU Go.
+"""Networks trained by self-play, against MC-RAVE and GNU Go.
 
 python -m experiments.zero_strength.run [--only 7x7-gnugo]
     [--weights runs/zero-7x7/weights.safetensors]

@@ -1,4 +1,4 @@
-"""What every command does around its work: the compile cache, what it prints, its end."""
+"""What all commands share: the compile cache, what they print, and how they end."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a compiler must be told, each trick beside its plain form: README.md has the table."""
+"""What is there for a compiler only, each trick beside its plain form; README.md has the table."""

@@ -1,4 +1,4 @@
-"""How rows are read and kernels return, where XLA needs to be told what it does not see.
+"""How rows are read and kernels return, where XLA has to be told what it cannot infer.
 
 Three things, for arrays that a loop reads and then writes in place and for small kernels on a CPU.
 None of them changes a number.

@@ -7,8 +7,8 @@ once a word, and with it everything that it was computed from. XLA ignores
 small output goes into a branch that is always taken (`once`). On other platforms, where fusions
 with several outputs do this, there is no branch.
 
-It also makes a kernel of each fusion and has them called one by one; `one_kernel` has a function
-compiled with all its loops as one.
+It also makes a kernel of each fusion and calls them one by one; `one_kernel` compiles a function,
+with all its loops, as one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Positions that branch off from a game, as those of a search tree do: what their past says."""
+"""The past of positions that branch off from a game, as those of a search tree do."""
 
 from __future__ import annotations
 

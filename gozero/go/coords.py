@@ -1,4 +1,4 @@
-"""What host code says of the game without JAX: names of points, sizes, ko rules, komi, results.
+"""Notation, for host code without JAX: names of points, sizes, ko rules, komi, results.
 
 Points: action <-> (row, col) <-> GTP vertex <-> SGF point.
 

@@ -1,4 +1,4 @@
-"""Matches of ours against ours at any game, wholly on the device: games in lockstep.
+"""Matches between two of our players at any game, wholly on the device: games in lockstep.
 
 Games 2i and 2i + 1 are a pair: they start from the same opening, and the players have swapped
 sides. The games are played in two batches of lanes, of which the players take turns:
@@ -7,13 +7,13 @@ sides. The games are played in two batches of lanes, of which the players take t
     0       first player     second player
     1       second player    first player
 
-So each player chooses in half the games at once. A lane whose game is over takes the next game in
-which the player is to begin whose turn it then is there; with as many lanes as games, as in
-`play_match`, none has to.
+So each player chooses in half the games at once. A lane whose game is over takes the next game that
+the player whose turn it is there begins; with as many lanes as games, as in `play_match`, no lane
+has to.
 
-The host only calls the device, two plies ahead of what it knows. A player's turn is a program of
-its own: in a sweep of many players against one, that one is compiled once, and so are players
-that differ by their parameters alone.
+The host only calls the device, two plies ahead of the results that it has seen. A player's turn
+is a program of its own: in a sweep of many players against one, that one is compiled once, and so
+are players that differ by their parameters alone.
 """
 
 from __future__ import annotations

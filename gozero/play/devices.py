@@ -1,8 +1,8 @@
 """Games divided among devices: each plays its share, in loops of its own.
 
-Devices that search different games have nothing to tell each other, so that none waits for
-another. On the CPU a device is a core, once `gozero.apps.runtime.cores_as_devices` has said so:
-two search about twice as fast as one device that has both cores for the parts of each operation.
+Devices that search different games exchange nothing, so none waits for another. On the CPU a device
+is a core, once `gozero.apps.runtime.cores_as_devices` has said so: two search about twice as fast
+as one device that has both cores for the parts of each operation.
 """
 
 from __future__ import annotations

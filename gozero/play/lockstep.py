@@ -1,9 +1,9 @@
 """A player in many games at once: its choice compiled once, for a fixed number of lanes.
 
-The host keeps the games, and says which lanes have one to move in. Others are searched along with
-them, for a batch has one shape, and what comes of it there is thrown away; where most are idle, as
-at the end of a match, those that are asked for are moved into a batch of a half of the lanes, or a
-quarter, and so on. Several devices have equal shares of the lanes.
+The host keeps the games, and says in which lanes the player is to move. The others are searched
+too, because a batch has one shape, and their results are discarded; where most are idle, as at the
+end of a match, the lanes asked for are moved into a batch of half of the lanes, or a quarter, and
+so on. Several devices have equal shares of the lanes.
 """
 
 from __future__ import annotations

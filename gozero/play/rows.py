@@ -1,6 +1,6 @@
 """Rows to learn from: a searched position of a finished game, with how the game ended.
 
-What weighs in a row:
+The weights of a row's parts:
 
                           policy   outcome   score   ownership
     of a game played out     1        1        1         1

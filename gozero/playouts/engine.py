@@ -6,8 +6,8 @@ how far the game has come, the order of play, and the results.
 
 Lanes end at different times. They stand in blocks that play in turn, each as large as a
 processor's cache likes; when enough have ended, those that go on move to the front, and only their
-blocks play on. So next to nothing waits for the last. What a playout plays depends on its
-position, its number and the key, not on the blocks.
+blocks play on. So almost no time is spent waiting for the last ones. The moves of a playout depend
+on its position, its number and the key, not on the blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays in a file, with what is said about them: one ``NAME.safetensors``. Layer 0.
+"""Arrays in a file, with their description: one ``NAME.safetensors``. Layer 0.
 
     arrays.write(path, "weights", {"stem/bias": bias}, {"blocks": 2})
     found, about = arrays.read(path, "weights")

@@ -1,8 +1,8 @@
-"""The folder of a long command: one process at a time, settings that agree, going on after a kill.
+"""The folder of a long command: one process at a time, settings that agree, resuming after a kill.
 
-config.json     what was asked, as JSON
+config.json     the settings, as JSON
 manifest.json   what ran it: versions, device, command, commit, of each session
-*.jsonl         what came of it, see `gozero.runs.files`
+*.jsonl         the results, see `gozero.runs.files`
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The memory that a command takes, by parts, before it is allocated; what a host has to give."""
+"""The memory that a command takes, by parts, before it is allocated; what a host has available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a command: what a field may be, and what it does not go with, said once.
+"""Settings of a command: the range and the conflicts of each field, stated once.
 
     @dataclasses.dataclass(frozen=True)
     class Config:

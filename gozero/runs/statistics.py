@@ -1,9 +1,9 @@
-"""What games say of two players: score, intervals, Elo, a sequential test. NumPy only, no JAX.
+"""Statistics of games between two players: score, intervals, Elo, sequential test. NumPy only.
 
 Points are always one player's: 1 for a win, 1/2 for a draw, 0 for a loss. A score is their mean.
 Two games that share an opening and swap colours are a pair. They are not independent of each
-other, pairs are: an interval of paired games comes from what pairs score, the means of their two
-games (0, 1/4, 1/2, 3/4 or 1).
+other, but pairs are: an interval of paired games is made of the scores of pairs, the means of their
+two games (0, 1/4, 1/2, 3/4 or 1).
 """
 
 from __future__ import annotations

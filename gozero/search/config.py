@@ -1,4 +1,4 @@
-"""The settings of a search, and what each of its options is."""
+"""The settings of a search and of its options."""
 
 from __future__ import annotations
 

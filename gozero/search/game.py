@@ -1,4 +1,4 @@
-"""What a search is given: a game, and an evaluator of its positions.
+"""The inputs of a search: a game, and an evaluator of its positions.
 
 Any strictly alternating two-player zero-sum game fits. The functions of a `Game` are for one game;
 the search vmaps them. Values lie in [-1, 1] and belong to the player to move.

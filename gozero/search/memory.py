@@ -1,4 +1,4 @@
-"""What the trees of a search keep, and the memory they take, known before it is allocated."""
+"""Which arrays the trees of a search keep, and their memory, known before it is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new node begins with, before any of its actions is tried: a heuristic's values.
+"""The prior counts of a new node, before any of its actions is tried: a heuristic's values.
 
 Gelly & Silver (2011), section 5: Q(s, a) and Q~(s, a) of a new node begin with the heuristic's
 value, counted as so many simulations, Eq. 48-52, Algorithm 2. The evaluator may have a heuristic,

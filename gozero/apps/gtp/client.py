@@ -1,4 +1,4 @@
-"""GTP from the other side: another program's engine, in a process of its own."""
+"""The controller's side of GTP: another program's engine, in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plays behind GTP: a game and its search. Knows nothing of lines and ids.
+"""The engine behind GTP: a game and its search. It knows nothing of the protocol.
 
 Passing. The engine plays the most visited action of its search, which knows a game's result
 exactly where two passes end it: it passes when the search likes that best. One rule goes

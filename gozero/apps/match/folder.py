@@ -1,4 +1,4 @@
-"""A match on disk: what was asked, every game that was played, and going on after a kill.
+"""A match on disk: its settings, every game that was played, and resuming after a kill.
 
 A game's SGF is on the disk before its line in ``results.jsonl``, and that one before the next game
 is begun: a kill or a power cut at any moment costs the games in play, and no other. A line that it

@@ -1,4 +1,4 @@
-"""The programs of a match: where they are, and whether they will play."""
+"""The GTP programs of a match: where they are, and whether they can play it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pairs of a match begin with: random plies, or the first moves of SGF files."""
+"""The openings of the pairs of a match: random plies, or the first moves of SGF files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sides of a match that are ours: one in batches, between programs, or both on the device."""
+"""Our own players in a match: one, in batches, against programs, or both on the device."""
 
 from __future__ import annotations
 

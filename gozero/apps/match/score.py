@@ -1,4 +1,4 @@
-"""What a match comes to: the score, its interval, the difference in Elo, and a table."""
+"""The result of a match: the score, its interval, the difference in Elo, and a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strengths of the features of a move, as they are learnt and as they lie in files.
+"""Strengths of the features of a move, as they are learnt and as they are stored in files.
 
 A strength is Coulom's gamma (2007): in a choice among moves each is played in proportion to the
 product of the strengths of its features; 1 is that of a feature that says nothing.
