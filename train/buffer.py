@@ -1,7 +1,7 @@
 """The replay buffer: the newest rows of finished games, in a ring on the device.
 
-Of what is in it a window of the newest rows is learnt from. It grows with the rows seen so far:
-early ones, by a network that knew nothing, are soon left behind, later ones stay for longer.
+Batches are drawn from a window of the newest rows. The window grows with the rows seen so far:
+early rows, by an untrained network, leave it soon, later ones stay longer.
 """
 
 from __future__ import annotations

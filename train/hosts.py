@@ -1,7 +1,7 @@
 """Runs on several hosts: joining them, and agreement on flags, files, clocks and signals.
 
-Every host runs the same program in step. One that stopped, or went on, by itself would leave the
-others waiting: so what may differ between them (clocks, signals, files) is settled here.
+Every host runs the same program in step. One that stopped or continued on its own would leave the
+others waiting, so whatever may differ between them (clocks, signals, files) is agreed on here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The evaluations of a run: matches of its network, kept in matches.jsonl, and its Elo by them.
+"""The evaluations of a run: matches of its network, kept in matches.jsonl, and its Elo from them.
 
 The network of each evaluation plays a random player and a search without a network (the anchors,
 each until it has lost every game of a match), and the network of the evaluation before; in a run
 that began with weights the first one plays those. Networks search as they do in training, without
-its noise. The keys drawn here are apart from those of training, which evaluations leave unchanged.
+its noise. Their random keys are separate from those of training, so evaluations do not change it.
 """
 
 from __future__ import annotations

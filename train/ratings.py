@@ -1,4 +1,4 @@
-"""Elo ratings of many players by their results. NumPy and SciPy only, no JAX.
+"""Elo ratings of many players from their results. NumPy and SciPy only, no JAX.
 
 Bradley & Terry (1952): P(i beats j) = 1 / (1 + 10^((R_j - R_i) / 400)), a draw half of each. The
 ratings are those that make the results most likely, with one player, the anchor, at 0. A weak

@@ -1,4 +1,4 @@
-"""Self-play rows on the device, and what the network sees of one."""
+"""Self-play rows on the device, and the network's inputs and targets made of one."""
 
 from __future__ import annotations
 

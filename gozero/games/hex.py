@@ -2,8 +2,8 @@
 
 Point (row, column) touches (row, column +- 1), (row +- 1, column), (row - 1, column + 1) and
 (row + 1, column - 1). Nobody passes and somebody always wins, by a chain from side to side: so a
-board keeps beside each colour's stones those that are joined to its first side, and each move
-leads them on from there.
+board also keeps, for each colour, the stones that are connected to its first side, and each move
+extends them.
 """
 
 from __future__ import annotations

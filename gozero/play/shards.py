@@ -8,10 +8,10 @@ A shard is one .npz of n rows:
                                                   ring holds it
     frequency   u16[n]   how often a row is to be drawn, in parts of `FREQUENCY_UNIT`
     about       JSON     the format, the rules of the games, and `About`
-    sha256      u8[32]   of all that
+    sha256      u8[32]   of all of the above
 
-The shards that `gozero selfplay` wrote before, without `about`, are read too; they do not say
-who owned each point in the end.
+Shards of earlier versions of `gozero selfplay`, without `about`, are read too; they have no
+owners of points.
 """
 
 from __future__ import annotations

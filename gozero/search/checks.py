@@ -1,4 +1,4 @@
-"""Ranges of settings, and pairs of features that do not go together."""
+"""Ranges of settings, and pairs of features that exclude each other."""
 
 from __future__ import annotations
 

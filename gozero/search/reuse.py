@@ -3,7 +3,7 @@
 A tree of a game that has moved on is compacted: the nodes to keep move to the front in their old
 order, so parents still precede their children. What lies below a node is found by pointer
 doubling over parents, and lists of children are made anew from the parents of what is kept, so
-that of arrays with an action axis only those that say more are moved.
+of the arrays with an action axis only those that hold more than children are moved.
 
 Visits that are taken over count towards `config.MAX_VISITS`: a tree in which this search could
 pass it is made anew.

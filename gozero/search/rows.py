@@ -1,7 +1,7 @@
 """Rows of the tree's arrays: read them, write them, add to them.
 
 B trees of N nodes share flat arrays of R = B * N rows; node n of tree b is row b * N + n.
-A row index of R or more is dropped by the writers: that is how a masked write is said.
+A row index of R or more is dropped by the writers: masked writes are expressed so.
 This is the one place that differs by platform (scatters here).
 """
 

@@ -1,8 +1,8 @@
 """A search that the host ends: by its visits, or by the clock.
 
-The host runs a search in chunks and looks at the clock between them. The trees stay where they
-are, for each call is given those of the call before; what a search may grow to is the config's
-`num_simulations` and capacity, so bound the seconds and let these be large.
+The host runs a search in chunks and looks at the clock between them. The trees stay in
+place, because each call is given those of the call before. The config's `num_simulations` and
+capacity bound the size of a search, so with a limit of seconds let them be large.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The value of positions and moves by local shapes, linear in their weights (RLGO).
 
 V(s) = logistic(sum of the weights of the active features), Black's probability of winning after
-a move; it does not ask whose turn it is (Silver, Sutton & Müller 2012, section 4). What the
-logistic function is taken of is called a logit here. `shapes` says what the features are, and what
-the table is: f32[E], the worth of each window, made of the weights by `table`.
+a move; it does not ask whose turn it is (Silver, Sutton & Müller 2012, section 4). The
+argument of the logistic function is called a logit here. `shapes` says what the features are, and
+what the table is: f32[E], the worth of each window, made of the weights by `table`.
 
 All moves of a position are valued at once: a move that takes no stones changes the digit of one
 point, and so the at most 14 windows that hold it. The few that do are played out.

@@ -1,8 +1,8 @@
 """Temporal-difference search: TD(0) from where the game stands, and then the best move (RLGO 2.4).
 
 Silver, Sutton & Müller (2012), section 5. A player begins each move with the weights it has learnt,
-or with zeros; it plays simulated games from the position, of itself against itself, which go on
-teaching those weights, to the end; then it takes the move whose afterstate is worth most. There is
+or with zeros; it plays simulated games against itself from the position to the end, which update
+those weights; then it takes the move whose afterstate is worth most. There is
 no tree. What the simulations have taught may be kept until the game is over, as the transient
 memory of Dyna-2 is (Silver, Sutton & Müller 2008), or forgotten after the move.
 
