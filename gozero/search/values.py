@@ -1,4 +1,4 @@
-"""Values as integers in fixed point, so that their sums are exact; and whose perspective they have."""
+"""Values as integers in fixed point, whose sums are exact; and whose perspective they have."""
 
 from __future__ import annotations
 
