@@ -19,10 +19,10 @@ CONTROLS: tuple[Control, ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Solved3x3Config:
-    """Learn 3x3, which is solved, by self-play; and again with one thing spoilt at a time."""
+    """Learn 3x3, which is solved, by self-play; and again with one part broken at a time."""
 
     only: tuple[Control, ...] = setting(CONTROLS)
-    """Which of the runs: as it is (none), or with what spoilt."""
+    """Which of the runs: as it is (none), or with which part broken."""
 
     iterations: int | None = setting(None, least=1, unset="the preset's")
     """Iterations of each run."""
