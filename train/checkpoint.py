@@ -3,9 +3,9 @@
     checkpoints/000040/arrays/      what Orbax wrote
     checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash
 
-A checkpoint is written beside its place under a name that begins with a dot, and renamed when the
-last byte is there: a kill at any moment leaves the one before. The newest few are kept. One that
-cannot be read is passed over, and set aside as 000040.damaged.
+A checkpoint is written to a temporary name that begins with a dot, and renamed once it is complete:
+a kill at any moment leaves the one before. The newest few are kept. One that
+cannot be read is skipped, and renamed to 000040.damaged.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ liberties are an escape. All branches are searched, up to a bound of plies and o
 what is not settled then has escaped, so "laddered" is a proof.
 
 Ko: a stone may not be retaken at once (simple ko), and there are no ko threats: who wants to
-retake must have another move. Superko is not looked at.
+retake must have another move. Superko is ignored.
 
-The search is a stack machine: a game reads its chains one after another, and each turn of the
-one loop tries one move in every game. The loop's predicate is one scalar for the batch; what
-it carries is some tens of words a game and the stack, of which a turn reads a row and writes a
-row.
+The search is a stack machine: a game reads its chains one after another, and each iteration of
+the one loop tries one move in every game. The loop's predicate is one scalar for the batch; what
+it carries is some tens of words a game and the stack, of which an iteration reads a row and
+writes a row.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Random games to the end, many lanes in lockstep, a lane a game.
 
-A lane is a state machine that tries one move an iteration; how it chooses the move, and finds out
-what it does, is its policy's (`policies`). Here is what they have in common: whose turn it is and
-how far the game has come, the order of play, and the results.
+A lane is a state machine that tries one move an iteration; its policy (`policies`) chooses the move
+and finds out what it does. Here is what all policies share: the player to move, the number of
+moves, the order of play, and the results.
 
-Lanes end at different times. They stand in blocks that play in turn, each as large as a
-processor's cache likes; when enough have ended, those that go on move to the front, and only their
-blocks play on. So almost no time is spent waiting for the last ones. The moves of a playout depend
-on its position, its number and the key, not on the blocks.
+Lanes end at different times. They stand in blocks that play in turn, each of a size that fits a
+processor's cache; when enough have ended, those that go on move to the front, and only their blocks
+play on. So almost no time is spent waiting for the last ones. The moves of a playout depend on its
+position, its number and the key, not on the blocks.
 """
 
 from __future__ import annotations

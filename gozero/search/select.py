@@ -1,14 +1,14 @@
-"""Selection of leaves: B paths from the roots, by what was chosen, to where nodes are added.
+"""Selection of leaves: B paths from the roots, along the cached choices, to where nodes are added.
 
 Two things are read of ancestors on the way. All-moves-as-first statistics, for nodes that have too
 few of their own: Gelly & Silver (2011), section 4.2, name the values of ancestors' subtrees;
-Cazenave (2015), Generalized RAVE, takes those of the nearest ancestor that has simulations enough.
-Such a node's choice changes with simulations that do not pass it, so what `Tree.next` holds, the
-choice by its own statistics, is not followed there. Visits fall along a path: once below the number
-wanted, always below. So a descent follows the tree as far as the nodes have visits enough, and
-from there on chooses anew, a level at a time. No ancestor is nearer than two plies, so the root and
-its children have none. And the grandfather heuristic: a new node begins with what its player knew
-two plies before, Gelly & Silver (2011), section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
+Cazenave (2015), Generalized RAVE, takes those of the nearest ancestor that has enough simulations.
+Such a node's choice changes with simulations that do not pass through it, so what `Tree.next`
+holds, the choice by its own statistics, is not followed there. Visits decrease along a path: once
+below the number wanted, always below. So a descent follows the tree as far as the nodes have enough
+visits, and from there on chooses anew at each level. No ancestor is nearer than two plies, so the
+root and its children have none. And the grandfather heuristic: a new node begins with what its
+player knew two plies before, Gelly & Silver (2011), section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Transpositions: positions of a tree that look alike to the evaluator share one evaluation.
 
-Silver et al. (2017) share evaluations so in their large instance. What is shared is what the
-evaluator said, its logits of all actions and its value, bit by bit; each node has a softmax of its
-own over what is legal there, for superko depends on the path.
+Silver et al. (2017) share evaluations like this in their large instance. The logits of all actions
+and the value are shared, bit for bit; each node has its own softmax over its legal actions, because
+superko depends on the path.
 
 A node is found by 64 bits of what the evaluator sees, in a hash table of buckets of four. A bucket
 that is full forgets one of its nodes, whose next transposition is then evaluated anew.
 
-A tree whose new node has a key that the tree knows needs no evaluator, nor does one whose game is
-over: the value goes up at once, and the tree descends again, until every tree has a leaf to be
-evaluated, or no simulation left. Then the evaluator is called once for all of them. So trees are at
-different simulations, and each ends with as many as were asked for; what is in a tree is what it
-would have been without sharing, if the evaluator says the same of what it sees alike. One that
-draws its values is asked once for a position: what it said then is its value from then on, also
-where a leaf that could not grow is evaluated again.
+If the key of a tree's new node is known in the tree, or the game is over there, no evaluator is
+needed: the value is backed up at once, and the tree descends again, until every tree has a leaf to
+be evaluated, or no simulation left. Then the evaluator is called once for all of them. So trees are
+at different simulations, and each ends with as many as were asked for. The trees are the same as
+without sharing if the evaluator gives equal results for what it sees alike. One that draws its
+values is called once for a position, and that value stays, also where a leaf that could not be
+expanded is evaluated again.
 """
 
 from __future__ import annotations

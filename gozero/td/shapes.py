@@ -5,8 +5,8 @@ feature is a window at a place and what its points hold: black, white or empty, 
 base 3, the window's code. Exactly one feature of each place is active in a position.
 
 Weights are shared. *Location dependent* features that a symmetry of the board turns into one
-another are one weight; those that come of each other by swapping the colours have it with the
-opposite sign, and what is its own opposite, such as an empty window, has none. *Location
+another are one weight; those that swapping the colours turns into one another have it with the
+opposite sign, and one that is its own opposite, such as an empty window, has none. *Location
 independent* ones are also shared over all places of a board. RLGO sums over both.
 
 Places that are symmetric to each other share their rows of one **table**: a window is read through

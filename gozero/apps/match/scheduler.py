@@ -1,7 +1,7 @@
 """The games of a match, many at once: programs think in threads, ours search in batches.
 
-A batch is searched when none of its programs is thinking; one that takes long is waited for no
-longer than a search takes, then its lane stays idle for once.
+A batch is searched when none of its programs is thinking. A slow program is waited for no longer
+than a search takes; then its lane stays idle in that search.
 """
 
 from __future__ import annotations
