@@ -3,13 +3,14 @@
 Symmetry k is k % 4 quarter turns counter-clockwise, after a left-right mirror if k >= 4.
 The tables are host arrays; index with them: ``actions[..., permutation]``.
 
-Each kind of thing has a map and its inverse, for one of it and a symmetry i32[]:
+Each kind of thing has a map, for one of it and a symmetry i32[], which by `inverse` of that is
+undone:
 
-    a point      i32[]                  map_point    unmap_point
-    an action    i32[]                  map_action   unmap_action
-    points       [size^2, ...]          map_points   unmap_points    ownership, a flat board
-    actions      [size^2 + 1, ...]      map_actions  unmap_actions   a policy, a legal mask
-    planes       [size, size, C]        map_planes   unmap_planes    what a network sees
+    a point      i32[]                  map_point
+    an action    i32[]                  map_action
+    points       [size^2, ...]          map_points     ownership, a flat board
+    actions      [size^2 + 1, ...]      map_actions    a policy, a legal mask
+    planes       [size, size, C]        map_planes     what a network sees
 
 ``map_actions(size, values, k)[map_action(size, a, k)] == values[a]``, and so for each.
 """
@@ -47,9 +48,6 @@ def inverse(k: jax.Array) -> jax.Array:
     return jnp.where(k < 4, -k % 4, k)
 
 
-# --- forth ----------------------------------------------------------------------------
-
-
 def map_point(size: int, point: jax.Array, k: jax.Array) -> jax.Array:
     """i32: where symmetry k takes a point, 0 <= point < size^2."""
     return map_action(size, point, k)
@@ -74,31 +72,3 @@ def map_planes(planes: jax.Array, k: jax.Array) -> jax.Array:
     """Planes [size, size, C] moved by symmetry k."""
     size = planes.shape[0]
     return map_points(size, planes.reshape(size * size, -1), k).reshape(planes.shape)
-
-
-# --- and back -------------------------------------------------------------------------
-
-
-def unmap_point(size: int, point: jax.Array, k: jax.Array) -> jax.Array:
-    """The inverse of `map_point`."""
-    return map_point(size, point, inverse(k))
-
-
-def unmap_action(size: int, action: jax.Array, k: jax.Array) -> jax.Array:
-    """The inverse of `map_action`."""
-    return map_action(size, action, inverse(k))
-
-
-def unmap_points(size: int, values: jax.Array, k: jax.Array) -> jax.Array:
-    """The inverse of `map_points`."""
-    return map_points(size, values, inverse(k))
-
-
-def unmap_actions(size: int, values: jax.Array, k: jax.Array) -> jax.Array:
-    """The inverse of `map_actions`: a policy seen from side k, as the board itself has it."""
-    return map_actions(size, values, inverse(k))
-
-
-def unmap_planes(planes: jax.Array, k: jax.Array) -> jax.Array:
-    """The inverse of `map_planes`."""
-    return map_planes(planes, inverse(k))
