@@ -247,7 +247,7 @@ def test_law_7_pass_alive_and_symmetries_lower_for_every_platform():
     rules = go.Rules(size=5)
 
     def area(states, planes, k):
-        one = lambda p: pass_alive.pass_alive_area(rules.layout, p.black, p.white)
+        one = lambda p: pass_alive.pass_alive(rules.layout, p.black, p.white)
         return jax.vmap(one)(states.position), jax.vmap(symmetry.map_planes)(planes, k)
 
     assert_lowers(area, new_games(rules, 2), jnp.zeros((2, 5, 5, 3)), jnp.zeros(2, jnp.int32))

@@ -77,13 +77,6 @@ def pass_alive(lay: bb.Layout, black: bb.Board, white: bb.Board) -> PassAlive:
     return PassAlive((black_stones, white_stones), (black_area, white_area))
 
 
-def pass_alive_area(lay: bb.Layout, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
-    """(Black's, White's): living stones and their territory, the points nobody can dispute."""
-    alive = pass_alive(lay, black, white)
-    black_area, white_area = map(bb.union, alive.stones, alive.territory)
-    return black_area, white_area
-
-
 @functools.cache
 def _pass_alive(lay: bb.Layout) -> Callable:
     def find(black, white):
@@ -98,7 +91,10 @@ def _pass_alive(lay: bb.Layout) -> Callable:
 
 
 def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:
-    """`pass_alive_area` on arrays with games last: u32[2, W, B] -> u32[2, W, B]."""
+    """Living stones and their territory, the points nobody can dispute; games are last.
+
+    u32[2, W, B] -> u32[2, W, B].
+    """
     claims = _benson(lay, _board(lay, stones))
     return claims.chains | claims.regions
 

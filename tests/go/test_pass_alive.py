@@ -99,5 +99,6 @@ def test_the_area_is_stones_and_territory():
     black, white = (
         tuple(word[0] for word in x) for x in packed(5, [parse(GOLDEN["both colours"][0])])
     )
-    areas = [np.asarray(bb.unpack(lay, a)) for a in life.pass_alive_area(lay, black, white)]
-    assert [int(area.sum()) for area in areas] == [8, 17]
+    alive = life.pass_alive(lay, black, white)
+    areas = map(bb.union, alive.stones, alive.territory)
+    assert [int(bb.count(area)) for area in areas] == [8, 17]
