@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from gozero.apps.gtp.client import EngineConfused, EngineTimeout, GtpClient, GtpError, shortened
-from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
+from gozero.apps.host_game import HostGame, IllegalMove
 from gozero.apps.sgf import GameRecord
 from gozero.go import coords
 from gozero.go.coords import result_text
@@ -181,33 +181,3 @@ class Referee:
         self.outcome = Outcome(
             result_text(self.game.score()), "limit" if cut else "score", "move limit" * cut
         )
-
-
-def play_game(
-    black: GtpClient,
-    white: GtpClient,
-    size: int = 9,
-    komi: float = 7.0,
-    max_moves: int | None = None,
-    ko: str = "positional",
-    handicap: Sequence[int] = (),
-) -> GameRecord:
-    """Referee one game of two programs; the record's comment says why it ended, if not by passes.
-
-    Args:
-      black, white: the engines; their boards are cleared.
-      size, komi, ko, handicap: the game, see `Referee`.
-      max_moves: the move limit; None for one that real games do not meet.
-
-    Raises:
-      GtpError: an engine refuses the board size, the komi, the handicap, or to clear its board.
-      EngineFailed: one died, hung or talked nonsense.
-      ValueError: a size, komi or ko that our rules refuse.
-    """
-    limit = roomy_limit(size) if max_moves is None else max_moves
-    rules = Rules(size=size, ko=ko, max_moves=limit)
-    referee = Referee(rules, komi, (black, white), handicap)
-    referee.set_up()
-    while referee.outcome is None:
-        referee.ask()
-    return referee.record(black.name, white.name)

@@ -15,8 +15,8 @@ from gozero.apps.gtp.client import (
     GtpClient,
     GtpError,
 )
-from gozero.apps.match import referee
 from gozero.apps.sgf import GameRecord
+from tests.apps.gtp.refereed import play_game
 
 # Answers genmove with its arguments one by one, then passes; refuses what follows "refuse:".
 PLAYER = """
@@ -42,7 +42,7 @@ def program(code: str, *arguments: str, **settings) -> GtpClient:
 
 def play(black: list[str], white: list[str], **settings) -> GameRecord:
     with program(PLAYER, *black) as one, program(PLAYER, *white, name="two") as other:
-        return referee.play_game(one, other, size=3, komi=0.5, **settings)
+        return play_game(one, other, size=3, komi=0.5, **settings)
 
 
 def says(text: str) -> str:

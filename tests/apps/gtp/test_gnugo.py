@@ -9,8 +9,8 @@ from sgfmill import boards
 
 from gozero.apps import sgf
 from gozero.apps.gtp.client import GtpClient
-from gozero.apps.match import referee
 from gozero.go import coords
+from tests.apps.gtp.refereed import play_game
 
 GNUGO = "/usr/games/gnugo" if os.access("/usr/games/gnugo", os.X_OK) else shutil.which("gnugo")
 OURS = [sys.executable, "-m", "gozero.apps.cli", "gtp", "--simulations", "32"]
@@ -45,7 +45,7 @@ def test_a_game_with_gnugo(tmp_path, monkeypatch, as_here):
     theirs = [GNUGO, "--mode", "gtp", "--level", "1", "--chinese-rules", "--quiet"]
     theirs += ["--positional-superko", "--seed", "1"]
     with GtpClient(OURS, timeout=120.0) as black, GtpClient(theirs) as white:
-        record = referee.play_game(black, white, size=9, komi=7.0)
+        record = play_game(black, white, size=9, komi=7.0)
         for colour, mark, name in (("b", "X", "black"), ("w", "O", "white")):
             stones = vertices(board_of(record), colour)
             assert set(white.send(f"list_stones {name}").split()) == stones

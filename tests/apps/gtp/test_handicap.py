@@ -8,9 +8,9 @@ from sgfmill import boards
 from gozero.apps import sgf
 from gozero.apps.gtp import run as gtp
 from gozero.apps.host_game import HostGame, IllegalMove
-from gozero.apps.match import referee
 from gozero.go import coords, handicap
 from gozero.go.rules import Rules
+from tests.apps.gtp.refereed import play_game
 from tests.apps.gtp.test_gtp import session
 
 
@@ -101,7 +101,7 @@ class _Engine:
 
 def test_a_refereed_game_has_its_handicap_on_record():
     black, white = _Engine("b"), _Engine("w")
-    record = referee.play_game(black, white, size=9, komi=0.5, handicap=handicap.fixed(9, 3))
+    record = play_game(black, white, size=9, komi=0.5, handicap=handicap.fixed(9, 3))
     assert "set_free_handicap C3 G7 C7" in black.heard
     assert "set_free_handicap C3 G7 C7" in white.heard
     assert record.moves == ((1, 81), (0, 81))
