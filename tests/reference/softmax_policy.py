@@ -8,6 +8,27 @@ from tests.reference.go import EMPTY, ReferenceGame
 
 Shape = tuple[str, str, str]
 
+_PLACES = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2))
+
+
+def code_of(text: str) -> int:
+    """The code of three rows of ``.XO#``, X the mover's stones; the middle is not looked at.
+
+    The mover's stones at bits 0 to 7 in reading order, the opponent's at 8 to 15, the edge at both.
+    """
+    lines = text.split()
+    points = [lines[row][column] for row, column in _PLACES]
+    own = sum((point in "X#") << k for k, point in enumerate(points))
+    return own | sum((point in "O#") << k for k, point in enumerate(points)) << 8
+
+
+def shape_of(code: int) -> Shape:
+    """The shape of a code, ``*`` in the middle."""
+    lines = [["*"] * 3 for _ in range(3)]
+    for k, (row, column) in enumerate(_PLACES):
+        lines[row][column] = ".XO#"[(code >> k & 1) | (code >> k + 8 & 1) << 1]
+    return tuple("".join(line) for line in lines)
+
 
 def shape_at(game: ReferenceGame, p: int) -> Shape:
     """What is around p, as the mover sees it: X his stones, O the other's, # off the board."""

@@ -49,7 +49,7 @@ def exact():
     codes = neighbourhoods.class_codes()
     names = {}
     for number, code in enumerate(codes):
-        lines = tuple(neighbourhoods.diagram(int(code)).split())
+        lines = softmax_policy.shape_of(int(code))
         names[softmax_policy.canonical(lines)] = number
     weigh = reference.shape_and_contiguity(
         lambda shape: int(policy.shape[codes[names[shape]]]),

@@ -127,7 +127,7 @@ def test_one_choice_by_hand():
     )
     one = jax.tree.map(lambda x: jnp.asarray(x)[None], one)
     centre, corner = (
-        neighbourhoods.classes()[neighbourhoods.code_of(x)] for x in ("XXX X*X XXX", "### #*X #XX")
+        neighbourhoods.classes()[softmax_policy.code_of(x)] for x in ("XXX X*X XXX", "### #*X #XX")
     )
     steps = list(fit.fit(LAY, one, 1))
     after = steps[1][0].shape
@@ -188,7 +188,7 @@ def test_choices_of_games_are_those_of_the_reference():
                 assert np.flatnonzero(seen.may[:, at]).tolist() == may
                 for p in may:
                     code = int(neighbourhoods.class_codes()[seen.shape[p, at]])
-                    lines = tuple(neighbourhoods.diagram(code).split())
+                    lines = softmax_policy.shape_of(code)
                     at_p = softmax_policy.shape_at(game, p)
                     assert softmax_policy.canonical(lines) == at_p
                     assert seen.contiguity[p, at] == near(p, previous)

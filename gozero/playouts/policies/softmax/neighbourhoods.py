@@ -22,8 +22,6 @@ import numpy as np
 from gozero.go import bitboard as bb
 
 NUM_CODES = 1 << 16
-EMPTY, OWN, OPPONENT, OFF = ".", "X", "O", "#"
-
 _PLACES = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2))
 _FIELD = np.uint32(7)
 
@@ -81,32 +79,6 @@ def bits(lay: bb.Layout, rows: jax.Array) -> jax.Array:
 
 
 # --- classes --------------------------------------------------------------------------
-
-
-def code_of(diagram: str) -> int:
-    """The code of three rows of ``.XO#``, X the mover's stones; the middle is not looked at.
-
-    Raises:
-      ValueError: not three rows of three of these.
-    """
-    lines = diagram.split()
-    if [len(line) for line in lines] != [3, 3, 3] or set("".join(lines)) - set(".XO#*"):
-        raise ValueError(f"shape {diagram!r}: expected three rows of three of . X O #")
-    code = 0
-    for k, (row, column) in enumerate(_PLACES):
-        point = lines[row][column]
-        code |= (point in (OWN, OFF)) << k | (point in (OPPONENT, OFF)) << (k + 8)
-    return code
-
-
-def diagram(code: int) -> str:
-    """The shape of a code, three rows; ``*`` in the middle."""
-    lines = [["*"] * 3 for _ in range(3)]
-    for k, (row, column) in enumerate(_PLACES):
-        lines[row][column] = (EMPTY + OWN + OPPONENT + OFF)[
-            (code >> k & 1) | (code >> k + 8 & 1) << 1
-        ]
-    return "\n".join("".join(line) for line in lines)
 
 
 @functools.cache

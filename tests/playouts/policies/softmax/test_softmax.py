@@ -30,9 +30,7 @@ def weight_of(shape: reference.Shape) -> int:
 
 def policy_for(weigh) -> softmax.Softmax:
     """The policy whose shapes weigh what a function of canonical shapes says."""
-    diagrams = [
-        tuple(neighbourhoods.diagram(int(code)).split()) for code in neighbourhoods.class_codes()
-    ]
+    diagrams = [reference.shape_of(int(code)) for code in neighbourhoods.class_codes()]
     by_class = np.array([weigh(reference.canonical(lines)) for lines in diagrams], np.uint32)
     contiguity = np.array([16, BESIDE, DIAGONAL], np.uint32)
     return softmax.Softmax(by_class[neighbourhoods.classes()], contiguity)
