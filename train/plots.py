@@ -38,10 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = flags.parse(PlotsConfig, argv, prog=PROG)
     if importlib.util.find_spec("matplotlib") is None:
         flags.fail(PROG, "pictures want matplotlib: pip install -e '.[plots]'", status=1)
-    try:
+    with flags.failing(PROG):
         paths = draw(config.out)
-    except ValueError as error:
-        flags.fail(PROG, error)
     for path in paths:
         print(path)
     return 0

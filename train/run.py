@@ -35,14 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input, 130 for
     Ctrl-C. SIGTERM, and `--minutes`, end a run as its last iteration would: it can go on."""
     config = parse(sys.argv[1:] if argv is None else argv)
-    try:
+    with flags.failing(PROG):
         hosts.join(config)
         with folders.gone_if_empty(config.folder) if hosts.is_first() else contextlib.nullcontext():
             return run(config)
-    except ValueError as error:
-        flags.fail(PROG, error)
-    except OSError as error:
-        flags.fail(PROG, error, status=1)
 
 
 def parse(argv: Sequence[str]) -> TrainConfig:

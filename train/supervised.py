@@ -116,10 +116,8 @@ class Job(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 if training stopped at a nan, 2 for bad input, 130 for Ctrl-C."""
     config = flags.parse(SupervisedConfig, argv, prog=PROG)
-    try:
+    with flags.failing(PROG):
         job = _prepare(config)
-    except ValueError as error:
-        flags.fail(PROG, error)
     try:
         with job.metrics:
             return _train(job)

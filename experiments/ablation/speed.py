@@ -114,11 +114,8 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     config = flags.parse(SpeedConfig, prog=PROG)
-    with folders.gone_if_empty(config.out):
-        try:
-            return play(config)
-        except ValueError as error:
-            flags.fail(PROG, error)
+    with folders.gone_if_empty(config.out), flags.failing(PROG):
+        return play(config)
 
 
 if __name__ == "__main__":

@@ -32,11 +32,9 @@ def main(argv: list[str] | None = None) -> int:
         status = learn(config)
         if status:
             return status
-    try:
+    with flags.failing(PROG):
         results = _Results(config)
         measured(config, results)
-    except ValueError as error:
-        flags.fail(PROG, error)
     print(results.table())
     return 0
 

@@ -16,12 +16,10 @@ def play(config: MatchesConfig, prog: str) -> int:
     """All that were asked for; the exit status of a program `prog`."""
     runtime.prepare()
     output.check_plots()
-    try:
+    with flags.failing(prog):
         asked = {name: config.match(name) for name in config.only}
         for one in asked.values():
             gtp_opponent.player_names(one)
-    except ValueError as error:
-        flags.fail(prog, error)
     status = 0
     for name, one in asked.items():
         print(f"{name}:", file=sys.stderr)

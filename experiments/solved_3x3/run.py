@@ -40,11 +40,9 @@ WON, LOST = 8.5, 9.5
 def main() -> int:
     config = flags.parse(Solved3x3Config, prog=PROG)
     output.check_plots()
-    try:
+    with flags.failing(PROG):
         config.out.mkdir(parents=True, exist_ok=True)
         files.write_json(config.out / "manifest.json", folders.manifest(0))
-    except OSError as error:
-        flags.fail(PROG, error, status=1)
     points: list[Point] = []
     for control in config.only:
         for seed in range(config.seeds):

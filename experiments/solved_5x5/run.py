@@ -63,17 +63,13 @@ class Row:
 
 def main() -> int:
     config = flags.parse(Solved5x5Config, prog=PROG)
-    try:
+    with flags.failing(PROG):
         shape, params, _ = weights.load(config.weights, SIZE)
-    except ValueError as error:
-        flags.fail(PROG, error)
     rules = Rules(SIZE, "positional", max_moves=roomy_limit(SIZE))
     evaluator = network_evaluator(rules, shape, params)
-    try:
+    with flags.failing(PROG):
         config.out.mkdir(parents=True, exist_ok=True)
         files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
-    except OSError as error:
-        flags.fail(PROG, error, status=1)
     row = measure(config, rules, evaluator, *look(rules, evaluator, shape, config.komi))
     write_csv(Row, [row], config.out / "results.csv")
     print(

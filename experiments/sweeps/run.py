@@ -35,13 +35,8 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     asked = flags.parse(config, prog=prog)
     output.check_plots()
     runtime.cores_as_devices()
-    with folders.gone_if_empty(asked.out):
-        try:
-            status = play(asked)
-        except ValueError as error:
-            flags.fail(prog, error)
-        except OSError as error:
-            flags.fail(prog, error, status=1)
+    with folders.gone_if_empty(asked.out), flags.failing(prog):
+        status = play(asked)
     if status == runtime.STOPPED:
         # A search may still run on the device, and XLA does not survive a teardown under it.
         sys.stdout.flush()

@@ -68,6 +68,18 @@ def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
     sys.exit(status)
 
 
+@contextlib.contextmanager
+def failing(prog: str) -> Iterator[None]:
+    """What cannot be done ends the program with one line: status 2 for what was asked (a
+    ValueError), 1 for what cannot be read or written (an OSError)."""
+    try:
+        yield
+    except ValueError as error:
+        fail(prog, error)
+    except OSError as error:
+        fail(prog, error, status=1)
+
+
 def _parse_one(
     config: type, argv: list[str], prog: str, description: str | None, default: Any = None
 ) -> Any:
@@ -88,10 +100,8 @@ def _parse_one(
         fail(prog, _explain(config, argv, complaint.getvalue(), prog))
     if unknown:
         fail(prog, _unknown(config, unknown[0], prog))
-    try:
+    with failing(prog):
         return config(**{f.name: getattr(parsed, f.name) for f in dataclasses.fields(config)})
-    except ValueError as error:
-        fail(prog, error)
 
 
 def _unchecked(config: type) -> type:

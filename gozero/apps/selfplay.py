@@ -126,12 +126,10 @@ def run(config: SelfPlayFlags) -> int:
     """
     runtime.cores_as_devices()
     with folders.gone_if_empty(config.out):
-        try:
+        with flags.failing(PROG):
             rules = _rules(config)
             settings, evaluator = _settings(config, rules)
             folders.claim(config.out)
-        except ValueError as error:
-            flags.fail(PROG, error)
         if config.evaluator == "network" and config.weights is None:
             of = "Go" if config.game == "go" else config.game
             print(

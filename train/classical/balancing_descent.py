@@ -211,11 +211,9 @@ def _draw(config: BalancingConfig, total: int) -> np.ndarray:
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
     config = flags.parse(BalancingConfig, argv, prog=PROG)
-    try:
+    with flags.failing(PROG):
         start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
         rules, positions, komi = _positions(config)
-    except ValueError as error:
-        flags.fail(PROG, error)
     valued = _valued(config, rules, positions, komi, start)
     num_held = max(1, int(config.holdout_fraction * len(komi)))
     held, learn = _some(valued, slice(num_held)), _some(valued, slice(num_held, None))

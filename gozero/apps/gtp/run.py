@@ -69,10 +69,8 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     if config.evaluator == "network" and config.weights is None:
         print("no --weights: the network is random", file=sys.stderr, flush=True)
     if any(getattr(config, name) is not None for name in FILES):
-        try:
+        with flags.failing("gozero gtp"):
             engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove
-        except ValueError as error:
-            flags.fail("gozero gtp", error)
     try:
         gtp_protocol.serve(commands(engine), stdin, stdout)
     except KeyboardInterrupt:

@@ -36,12 +36,10 @@ def run(config: MatchConfig) -> int:
             '800 --opponent.command "gnugo --mode gtp"',
         )
     with folders.gone_if_empty(config.out):
-        try:
+        with flags.failing(PROG):
             names = player_names(config)
             allow_open_files(config)
             match = _Match(config, names)
-        except ValueError as error:
-            flags.fail(PROG, error)
         with match.folder:
             try:
                 return match.play()
