@@ -105,12 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, 130 for a match against a program that was stopped; 1 for a disk that
     cannot be written, 2 for bad input."""
     config = flags.parse(EvaluateConfig, argv, prog=PROG)
-    try:
+    with flags.failing(PROG):
         return run(config)
-    except ValueError as error:
-        flags.fail(PROG, error)
-    except OSError as error:
-        flags.fail(PROG, error, status=1)
 
 
 def run(config: EvaluateConfig) -> int:
@@ -146,21 +142,14 @@ def _terms(config: EvaluateConfig) -> Terms:
     run = folder.read_config(config.out)
     games = config.games or (SPRT_GAMES if config.sprt else run.evaluate_games)
     simulations = config.simulations or run.evaluate_simulations
-    rules, limit = plan.rules_of(run), as_game(plan.rules_of(run)).max_moves
+    rules = plan.rules_of(run)
+    limit = as_game(rules).max_moves
     if not config.openings < limit:
         raise ValueError(f"--openings {config.openings}: expected at most {limit - 1}")
     if config.command is not None and run.game != "go":
         raise ValueError(f"--command: programs of GTP play Go, and this is a run of {run.game}")
-    return Terms(
-        rules,
-        run.komi,
-        games,
-        simulations,
-        config.seed,
-        run.root,
-        config.openings,
-        run.max_considered,
-    )
+    own = {"seed": config.seed, "openings": config.openings}
+    return dataclasses.replace(Terms.of(run, rules), games=games, simulations=simulations, **own)
 
 
 def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
@@ -241,18 +230,12 @@ def _key(line: dict) -> tuple:
     return tuple(str(line.get(name)) for name in names)
 
 
-def sprt(
-    path: pathlib.Path,
-    terms: Terms,
-    newest: Contender,
-    older: Contender,
-    test: Sprt | None = None,
-) -> str:
+def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) -> str:
     """Play pieces of games until a sequential test of their pairs is decided; what it found.
 
     No two pairs begin alike. Each piece is a line of the file, and is not played again.
     """
-    test = test or Sprt()
+    test = Sprt()
     played = {_key(line): line["points"] for line in folder.cut_lines(path) if "points" in line}
     points, decision, piece = np.zeros(0), None, 0
     lower, upper = test.bounds

@@ -40,7 +40,7 @@ from gozero.play.rows import FREQUENCY_UNIT, Rows
 from gozero.play.shards import About, Place
 from gozero.runs import folder as folders
 from gozero.runs import settings
-from gozero.runs.files import write_whole
+from gozero.runs.files import write_json
 from gozero.runs.folder import lock_file
 from gozero.runs.settings import setting
 from train import folder, games, memory
@@ -88,13 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 after SIGTERM, 130 after Ctrl-C, both once the call in flight is done and
     written; 1 if something cannot be written, 2 for bad input."""
     asked = flags.parse(WorkerFlags, argv, prog=PROG)
-    with runtime.StopRequest() as stop:
-        try:
-            work(asked, stop)
-        except ValueError as error:
-            flags.fail(PROG, error)
-        except OSError as error:
-            flags.fail(PROG, error, status=1)
+    with runtime.StopRequest() as stop, flags.failing(PROG):
+        work(asked, stop)
     return runtime.STOPPED if stop.number == signal.SIGINT else 0
 
 
@@ -320,8 +315,7 @@ class WorkerRecord:
 
     def _write_down(self) -> None:
         own = {"id": self.id, "starts": self.start, "next_shard": self.next_shard}
-        records = own | self._records
-        write_whole(self.path, (json.dumps(records, indent=2) + "\n").encode(), durable=True)
+        write_json(self.path, own | self._records, durable=True)
 
     @property
     def seeds(self) -> Seeds:

@@ -57,7 +57,7 @@ def lockstep_depth(result: SearchResult, num_simulations: int) -> float:
     return float(depths[whole, 1 : num_simulations + 1].max(axis=0).mean()) if whole.any() else 0.0
 
 
-def _runner(num_actions: int, num_trees: int, settings: SearchConfig, evaluate):
+def _runner(num_actions: int, settings: SearchConfig, evaluate):
     """A jitted search of trees of hashes: (roots, key) -> SearchResult."""
     game = hash_game.hash_game(num_actions)
 
@@ -74,13 +74,11 @@ def _rave(config: ThroughputConfig, report: Report) -> None:
     for num_actions in (82, 362):
         puct = _runner(
             num_actions,
-            num_trees,
             settings(select=Puct()),
             hash_game.evaluator(num_actions, 8.0, 1.0),
         )
         rave = _runner(
             num_actions,
-            num_trees,
             settings(select=Rave(MinimumMse(0.1)), amaf=Amaf()),
             hash_game.evaluator(num_actions, 8.0, 1.0, playouts=True),
         )
@@ -118,7 +116,7 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
         return time.perf_counter() - started
 
     evaluate = hash_game.evaluator(num_actions, spread, 1.0)
-    run = _runner(num_actions, 1, SearchConfig(simulations, max_depth=64), evaluate)
+    run = _runner(num_actions, SearchConfig(simulations, max_depth=64), evaluate)
     arguments = (hash_game.roots(1, config.seed), jax.random.key(config.seed))
     ours, peer = in_turn([make_timed(run, lambda: arguments), numpy_seconds], config.repeats)
     theirs = last["tree"]
@@ -186,7 +184,7 @@ def _bytes(report: Report) -> None:
 def _reroot(config: ThroughputConfig, report: Report) -> None:
     num_actions, num_trees, simulations = 82, 64, 100
     settings = SearchConfig(simulations, max_depth=64, select=Puct()).roomy
-    run = _runner(num_actions, num_trees, settings, hash_game.evaluator(num_actions, 8.0, 1.0))
+    run = _runner(num_actions, settings, hash_game.evaluator(num_actions, 8.0, 1.0))
     arguments = (hash_game.roots(num_trees, config.seed), jax.random.key(config.seed))
     found = run(*arguments)
     move_on = jax.jit(reuse.reroot)

@@ -84,11 +84,7 @@ def text(
 
 
 def text_of_commands(
-    commands: Mapping[str, str],
-    prog: str,
-    about: str,
-    examples: tuple[str, ...],
-    width: int | None = None,
+    commands: Mapping[str, str], prog: str, about: str, examples: tuple[str, ...]
 ) -> str:
     """Help of a program with commands.
 
@@ -97,9 +93,8 @@ def text_of_commands(
       prog: the program's name.
       about: what it does.
       examples: whole command lines.
-      width: columns; None for the terminal's.
     """
-    width = width or shutil.get_terminal_size().columns
+    width = shutil.get_terminal_size().columns
     parts = [f"usage: {prog} COMMAND [flags]", *_paragraphs(about, width)]
     entries = []
     for name, told in commands.items():

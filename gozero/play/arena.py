@@ -36,7 +36,6 @@ from gozero.play.player import NO_ACTION, Choice, Choose, Player, Turn, as_game
 from gozero.runs import statistics
 from gozero.search.game import Game, positions_of
 
-KOMI = 7.0
 NO_ONE = -1
 """Where no colour has resigned."""
 

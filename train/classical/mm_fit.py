@@ -57,21 +57,18 @@ class _Sums(NamedTuple):
     losses: Strengths  # f32 a feature: sum of C_ij / E_j
 
 
-def fit(
-    lay: bb.Layout, choices: Choices, iterations: int, start: Strengths | None = None
-) -> Iterator[tuple[Strengths, Quality]]:
-    """The strengths to begin with and after each update, and how good they are.
+def fit(lay: bb.Layout, choices: Choices, iterations: int) -> Iterator[tuple[Strengths, Quality]]:
+    """The strengths to begin with, all 1, and after each update, and how good they are.
 
     Args:
       lay: the layout.
       choices: [N]; to learn from.
       iterations: rounds of updates, each of one group after the other.
-      start: strengths to begin with; None for all 1.
 
     Yields:
       2 * iterations + 1 times (strengths, their Quality); the objective never falls.
     """
-    now = start or strength.uniform()
+    now = strength.uniform()
     for step in range(len(GROUPS) * iterations + 1):
         sums = _sums_of_all(lay, now, choices)
         yield now, _quality(now, sums, len(choices.played))
@@ -145,10 +142,8 @@ def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, there: jax.Arr
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
     config = flags.parse(MmConfig, argv, prog=PROG)
-    try:
+    with flags.failing(PROG):
         learn, held, num_games = _prepare(config)
-    except ValueError as error:
-        flags.fail(PROG, error)
     lay, total = Rules(config.size).layout, len(GROUPS) * config.iterations
     about = {"games": num_games, "choices": len(learn.played), "size": config.size}
     numbers = {name: str(about[name]) for name in ("games", "choices")}
