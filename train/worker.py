@@ -112,7 +112,7 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
         while not source.refresh() and not stop.requested:
             time.sleep(POLL_S)
         if not stop.requested:
-            _play_on(Player(plan, record.seeds), source, record, stop)
+            _play_on(SelfPlay(plan, record.seeds), source, record, stop)
 
 
 def _wait_for_run(out: pathlib.Path, stop: runtime.StopRequest) -> bool:
@@ -126,7 +126,7 @@ def _wait_for_run(out: pathlib.Path, stop: runtime.StopRequest) -> bool:
 
 
 def _play_on(
-    player: Player, source: Source, record: WorkerRecord, stop: runtime.StopRequest
+    player: SelfPlay, source: Source, record: WorkerRecord, stop: runtime.StopRequest
 ) -> None:
     told, rules = -LINE_S, player.plan.said
     while not stop.requested:
@@ -202,7 +202,7 @@ def _stamp(path: pathlib.Path) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-class Player:
+class SelfPlay:
     """Self-play on this process's device."""
 
     def __init__(self, plan: Plan, seeds: Seeds):

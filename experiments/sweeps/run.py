@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -38,10 +37,7 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     with folders.gone_if_empty(asked.out), flags.failing(prog):
         status = play(asked)
     if status == runtime.STOPPED:
-        # A search may still run on the device, and XLA does not survive a teardown under it.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        runtime.end_at_once()
     return status
 
 

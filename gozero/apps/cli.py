@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
@@ -26,21 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"gozero {__version__}")
         return 0
-    try:
-        runtime.prepare()
-        return _run(arguments)
-    except KeyboardInterrupt:
-        print("gozero: stopped", file=sys.stderr)
-        return runtime.STOPPED
-    except (RuntimeError, AssertionError) as error:
-        message = runtime.missing_device(error)
-        if message is None:
-            raise
-        print(f"gozero: {message}", file=sys.stderr)
-        return 1
+    return runtime.status_of("gozero", lambda: _run(arguments))
 
 
 def _run(arguments: list[str]) -> int:
+    runtime.prepare()
     # Only the command's own module is imported: a GTP front end waits for the first answer.
     names = arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS
     modules = {name: importlib.import_module(_COMMANDS[name][0]) for name in names}
@@ -54,10 +43,7 @@ def program() -> None:
     runtime.let_stderr_close()
     status = main()
     if status == runtime.STOPPED:
-        # A search may still run on the device, and XLA does not survive a teardown under it.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        runtime.end_at_once()
     sys.exit(status)
 
 

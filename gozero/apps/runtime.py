@@ -10,6 +10,7 @@ import pathlib
 import platform
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from gozero.compile import mode
@@ -153,18 +154,33 @@ def run_main(prog: str, module: str) -> NoReturn:
     """
     prepare()
     let_stderr_close()
+    sys.exit(status_of(prog, lambda: importlib.import_module(module).main()))
+
+
+def status_of(prog: str, work: Callable[[], int]) -> int:
+    """What a program's work returns; with one line on stderr STOPPED, if Ctrl-C stops it, and 1,
+    if JAX has no device."""
     try:
-        status = importlib.import_module(module).main()
+        return work()
     except KeyboardInterrupt:
         print(f"{prog}: stopped", file=sys.stderr)
-        status = STOPPED
+        return STOPPED
     except (RuntimeError, AssertionError) as error:
         message = missing_device(error)
         if message is None:
             raise
         print(f"{prog}: {message}", file=sys.stderr)
-        status = 1
-    sys.exit(status)
+        return 1
+
+
+def end_at_once() -> NoReturn:
+    """End a program that was stopped, without waiting for work on the device.
+
+    A search may still run there, and XLA does not survive a teardown under it.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(STOPPED)
 
 
 def _cpu_name() -> str:

@@ -22,7 +22,7 @@ from train.learner import Metrics
 from train.loop import Loop
 from train.losses import Losses
 from train.plan import make_plan
-from train.worker import Player, Source, WorkerFlags, WorkerRecord
+from train.worker import SelfPlay, Source, WorkerFlags, WorkerRecord
 
 CALLS = 5
 
@@ -70,7 +70,7 @@ def loop(config):
 def one_life(config, plan, source, name):
     """A start of a worker, which a kill ends after some calls; its shards."""
     with WorkerRecord(config.folder, name) as own:
-        first, player = own.next_shard, Player(plan, own.seeds)
+        first, player = own.next_shard, SelfPlay(plan, own.seeds)
         for _ in range(CALLS):
             rows, frequency = player.play(source.params, source.iteration)
             if len(frequency):
@@ -319,7 +319,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
                 make_plan(dataclasses.replace(worker_runs.CONFIG, out=out)), 6
             )
 
-    monkeypatch.setattr(worker, "Player", Fake)
+    monkeypatch.setattr(worker, "SelfPlay", Fake)
     clock = types.SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
     monkeypatch.setattr(worker, "time", clock)
     worker.work(WorkerFlags(out=out, name="w"), stop)

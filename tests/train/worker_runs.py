@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import zlib
 
 import jax
@@ -66,8 +65,3 @@ def write_shard(config: TrainConfig, worker: str, number: int, count: int, start
     about = About(worker, number, start, 7, 3, count)
     shards.write(path, shards.rules_of(_plan(config).rules), about, rows, frequency)
     return path, rows, frequency
-
-
-def read_about(path) -> dict:
-    """What a checkpoint was told."""
-    return json.loads((path / "about.json").read_text())["about"]
