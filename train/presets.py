@@ -57,7 +57,7 @@ _ALL = (
         _COMMON,
         preset="5x5",
         size=5,
-        komi=(8.5, 16.5, 24.5, 24.5),  # Black owns the board; the easier ones show him how
+        komi=(8.5, 16.5, 24.5, 24.5),  # Black owns the board; the easier ones show it how
         moves=12,
         iterations=160,
         first_simulations=8,

@@ -60,7 +60,7 @@ def last_move(
 ) -> jax.Array:
     """The point that the opponent has just played, or `bb.NO_POINT`.
 
-    It holds a stone of his and did not, one ply earlier: so after a pass there is none, nor
+    It holds a stone of that player and did not, one ply earlier: so after a pass there is none, nor
     where the turn was given away. Of the game before the branch the boards of superko tell;
     under simple ko, which keeps none, the move that led to ``state`` is not known.
 

@@ -244,7 +244,7 @@ def num_past(rules: Rules, ply: jax.Array) -> jax.Array:
 
     The present board lacks no stone of the mover, and the one before it is the ko point's.
     With suicide, a player who has the turn twice in a row could recreate that one otherwise:
-    he plays back what his suicide took off, or takes off in suicide what he has just played.
+    it plays back what its suicide took off, or takes off in suicide what it has just played.
     """
     return ply if rules.suicide else ply - 1
 
@@ -280,13 +280,13 @@ def stones(rules: Rules, state: GameState) -> jax.Array:
 
 
 def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
-    """The same board with `colour` to play, as GTP and handicap need; a no-op if it is his turn.
+    """The same board with `colour` to play, as GTP and handicap need; a no-op if it has the turn.
 
     Giving the turn away is not a pass: it ends no game, and breaks a row of passes. A ko point
-    is banned for the player who has lost the stone there, and he finds it so when the turn
+    is banned for the player who has lost the stone there, and finds it so when the turn
     comes back: it is kept as -2 - ko, which is no point, and NO_POINT stays itself. Under
     situational superko it is now the new player who was to move on this board. (Simple ko is
-    the ko point alone: one who plays twice running may take off in suicide what he put there.)
+    the ko point alone: one who plays twice running may take off in suicide what it put there.)
     """
     turned = turn_to(state.position, colour)
     past = state.past

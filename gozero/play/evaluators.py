@@ -131,7 +131,7 @@ def playout_evaluator(
       value_at_cut: what a cut one is worth, see `engine.outcomes`; None for its area as it
         stands.
       first_plays: also say who was first to play where, for `SearchConfig(amaf=..., select=...)`
-        with a rule of `search.rave`, which then is the evaluator's own; "same", with
+        with a rule of `search.rules.rave`, which then is the evaluator's own; "same", with
         `Amaf(first="same")`: where each has played at all. A pass is no such play.
       reward: what a score is worth; give `go_game` the same.
 

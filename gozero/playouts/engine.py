@@ -46,7 +46,7 @@ class Playouts(NamedTuple):
     """(black, white), each W x u32[B]: the stones at the end, if asked for."""
     first_plays: tuple[bb.Board, bb.Board] | None = None
     """(Black's, White's), each W x u32[B], if asked for: the points where the first play of the
-    playout, by either colour, was his, or those where he has played. Passes are not in them."""
+    playout, by either colour, was theirs, or those where they have played; no passes."""
 
 
 class PlayoutPolicy(NamedTuple):

@@ -109,7 +109,7 @@ def _add_node(
         **new_edge(tree, leaf, parent_row, row),
         **evaluation_fields(tree, row, evaluated, *others),
     )
-    if tree.in_full_rows:
+    if tree.is_dense:
         return dense.open_rows(grown, row)
     nodes = jnp.concatenate([leaf.path.end, tree.size])
     seeds = jnp.tile(draws.tie_seeds, 2)
@@ -139,7 +139,7 @@ def choose_again(
 ) -> Tree:
     """Choose again along the paths; with evaluations, credit the actions of the simulations."""
     own_root = config.root_select is not None
-    if not tree.in_full_rows:
+    if not tree.is_dense:
         if own_root:
             # Before the other nodes: what it writes they read, and it reads nothing they write.
             tree = root.choose_at_roots(tree, root.actions(tree), config, draws)
@@ -167,7 +167,7 @@ def choose_at(
       config, draws: of the search.
     """
     # Full rows are chosen at to the end of a path, others up to there.
-    path = Path(nodes, count - 1 if tree.in_full_rows else count)
+    path = Path(nodes, count - 1 if tree.is_dense else count)
     no_one = jnp.zeros(tree.num_trees, bool)
     return choose_again(tree, path, None, config, draws, no_one)
 

@@ -102,7 +102,7 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
             size=tree.size + leaf.grows,
             **expand.new_edge(tree, leaf, parent_row, row),
         )
-        if tree.in_full_rows:
+        if tree.is_dense:
             grown = dense.open_rows(grown, row)
         else:
             untried = config.select, draws.tie_seeds, leaf.path.end, leaf.tree_full
@@ -133,6 +133,6 @@ def _write(
     if evaluated.positions is not None:
         kept = trees.write_positions(tree, row, evaluated.positions)
         written = written.replace(positions=kept)
-    if tree.in_full_rows:  # blank priors look like those of a full tree
+    if tree.is_dense:  # blank priors look like those of a full tree
         return dense.open_rows(written, row)
     return choose.write_untried(written, row, evaluated.prior, select, tie_seeds, node)

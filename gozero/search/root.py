@@ -62,7 +62,7 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
         **evaluation_fields(tree, row, evaluated),
     )
     tree = backup.back_up_values(tree, root_path(tree), evaluated.proven, config.backup)
-    if tree.in_full_rows:
+    if tree.is_dense:
         tree = dense.open_rows(tree, row)
         credit = None
         if config.amaf is not None:

@@ -93,7 +93,7 @@ class Tree(flax.struct.PyTreeNode):
         return self.children.shape[1]
 
     @property
-    def in_full_rows(self) -> bool:
+    def is_dense(self) -> bool:
         """Actions without visits differ in more than their priors."""
         return self.amaf is not None or self.prior_counts is not None
 

@@ -107,9 +107,9 @@ def lanes_go_on_alike(fewest: int):
 
 def self_play_is_divided():
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
-    judge = Evaluator(evaluate, None, observe_position, Puct())
+    evaluator = Evaluator(evaluate, None, observe_position, Puct())
     game = go_game(RULES)
-    search = selfplay.search_config(game, judge, 4, reuse_subtree=True)
+    search = selfplay.search_config(game, evaluator, 4, reuse_subtree=True)
     config = selfplay.SelfPlayConfig(
         game,
         LANES,
@@ -121,7 +121,7 @@ def self_play_is_divided():
         stagger=0,
     )
     mesh = devices.make_mesh(32)
-    play = selfplay.make_play_moves(config, judge, 5, mesh)
+    play = selfplay.make_play_moves(config, evaluator, 5, mesh)
     lanes, games = selfplay.start_on(config, 0, mesh), {}
     while sum(bool(rows[-1].ended) for rows in games.values()) < 40:
         lanes, rows = play(None, lanes)

@@ -314,10 +314,12 @@ def test_openings_are_for_pairs():
 @pytest.mark.slow
 def test_trees_are_reused():
     """A root begins with the visits that it had two plies ago, as a child of a child."""
-    judge = EVALUATOR._replace(
+    evaluator = EVALUATOR._replace(
         observe=observe_position, evaluate=hash_evaluate(RULES.num_actions, 1.0, 0.2)
     )
-    searching = player.search_player(RULES, judge, SearchConfig(SIMULATIONS), reuse_subtree=True)
+    searching = player.search_player(
+        RULES, evaluator, SearchConfig(SIMULATIONS), reuse_subtree=True
+    )
     seen = []
 
     def choose(params, key, turn, memory):

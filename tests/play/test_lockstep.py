@@ -22,15 +22,15 @@ RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 SIMULATIONS = 40
 
 
-def judged_by_hashes(*_) -> Setup:
+def evaluated_by_hashes(*_) -> Setup:
     """In the place of `make_setup`."""
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
-    judge = Evaluator(evaluate, None, observe_position, Puct())
-    return Setup(judge, SearchConfig(SIMULATIONS))
+    evaluator = Evaluator(evaluate, None, observe_position, Puct())
+    return Setup(evaluator, SearchConfig(SIMULATIONS))
 
 
 def make(reuse_subtree: bool = True) -> LockstepPlayer:
-    setup = judged_by_hashes()
+    setup = evaluated_by_hashes()
     player = search_player(RULES, setup.evaluator, setup.search, reuse_subtree=reuse_subtree)
     return LockstepPlayer(RULES, player, 3, jax.random.key(1))
 
@@ -131,7 +131,7 @@ def test_searches_draw_anew(player):
 
 def test_without_reuse_there_are_no_trees(monkeypatch):
     assert make(reuse_subtree=False).new_memory() is None
-    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
+    monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     for reuse, nodes in ((False, SIMULATIONS + 1), (True, 2 * SIMULATIONS + 1)):
         made = setups.make_player(RULES, PlayerConfig(), reuse=reuse)
         assert made.room(3).startswith(f"3 trees of {nodes} nodes: ")

@@ -148,10 +148,10 @@ def test_a_lane_keeps_its_past_after_a_reset():
 @pytest.mark.slow
 def test_trees_are_reused_and_memory_stays_flat():
     game = go_game(dataclasses.replace(RULES, ko="simple"))  # quicker to compile
-    judge = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
-    search = selfplay.search_config(game, judge, num_simulations=8, reuse_subtree=True)
+    evaluator = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
+    search = selfplay.search_config(game, evaluator, num_simulations=8, reuse_subtree=True)
     config = dataclasses.replace(CONFIG, game=game, search=search, reuse_subtree=True)
-    play = selfplay.make_play_moves(config, judge, num_moves=10)
+    play = selfplay.make_play_moves(config, evaluator, num_moves=10)
     lanes, finer, sizes = selfplay.start(config, 5), 0, []
     ends = np.zeros(config.batch, int)
     for _ in range(6):

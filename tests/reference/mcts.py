@@ -123,7 +123,7 @@ class Node:
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
         with np.errstate(invalid="ignore", divide="ignore"):
             raw = F32(self.value) / F32(ONE)
-            score = rule(self.prior, visits, q, value, raw, *(amaf if rule.full_rows else ()))
+            score = rule(self.prior, visits, q, value, raw, *(amaf if rule.dense else ()))
         lost = [prove and self.sees(action) == 1 for action in range(len(legal))]
         return np.where(legal, np.where(lost, np.finfo(F32).min, score), -np.inf)
 
@@ -140,7 +140,7 @@ class Node:
         # Of the actions without visits only the first in order is thought of.
         prior = self.prior.copy()
         prior[list(self.children)] = -np.inf
-        rank = score if rule.full_rows else np.zeros_like(prior) if rule.random_order else prior
+        rank = score if rule.dense else np.zeros_like(prior) if rule.random_order else prior
         rank = np.where(prior >= 0, rank, -np.inf)
         ties = np.flatnonzero(rank == rank.max())
         untried = int(max(ties, key=lambda a: tie_break(tie_seed, self.index, int(a))))
@@ -164,7 +164,7 @@ def mean(sums, visits):
 
 
 class Rule:
-    full_rows = False  # actions without visits differ in more than their priors
+    dense = False  # actions without visits differ in more than their priors
     random_order = False  # ... or do not differ at all
 
 
@@ -227,7 +227,7 @@ class Flat(Rule):
 class Rave(Rule):
     """(1 - beta) Q + beta Q~ + c sqrt(log N(s) / (1 + N)), in probabilities of winning."""
 
-    full_rows = True
+    dense = True
 
     def __init__(self, beta, c=0.0, first_play=2.0):
         self.beta, self.c, self.first_play = beta, c, first_play
@@ -250,7 +250,7 @@ class Rave(Rule):
 class HeuristicUcb1(Ucb1):
     """UCB1 on visits and values that begin with a heuristic's."""
 
-    full_rows = True
+    dense = True
 
     def __call__(self, prior, visits, q, mean, raw, *amaf):
         return super().__call__(prior, visits, q, mean, raw)

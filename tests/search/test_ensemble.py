@@ -49,7 +49,7 @@ KEY = jax.random.key(5)
 
 
 def with_ties(evaluate):
-    """Priors and beliefs of a few sizes only: what is drawn among equals makes the trees differ."""
+    """Few different priors and prior counts: what is drawn among equals makes the trees differ."""
 
     def rounded(params, key, codes):
         evaluated = evaluate(params, key, codes)

@@ -48,7 +48,7 @@ class PlainRave(mcts.Rave):
 class DensePuct(mcts.Puct):
     """PUCT of whole rows: its score, and not its prior, says which untried action comes first."""
 
-    full_rows = True
+    dense = True
 
     def __call__(self, prior, visits, q, mean, raw, *amaf):
         return super().__call__(prior, visits, q, mean, raw)
@@ -160,7 +160,7 @@ def plain_searches(case: Case, plain, codes, key, starts, result):
         if case.root_rule is not None:
             options["root_rule"] = case.root_rule(gumbel[b * per_game])
         rule = case.rule
-        if (case.heuristic or "grandfather" in case.plain) and not rule.full_rows:
+        if (case.heuristic or "grandfather" in case.plain) and not rule.dense:
             rule = DensePuct(rule.c, rule.c_base, rule.first_play, rule.reduction)
         arguments = int(code), plain.play, plain.evaluate, int(simulations[b]), MAX_DEPTH, rule
         if config.ensemble:

@@ -116,7 +116,7 @@ PLAIN_BETA = {
     ALL: lambda n, amaf, total, mu: 1,
 }
 FOUR, THIRD = {"leaves": 4, "virtual_loss": 2}, {"expand_after": 3}
-FULL_ROWS = {
+DENSE = {
     # rule, colours that count, playouts, heuristic, settings of both
     "uct-rave, same colour, several visits before a node": (
         *(Rave(UNEVEN, c=0.3), "same", True, False, THIRD),
@@ -125,7 +125,7 @@ FULL_ROWS = {
         *(Rave(HAND, first_play=0.4), "either", True, True, {**FOUR, "capacity": 70}),
     ),
 }
-FULL_ROWS_ONE_BY_ONE = {
+DENSE_ONE_BY_ONE = {
     "rave": (Rave(EVEN), "either", True, False, {}),
     "uct-rave, same colour": (Rave(UNEVEN, c=0.3), "same", True, False, {}),
     "hand-selected, heuristic": (Rave(HAND, first_play=0.4), "either", True, True, {}),
@@ -144,9 +144,9 @@ FULL_ROWS_ONE_BY_ONE = {
 }
 
 
-@pytest.mark.parametrize("name", first_and_slow(FULL_ROWS, FULL_ROWS_ONE_BY_ONE))
+@pytest.mark.parametrize("name", first_and_slow(DENSE, DENSE_ONE_BY_ONE))
 def test_rules_that_know_more_of_an_untried_action(name):
-    rule, first, playouts, heuristic, settings = {**FULL_ROWS, **FULL_ROWS_ONE_BY_ONE}[name]
+    rule, first, playouts, heuristic, settings = {**DENSE, **DENSE_ONE_BY_ONE}[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
     amaf = Amaf(first) if first else None
     own_root = name.endswith("at the root apart")  # the same rule, by other code

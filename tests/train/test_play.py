@@ -29,7 +29,7 @@ from train import buffer as buffers
 from train import games
 
 RULES = Rules(size=3, ko="simple", max_moves=14)
-JUDGE = Evaluator(hash_evaluate(10, 1.0, 0.5), None, observe_position, Puct())
+EVALUATOR = Evaluator(hash_evaluate(10, 1.0, 0.5), None, observe_position, Puct())
 CONFIG = dataclasses.replace(scripted.CONFIG, game=go_game(RULES), stagger=None)
 BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
 
@@ -39,7 +39,7 @@ BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
 def test_searches_play_and_fill_the_buffer(cap):
     """All are full; or a cheap and a full one are in one program, compiled once."""
     config = dataclasses.replace(CONFIG, cap=cap)
-    play = games.make_play(config, BUFFER, JUDGE, num_moves=8)
+    play = games.make_play(config, BUFFER, EVALUATOR, num_moves=8)
     playing = games.start(config, BUFFER, seed=2)
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), playing)
     ended, full = 0, []
@@ -73,7 +73,7 @@ def test_every_platform_can_have_it(monkeypatch):
 
 @pytest.mark.slow
 def test_other_numbers_of_simulations_are_compiled_once_each():
-    play = games.make_play(CONFIG, BUFFER, JUDGE, num_moves=2)
+    play = games.make_play(CONFIG, BUFFER, EVALUATOR, num_moves=2)
     playing = games.start(CONFIG, BUFFER, seed=2)
     for number in (None, 4, None, 4):
         playing, _ = play(None, playing, num_simulations=number)
@@ -86,11 +86,11 @@ def test_other_numbers_of_simulations_are_compiled_once_each():
 def test_puct_with_noise_may_be_used():
     """Of a search without a rule of its own the most visited move is played when none is drawn."""
     game = go_game(RULES)
-    search = selfplay.search_config(game, JUDGE, 8)
+    search = selfplay.search_config(game, EVALUATOR, 8)
     temperature = Temperature(moves=0)
     config = SelfPlayConfig(game, 4, search, 3.0, temperature=temperature, stagger=0)
     lanes = selfplay.start(config, 0)
-    made = jax.jit(lambda x: selfplay.move(config, JUDGE, None, x))(lanes)[1]
+    made = jax.jit(lambda x: selfplay.move(config, EVALUATOR, None, x))(lanes)[1]
     assert made.full.all()
     target = np.asarray(made.policy_target)
     np.testing.assert_array_equal(target[np.arange(4), made.action], target.max(axis=1))
@@ -101,7 +101,7 @@ def test_law_2_holds_for_what_is_carried():
     """No copy, in a loop, of the ring, of the games in play or of their past."""
     game = go_game(dataclasses.replace(RULES, ko="positional"))
     config = dataclasses.replace(CONFIG, game=game, batch=5)
-    play = games.make_play(config, BUFFER, JUDGE, num_moves=2)
+    play = games.make_play(config, BUFFER, EVALUATOR, num_moves=2)
     playing = jax.eval_shape(lambda: games.start(config, BUFFER, 0))
     lowered = play.lower(None, playing)
     text = lowered.compile(compiler_options=AS_USERS_HAVE_IT).as_text()
