@@ -107,7 +107,7 @@ def test_law_2_for_one_tree():  # and of a tree to go on from: tests/search/test
 
 
 @pytest.mark.parametrize("batch", [pytest.param(2, marks=pytest.mark.slow), 1])
-def test_law_2_for_full_rows_and_several_leaves(batch):
+def test_law_2_for_dense_selection_and_several_leaves(batch):
     config = SearchConfig(48, leaves=4, max_depth=20, select=Rave(), amaf=Amaf())
     evaluate = random_tree.with_more(hash_evaluate(random_tree.NUM_ACTIONS), True, True)
 
@@ -315,11 +315,11 @@ def test_law_7_learning_lowers_for_every_platform():
 
 def test_law_7_a_match_lowers_for_every_platform():
     rules = go.Rules(size=4, ko="simple")
-    judge = make_evaluator(rules, "playout")._replace(
+    evaluator = make_evaluator(rules, "playout")._replace(
         observe=observe_position, evaluate=hash_evaluate(rules.num_actions)
     )
     config = SearchConfig(4, temperature=1.0)
-    player, game = search_player(rules, judge, config, reuse_subtree=True), go_game(rules)
+    player, game = search_player(rules, evaluator, config, reuse_subtree=True), go_game(rules)
 
     def one_ply(params, states, bits):
         lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool), jnp.zeros(2, bool))

@@ -49,6 +49,6 @@ def test_a_large_batch_compiles():
 
 
 @pytest.mark.slow
-def test_a_large_batch_in_full_rows_compiles():
+def test_a_large_batch_of_dense_selection_compiles():
     """A chunk of nodes has all actions, and one entry more, to choose from."""
     compiled(TOO_MANY * 2, select=Rave(), amaf=Amaf())

@@ -328,8 +328,8 @@ def test_a_search_that_believes_nothing_knows_how_games_end():
 def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
     """As `gozero match` has them, and the same whatever the key."""
     configs = []
-    player = lambda rules, judge, config: (
-        configs.append(config) or search_player(rules, judge, config)
+    player = lambda rules, evaluator, config: (
+        configs.append(config) or search_player(rules, evaluator, config)
     )
     monkeypatch.setattr(matches, "search_player", player)
     matches._searcher.cache_clear()
