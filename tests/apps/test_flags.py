@@ -152,3 +152,11 @@ def test_the_tables_of_the_docs_are_those_of_the_settings():
     emptied = re.sub(r"(<!-- flags [^\n]*\n).*?(\n<!-- end)", r"\1\2", document, flags=re.DOTALL)
     assert "`--simulations N`" not in emptied
     assert help.with_tables(emptied) == document
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError("size: 1"), 2), (OSError("full"), 1)])
+def test_what_cannot_be_done_ends_in_one_line(error, status, capsys):
+    with pytest.raises(SystemExit) as end, flags.failing("gozero tool"):
+        raise error
+    assert end.value.code == status
+    assert capsys.readouterr().err == f"gozero tool: {error}\n"
