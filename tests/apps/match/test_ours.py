@@ -20,7 +20,7 @@ from gozero.go.rules import Rules
 from gozero.play import arena, lockstep, setups
 from gozero.play.player import Turn, policy_player
 from tests.apps.match.match_runs import results, scripted
-from tests.play.test_lockstep import judged_by_hashes
+from tests.play.test_lockstep import evaluated_by_hashes
 
 GNUGO = shutil.which("gnugo", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/games"]))
 
@@ -36,7 +36,7 @@ def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
 
 def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     # Rules and lanes are those of test_lockstep, whose compiled search this is.
-    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
+    monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     batches, going_on = [], []
     choose = lockstep.LockstepPlayer.choose
 
@@ -77,7 +77,7 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
 
 def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
     """On the device, in lanes that take the next game where one is over."""
-    monkeypatch.setattr(setups, "make_setup", judged_by_hashes)
+    monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     searched = []
     think = arena.think
 
