@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from gozero.search.tree import NO_NODE
+from tests import priors
 from tests.reference import mcts
 
 
@@ -72,10 +73,9 @@ def compare_trees(tree, b, nodes):
         left = np.where(
             np.isin(np.arange(len(node.prior)), list(node.children)), -np.inf, node.prior
         )
-        np.testing.assert_array_equal(tree.prior[rows][i], left)
-        np.testing.assert_array_equal(
-            tree.edge_prior[rows][found], node.prior[list(node.children)].astype(np.float32)
-        )
+        priors.assert_equal(tree.prior[rows][i], left.astype(np.float32))
+        taken = node.prior[list(node.children)].astype(np.float32)
+        priors.assert_equal(tree.edge_prior[rows][found], taken)
     if tree.backup_value is not None:
         np.testing.assert_array_equal(tree.backup_value[rows], [n.backup_value for n in nodes])
     if tree.proven is not None:
