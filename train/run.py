@@ -43,15 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parse(argv: Sequence[str]) -> TrainConfig:
     """The config of a command line: a preset, and the flags that override it."""
-    name = _preset(argv)
+    preset, game = _last("--preset", argv), _last("--game", argv)
+    name = preset or game
+    if name not in PRESETS and game and not preset:
+        flags.fail(PROG, f"--game {game}: has no preset; give one too, --preset connect4 say")
     if name not in PRESETS:
         flags.fail(PROG, f"--preset{name and ' '}{name}: expected one of {', '.join(PRESETS)}")
     return flags.parse(TrainConfig, argv, prog=PROG, default=PRESETS[name])
-
-
-def _preset(argv: Sequence[str]) -> str:
-    """The last one, or that of the last --game; "" without."""
-    return _last("--preset", argv) or _last("--game", argv)
 
 
 def _last(flag: str, argv: Sequence[str]) -> str:

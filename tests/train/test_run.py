@@ -95,6 +95,7 @@ def test_the_last_preset_counts_with_its_settings():
     [
         (["--preset", "4x4"], "--preset 4x4: expected one of 3x3"),
         (["--preset"], "--preset: expected one of 3x3"),
+        (["--game", "pgx:othello"], "--game pgx:othello: has no preset; give one too, --preset c"),
         (["--preset", "3x3", "--batch", "many"], "--batch many: expected a whole number"),
         (["--preset", "3x3", "--komi", "even"], "--komi even: expected a number, one or more"),
         (["--preset", "3x3", "--simulation", "4"], "did you mean --simulations?"),
