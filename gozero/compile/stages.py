@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
+from jaxlib import version
 
 from gozero.compile import mode
 
@@ -77,9 +78,10 @@ def not_constant(tree: Any, word: jax.Array) -> Any:
     return jax.tree.map(lambda x: jnp.where(_always(word), x, jnp.zeros_like(x)), tree)
 
 
-MAX_REDUCED = 2**15
-"""Elements of the largest array that code of one kernel may reduce. (More than these XLA hands to a
-library, which such a kernel cannot call: it does not compile. Seen with jaxlib 0.10.1.)"""
+MAX_REDUCED = 2**15 if version.__version_info__ < (0, 11) else 2**12 - 1
+"""Elements of the largest array that code of one kernel may reduce. XLA hands a sum or a maximum of
+floats of more than these to a library, which such a kernel cannot call: it does not compile. (Seen
+with jaxlib 0.10.1 above 2^15, with 0.12 from 2^12 on.)"""
 
 
 def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
