@@ -38,9 +38,10 @@ class Transpositions:
     Attributes:
       key: ``(context, position, trail) -> u32[2]``; equal keys share an evaluation. None: a hash
         of the observation, which is all that the evaluator sees.
-      rounds: the most simulations that a tree makes between two calls of the evaluator, while
-        another tree waits for the second. With 1 the evaluator is called for every simulation,
-        and shared evaluations make fewer lanes of the call needed, not fewer calls.
+      rounds: the most simulations, for each leaf of a step, that a tree makes between two calls of
+        the evaluator, while another tree waits for the second. With 1 the evaluator is called for
+        every simulation, and shared evaluations make fewer lanes of the call needed, not fewer
+        calls.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -171,7 +172,6 @@ CONFLICTS = (
     Conflict("early_stop", "transpositions", "their trees are at different simulations"),
     Conflict("early_stop", "prove", "a later proof may change the move"),
     Conflict("early_stop", "temperature", "only the most visited action is settled early"),
-    Conflict("leaves", "transpositions", "they share evaluations of a leaf a step; use leaves=1"),
     Conflict("leaves", "grandfather", "its values would show virtual losses; use leaves=1"),
     Conflict("virtual_losses", "own_visits", "a leaf is to count as one; use virtual_loss=1"),
     Conflict("backup", "leaves", "a backup by an operator shows no virtual losses; use leaves=1"),

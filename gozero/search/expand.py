@@ -129,6 +129,22 @@ def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> d
     }
 
 
+def write_evaluated(
+    tree: Tree, row: jax.Array, node: jax.Array, evaluated: Evaluated, select, tie_seeds: jax.Array
+) -> Tree:
+    """The evaluations of new nodes at rows i32[B K]; rows outside the tree are dropped."""
+    written = tree.replace(
+        prior=rows.write(tree.prior, row, evaluated.prior),
+        **evaluation_fields(tree, row, evaluated),
+    )
+    if evaluated.positions is not None:
+        kept = trees.write_positions(tree, row, evaluated.positions)
+        written = written.replace(positions=kept)
+    if tree.is_dense:  # blank priors look like those of a full tree
+        return dense.open_rows(written, row)
+    return choose.write_untried(written, row, evaluated.prior, select, tie_seeds, node)
+
+
 def choose_again(
     tree: Tree,
     path: Path,

@@ -18,9 +18,8 @@ from gozero.search import backup, choose, dense, expand, rows, select
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.evaluate import Evaluated, evaluate_positions
+from gozero.search.evaluate import evaluate_positions
 from gozero.search.game import Evaluator, History
-from gozero.search.prior_counts import evaluation_fields
 from gozero.search.tree import NO_NODE, Path, Tree
 
 
@@ -62,7 +61,7 @@ def simulate(
     )
     grows = by_tree(found.grows)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
-    tree = _write(
+    tree = expand.write_evaluated(
         tree,
         jnp.where(grows, row, outside),
         paths.end,
@@ -120,19 +119,3 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
         tree_full=jnp.zeros((count, tree.num_trees), bool),
     )
     return lax.fori_loop(0, count, one_more, (tree, blank))
-
-
-def _write(
-    tree: Tree, row: jax.Array, node: jax.Array, evaluated: Evaluated, select, tie_seeds: jax.Array
-) -> Tree:
-    """The evaluations of new nodes at rows i32[B K]; rows outside the tree are dropped."""
-    written = tree.replace(
-        prior=rows.write(tree.prior, row, evaluated.prior),
-        **evaluation_fields(tree, row, evaluated),
-    )
-    if evaluated.positions is not None:
-        kept = trees.write_positions(tree, row, evaluated.positions)
-        written = written.replace(positions=kept)
-    if tree.is_dense:  # blank priors look like those of a full tree
-        return dense.open_rows(written, row)
-    return choose.write_untried(written, row, evaluated.prior, select, tie_seeds, node)

@@ -26,7 +26,7 @@ import numpy as np
 from jax import lax
 
 from gozero.hashing import mix
-from gozero.search import expand, rows, select
+from gozero.search import backup, expand, rows, select
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig, Transpositions
@@ -179,15 +179,27 @@ def simulate(
     Returns:
       The search with all its steps done, and i32[B]: the evaluations that they took.
     """
-    sharing = config.sharing
-    assert sharing is not None
-    tree, ok, draws, key = running.tree, running.ok, running.draws, running.evaluation_key
+    tree = running.tree
     slots = table(tree) if is_new else table_of(tree)
     none = jnp.zeros(tree.num_trees, jnp.int32)
-    state = State(tree, slots, none, none, ok)
+    state = State(tree, slots, none, none, running.ok)
+    by_step = _one_by_one if config.leaves == 1 else _by_leaves
+    state = by_step(game, evaluator, config, running, state)
+    steps = jnp.int32(config.num_simulations // config.leaves)
+    return running._replace(tree=state.tree, ok=state.ok, steps=steps), state.evaluations
+
+
+def _one_by_one(
+    game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: State
+) -> State:
+    """All simulations, where a tree waits for one leaf."""
+    sharing = config.sharing
+    assert sharing is not None
+    draws, key = running.draws, running.evaluation_key
 
     def find(state):
-        return _find(game, running.contexts, config, draws, state)
+        has_more = state.done < config.num_simulations
+        return _find(game, running.contexts, config, draws, state, has_more)
 
     def round_of_all(carry):
         number, state, leaf = carry
@@ -201,24 +213,15 @@ def simulate(
 
     def call(carry):
         i, state, leaf = carry
-        said = evaluator.evaluate(
-            evaluator.params, jax.random.fold_in(key, i + 1), leaf.observations
-        )
-        check_evaluation(said, leaf.legal.shape)
-        if said.positions is not None:
-            raise ValueError(
-                "transpositions: the evaluator says what nodes keep; that is not shared"
-            )
-        said = _joined(said)
+        key_here = jax.random.fold_in(key, i + 1)
+        said = _ask(evaluator, key_here, leaf.observations, leaf.legal.shape)
         evaluation = jnp.where(leaf.needs[:, None], said, leaf.evaluation)
         state = state._replace(evaluations=state.evaluations + leaf.needs)
         leaf = leaf._replace(evaluation=evaluation, is_ready=leaf.is_ready | leaf.needs)
         return i + 1, *lax.while_loop(goes_on, round_of_all, (jnp.int32(0), state, leaf))[1:]
 
     start = (jnp.int32(0), state, find(state))
-    state = lax.while_loop(lambda carry: jnp.any(_waits(carry[2])), call, start)[1]
-    steps = jnp.int32(config.num_simulations)
-    return running._replace(tree=state.tree, ok=state.ok, steps=steps), state.evaluations
+    return lax.while_loop(lambda carry: jnp.any(_waits(carry[2])), call, start)[1]
 
 
 def _waits(leaf: _Leaf) -> jax.Array:
@@ -226,13 +229,21 @@ def _waits(leaf: _Leaf) -> jax.Array:
     return leaf.is_ready | leaf.needs
 
 
-def _joined(said: Evaluation) -> jax.Array:
-    """f32[B, A + 1]: logits and value."""
+def _ask(
+    evaluator: Evaluator, key: jax.Array, observations: Any, shape: tuple[int, ...]
+) -> jax.Array:
+    """f32[M, A + 1]: logits and values of observations [M]; `shape` is (M, A)."""
+    said = evaluator.evaluate(evaluator.params, key, observations)
+    check_evaluation(said, shape)
+    if said.positions is not None:
+        raise ValueError("transpositions: the evaluator says what nodes keep; that is not shared")
     return jnp.concatenate([said.prior_logits, said.value[:, None]], axis=1).astype(jnp.float32)
 
 
-def _find(game: History, contexts, config: SearchConfig, draws: Draws, state: State) -> _Leaf:
-    """The next leaf of each tree, and its evaluation where that is known."""
+def _find(
+    game: History, contexts, config: SearchConfig, draws: Draws, state: State, has_more: jax.Array
+) -> _Leaf:
+    """The next leaf of each tree that has more to find, bool[B], with what is known of it."""
     tree, sharing = state.tree, config.sharing
     assert tree.shared is not None
     assert sharing is not None
@@ -246,7 +257,6 @@ def _find(game: History, contexts, config: SearchConfig, draws: Draws, state: St
     found = look_up(tree, state.slots, key)
     is_known = over | (found.node != NO_NODE)
     evaluation = rows.read(tree.shared.evaluation, tree.row(jnp.maximum(found.node, ROOT)))
-    has_more = state.done < config.num_simulations
     return _Leaf(
         leaf,
         positions,
@@ -264,32 +274,217 @@ def _find(game: History, contexts, config: SearchConfig, draws: Draws, state: St
 
 
 def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> State:
-    """Add the leaves that are ready, and back their values up."""
+    """Add the leaves that are ready, and back their values up.
+
+    With several leaves a step those that wait are added, too, and their paths are lost so far.
+    """
     tree, ready = state.tree, found.is_ready
     assert tree.shared is not None
     said = Evaluation(found.evaluation[:, :-1], found.evaluation[:, -1])
     evaluated = evaluated_as(found.legal, found.over, found.exact, said)
+    added = ready
+    if config.leaves > 1:
+        added = _waits(found)
+        # Nothing is below a node that waits.
+        prior = jnp.where(ready[:, None], evaluated.prior, -jnp.inf)
+        evaluated = evaluated._replace(prior=prior)
     leaf = found.leaf
-    grows = leaf.grows & ready
+    grows = leaf.grows & added
     node = jnp.where(leaf.grows, tree.size, leaf.path.end)
     # The others stay where they are: their paths end at the root.
     leaf = leaf._replace(
-        path=Path(leaf.path.nodes, jnp.where(ready, leaf.path.length, 0)),
+        path=Path(leaf.path.nodes, jnp.where(added, leaf.path.length, 0)),
         grows=grows,
-        tree_full=leaf.tree_full & ready,
+        tree_full=leaf.tree_full & added,
     )
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
     row = jnp.where(ready & ~found.over, tree.row(node), tree.num_rows + lanes)
-    slot = jnp.where(ready & found.needs, found.slot, state.slots.size + lanes)
     tree = tree.replace(
         shared=trees.Shared(
             rows.write(tree.shared.key, row, found.key),
             rows.write(tree.shared.evaluation, row, found.evaluation),
         )
     )
+    slots = state.slots
+    if config.leaves > 1:
+        path = leaf.longer_path(tree.size)
+        path = path._replace(length=jnp.where(found.needs, path.length, 0))
+        tree = backup.lose(tree, path, config.virtual_loss)
+    else:
+        slot = jnp.where(ready & found.needs, found.slot, state.slots.size + lanes)
+        slots = rows.write(slots, slot, node)
     return state._replace(
         tree=expand.add_leaf(tree, leaf, found.positions, evaluated, config, draws, ready),
-        slots=rows.write(state.slots, slot, node),
+        slots=slots,
         done=state.done + ready,
         ok=state.ok & (evaluated.ok | ~ready),
+    )
+
+
+class _Waiting(NamedTuple):
+    """Leaves that wait for the evaluator, K places for each tree."""
+
+    count: jax.Array  # i32[B]: of the places, those in use
+    nodes: jax.Array  # i32[B, K, D + 1]: the paths
+    length: jax.Array  # i32[B, K]
+    grows: jax.Array  # bool[B, K]: the last node of the path was added by it
+    tree_full: jax.Array  # bool[B, K]: none could be, for want of room
+    legal: jax.Array  # bool[B, K, A]
+    key: jax.Array  # u32[B, K, 2]
+    source: jax.Array  # i32[B, K]: the place of the first leaf of this key
+    observations: Any  # [B, K]; where none waits of any position
+
+    def path(self, k: jax.Array, waits: jax.Array) -> Path:
+        """The paths in place k; of a tree where none waits, bool[B], one that ends at its root."""
+        return Path(self.nodes[:, k].T, jnp.where(waits, self.length[:, k], 0))
+
+
+def _none_waits(game: History, contexts, config: SearchConfig, tree: Tree) -> _Waiting:
+    count, num_trees = config.leaves, tree.num_trees
+    nodes = jnp.full((select.num_levels(config), num_trees), ROOT, jnp.int32)
+    at_root = Path(nodes, jnp.zeros(num_trees, jnp.int32))
+    trail, roots = expand.read_trail(game, tree, at_root, config)
+    observations = jax.vmap(game.observe)(contexts, roots, trail)
+    each = lambda x: jnp.repeat(x[:, None], count, axis=1)
+    number, truth = jnp.zeros((num_trees, count), jnp.int32), jnp.zeros((num_trees, count), bool)
+    return _Waiting(
+        count=jnp.zeros(num_trees, jnp.int32),
+        nodes=each(nodes.T),
+        length=number,
+        grows=truth,
+        tree_full=truth,
+        legal=jnp.zeros((num_trees, count, tree.num_actions), bool),
+        key=jnp.zeros((num_trees, count, 2), jnp.uint32),
+        source=number,
+        observations=jax.tree.map(each, observations),
+    )
+
+
+def _wait(waiting: _Waiting, found: _Leaf, node: jax.Array) -> _Waiting:
+    """With the leaves that need the evaluator, each in its tree's next place.
+
+    The nodes i32[B] are those that are added, where they are.
+    """
+    count, needs, leaf = waiting.count, found.needs, found.leaf
+    place = jnp.arange(waiting.length.shape[1], dtype=jnp.int32)[None]
+    alike = (place < count[:, None]) & jnp.all(waiting.key == found.key[:, None], axis=2)
+    path = leaf.longer_path(node)
+    one = _Waiting(
+        count=count,
+        nodes=path.nodes.T,
+        length=path.length,
+        grows=leaf.grows,
+        tree_full=leaf.tree_full,
+        legal=found.legal,
+        key=found.key,
+        source=jnp.where(jnp.any(alike, axis=1), jnp.argmax(alike, axis=1), count),
+        observations=found.observations,
+    )
+    lanes, at = jnp.arange(count.size), jnp.where(needs, count, place.size)
+    put = lambda all, new: all.at[lanes, at].set(new.astype(all.dtype), mode="drop")
+    rest = jax.tree.map(put, waiting._replace(count=None), one._replace(count=None))
+    return rest._replace(count=count + needs)
+
+
+def _by_leaves(
+    game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: State
+) -> State:
+    """All simulations, where a tree waits for several leaves."""
+    sharing, draws, contexts = config.sharing, running.draws, running.contexts
+    assert sharing is not None
+
+    def has_more(state, waiting):
+        left = config.num_simulations - state.done
+        return waiting.count < jnp.minimum(left, config.leaves)
+
+    def ends(state, waiting):
+        return (waiting.count > 0) & ~has_more(state, waiting)
+
+    def one_more(carry):
+        number, state, waiting = carry
+        found = _find(game, contexts, config, draws, state, has_more(state, waiting))
+        waiting = _wait(waiting, found, state.tree.size)
+        return number + 1, _add(config, draws, state, found), waiting
+
+    def goes_on(carry):
+        number, *rest = carry
+        is_soon = number < sharing.rounds * config.leaves
+        return jnp.any(has_more(*rest)) & (is_soon | ~jnp.any(ends(*rest)))
+
+    def fill(*rest):
+        return lax.while_loop(goes_on, one_more, (jnp.int32(0), *rest))[1:]
+
+    def call(carry):
+        i, state, waiting = carry
+        key = jax.random.fold_in(running.evaluation_key, i + 1)
+        lanes = lambda x: x.reshape(-1, *x.shape[2:])
+        shape = lanes(waiting.legal).shape
+        said = _ask(evaluator, key, jax.tree.map(lanes, waiting.observations), shape)
+        said = said.reshape(*waiting.length.shape, -1)
+        done = ends(state, waiting)
+        state = _back_up(config, draws, state, waiting, said, done)
+        waiting = waiting._replace(count=jnp.where(done, 0, waiting.count))
+        return i + 1, *fill(state, waiting)
+
+    start = fill(state, _none_waits(game, contexts, config, state.tree))
+    waits = lambda carry: jnp.any(carry[2].count > 0)
+    return lax.while_loop(waits, call, (jnp.int32(0), *start))[1]
+
+
+def _back_up(
+    config: SearchConfig,
+    draws: Draws,
+    state: State,
+    waiting: _Waiting,
+    said: jax.Array,
+    ends: jax.Array,
+) -> State:
+    """End the steps of the trees bool[B]: write what was said, f32[B, K, A + 1], and back it up."""
+    tree, (num_trees, count) = state.tree, waiting.length.shape
+    assert tree.shared is not None
+    place = jnp.arange(count, dtype=jnp.int32)
+    waits = ends[:, None] & (place[None] < waiting.count[:, None])
+    asked = waits & (waiting.source == place[None])
+    said = jnp.take_along_axis(said, waiting.source[:, :, None], axis=1)
+    end = jnp.take_along_axis(waiting.nodes, waiting.length[:, :, None], axis=2)[:, :, 0]
+    lanes = lambda x: x.reshape(-1, *x.shape[2:])
+    many = lambda x: jnp.repeat(x, count, axis=0)
+    over = jnp.zeros(num_trees * count, bool)
+    evaluation = Evaluation(lanes(said)[:, :-1], lanes(said)[:, -1])
+    evaluated = evaluated_as(lanes(waiting.legal), over, over.astype(jnp.float32), evaluation)
+
+    outside = tree.num_rows + jnp.arange(over.size, dtype=jnp.int32)
+    row = many(tree.row(0)) + lanes(end)
+    # (A node that is reached twice was asked for the first time.)
+    shared_row = jnp.where(lanes(asked | (waits & waiting.grows)), row, outside)
+    row = jnp.where(lanes(waits & waiting.grows), row, outside)
+    tree = tree.replace(
+        shared=trees.Shared(
+            rows.write(tree.shared.key, shared_row, lanes(waiting.key)),
+            rows.write(tree.shared.evaluation, shared_row, lanes(said)),
+        )
+    )
+    tree = expand.write_evaluated(
+        tree, row, lanes(end), evaluated, config.select, many(draws.tie_seeds)
+    )
+    value = evaluated.value.reshape(num_trees, count)
+
+    def back_up(k, carry):
+        tree, slots = carry
+        path = waiting.path(k, waits[:, k])
+        counted = path._replace(length=jnp.where(waits[:, k], path.length, -1))
+        tree = backup.back_up(backup.lose(tree, path, -config.virtual_loss), counted, value[:, k])
+        tree_full = waiting.tree_full[:, k] & waits[:, k]
+        tree = expand.choose_again(tree, path, None, config, draws, tree_full)
+        slot = look_up(tree, slots, waiting.key[:, k]).slot
+        slot = jnp.where(asked[:, k], slot, slots.size + jnp.arange(num_trees))
+        return tree, rows.write(slots, slot, end[:, k])
+
+    tree, slots = lax.fori_loop(0, count, back_up, (tree, state.slots))
+    return state._replace(
+        tree=tree,
+        slots=slots,
+        done=state.done + jnp.sum(waits, axis=1, dtype=jnp.int32),
+        evaluations=state.evaluations + jnp.sum(asked, axis=1, dtype=jnp.int32),
+        ok=state.ok & jnp.all(evaluated.ok.reshape(num_trees, count) | ~waits, axis=1),
     )

@@ -39,6 +39,7 @@ class Node:
         self.own_sum = 0  # of its evaluations
         self.evaluated = 0  # times; all but the first because no node could be added
         self.fresh = True  # of this step
+        self.was_asked = False  # it has an evaluation to share
         self.tree_full = False  # of a full tree: evaluated again, it keeps to its children
         num_actions = len(self.prior)
         self.visits = np.zeros(num_actions, np.int64)
@@ -256,6 +257,39 @@ class HeuristicUcb1(Ucb1):
         return super().__call__(prior, visits, q, mean, raw)
 
 
+class Known:
+    """The positions that the evaluator has been asked for, by key, in buckets of four."""
+
+    def __init__(self, key_of, num_slots):
+        self.key_of = key_of  # of a state: two whole numbers
+        self.buckets = [[] for _ in range(num_slots // 4)]
+        self.evaluations = 0
+
+    def __contains__(self, state):
+        key = self.key_of(state)
+        return key in self._bucket(key)
+
+    def _bucket(self, key):
+        return self.buckets[key[0] % len(self.buckets)]
+
+    def begin(self, nodes):
+        """With what a tree has kept: buckets that are full take no more."""
+        for node in nodes:
+            key = self.key_of(node.state)
+            if node.was_asked and key not in self._bucket(key) and len(self._bucket(key)) < 4:
+                self._bucket(key).append(key)
+
+    def add(self, state):
+        """A bucket that is full forgets one of its keys."""
+        self.evaluations += 1
+        key = self.key_of(state)
+        bucket = self._bucket(key)
+        if len(bucket) < 4:
+            bucket.append(key)
+        else:
+            bucket[key[1] % 4] = key
+
+
 def search(
     root_state,
     play,
@@ -275,6 +309,7 @@ def search(
     prove=False,
     ancestor=None,
     grandfather=None,
+    known=None,
 ):
     """Run one search; `evaluate(state)` says what a `Node` is made of, `play` returns a new state.
 
@@ -283,6 +318,10 @@ def search(
     node begins with the values two plies above, counted as `grandfather` says: (visits,
     amaf_visits). `backup` says (mean, visits, values) -> what a node is worth by its children,
     `prove` that results are proven. It goes on from `nodes`, if there are any.
+
+    Positions that are alike share an evaluation if there is a `Known`. The value of one that is
+    known, or of an ended game, goes up at once; a step is over when so many `leaves` wait for
+    others, alike or not, or no simulation is left.
     """
 
     def new_node(*args):
@@ -298,6 +337,8 @@ def search(
         nodes[0].back_up(backup, prove)
         if amaf:
             credit([], nodes[0], amaf)
+    if known:
+        known.begin(nodes)
 
     def amaf_source(node, path):
         if ancestor and node.num_visits() < ancestor:
@@ -339,23 +380,38 @@ def search(
             parent.lost[action] += amount
             parent.children[action].lost_above += amount
 
-    for _ in range(num_simulations // leaves):
+    def back_up(path, end):
+        end.evaluated += 1
+        end.fresh = False
+        end.was_asked |= known is not None and not end.over
+        value = (end.proven - 2) * ONE if prove and end.proven else end.value
+        end.own_sum += value
+        for parent, action in reversed(path):
+            value = -value
+            parent.visits[action] += 1
+            parent.value_sum[action] += value
+        if amaf:
+            credit(path, end, amaf)
+
+    left = num_simulations
+    while left:
         found = []
-        for _ in range(leaves):
-            found.append(descend())
-            lose(found[-1][0], virtual_loss)
+        while len(found) < min(leaves, left):
+            path, end = descend()
+            if known and (end.over or end.state in known):
+                back_up(path, end)
+                left -= 1
+            else:
+                found.append((path, end))
+                lose(path, virtual_loss)
+        left -= len(found)
+        asked = set()
         for path, end in found:
             lose(path, -virtual_loss)
-            end.evaluated += 1
-            end.fresh = False
-            value = (end.proven - 2) * ONE if prove and end.proven else end.value
-            end.own_sum += value
-            for parent, action in reversed(path):
-                value = -value
-                parent.visits[action] += 1
-                parent.value_sum[action] += value
-            if amaf:
-                credit(path, end, amaf)
+            back_up(path, end)
+            if known and known.key_of(end.state) not in asked:
+                known.add(end.state)
+                asked.add(known.key_of(end.state))
         if backup or prove:
             for node in reversed(nodes):  # children come after their parents
                 node.back_up(backup, prove)

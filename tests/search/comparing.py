@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import numpy as np
 
+from gozero.search import transpositions
+from gozero.search import tree as trees
 from gozero.search.tree import NO_NODE
 from tests import priors
 from tests.reference import mcts
@@ -48,6 +52,16 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
 def tie_seeds(key, num_trees):
     """u32[B]: what ties are broken with in a search with this key."""
     return np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), np.uint32))
+
+
+def known(config, seen):
+    """What a tree of a plain search knows in the beginning, by the keys of the batched one.
+
+    `seen` says of a state which position [1] and which observation [1] the batched search sees.
+    """
+    keys = jax.jit(lambda x: transpositions.keys(config.sharing, None, x[0], None, x[1])[0])
+    key_of = functools.cache(lambda state: tuple(keys(seen(state)).tolist()))
+    return mcts.Known(key_of, trees.num_slots(config.num_nodes))
 
 
 def compare_trees(tree, b, nodes):

@@ -29,7 +29,7 @@ from tests.reference import ensemble as plain_ensemble
 from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts
 from tests.search import random_tree, test_worth
-from tests.search.comparing import compare_trees
+from tests.search.comparing import compare_trees, known
 from tests.search.gumbel_search import samples
 
 NUM_TREES, SIMULATIONS, MAX_DEPTH = 3, 48, 12
@@ -159,6 +159,8 @@ def plain_searches(case: Case, plain, codes, key, starts, result):
         options = dict(case.plain)
         if case.root_rule is not None:
             options["root_rule"] = case.root_rule(gumbel[b * per_game])
+        if config.sharing:
+            options["known"] = known(config, lambda code: (None, np.array([code], np.uint32)))
         rule = case.rule
         if (case.heuristic or "grandfather" in case.plain) and not rule.dense:
             rule = DensePuct(rule.c, rule.c_base, rule.first_play, rule.reduction)
@@ -170,6 +172,8 @@ def plain_searches(case: Case, plain, codes, key, starts, result):
             forest += plain_ensemble.search(*arguments, mine, plan, group, **options)
         else:
             forest.append(mcts.search(*arguments, int(seeds[b]), nodes=starts[b], **options))
+            if config.sharing:
+                assert result.evaluations[b] == options["known"].evaluations
     return forest
 
 
@@ -200,7 +204,7 @@ def test_the_table_names_features_that_there_are():
 
 
 REFUSED = {
-    *("leaves transpositions", "leaves grandfather", "leaves backup"),
+    *("leaves grandfather", "leaves backup"),
     *("amaf siblings", "ancestor siblings", "siblings grandfather", "siblings heuristic"),
     *("amaf backup", "amaf transpositions", "ancestor backup", "ancestor transpositions"),
     *("ancestor ensemble", "grandfather backup", "grandfather transpositions"),

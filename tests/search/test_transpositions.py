@@ -24,9 +24,11 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
+from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts
-from tests.search.comparing import compare_trees
+from tests.search.comparing import compare_trees, known
 from tests.search.evaluators import hash_evaluate
+from tests.search.gumbel_search import samples
 
 # --- a game of sets: players take numbers in turn, and it ends when six are taken --------
 # What is legal depends on the path, as under superko: not the number after the one just taken.
@@ -106,8 +108,23 @@ def _as_arrays(params):
 
 
 @functools.cache
-def shared():
-    return Searcher(goes_on=True, transpositions=True, select=Puct(1.5))
+def shared(leaves=1):
+    return Searcher(goes_on=True, transpositions=True, select=Puct(1.5), leaves=leaves)
+
+
+def known_of(config):
+    """What a tree of the plain search knows in the beginning."""
+    return known(config, lambda state: seen(*state))
+
+
+def seen(taken, last):
+    taken, last = (np.array([x], np.uint32) for x in (taken, last))
+    return Set(taken, last), taken
+
+
+FIVE = 5
+"""Leaves of a step."""
+AT_ONCE = {"leaves": FIVE, "virtual_loss": 3}
 
 
 @jax.jit
@@ -149,15 +166,69 @@ class Plain:
         )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "rule", "plain_settings"),
+    [
+        ({"leaves": 6, "virtual_loss": 1}, mcts.Puct(1.5), {}),
+        ({"leaves": 30, "capacity": 40}, mcts.Puct(1.5), {"capacity": 40}),
+        ({"leaves": 10, "capacity": 9, "select": Ucb1(0.7)}, mcts.Ucb1(0.7), {"capacity": 9}),
+        ({"leaves": 75, "expand_after": 3, "max_depth": 4}, mcts.Puct(1.5), {"expand_after": 3}),
+        ({"leaves": 150}, mcts.Puct(1.5), {}),
+    ],
+    ids=["one visit", "full", "full at once", "late", "all in one step"],
+)
+def test_many_leaves_are_equal_to_the_plain_search(settings, rule, plain_settings):
+    """Most leaves of a step are positions that others of the step have, or the same nodes."""
+    settings = {"select": Puct(1.5), "virtual_loss": 3, **settings}
+    run = Searcher(transpositions=Transpositions(rounds=1), **settings)
+    key = jax.random.key(7)
+    result, once = run(ROOTS, key), 0
+    for b in range(BATCH):
+        table = known_of(run.config)
+        at_once = {name: settings[name] for name in ("leaves", "virtual_loss")}
+        options = {"known": table, "max_depth": run.config.max_depth, **at_once, **plain_settings}
+        nodes = Plain().search(ROOTS, b, key, rule, **options)
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        assert result.evaluations[b] == table.evaluations
+        once += table.evaluations < SIMULATIONS
+    assert result.ok.all()
+    assert once == BATCH
+
+
+@pytest.mark.slow
+def test_leaves_with_gumbels_root_are_equal_to_the_plain_search():
+    considered, key = 5, jax.random.key(8)
+    run = Searcher(
+        transpositions=True,
+        select=Puct(1.5),
+        root_select=GumbelRoot(max_considered=considered),
+        leaves=FIVE,
+        virtual_loss=1,
+    )
+    result, gumbel = run(ROOTS, key), np.asarray(samples(key, BATCH, NUMBERS))
+    for b in range(BATCH):
+        options = {"leaves": FIVE, "virtual_loss": 1, "known": known_of(run.config)}
+        options["root_rule"] = plain_gumbel.Root(gumbel[b], considered, SIMULATIONS)
+        nodes = Plain().search(ROOTS, b, key, mcts.Puct(1.5), **options)
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+        assert result.evaluations[b] == options["known"].evaluations
+
+
 def open_sets(nodes):
     return {node.state[0] for node in nodes if not node.over}
 
 
-def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
+@pytest.mark.parametrize(
+    ("leaves", "plain_settings"), [(1, {}), pytest.param(FIVE, AT_ONCE, id="leaves")]
+)
+def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leaves, plain_settings):
     """What is legal at a set differs from node to node, and with it the priors."""
-    run, roots, plain = shared(), ROOTS, Plain()
+    run, roots, plain = shared(leaves), ROOTS, Plain()
     tree, nodes, spent = None, [[]] * BATCH, []
-    known = [set() for _ in range(BATCH)]
+    asked_for = [set() for _ in range(BATCH)]
     reroot = jax.jit(reuse.reroot)
     for move in range(3):
         key = jax.random.key(move)
@@ -168,13 +239,16 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once():
         tree = reroot(result.tree, action)
         spent.append(result.evaluations)
         for b in range(BATCH):
-            nodes[b] = plain.search(roots, b, key, mcts.Puct(1.5), nodes[b])
+            table = known_of(run.config)
+            settings = {**plain_settings, "known": table}
+            nodes[b] = plain.search(roots, b, key, mcts.Puct(1.5), nodes[b], **settings)
             compare_trees(result.tree, b, nodes[b])
             np.testing.assert_array_equal(result.visits[b], nodes[b][0].visits)
             # The root's own evaluation is not counted.
-            assert result.evaluations[b] == len(open_sets(nodes[b][1:]) - known[b])
+            assert result.evaluations[b] == len(open_sets(nodes[b][1:]) - asked_for[b])
+            assert result.evaluations[b] == table.evaluations
             nodes[b] = mcts.reroot(nodes[b], action[b])
-            known[b] = open_sets(nodes[b])
+            asked_for[b] = open_sets(nodes[b])
             if nodes[b]:
                 compare_trees(tree, b, nodes[b])
             assert tree.size[b] == len(nodes[b])
@@ -205,7 +279,8 @@ def test_a_key_sees_the_ancestors():
 
 
 @pytest.mark.slow
-def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
+@pytest.mark.parametrize("at_once", [{}, AT_ONCE], ids=["one leaf", "leaves"])
+def test_equal_to_the_plain_search_where_much_is_different(monkeypatch, at_once):
     """Trees that fill, leaves that do not grow, a key by position, buckets that forget."""
     monkeypatch.setattr(trees, "num_slots", lambda capacity: 8)
     by_position = lambda context, position, trail: jnp.stack([position.taken, position.last])
@@ -215,10 +290,12 @@ def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
         max_depth=3,
         expand_after=2,
         capacity=60,
+        **at_once,
     )
     key, rule = jax.random.key(5), mcts.Ucb1(0.7)
     result = run(ROOTS, key)
     for b in range(BATCH):
+        table = known_of(run.config)
         nodes = Plain().search(
             ROOTS,
             b,
@@ -227,7 +304,10 @@ def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
             max_depth=3,
             expand_after=2,
             capacity=60,
+            known=table,
+            **at_once,
         )
+        assert result.evaluations[b] == table.evaluations
         compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
         found = {node.state for node in nodes[1:] if not node.over}
@@ -236,12 +316,13 @@ def test_equal_to_the_plain_search_where_much_is_different(monkeypatch):
     assert result.tree.size.max() == 60
 
 
-def test_a_tree_does_not_feel_the_others():
+@pytest.mark.parametrize("leaves", [1, FIVE])
+def test_a_tree_does_not_feel_the_others(leaves):
     key = jax.random.key(1)
-    result = shared()(ROOTS, key)
+    result = shared(leaves)(ROOTS, key)
     codes = ROOTS.taken.copy()
     codes[[0, 2, 4]] = [0b111000, 0b111111, 0]
-    other = shared()(ROOTS._replace(taken=codes), key)
+    other = shared(leaves)(ROOTS._replace(taken=codes), key)
     for b in (1, 3):
         np.testing.assert_array_equal(result.visits[b], other.visits[b])
         np.testing.assert_array_equal(result.evaluations[b], other.evaluations[b])
@@ -275,11 +356,14 @@ def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
     assert len(draws) < 0.9 * SIMULATIONS
 
 
-def test_a_sick_evaluation_is_shared_as_it_is():
+@pytest.mark.parametrize("at_once", [{}, AT_ONCE], ids=["one leaf", "leaves"])
+def test_a_sick_evaluation_is_shared_as_it_is(at_once):
     params = Params(sick=0b1011)
-    result = shared()(ROOTS, jax.random.key(2), params=params)
+    run = shared(at_once.get("leaves", 1))
+    result = run(ROOTS, jax.random.key(2), params=params)
     for b in range(BATCH):
-        nodes = Plain(params).search(ROOTS, b, jax.random.key(2), mcts.Puct(1.5))
+        settings = {**at_once, "known": known_of(run.config)}
+        nodes = Plain(params).search(ROOTS, b, jax.random.key(2), mcts.Puct(1.5), **settings)
         compare_trees(result.tree, b, nodes)
         assert result.ok[b] == (0b1011 not in open_sets(nodes))
     assert result.ok.any()
@@ -313,16 +397,18 @@ def test_equal_to_the_search_without(settings):
     assert plain.evaluations is None
 
 
-def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
-    text = shared().run.as_text()
+@pytest.mark.parametrize("leaves", [1, FIVE])
+def test_law_2_no_tree_sized_copy_or_select_inside_a_loop(leaves):
+    text = shared(leaves).run.as_text()
     for size in (CAPACITY, trees.num_slots(CAPACITY)):
         assert moves_in_loops(text, BATCH * size) == []
 
 
 @pytest.mark.slow
-def test_law_2_for_one_tree():
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_law_2_for_one_tree(leaves):
     """As in tests/test_laws.py: vectors [N] may be copied."""
-    config = SearchConfig(24, capacity=31, transpositions=True, select=Puct(1.5))
+    config = SearchConfig(24, 31, leaves, transpositions=True, select=Puct(1.5))
 
     def run(roots, key):
         params = _as_arrays(Params())
@@ -338,7 +424,6 @@ def test_law_2_for_one_tree():
     ("field", "settings"),
     [
         ("transpositions", {"transpositions": 3}),
-        ("leaves", {"transpositions": True, "leaves": 2}),
         ("amaf", {"transpositions": Transpositions(), "amaf": Amaf()}),
     ],
 )
