@@ -10,11 +10,17 @@ Imports no JAX by itself: commands ask before they do.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 VARIABLE = "GOZERO_COMPILE"
+PLATFORMS = ("cpu", "gpu", "tpu")
+
+_target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
 def plain() -> bool:
@@ -30,16 +36,68 @@ def plain() -> bool:
 
 
 def backend() -> str:
-    """The platform for which programs are compiled: "cpu", "gpu", "tpu". Starts JAX's backend."""
+    """The platform for which programs are compiled: "cpu", "gpu", "tpu".
+
+    That of the `target` around the call; without one, JAX's own, which starts its backend.
+    """
+    if (platform := _target.get()) is not None:
+        return platform
     import jax
 
     return jax.default_backend()
 
 
+@contextlib.contextmanager
+def target(platform: str) -> Iterator[None]:
+    """What is traced inside is for this platform, whatever JAX has here: `backend` says so.
+
+    JAX keeps what it traced, by function and shapes. Here it keeps them by target too, so that
+    neither a program for this platform is taken for one of another, nor the other way round. (JAX
+    without `jax.make_user_context` throws away all that it keeps, on entering and on leaving.)
+
+    Args:
+      platform: one of `PLATFORMS`.
+
+    Raises:
+      ValueError: another platform.
+    """
+    if platform not in PLATFORMS:
+        raise ValueError(f"platform {platform!r}: expected one of {', '.join(PLATFORMS)}")
+    token = _target.set(platform)
+    try:
+        with _kept_apart(platform):
+            yield
+    finally:
+        _target.reset(token)
+
+
+@contextlib.contextmanager
+def _kept_apart(platform: str) -> Iterator[None]:
+    import jax
+
+    if hasattr(jax, "make_user_context"):
+        with _user_context()(platform):
+            yield
+        return
+    jax.clear_caches()
+    try:
+        yield
+    finally:
+        jax.clear_caches()
+
+
+@functools.cache
+def _user_context() -> Any:
+    import jax
+
+    return jax.make_user_context()
+
+
 def by_platform(*args: Any, cpu: Callable, default: Callable) -> Any:
     """``default(*args)``, or on a CPU ``cpu(*args)``: two ways to the same result.
 
-    A program that is exported for several platforms has both.
+    Which, is settled when the program is lowered; one that is exported for several platforms has
+    both.
     """
     if plain():
         return default(*args)

@@ -289,11 +289,11 @@ def manifest(seed: int) -> dict:
         "backend": device.platform,
         "num_devices": jax.device_count(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        **_commit(),
+        **commit(),
     }
 
 
-def _commit() -> dict:
+def commit() -> dict:
     """The git commit of a checkout, and whether it had changes; nothing for an installed wheel."""
     root = pathlib.Path(gozero.__file__).parent.parent
     if not (root / ".git").exists():

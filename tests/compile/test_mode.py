@@ -1,6 +1,9 @@
-"""GOZERO_COMPILE: what it takes, and what it refuses."""
+"""GOZERO_COMPILE: what it takes, and what it refuses; for which platform programs are."""
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax import lax
 
 from gozero.compile import mode
 
@@ -20,3 +23,38 @@ def test_another_value_is_refused(monkeypatch):
     monkeypatch.setenv(mode.VARIABLE, "fast")
     with pytest.raises(ValueError, match="GOZERO_COMPILE=fast: expected plain"):
         mode.plain()
+
+
+def test_a_target_answers_for_the_backend_inside_it_only():
+    here = mode.backend()
+    with mode.target("tpu"):
+        assert mode.backend() == "tpu"
+        with mode.target("gpu"):
+            assert mode.backend() == "gpu"
+        assert mode.backend() == "tpu"
+    assert mode.backend() == here
+
+
+def test_another_platform_is_no_target():
+    with pytest.raises(ValueError, match="platform 'cuda': expected one of cpu, gpu, tpu"):
+        mode.target("cuda").__enter__()
+
+
+def test_a_trace_for_one_target_is_not_taken_for_another():
+    """Not even of a function, or of the body of a loop, within another."""
+    worth = {"tpu": 1, "gpu": 2}
+
+    @jax.jit
+    def inner(x):
+        return x + worth.get(mode.backend(), 3)
+
+    @jax.jit
+    def outer(x):
+        return lax.scan(lambda x, _: (inner(x), None), x, length=10)[0]
+
+    zero = jnp.int32(0)
+    for platform in ("tpu", "gpu", "tpu"):
+        with mode.target(platform):
+            assert outer(zero) == 10 * worth[platform]
+    with mode.target("cpu"):
+        assert outer(zero) == 30

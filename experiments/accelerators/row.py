@@ -1,0 +1,155 @@
+"""One row: a program compiled for a target, what its text says, and how long it takes if it is run.
+
+    python -m experiments.accelerators.row PROGRAM TARGET [--here] [--repeats N] [--texts FOLDER]
+
+A process of its own for each: a compiler that crashes or takes all memory costs one row. The last
+line of its output is the row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import statistics
+import sys
+from typing import Any
+
+import jax
+
+from experiments.accelerators.programs import PROGRAMS, Program
+from experiments.throughput.measure import make_timed
+from gozero.compile import ahead, estimate
+from gozero.compile.ahead import Compiled
+from gozero.compile.estimate import Loop
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What is known of a program on a target; None where nothing is."""
+
+    program: str
+    target: str
+    error: str | None = None
+    """Why there are no figures: what the compiler said, or that it is not installed."""
+    unit: str | None = None
+    units: int | None = None
+    """Of a call, on all devices."""
+    trace_s: float | None = None
+    compile_s: float | None = None
+    temp_bytes: int | None = None
+    """Of one device, as all bytes."""
+    argument_bytes: int | None = None
+    call_ms: float | None = None
+    """Estimated: of a call, and of one round of its hot loop."""
+    round_ms: float | None = None
+    units_per_s: float | None = None
+    network_share: float | None = None
+    """Of a round."""
+    kernels: int | None = None
+    """In a round, with unknown loops and conditionals, and then in what is around the hot loop."""
+    host_loops: int | None = None
+    conditionals: int | None = None
+    kernels_outside: int | None = None
+    host_loops_outside: int | None = None
+    conditionals_outside: int | None = None
+    custom_kernels: int | None = None
+    """Kernels of Pallas in the program: their time is not in its text, and not in the estimate."""
+    collectives: float | None = None
+    """Exchanges in a call, and the bytes of them on a device."""
+    sent_bytes: float | None = None
+    measured_ms: float | None = None
+    """Of a call, on the device that is here."""
+    measured_units_per_s: float | None = None
+    device: str | None = None
+
+
+def compiled(program: Program, target: ahead.Target) -> Compiled:
+    """The program, compiled from the shapes of its arguments."""
+    shapes = jax.eval_shape(program.make)
+    if program.where is not None:
+        shapes = ahead.place(shapes, program.where)
+    return ahead.compile(target, program.function, *shapes)
+
+
+def of_text(program: Program, whole: Loop) -> dict[str, Any]:
+    """What a compiled text says of a program, as fields of a row."""
+    hot = whole.find(*program.hot) or whole
+    around = (whole.find(*program.hot[:-1]) or whole) if hot is not whole else whole
+    outside = lambda name: getattr(around, name) - getattr(hot, name) if hot is not around else 0
+    timed = whole.seconds > 0
+    return {
+        "call_ms": 1e3 * whole.seconds if timed else None,
+        "round_ms": 1e3 * hot.seconds if timed else None,
+        "units_per_s": program.units / whole.seconds if timed else None,
+        "network_share": hot.network_share if timed else None,
+        "kernels": hot.kernels,
+        "host_loops": hot.host_loops,
+        "conditionals": hot.host_conditionals,
+        "kernels_outside": outside("kernels"),
+        "host_loops_outside": outside("host_loops"),
+        "conditionals_outside": outside("host_conditionals"),
+        "custom_kernels": whole.custom_kernels,
+        "collectives": whole.collectives,
+        "sent_bytes": whole.sent_bytes,
+    }
+
+
+def measured(program: Program, compiled: Compiled, repeats: int) -> dict[str, Any]:
+    """How long a call takes here, as fields of a row."""
+    make = jax.jit(program.make, out_shardings=program.where)
+    timed = make_timed(compiled.program, make)
+    seconds = statistics.median(timed() for _ in range(repeats))
+    return {
+        "measured_ms": 1e3 * seconds,
+        "measured_units_per_s": program.units / seconds,
+        "device": jax.devices()[0].device_kind,
+    }
+
+
+def make_row(name: str, target: ahead.Target, repeats: int, texts: pathlib.Path | None) -> Row:
+    """Compile a program and look at it; run it, if the target is here."""
+    program = PROGRAMS[name](target)
+    done = compiled(program, target)
+    whole = estimate.read(done.text, target.chip, program.rounds)
+    if texts is not None:
+        texts.mkdir(parents=True, exist_ok=True)
+        (texts / f"{name}.{target.name}.hlo").write_text(done.text)
+        (texts / f"{name}.{target.name}.txt").write_text(estimate.report(whole, 40))
+    return Row(
+        program=name,
+        target=target.name,
+        unit=program.unit,
+        units=program.units,
+        trace_s=done.trace_seconds,
+        compile_s=done.compile_seconds,
+        temp_bytes=done.temp_bytes,
+        argument_bytes=done.argument_bytes,
+        **of_text(program, whole),
+        **(measured(program, done, repeats) if target.is_here else {}),
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("target")
+    parser.add_argument("--here", action="store_true")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--texts", type=pathlib.Path)
+    asked = parser.parse_args()
+    jax.config.update("jax_enable_compilation_cache", False)  # compile times are of the row
+    try:
+        target = ahead.target(asked.target, is_here=asked.here)
+        row = make_row(asked.program, target, asked.repeats, asked.texts)
+    except Exception as error:
+        text = " ".join(str(error).split())[:500]
+        kind = "" if isinstance(error, ahead.MissingCompiler) else f"{type(error).__name__}: "
+        row = Row(asked.program, asked.target, error=kind + text)
+    print(json.dumps(dataclasses.asdict(row)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""The hot programs on TPUs and GPUs that need not be there.
+
+    python -m experiments.accelerators.run [--target v5e h100 ...] [--programs NAME ...] [--json]
+
+Each row is compiled in a process of its own and added to --out when it is done; --skip goes on
+where a run was stopped. A target whose compiler is not installed is one line. Where JAX finds the
+target on this machine, the program is run on it as well, and the row has measured figures beside
+the estimates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from experiments.accelerators import table
+from experiments.accelerators.config import AcceleratorsConfig
+from experiments.accelerators.programs import PROGRAMS
+from experiments.accelerators.row import Row
+from gozero.apps import flags
+from gozero.compile import ahead
+from gozero.runs import files
+from gozero.runs import folder as folders
+
+PROG = "python -m experiments.accelerators.run"
+ROOT = pathlib.Path(__file__).parents[2]
+_LOOK = "import jax; print(jax.devices()[0].device_kind)"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    config = flags.parse(AcceleratorsConfig, argv, prog=PROG)
+    with flags.failing(PROG):
+        names, targets = chosen(config.programs), [ahead.target(name) for name in config.target]
+        if not config.table:
+            work(config, names, targets)
+    if not config.json:
+        print(table.of(read(config.out), read(config.before) if config.before else None))
+    return 0
+
+
+def chosen(parts: Sequence[str]) -> list[str]:
+    """The programs of these names, or with these in their names; all, if there are none.
+
+    Raises:
+      ValueError: one that there is not.
+    """
+    found = {part: [name for name in PROGRAMS if part == name] for part in parts}
+    found |= {part: [n for n in PROGRAMS if part in n] for part in parts if not found[part]}
+    if unknown := [part for part, names in found.items() if not names]:
+        raise ValueError(f"--programs {unknown[0]}: expected some of {', '.join(PROGRAMS)}")
+    wanted = {name for names in found.values() for name in names}
+    return [name for name in PROGRAMS if name in wanted or not parts]
+
+
+def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Target]) -> None:
+    """Make the rows and add them to --out, one after the other."""
+    code = code_hash()
+    known = {(row["program"], row["target"]) for row in read(config.out) if row["code"] == code}
+    todo = [
+        (name, target)
+        for target in targets
+        for name in names
+        if not (config.skip and (name, target.name) in known)
+    ]
+    about = {"code": code, "jax": jax.__version__, "commit": folders.commit().get("git_commit")}
+    kind, missing = device_here(targets), {}
+    for i, (name, target) in enumerate(todo):
+        if target.name in missing:
+            continue
+        print(f"{i + 1} of {len(todo)}: {name} for {target.name}", file=sys.stderr, flush=True)
+        started = time.perf_counter()
+        row = in_child(config, name, target, ahead.CHIPS[target.chip].kind == kind)
+        if row["error"] and "pip install 'gozero[" in row["error"]:
+            missing[target.name] = row["error"]
+            print(f"{target.name}: {row['error']}", file=sys.stderr, flush=True)
+            continue
+        seconds = round(time.perf_counter() - started, 1)
+        row |= about | {"date": time.strftime("%Y-%m-%d"), "row_s": seconds}
+        config.out.parent.mkdir(parents=True, exist_ok=True)
+        files.add_line(config.out, row)
+        print(json.dumps(row) if config.json else table.line(row), flush=True)
+
+
+def in_child(
+    config: AcceleratorsConfig, name: str, target: ahead.Target, here: bool
+) -> dict[str, Any]:
+    """A row, made by `row.main`; with an error, if that ends without one or takes too long."""
+    options = ["--repeats", str(config.repeats), *(["--here"] if here else [])]
+    options += ["--texts", str(config.texts.resolve())] if config.texts else []
+    command = [sys.executable, "-m", "experiments.accelerators.row", name, target.name, *options]
+    env = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    if not here or target.platform == "cpu":
+        env["JAX_PLATFORMS"] = "cpu"
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=config.timeout
+        )
+    except subprocess.TimeoutExpired:
+        error = f"not done after {config.timeout:g} s"
+        return dataclasses.asdict(Row(name, target.name, error=error))
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, json.JSONDecodeError):
+        last = " ".join(done.stderr.split())[-400:]
+        error = f"the compiler's process ended with status {done.returncode}: {last}"
+        return dataclasses.asdict(Row(name, target.name, error=error))
+
+
+def device_here(targets: list[ahead.Target]) -> str:
+    """What JAX calls this machine's device; asked in a child, and not if only the CPU counts."""
+    if all(target.platform == "cpu" for target in targets):
+        return ahead.CHIPS["cpu"].kind
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _LOOK], capture_output=True, text=True, timeout=120
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout.splitlines()[-1] if done.stdout else ""
+
+
+def code_hash() -> str:
+    """Of all sources from which programs are made: rows of equal code need not be made again."""
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _sources() -> Iterator[pathlib.Path]:
+    for folder in ("gozero", "train", "experiments/accelerators", "experiments/throughput"):
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def read(path: pathlib.Path) -> list[dict[str, Any]]:
+    """The rows of a file; none, if it is not there."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

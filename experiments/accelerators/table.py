@@ -1,0 +1,92 @@
+"""The rows as a table in Markdown: the newest of each program and target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.output import markdown
+
+_HEAD = (
+    "program",
+    "target",
+    "compile",
+    "temp",
+    "arguments",
+    "a round",
+    "estimate",
+    "network",
+    "kernels + loops + conditionals a round",
+    "around it",
+    "measured",
+)
+
+RowOf = Mapping[str, Any]
+
+
+def of(rows: Sequence[RowOf], before: Sequence[RowOf] | None = None) -> str:
+    """A table of rows, with those of before, if any, in front of an arrow."""
+    newest, earlier = _newest(rows), _newest(before or ())
+    return markdown(_HEAD, [_cells(row, earlier.get(key)) for key, row in newest.items()])
+
+
+def line(row: RowOf) -> str:
+    """A row by itself."""
+    cells = _cells(row, None)
+    named = zip(_HEAD[2:], cells[2:], strict=True)
+    told = ", ".join(f"{name} {cell}" for name, cell in named if cell)
+    return f"{cells[0]} for {cells[1]}: {told}"
+
+
+def _newest(rows: Sequence[RowOf]) -> dict[tuple[str, str], RowOf]:
+    return {(row["program"], row["target"]): row for row in rows}
+
+
+def _cells(row: RowOf, before: RowOf | None) -> list[str]:
+    now, then = _figures(row), _figures(before) if before else None
+    if then:
+        pairs = zip(then, now, strict=True)
+        now = [f"{a} -> {b}" if a and b and a != b else b for a, b in pairs]
+    return [row["program"], row["target"], *now]
+
+
+def _figures(row: RowOf) -> list[str]:
+    if row["error"]:
+        return [row["error"].replace("|", "/"), *[""] * (len(_HEAD) - 3)]
+    rate = lambda name: _rate(row[name], row["unit"])
+    ms = row["round_ms"]
+    share = row["network_share"]
+    custom = row["custom_kernels"]
+    return [
+        f"{row['compile_s']:.1f} s",
+        _mib(row["temp_bytes"]),
+        _mib(row["argument_bytes"]),
+        "" if ms is None else f"{ms:.3g} ms",
+        rate("units_per_s") + (f" without {custom} custom kernels" if custom else ""),
+        "" if not share else f"{share:.0%}",
+        _launches(row, ""),
+        _launches(row, "_outside"),
+        rate("measured_units_per_s"),
+    ]
+
+
+def _launches(row: RowOf, where: str) -> str:
+    """Of a GPU, where every one of them is launched, or waited for, by the host."""
+    if row["target"].partition(":")[0] != "h100":
+        return ""
+    return " + ".join(
+        str(row[f"{what}{where}"]) for what in ("kernels", "host_loops", "conditionals")
+    )
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:,.0f} MiB"
+
+
+def _rate(per_s: float | None, unit: str) -> str:
+    if per_s is None:
+        return ""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if per_s >= size:
+            return f"{per_s / size:.3g}{letter} {unit}/s"
+    return f"{per_s:.3g} {unit}/s"

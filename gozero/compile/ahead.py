@@ -1,0 +1,288 @@
+"""Programs compiled for TPUs and GPUs that are not there, on a machine with only a CPU.
+
+    target = ahead.target("v5e")                       # or v6e, v5p, h100, v5litepod-64, v5e:4x4
+    compiled = ahead.compile(target, function, *args)  # from shapes; nothing is run
+    compiled.temp_bytes, compiled.text                 # `gozero.compile.estimate` reads the text
+
+The compiler is in libtpu (extra `tpu-ahead`) or in JAX's CUDA plugin (extra `gpu-ahead`); neither
+looks for a device. JAX itself does, when its backend starts: set JAX_PLATFORMS=cpu before.
+
+A program for several devices takes arguments whose shardings are of the target's mesh:
+
+    mesh = ahead.target("v5litepod-64").mesh("device")
+    shapes = ahead.place(shapes, NamedSharding(mesh, PartitionSpec("device")))
+
+For a GPU nothing is tuned, for tuning runs kernels: its matrix products and convolutions are not
+the fastest that XLA would find on the card. (Seen with jax 0.10.1.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import math
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import AbstractMesh, AxisType, Mesh, SingleDeviceSharding
+
+from gozero.compile import mode
+
+GIB = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """A kind of device.
+
+    Attributes:
+      platform: "tpu", "gpu" or "cpu".
+      kind: what JAX calls it.
+      memory_bytes: of one device; 0 where it is the host's.
+    """
+
+    platform: str
+    kind: str
+    memory_bytes: int = 0
+
+
+CHIPS = {
+    "v5e": Chip("tpu", "TPU v5 lite", 16 * GIB),
+    "v6e": Chip("tpu", "TPU v6 lite", 32 * GIB),
+    "v5p": Chip("tpu", "TPU v5", 95 * GIB),
+    "h100": Chip("gpu", "NVIDIA H100 80GB HBM3", 80 * GIB),
+    "cpu": Chip("cpu", "cpu"),
+}
+"""By the names of targets."""
+
+_FLAT = {1: "", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
+_SOLID = {8: "2x2x1", 16: "2x2x2", 32: "2x2x4", 64: "2x4x4", 128: "4x4x4", 256: "4x4x8"}
+_SLICES = {"v5litepod": ("v5e", _FLAT), "v6e": ("v6e", _FLAT), "v5p": ("v5p", _SOLID)}
+"""The chip of a slice's name, and the topology by the number of cores in it; a v5p has two."""
+_NAME = re.compile(r"(?P<chip>v5e|v6e|v5p|h100|cpu)(:(?P<topology>\d+(x\d+){1,2}))?")
+_SLICE = re.compile(r"(?P<kind>v5litepod|v6e|v5p)-(?P<cores>\d+)")
+_PLATFORMS = {"gpu": "cuda"}  # where lowering has another name for it
+
+_SMALLEST = {"v5e": "2x2", "v6e": "2x2", "v5p": "2x2x1"}  # of one chip there is no topology
+_TPU_WITHOUT_A_HOST = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+_H100 = """
+gpu_device_info {
+  threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152
+  shared_memory_per_core: 233472 threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  memory_bandwidth: 3352320000000 l2_cache_size: 52428800 clock_rate_ghz: 1.98
+  device_memory_size: 84978434048 shared_memory_per_block_optin: 232448
+  cuda_compute_capability { major: 9 } registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+}
+platform_name: "CUDA" dnn_version_info { major: 9 minor: 8 }
+device_description_str: "NVIDIA H100 80GB HBM3"
+"""
+_UNTUNED = {"xla_gpu_autotune_level": 0}
+
+
+class MissingCompiler(RuntimeError):
+    """The library with the compiler of a target is not installed; says which extra has it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Devices to compile for. `target` makes one.
+
+    Attributes:
+      name: as it was asked for.
+      chip: their kind, a key of `CHIPS`.
+      topology: how they are connected, "4x4" say; "" for one device by itself.
+      is_here: whether they are JAX's own devices in this process, so that programs can run.
+    """
+
+    name: str
+    chip: str
+    topology: str = ""
+    is_here: bool = False
+
+    @property
+    def platform(self) -> str:
+        """ "tpu", "gpu" or "cpu", as `mode.backend` says it."""
+        return CHIPS[self.chip].platform
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices programs may use."""
+        return _count(self.topology) if self.topology else 1
+
+    @functools.cached_property
+    def devices(self) -> list[Any]:
+        """The devices; they hold no arrays unless they are here.
+
+        Raises:
+          MissingCompiler: without the library that compiles for them.
+          ValueError: there is no such topology, or there are not so many devices here.
+        """
+        if self.is_here:
+            found = jax.devices()
+        elif self.platform == "tpu":
+            found = _tpu(self.chip, self.topology or _SMALLEST[self.chip])
+        else:
+            found = _gpu(self.num_devices)
+        if len(found) < self.num_devices:
+            raise ValueError(f"{self.name}: {self.num_devices} devices; here are {len(found)}")
+        return found[: self.num_devices]
+
+    def mesh(self, axis: str) -> Mesh:
+        """All devices, on one axis."""
+        return Mesh(np.array(self.devices), (axis,), axis_types=(AxisType.Auto,))
+
+
+def target(name: str, is_here: bool = False) -> Target:
+    """The target of a name.
+
+    Args:
+      name: one device of `CHIPS`; several, by a topology: v5e:4x4, h100:1x8; or a slice as Google
+        names it, v5litepod-64 or v5p-128, whose number counts cores.
+      is_here: whether JAX has such devices in this process, and is to compile for those. It always
+        has a CPU.
+
+    Raises:
+      ValueError: no such name.
+    """
+    if found := _NAME.fullmatch(name):
+        chip = found["chip"]
+        return Target(name, chip, found["topology"] or "", is_here or chip == "cpu")
+    if found := _SLICE.fullmatch(name):
+        chip, topologies_ = _SLICES[found["kind"]]
+        if (topology := topologies_.get(int(found["cores"]))) is not None:
+            return Target(name, chip, topology, is_here)
+    raise ValueError(
+        f"target {name}: expected {', '.join(CHIPS)}, with a topology as in v5e:4x4, or a slice as "
+        "v5litepod-64, v6e-8, v5p-128"
+    )
+
+
+def _count(topology: str) -> int:
+    return math.prod(map(int, topology.split("x")))
+
+
+def _tpu(chip: str, topology: str) -> list[Any]:
+    if importlib.util.find_spec("libtpu") is None:
+        raise MissingCompiler("libtpu is not installed: pip install 'gozero[tpu-ahead]'")
+    for name, value in _TPU_WITHOUT_A_HOST.items():
+        os.environ.setdefault(name, value)
+    os.environ["TPU_ACCELERATOR_TYPE"] = _slice_of(chip, _count(topology))
+    try:
+        return topologies.get_topology_desc(f"{chip}:{topology}", platform="tpu").devices
+    except RuntimeError as error:
+        raise ValueError(f"{chip}:{topology}: {' '.join(str(error).split())}") from error
+
+
+def _slice_of(chip: str, chips: int) -> str:
+    cores = 2 * chips if chip == "v5p" else chips
+    return f"{'v5litepod' if chip == 'v5e' else chip}-{cores}"
+
+
+def _gpu(num_devices: int) -> list[Any]:
+    names = ("xla_cuda12", "xla_cuda13")
+    plugins = importlib.util.find_spec("jax_plugins")
+    if not plugins or not any(importlib.util.find_spec(f"jax_plugins.{name}") for name in names):
+        text = "JAX's CUDA plugin is not installed: pip install 'gozero[gpu-ahead]'"
+        raise MissingCompiler(text)
+    return topologies.get_topology_desc(
+        "h100", platform="cuda", target_config=_H100, topology=f"1x1x{num_devices}"
+    ).devices
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """A compiled program, and what the compiler says of it.
+
+    Attributes:
+      target: what it is for.
+      program: JAX's; to be called where the target is here.
+      trace_seconds: of tracing and lowering.
+      compile_seconds: of XLA; little if JAX's compile cache had it.
+    """
+
+    target: Target
+    program: jax.stages.Compiled
+    trace_seconds: float
+    compile_seconds: float
+
+    @functools.cached_property
+    def _memory(self) -> Any:
+        return self.program.memory_analysis()
+
+    @property
+    def temp_bytes(self) -> int:
+        """What a device needs beside arguments and results while it runs."""
+        return self._memory.temp_size_in_bytes
+
+    @property
+    def argument_bytes(self) -> int:
+        """Of the arguments, on one device."""
+        return self._memory.argument_size_in_bytes
+
+    @property
+    def output_bytes(self) -> int:
+        """Of the results on one device that are not written over donated arguments."""
+        return self._memory.output_size_in_bytes - self._memory.alias_size_in_bytes
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The compiled HLO."""
+        return self.program.as_text() or ""
+
+
+def compile(target: Target, function: Callable, *args: Any) -> Compiled:
+    """A function compiled for a target; it is traced as for its platform (`mode.target`).
+
+    Args:
+      target: what for.
+      function: of arrays; one that is jitted keeps what it donates.
+      args: pytrees of arrays or of their shapes; those that lie on none of the target's devices
+        are placed on the first.
+
+    Raises:
+      MissingCompiler: see `Target.devices`.
+      Exception: whatever the compiler says that is wrong with the program.
+    """
+    jitted = function if hasattr(function, "trace") else jax.jit(function)
+    platform = _PLATFORMS.get(target.platform, target.platform)
+    options = None if target.is_here or target.platform != "gpu" else _UNTUNED
+    placed = _placed(target, args)
+    with mode.target(target.platform):
+        started = time.perf_counter()
+        lowered = jitted.trace(*placed).lower(lowering_platforms=(platform,))
+        traced = time.perf_counter()
+        program = lowered.compile(compiler_options=options)
+    return Compiled(target, program, traced - started, time.perf_counter() - traced)
+
+
+def place(tree: Any, where: Any) -> Any:
+    """The shapes of a pytree of arrays or shapes, with shardings: one, or a pytree of them."""
+    put = lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at)
+    if isinstance(where, jax.sharding.Sharding):
+        return jax.tree.map(lambda x: put(x, where), tree)
+    return jax.tree.map(put, tree, where)
+
+
+def _placed(target: Target, args: Any) -> Any:
+    first, own = SingleDeviceSharding(target.devices[0]), set(target.devices)
+
+    def at(x: Any) -> Any:
+        sharding = getattr(x, "sharding", None)
+        if sharding is None or isinstance(getattr(sharding, "mesh", None), AbstractMesh):
+            return first
+        return sharding if sharding.device_set <= own else first
+
+    return place(args, jax.tree.map(at, args))

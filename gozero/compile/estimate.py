@@ -1,0 +1,408 @@
+"""What a compiled program would cost on a TPU or a GPU, from its text alone.
+
+    program = estimate.read(compiled.text, "v5e", {"flood": 3})
+    program.seconds, program.network_share        # of a TPU
+    simulation = program.find(32)                  # the loop of 32 rounds
+    simulation.kernels, simulation.host_loops     # of a GPU: of one round
+
+A TPU's text has the compiler's own estimate of each fusion, in cycles; what has none is taken to
+move its result to memory and back. Of a conditional the dearest branch counts. No transfer is
+waited for. So the figures are optimistic, right to a factor of two at best: compare programs by
+them.
+
+A GPU's text has no times. There a program of small kernels takes as long as their launches, 2 to
+5 us each, and every round of a loop of unknown length, and every conditional, waits for the host to
+read a predicate, 10 to 20 us.
+
+Pure text to dataclasses; starts no backend. Seen with the texts of jaxlib 0.10.1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+DEFAULT_ROUNDS = 3.0
+"""Of a loop whose length the compiler does not know: floods and descents take about as many."""
+
+
+class Speed(NamedTuple):
+    """Of a chip: the clock of its cycles, by which a large bf16 matrix product reaches 88% of the
+    peak, and how fast its memory is."""
+
+    clock_hz: float
+    bytes_per_s: float
+
+
+SPEEDS = {
+    "v5e": Speed(1.5e9, 819e9),
+    "v6e": Speed(1.75e9, 1640e9),
+    "v5p": Speed(1.75e9, 2765e9),
+}
+"""Of the chips whose texts have cycles."""
+
+
+class Instruction(NamedTuple):
+    """A line of a compiled program."""
+
+    name: str
+    opcode: str
+    result: str  # its shape, as text
+    rest: str  # operands and attributes
+    op_name: str  # JAX's name of what it came from; "" if none is told
+
+
+class Step(NamedTuple):
+    """An instruction that takes time."""
+
+    opcode: str
+    result: str
+    op_name: str
+    seconds: float  # 0 on a GPU
+    in_network: bool  # is there a convolution or a matrix product in it?
+    sent_bytes: int  # between devices
+    is_custom: bool  # a kernel of Pallas: its time is not in the text, and `seconds` not true
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """A loop, or the whole program: what one round of it takes.
+
+    Attributes:
+      name: of its instruction; "" of the program.
+      op_name: JAX's name of it.
+      rounds: for each round of the loop around it; 1 of the program.
+      is_known: whether the compiler knows how many; otherwise they are assumed.
+      steps: its own, without those of the loops in it.
+      conditionals: its own.
+      loops: the loops in it.
+    """
+
+    name: str
+    op_name: str
+    rounds: float
+    is_known: bool
+    steps: tuple[Step, ...] = ()
+    conditionals: int = 0
+    loops: tuple[Loop, ...] = ()
+
+    @functools.cached_property
+    def seconds(self) -> float:
+        """Of a round, with the loops in it."""
+        return self._total(lambda step: step.seconds)
+
+    @functools.cached_property
+    def network_share(self) -> float:
+        """Of `seconds`: of convolutions and matrix products."""
+        network = self._total(lambda step: step.seconds * step.in_network)
+        return network / self.seconds if self.seconds else 0.0
+
+    @functools.cached_property
+    def kernels(self) -> int:
+        """In the text of a round: those of a loop in it count once."""
+        return len(self.steps) + sum(loop.kernels for loop in self.loops)
+
+    @functools.cached_property
+    def host_loops(self) -> int:
+        """Loops in it whose length is not known."""
+        return sum(loop.host_loops + (not loop.is_known) for loop in self.loops)
+
+    @functools.cached_property
+    def host_conditionals(self) -> int:
+        """Conditionals in it and in its loops."""
+        return self.conditionals + sum(loop.host_conditionals for loop in self.loops)
+
+    @functools.cached_property
+    def custom_kernels(self) -> int:
+        """Kernels of Pallas in it and in its loops, whose time no text tells."""
+        own = sum(step.is_custom for step in self.steps)
+        return own + sum(loop.custom_kernels for loop in self.loops)
+
+    @functools.cached_property
+    def collectives(self) -> float:
+        """Exchanges between devices in a round."""
+        return self._total(lambda step: float(step.sent_bytes > 0))
+
+    @functools.cached_property
+    def sent_bytes(self) -> float:
+        """Results of these exchanges, on a device."""
+        return self._total(lambda step: step.sent_bytes)
+
+    def find(self, *path: int | str) -> Loop | None:
+        """A loop in it.
+
+        Args:
+          path: from the outside in, for each loop its known number of rounds, or a part of its
+            `op_name`; the dearest of several.
+        """
+        found: Loop | None = self
+        for wanted in path:
+            fitting = [loop for loop in (found.inner() if found else ()) if _fits(loop, wanted)]
+            found = max(fitting, key=lambda loop: (loop.seconds, loop.kernels), default=None)
+        return found
+
+    def inner(self) -> Iterator[Loop]:
+        """The loops in it, in theirs, and so on."""
+        for loop in self.loops:
+            yield loop
+            yield from loop.inner()
+
+    def _total(self, of: Callable[[Step], float]) -> float:
+        own = sum(of(step) for step in self.steps)
+        return own + sum(loop.rounds * loop._total(of) for loop in self.loops)
+
+
+def _fits(loop: Loop, wanted: int | str) -> bool:
+    if isinstance(wanted, str):
+        return wanted in loop.op_name
+    return loop.is_known and loop.rounds == wanted
+
+
+def read(text: str, chip: str, rounds: Mapping[str, float] | None = None) -> Loop:
+    """The program of a text, as a loop of one round.
+
+    Args:
+      text: of a compiled program.
+      chip: what it was compiled for; without `SPEEDS` steps take no time.
+      rounds: for loops of unknown length, by regular expressions that their `op_name`s contain;
+        `DEFAULT_ROUNDS` for others.
+
+    Raises:
+      ValueError: a text without an entry.
+    """
+    return _Reader(text, SPEEDS.get(chip), rounds or {}).program()
+
+
+def report(program: Loop, top: int = 15) -> str:
+    """The loops of a program and its dearest steps, for people."""
+    lines = [f"{program.seconds * 1e3:.3f} ms, {program.kernels} kernels"]
+    steps: list[tuple[float, float, Step]] = []
+
+    def visit(loop: Loop, times: float, depth: int) -> None:
+        steps.extend((step.seconds * times, times, step) for step in loop.steps)
+        for one in loop.loops:
+            rounds = f"x{one.rounds:g}{'' if one.is_known else '?'}"
+            lines.append(
+                f"{'  ' * depth}{one.name} {rounds}: {one.seconds * 1e6:.1f} us a round, "
+                f"{one.seconds * one.rounds * times * 1e3:.3f} ms in all, {one.kernels} kernels, "
+                f"{one.host_loops} unknown loops  {one.op_name[-80:]}"
+            )
+            visit(one, times * one.rounds, depth + 1)
+
+    visit(program, 1.0, 1)
+    for seconds, times, step in sorted(steps, key=lambda row: -row[0])[:top]:
+        lines.append(
+            f"{seconds * 1e3:9.3f} ms x{times:<6g} {step.opcode:20} {step.result[:60]:60} "
+            f"{step.op_name[-90:]}"
+        )
+    return "\n".join(lines)
+
+
+# --- from text --------------------------------------------------------------------------
+
+_BYTES = {"pred": 1, "bf16": 2, "f16": 2, "token": 0, "c64": 8, "c128": 16}
+_SHAPE = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\](?:\{([\d,]*)(?::T\((\d+),(\d+)\))?)?")
+_HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) .*\{$")
+_LINE = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
+_OPCODE = re.compile(r"\s*([\w\-]+)\(")
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_CYCLES = re.compile(r'estimated_cycles":"(\d+)"')
+_TRIPS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
+_IS_LESS = re.compile(r"%?([\w.\-]+), %?([\w.\-]+)\), direction=LT")  # of two operands
+_CALLED = re.compile(r"(?:calls|to_apply)=%?([\w.\-]+)")
+_BRANCHES = re.compile(r"(?:true_computation|false_computation)=%?([\w.\-]+)")
+_BRANCH_LIST = re.compile(r"branch_computations=\{([^}]*)\}")
+
+_words = lambda text: frozenset(text.split())
+_NOTHING = _words(
+    "parameter constant tuple get-tuple-element bitcast partition-id replica-id after-all "
+    "opt-barrier optimization-barrier"
+)
+_OVERLAPPED = _words(
+    "copy-start copy-done slice-start slice-done async-done dynamic-update-slice-start"
+)
+_PRODUCTS = _words("convolution dot")
+_LIBRARIES = re.compile(r'custom_call_target="[^"]*(gemm|matmul|conv)', re.IGNORECASE)
+_PALLAS = re.compile(r'custom_call_target="(tpu_custom_call|[^"]*triton[^"]*|[^"]*mosaic[^"]*)"')
+_COLLECTIVES = _words(
+    "all-reduce all-gather reduce-scatter all-to-all collective-permute collective-broadcast "
+    "ragged-all-to-all"
+)
+
+
+def padded_bytes(shape: str) -> int:
+    """Of the arrays of a shape in a text, in the tiles in which they lie.
+
+    (8, 128) tiles pad the two dimensions that the layout names first; an array of one dimension
+    lies in lanes of 128.
+    """
+    return sum(_padded(*found) for found in _SHAPE.findall(shape))
+
+
+def _padded(kind: str, dims: str, order: str, rows: str, columns: str) -> int:
+    sides = [int(side) for side in dims.split(",") if side] or [1]
+    minor = [int(axis) for axis in order.split(",") if axis]
+    round_up = lambda side, tile: -(-side // tile) * tile
+    if minor and rows and len(sides) >= 2:
+        sides[minor[0]] = round_up(sides[minor[0]], int(columns))
+        sides[minor[1]] = round_up(sides[minor[1]], int(rows))
+    elif minor and len(sides) == 1:
+        sides[0] = round_up(sides[0], 128)
+    bits = re.search(r"\d+", kind)
+    each = _BYTES.get(kind, max(int(bits[0]) // 8, 1) if bits else 0)
+    return each * math.prod(sides)
+
+
+class _Reader:
+    """A text, taken apart by its computations."""
+
+    def __init__(self, text: str, speed: Speed | None, rounds: Mapping[str, float]):
+        self.speed, self.assumed = speed, rounds
+        self.computations, self.entry = _parse(text)
+        self._opcodes: dict[str, frozenset[str]] = {}
+
+    def program(self) -> Loop:
+        return self._loop("", "", 1.0, True, [self.entry])
+
+    def _loop(self, name, op_name, rounds, is_known, computations) -> Loop:
+        steps, conditionals, loops = [], 0, []
+        for computation in computations:
+            more = self._visit(computation)
+            steps += more[0]
+            conditionals += more[1]
+            loops += more[2]
+        return Loop(name, op_name, rounds, is_known, tuple(steps), conditionals, tuple(loops))
+
+    def _visit(self, computation: str) -> tuple[list[Step], int, list[Loop]]:
+        """(steps, how many conditionals, loops) of a computation, with what it calls."""
+        steps, conditionals, loops = [], 0, []
+        for line in self.computations.get(computation, ()):
+            more: tuple[list[Step], int, list[Loop]] = ([], 0, [])
+            if line.opcode == "while":
+                loops.append(self._while(line))
+            elif line.opcode == "conditional":
+                more = self._dearest(line)
+                conditionals += 1
+            elif line.opcode == "call" and (called := _CALLED.search(line.rest)):
+                more = self._visit(called[1])
+            elif line.opcode not in _NOTHING and not self._is_half(line):
+                steps.append(self._step(line))
+            steps += more[0]
+            conditionals += more[1]
+            loops += more[2]
+        return steps, conditionals, loops
+
+    def _is_half(self, line: Instruction) -> bool:
+        """Whether it only begins what a GPU, or a collective, ends at another line."""
+        if line.opcode.removesuffix("-start") in _COLLECTIVES - {line.opcode}:
+            return True
+        return self.speed is None and line.opcode.endswith("-done") and not self._sent(line)
+
+    def _while(self, line: Instruction) -> Loop:
+        parts = [
+            found[1]
+            for name in ("condition", "body")
+            if (found := re.search(rf"\b{name}=%?([\w.\-]+)", line.rest))
+        ]
+        trips = self._trips(line, parts[0])
+        rounds = self._assumed(line.op_name) if trips is None else trips
+        return self._loop(line.name, line.op_name, rounds, trips is not None, parts)
+
+    def _assumed(self, op_name: str) -> float:
+        fitting = (rounds for part, rounds in self.assumed.items() if re.search(part, op_name))
+        return next(fitting, DEFAULT_ROUNDS)
+
+    def _trips(self, line: Instruction, condition: str) -> float | None:
+        """How often a loop runs, if the compiler says so, as for a GPU, or if its condition is that
+        a counter is below a constant; the counters of `scan` and `fori_loop` begin at 0."""
+        if found := _TRIPS.search(line.rest):
+            return float(found[1])
+        lines = self.computations.get(condition, [])
+        if not lines or not (found := _IS_LESS.match(lines[-1].rest)):
+            return None
+        of = {one.name: one for one in lines}
+        counter, limit = of[found[1]], of[found[2]]
+        if counter.opcode != "get-tuple-element" or limit.opcode != "constant":
+            return None
+        return float(limit.rest.partition(")")[0])
+
+    def _dearest(self, line: Instruction) -> tuple[list[Step], int, list[Loop]]:
+        names = _BRANCHES.findall(line.rest)
+        if found := _BRANCH_LIST.search(line.rest):
+            names = [name.strip(" %") for name in found[1].split(",")]
+
+        def cost(branch):
+            whole = Loop("", "", 1.0, True, tuple(branch[0]), branch[1], tuple(branch[2]))
+            return whole.seconds, whole.kernels
+
+        return max((self._visit(name) for name in names), key=cost, default=([], 0, []))
+
+    def _step(self, line: Instruction) -> Step:
+        in_network = bool(self._inside(line) & _PRODUCTS) or bool(_LIBRARIES.search(line.rest))
+        seconds = self._seconds(line)
+        sent = self._sent(line)
+        is_custom = line.opcode == "custom-call" and bool(_PALLAS.search(line.rest))
+        return Step(line.opcode, line.result, line.op_name, seconds, in_network, sent, is_custom)
+
+    def _seconds(self, line: Instruction) -> float:
+        if self.speed is None or line.opcode in _OVERLAPPED:
+            return 0.0
+        cycles = _CYCLES.search(line.rest)
+        if cycles and int(cycles[1]):
+            return int(cycles[1]) / self.speed.clock_hz
+        return 2 * padded_bytes(line.result) / self.speed.bytes_per_s
+
+    def _sent(self, line: Instruction) -> int:
+        kinds = self._inside(line) | {line.opcode.removesuffix("-done")}
+        return padded_bytes(line.result) if kinds & _COLLECTIVES else 0
+
+    def _inside(self, line: Instruction) -> frozenset[str]:
+        """The opcodes of an instruction and of the fusion that it calls."""
+        called = _CALLED.search(line.rest) if line.opcode in ("fusion", "async-start") else None
+        return frozenset({line.opcode}) | (self._of(called[1]) if called else frozenset())
+
+    def _of(self, computation: str) -> frozenset[str]:
+        if computation not in self._opcodes:
+            lines = self.computations.get(computation, ())
+            self._opcodes[computation] = frozenset().union(*map(self._inside, lines))
+        return self._opcodes[computation]
+
+
+def _parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
+    """({computation: its lines}, the entry)."""
+    computations: dict[str, list[Instruction]] = {}
+    entry, lines = "", []
+    for line in text.splitlines():
+        if line[:1] not in ("", " ", "}") and (header := _HEADER.match(line)):
+            lines = computations.setdefault(header[2], [])
+            entry = header[2] if header[1] else entry
+        elif found := _LINE.match(line):
+            lines.append(_instruction(found[1], found[2]))
+    if not entry:
+        raise ValueError("no entry in the text: expected a compiled program's HLO")
+    return computations, entry
+
+
+def _instruction(name: str, text: str) -> Instruction:
+    end = _end_of_shape(text)
+    found = _OPCODE.match(text, end)
+    op_name = _OP_NAME.search(text)
+    rest = text[found.end() :] if found else ""
+    opcode = found[1] if found else "?"
+    return Instruction(name, opcode, text[:end], rest, op_name[1] if op_name else "")
+
+
+def _end_of_shape(text: str) -> int:
+    """Where a result's shape, one array or a tuple in parentheses, ends."""
+    if not text.startswith("("):
+        return text.find(" ")
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return i + 1
+    return len(text)
