@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from typing import Any
 
-from gozero.games.registry import make_game
+from gozero.games.registry import make_game, named_game
 from gozero.go import rules as go
 from gozero.nets import network as nets
 from gozero.nets.network import NetworkConfig
@@ -45,10 +45,11 @@ class Plan:
 
     @property
     def said(self) -> dict:
-        """What the shards of workers say of the game."""
-        if isinstance(self.rules, go.Rules):
-            return shards.rules_of(self.rules)
-        return {"game": self.config.game, "size": self.config.size}
+        """What the shards of workers say of the rules, see `shards.rules_of`."""
+        config, rules = self.config, self.rules
+        return shards.rules_of(
+            rules if isinstance(rules, go.Rules) else named_game(config.game, config.size)
+        )
 
     @functools.cached_property
     def evaluator(self) -> Evaluator:
@@ -88,15 +89,9 @@ def rules_of(config: TrainConfig) -> go.Rules | Game:
     Raises:
       ValueError: there is no such game, or not of that size.
     """
-    return _rules_of(config.game, config.size, config.ko)
-
-
-@functools.cache
-def _rules_of(game: str, size: int | None, ko: str) -> go.Rules | Game:
-    """Of a name there is one game: compiled programs are found again by it."""
-    if game == "go" and size is not None:
-        return go.Rules(size=size, ko=ko)
-    return make_game(game, size)
+    if config.game == "go" and config.size is not None:
+        return go.Rules(size=config.size, ko=config.ko)
+    return make_game(config.game, config.size)
 
 
 def _network(config: TrainConfig) -> NetworkConfig:

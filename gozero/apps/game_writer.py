@@ -40,8 +40,6 @@ class GameWriter:
             (out / folder).mkdir()
         self.open_games: dict[int, list[selfplay.Move]] = defaultdict(list)
         self.shapes = row_shapes(settings.game)
-        is_go = isinstance(rules, Rules)
-        self._said = shards.rules_of(rules) if is_go else {"game": rules.name, "size": rules.size}
         self.pending: list[Rows] = []  # of a game each
         self.num_games = self.num_moves = self.num_plies = self.num_rows = self.num_shards = 0
         self.num_pending = 0
@@ -134,6 +132,6 @@ class GameWriter:
         about = About(WRITER, self.num_shards, 1, -1, len(self.pending), self.num_pending)
         frequency = np.full(self.num_pending, FREQUENCY_UNIT)
         path = shards.path_of(self.out, place)
-        shards.write(path, self._said, about, rows, frequency)
+        shards.write(path, shards.rules_of(self.rules), about, rows, frequency)
         self.num_shards += 1
         self.pending, self.num_pending, self.last_shard = [], 0, time.monotonic()

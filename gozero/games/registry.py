@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ def make_game(name: str, size: int | None = None) -> Game:
 
 
 def named_game(name: str, size: int | None = None) -> NamedGame:
-    """The game of this name, imported when it is asked for.
+    """The game of this name, imported when it is asked for; the same one each time.
 
     Args:
       name: one of `NAMES`, or "pgx:NAME", a game of pgx, see `pgx.pgx_game`.
@@ -52,13 +53,18 @@ def named_game(name: str, size: int | None = None) -> NamedGame:
         raise ValueError(f"game: {name!r} is not one of {', '.join(NAMES)}, pgx:NAME")
     if kind in ("connect4", "pgx") and size is not None:
         raise ValueError(f"size: {name} comes in one size; leave it out")
-    return _MAKERS[kind](name, size)
+    return _made(name, _USUAL_SIZES.get(kind) if size is None else size)
 
 
-def _go(name: str, size: int | None) -> NamedGame:
+@functools.cache
+def _made(name: str, size: int | None) -> NamedGame:
+    """Of a name there is one game: compiled programs are found again by it."""
+    return _MAKERS[name.partition(":")[0]](name, size)
+
+
+def _go(name: str, size: int) -> NamedGame:
     rules = importlib.import_module("gozero.go.rules")
     coords = importlib.import_module("gozero.go.coords")
-    size = 9 if size is None else size
     own = rules.Rules(size=size)
     game = importlib.import_module("gozero.games.go").go_game(own)
     names = tuple(coords.to_gtp(size, action) for action in range(own.num_actions))
@@ -69,7 +75,7 @@ def _go(name: str, size: int | None) -> NamedGame:
     return NamedGame(name, size, game, names, to_text)
 
 
-def _connect_four(name: str, size: int | None) -> NamedGame:
+def _connect_four(name: str, size: None) -> NamedGame:
     game = importlib.import_module("gozero.games.connect_four").connect_four_game()
     names = tuple(str(column + 1) for column in range(game.num_actions))
 
@@ -79,8 +85,7 @@ def _connect_four(name: str, size: int | None) -> NamedGame:
     return NamedGame(name, size, game, names, to_text)
 
 
-def _hex(name: str, size: int | None) -> NamedGame:
-    size = 11 if size is None else size
+def _hex(name: str, size: int) -> NamedGame:
     game = importlib.import_module("gozero.games.hex").hex_game(size)
     letters = "abcdefghijklm"[:size]
     names = tuple(f"{letter}{row + 1}" for row in range(size) for letter in letters)
@@ -93,14 +98,14 @@ def _hex(name: str, size: int | None) -> NamedGame:
     return NamedGame(name, size, game, names, to_text)
 
 
-def _pgx(name: str, size: int | None) -> NamedGame:
+def _pgx(name: str, size: None) -> NamedGame:
     pgx = importlib.import_module("gozero.games.pgx")
     game = pgx.pgx_game(pgx.make(name.partition(":")[2]))
     names = tuple(map(str, range(game.num_actions)))
     return NamedGame(name, size, game, names, lambda state: str(np.asarray(game.observe(state))))
 
 
-_MAKERS: dict[str, Callable[[str, int | None], NamedGame]] = {
+_MAKERS: dict[str, Callable[[str, Any], NamedGame]] = {
     "go": _go,
     "connect4": _connect_four,
     "hex": _hex,
@@ -108,6 +113,7 @@ _MAKERS: dict[str, Callable[[str, int | None], NamedGame]] = {
 }
 
 NAMES = ("go", "connect4", "hex")
+_USUAL_SIZES = {"go": 9, "hex": 11}
 
 
 def _planes(planes: Any, below: list[str]) -> str:

@@ -17,7 +17,6 @@ owners of points.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 import json
 import pathlib
@@ -28,7 +27,7 @@ import jax
 import numpy as np
 
 from gozero.games.go import go_game
-from gozero.games.registry import make_game
+from gozero.games.registry import NamedGame, make_game, named_game
 from gozero.go.rules import Position, Rules
 from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
 from gozero.runs import arrays as codec
@@ -94,8 +93,10 @@ def check_name(name: str) -> None:
         )
 
 
-def rules_of(rules: Rules) -> dict:
-    """What a shard says of Go's rules. Of another game: {"game": its name, "size": ...}."""
+def rules_of(rules: Rules | NamedGame) -> dict:
+    """What a shard says of the rules of its games: Go's, or another game's name and size."""
+    if isinstance(rules, NamedGame):
+        return {"game": rules.name, "size": rules.size}
     return dataclasses.asdict(rules)
 
 
@@ -105,12 +106,6 @@ def game_of(said: dict) -> Game:
     Raises:
       ValueError, TypeError: they are none.
     """
-    return _game_of(json.dumps(said))
-
-
-@functools.cache
-def _game_of(text: str) -> Game:
-    said = json.loads(text)
     if "game" in said:
         return make_game(said["game"], said.get("size"))
     return go_game(Rules(**said))
@@ -155,11 +150,12 @@ def read(path: pathlib.Path, rules: dict, policy_dtype: str = "float16") -> Shar
     """
     arrays, said = _read(path)
     about = _about(path, said)
-    odd = [name for name in rules if said["rules"].get(name) != rules[name]]
+    found = _usual(said["rules"])
+    odd = [name for name in rules if found.get(name) != rules[name]]
     if odd:
         name = odd[0]
         raise ValueError(
-            f"shard {path}: of games with {name} {said['rules'].get(name)!r}; this run's have "
+            f"shard {path}: of games with {name} {found.get(name)!r}; this run's have "
             f"{rules[name]!r}"
         )
     if place_of(path) != (about.number, about.worker):
@@ -215,12 +211,19 @@ def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
     arrays, said = _read(path)
     if said is None:
         return _earlier(path, folder, arrays)
-    about = _about(path, said)
+    about, rules = _about(path, said), _usual(said["rules"])
     try:
-        shapes = row_shapes(game_of(said["rules"]))
+        shapes = row_shapes(game_of(rules))
     except (ValueError, TypeError) as error:
         raise ValueError(f"shard {path}: of games by unknown rules ({error})") from error
-    return said["rules"], _shard(path, arrays, about, shapes)
+    return rules, _shard(path, arrays, about, shapes)
+
+
+def _usual(rules: dict) -> dict:
+    """The rules that a shard says, in full: workers left out the usual size of Hex once."""
+    if rules.get("game") == "hex" and rules.get("size") is None:
+        return rules_of(named_game("hex"))
+    return rules
 
 
 def _read(path: pathlib.Path) -> tuple[dict[str, np.ndarray], Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gozero.games.go import go_game
+from gozero.games.registry import make_game, named_game
 from gozero.go.rules import Rules
 from gozero.play import shards
 from gozero.play.rows import row_shapes
@@ -19,6 +20,7 @@ from gozero.play.shards import Place
 from tests.train import worker_runs
 from train import buffer as buffers
 from train.plan import make_plan
+from train.presets import PRESETS
 
 COUNT = 37
 
@@ -223,6 +225,20 @@ def test_a_folder_numbers_games_of_several_writers_apart(tmp_path):
     assert said == rules
     assert rows.game.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert rows.komi is None
+
+
+def test_hex_without_a_size_is_of_the_usual_one(tmp_path):
+    """Workers once wrote null where self-play wrote 11: both are read as one and the same."""
+    usual = {"game": "hex", "size": 11}
+    assert make_plan(dataclasses.replace(PRESETS["hex"], size=None)).said == usual
+    assert shards.rules_of(named_game("hex")) == usual
+    (tmp_path / "shards").mkdir()
+    for number, rules in enumerate((usual, {"game": "hex", "size": None})):
+        path = shards.path_of(tmp_path, Place(number, "a"))
+        about = shards.About("a", number, 1, 0, 1, 2)
+        shards.write(path, rules, about, blank(make_game("hex"), 2), np.full(2, 64))
+        assert shards.read(path, usual).about == about
+    assert shards.read_folder(tmp_path)[0] == usual
 
 
 def test_a_folder_of_several_rules_is_refused(written):
