@@ -18,6 +18,7 @@ from jax.sharding import Mesh
 from gozero.apps import flags, runtime
 from gozero.compile import mode
 from gozero.nets import weights
+from gozero.play import devices
 from gozero.runs import files
 from gozero.runs import folder as folders
 from train import checkpoint, folder, hosts, matches, memory, steps
@@ -72,7 +73,7 @@ def run(config: TrainConfig) -> int:
     """
     hosts.at_each(lambda: hosts.check_flags(config))
     _say("compiling, about 60 s the first time")
-    mesh = steps.make_mesh(config.devices)
+    mesh = devices.mesh_of(config.devices)
     plan = make_plan(config, mesh.size)
     if config.preset.endswith("-gpu") and mode.backend() == "cpu":
         _say(

@@ -14,7 +14,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding
 
 from gozero.nets import network
 from gozero.play import resignation
@@ -54,21 +54,6 @@ class Tallies(NamedTuple):
     steps_due: jax.Array  # i32[]: learner steps that may be taken now, on the poorest device
     threshold: jax.Array  # f32[]: below which games are resigned
     rates: Rates | None  # of resigning, in the games on record; None: no one resigns
-
-
-def make_mesh(num_devices: int | None = None) -> Mesh:
-    """A mesh of one axis: the first `num_devices` devices, or all.
-
-    Raises:
-      ValueError: there are fewer, or not all of the devices of several hosts are asked for.
-    """
-    devices = jax.devices()
-    count = len(devices) if num_devices is None else num_devices
-    if count > len(devices):
-        raise ValueError(f"--devices {count}: there are {len(devices)}")
-    if count < len(devices) and jax.process_count() > 1:
-        raise ValueError(f"--devices {count}: expected all {len(devices)} of several hosts")
-    return jax.make_mesh((count,), (AXIS,), devices=devices[:count], axis_types=(AxisType.Auto,))
 
 
 def shardings(state: Any, mesh: Mesh) -> Any:

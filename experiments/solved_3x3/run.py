@@ -23,6 +23,7 @@ from experiments.solved_3x3.config import Control, Point, Solved3x3Config
 from gozero.apps import flags, runtime
 from gozero.go.rules import init
 from gozero.nets import network
+from gozero.play import devices
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.search import values
@@ -60,7 +61,7 @@ def learn(control: Control, seed: int, iterations: int | None = None) -> list[Po
     asked = dataclasses.replace(
         preset, seed=seed, iterations=iterations or preset.iterations, devices=1, **rate
     )
-    plan, mesh = make_plan(asked), steps.make_mesh(1)
+    plan, mesh = make_plan(asked), devices.mesh_of(1)
     points = []
     with _spoilt_backup() if control == "flipped backup" else contextlib.nullcontext():
         make = Shuffled if control == "shuffled values" else Loop

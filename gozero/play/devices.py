@@ -11,9 +11,8 @@ import functools
 from typing import Any, cast
 
 import jax
-import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from gozero.play.player import Choice, Choose, Player, Turn
@@ -39,7 +38,26 @@ def make_mesh(num_games: int, round_up: bool = False) -> Mesh:
     count = max(1, min(len(devices), num_games // FEWEST))
     if not round_up:
         count = max(k for k in range(1, count + 1) if num_games % k == 0)
-    return Mesh(np.array(devices[:count]), (AXIS,))
+    return _mesh(devices[:count])
+
+
+def mesh_of(num_devices: int | None = None) -> Mesh:
+    """The first `num_devices` devices, or all: of every host, if there are several.
+
+    Raises:
+      ValueError: there are fewer, or not all of the devices of several hosts are asked for.
+    """
+    devices = jax.devices()
+    count = len(devices) if num_devices is None else num_devices
+    if count > len(devices):
+        raise ValueError(f"--devices {count}: there are {len(devices)}")
+    if count < len(devices) and jax.process_count() > 1:
+        raise ValueError(f"--devices {count}: expected all {len(devices)} of several hosts")
+    return _mesh(devices[:count])
+
+
+def _mesh(devices: list[jax.Device]) -> Mesh:
+    return jax.make_mesh((len(devices),), (AXIS,), devices=devices, axis_types=(AxisType.Auto,))
 
 
 def over_mesh(player: Player, mesh: Mesh) -> Player:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.solved_3x3 import run
+from gozero.play import devices
 from gozero.search import values
 from tests.train import tiny
 from train import steps
@@ -19,7 +20,7 @@ POINT = run.Point("none", 0, 40, 60.0, 5000, 2000, 0.99, 0.99, -0.99)
 
 
 def test_only_the_outcomes_of_the_rows_that_there_are_change_places(monkeypatch):
-    plan, mesh = make_plan(tiny.config()), steps.make_mesh(1)
+    plan, mesh = make_plan(tiny.config()), devices.mesh_of(1)
     loop = run.Shuffled(plan, mesh, steps.begin(plan, mesh))
     size, capacity = 60, plan.buffer.capacity
     buffer = loop.state.playing.buffer
@@ -67,7 +68,7 @@ def test_results_are_the_last_points_of_runs(tmp_path, monkeypatch):
 
 
 def test_a_network_is_asked_at_both_komi():
-    plan, mesh = make_plan(tiny.config()), steps.make_mesh(1)
+    plan, mesh = make_plan(tiny.config()), devices.mesh_of(1)
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
     point = run.look(plan, loop, "none", 0)
     assert 0 < point.centre < 1

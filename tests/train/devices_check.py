@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.play import devices
 from tests.train import tiny
 from train import buffer as buffers
 from train import folder, learner, run, steps
@@ -28,7 +29,7 @@ LESS = {"opening_plies": 0, "pool_every": 0, "surprise": 0.0}
 def main(out: pathlib.Path) -> None:
     assert jax.device_count() == DEVICES
     config = tiny.config(out, devices=DEVICES, batch=4, **LESS)
-    mesh = steps.make_mesh()
+    mesh = devices.mesh_of()
     plan = make_plan(config, DEVICES)
     compile_once()
     loop = Loop(plan, mesh, steps.begin(plan, mesh))

@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pytest
 
+from gozero.play import devices
 from tests.train import tiny
 from train import steps
 from train.loop import Loop
@@ -47,7 +48,7 @@ def made(monkeypatch):
 def loop_of(plan, progress=None):
     """That has taken as many iterations as its progress says; it learns nothing."""
     learner = types.SimpleNamespace(ema=None)
-    loop = Loop(plan, steps.make_mesh(1), RunState(learner, None), progress)
+    loop = Loop(plan, devices.mesh_of(1), RunState(learner, None), progress)
     loop._compiled = {"learn": None}
     return loop
 

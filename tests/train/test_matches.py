@@ -15,12 +15,12 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.nets import network
-from gozero.play import arena, setups
+from gozero.play import arena, devices, setups
 from gozero.play.player import Turn, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.search.rules.gumbel import GumbelRoot
 from tests.train import tiny
-from train import checkpoint, folder, matches, run, steps
+from train import checkpoint, folder, matches, run
 from train.loop import Loop
 from train.matches import RANDOM, RANDOM_PLAYER, UNIFORM, Rated, Terms
 from train.plan import make_plan
@@ -54,7 +54,7 @@ def train(path, **more):
 
 def state_of(path):
     """The arrays and keys of a run's newest checkpoint."""
-    mesh = steps.make_mesh(1)
+    mesh = devices.mesh_of(1)
     state = run.begin(make_plan(config_of(path), mesh.size), mesh).state
     is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
     return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)

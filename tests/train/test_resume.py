@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gozero.nets import weights
+from gozero.play import devices
 from gozero.runs import files
 from tests.train import tiny
 from tests.train.tiny import untimed
@@ -40,7 +41,7 @@ def assert_same(state, expected):
 @pytest.fixture(scope="module")
 def whole():
     """(arrays, metrics, replay) of a run of four iterations that nothing stops."""
-    mesh = steps.make_mesh(1)
+    mesh = devices.mesh_of(1)
     plan = make_plan(tiny.config())
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
     numbers = [untimed(loop.iterate()) for _ in range(4)]
@@ -151,7 +152,7 @@ def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys
 
 def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tmp_path, capsys):
     config = tiny.config(tmp_path / "run", iterations=2)
-    mesh = steps.make_mesh(1)
+    mesh = devices.mesh_of(1)
     plan = make_plan(config)
     tiny.claim(config)
     state = steps.begin(plan, mesh)
@@ -238,13 +239,13 @@ def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
 
 
 def begun(config):
-    mesh = steps.make_mesh(1)
+    mesh = devices.mesh_of(1)
     return run.begin(make_plan(config), mesh)
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, capsys):
     config = tiny.config(tmp_path / "run")
-    mesh = steps.make_mesh(1)
+    mesh = devices.mesh_of(1)
     plan = make_plan(config)
     state = steps.begin(plan, mesh)
     for iteration in (2, 4):

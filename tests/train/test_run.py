@@ -8,6 +8,7 @@ import json
 import jax
 import pytest
 
+from gozero.play import devices
 from gozero.runs import files
 from gozero.runs.memory import num_bytes
 from tests.train import tiny
@@ -61,7 +62,7 @@ def test_cheap_searches_leave_nothing_to_take_steps_of():
 def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
     """Nearly: chance says which searches are cheap, and games are in play at the end."""
     config = tiny.config(**CAPPED)
-    plan, mesh = make_plan(config), steps.make_mesh(1)
+    plan, mesh = make_plan(config), devices.mesh_of(1)
     play = steps.make_play(plan, mesh, config.simulations)
     state = steps.begin(plan, mesh)
     params, playing = state.learner.ema, state.playing
@@ -142,7 +143,7 @@ def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
 
 @pytest.mark.parametrize("preset", ["9x9-cpu", pytest.param("19x19-slice", marks=pytest.mark.slow)])
 def test_all_that_a_run_goes_on_from_is_counted(preset):
-    plan, mesh = make_plan(PRESETS[preset]), steps.make_mesh(1)
+    plan, mesh = make_plan(PRESETS[preset]), devices.mesh_of(1)
     parts = {part.name: part.num_bytes for part in memory.parts_of(plan)}
     state = jax.eval_shape(lambda: steps.begin(plan, mesh))
     playing = state.playing

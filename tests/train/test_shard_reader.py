@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.play import shards
+from gozero.play import devices, shards
 from gozero.play.shards import Place
 from tests.train import worker_runs
 from tests.train.worker_runs import write_shard
@@ -33,7 +33,7 @@ class Run:
     def __init__(self, path, num_devices=1):
         self.config = worker_runs.config_in(path, capacity=CAPACITY, window=100, surprise=0.5)
         self.plan = make_plan(self.config, num_devices)
-        self.mesh = steps.make_mesh(num_devices)
+        self.mesh = devices.mesh_of(num_devices)
         self.shard_reader = ShardReader(self.plan, self.mesh)
         one = buffers.start(self.plan.play.game, self.plan.buffer)
         where = jax.NamedSharding(self.mesh, steps.DIVIDED)

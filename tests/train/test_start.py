@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from gozero.nets import network, weights
+from gozero.play import devices
 from tests.train import tiny
-from train import checkpoint, folder, run, steps
+from train import checkpoint, folder, run
 from train.plan import make_plan
 
 
@@ -28,7 +29,7 @@ def given(tmp_path):
 def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
     path, params = given
     config = tiny.config(tmp_path / "run", weights=path)
-    plan, mesh = make_plan(config), steps.make_mesh(1)
+    plan, mesh = make_plan(config), devices.mesh_of(1)
     found, sha256 = run.given_params(plan)
     assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     state = run.begin(plan, mesh, found).state

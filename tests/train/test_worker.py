@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.play import selfplay, shards
+from gozero.play import devices, selfplay, shards
 from gozero.play.shards import Place
 from gozero.runs import folder as folders
 from gozero.runs.memory import num_bytes
@@ -60,7 +60,7 @@ def source(plan):
 @pytest.fixture(scope="module")
 def loop(config):
     """Whose learner's steps are only counted: they are long to compile."""
-    own, mesh = make_plan(config), steps.make_mesh(1)
+    own, mesh = make_plan(config), devices.mesh_of(1)
     loop = Loop(own, mesh, steps.begin(own, mesh))
     seen = Metrics(Losses(*[np.zeros(())] * len(Losses._fields)), np.zeros(()), np.zeros(()))
     loop._compiled["learn"] = lambda learner, buffer: (learner, 0 * buffer.owed, seen)

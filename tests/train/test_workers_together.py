@@ -14,8 +14,8 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.play import shards
-from train import checkpoint, folder, run, steps
+from gozero.play import devices, shards
+from train import checkpoint, folder, run
 from train.plan import make_plan
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -138,7 +138,7 @@ def test_killed_and_started_again(all_of_them):
 def check(out, total):
     """The ring holds the rows of every shard once, and those of the run's own games."""
     config = folder.read_config(out)
-    mesh = steps.make_mesh(1)
+    mesh = devices.mesh_of(1)
     plan = make_plan(dataclasses.replace(config, devices=1))
     found = [shards.read(p, shards.rules_of(plan.rules)) for p in (out / "shards").glob("*.npz")]
     assert len(found) == total
