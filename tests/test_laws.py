@@ -255,7 +255,7 @@ def test_law_7_mogo_playouts_lower_for_every_platform(size):
     rules = go.Rules(size)
 
     def playouts(positions, last, bits):
-        return mogo_playouts(rules, positions, last, jax.random.wrap_key_data(bits))
+        return mogo_playouts(rules, positions, jax.random.wrap_key_data(bits), last=last)
 
     positions = new_games(rules, 4).position
     assert_lowers(

@@ -213,7 +213,7 @@ def make_rate(
         if policy == "uniform":
             return uniform_playouts(rules, positions, key, ids=ids, first_plays=first_plays)
         last = jnp.full(ids.shape, bb.NO_POINT)
-        return mogo_playouts(rules, positions, last, key, ids=ids, first_plays=first_plays)
+        return mogo_playouts(rules, positions, key, last=last, ids=ids, first_plays=first_plays)
 
     run = jax.jit(
         jax.shard_map(

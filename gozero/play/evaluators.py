@@ -146,10 +146,10 @@ def playout_evaluator(
         return (*seen, last_move(rules, state, position, *trail)) if policy.takes_last else seen
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
-        positions, komi, *last = observations
-        options = {"lanes": None, "max_moves": max_moves, "ends": ends, "first_plays": first_plays}
+        positions, komi, *seen = observations
+        options = {"max_moves": max_moves, "ends": ends, "first_plays": first_plays}
         own = policy._replace(params=params)
-        ended = play_out(own, rules, positions, key, *last, **options, ids=None)
+        ended = play_out(own, rules, positions, key, last=seen[0] if seen else None, **options)
         for_black = outcomes(ended, komi, value_at_cut, reward)
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)

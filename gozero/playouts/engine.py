@@ -174,12 +174,13 @@ def play_out(
     rules: go.Rules,
     positions: go.Position,
     key: jax.Array,
-    *more: jax.Array,
-    lanes: int | None,
-    max_moves: int | None,
-    ends: bool,
-    first_plays: Wanted,
-    ids: jax.Array | None,
+    *,
+    last: jax.Array | None = None,
+    lanes: int | None = None,
+    max_moves: int | None = None,
+    ends: bool = False,
+    first_plays: Wanted = False,
+    ids: jax.Array | None = None,
 ) -> Playouts:
     """Plays each position to the end by a policy.
 
@@ -190,14 +191,17 @@ def play_out(
 
     Args:
       policy: how the lanes play.
-      more: [B, ...]; what `policy.init` takes beside the positions.
+      last: i32[B]; the last move in each position, for a policy that takes it, as
+        `branch.last_move` finds it: `bb.NO_POINT` or a pass where there is none to answer; None:
+        nowhere. Playout i then depends on last[i] too.
       rules, positions, key, lanes, max_moves, ends, first_plays, ids: as of
         `policies.uniform.uniform_playouts`.
 
     Raises:
-      ValueError: as `uniform_playouts`.
+      ValueError: as `uniform_playouts`; or last moves that are not a batch like the positions.
     """
     count = _batch_size(positions)
+    more = _last_moves(last, count) if policy.takes_last else ()
     _check_positive("lanes", lanes)
     _check_positive("max_moves", max_moves)
     ids = lane_ids(count) if ids is None else ids
@@ -248,6 +252,14 @@ def _batch_size(positions: go.Position) -> int:
     if len(shape) != 1 or shape[0] < 1:
         raise ValueError(f"positions: shape {shape}; expected a batch of positions, shape (B,)")
     return shape[0]
+
+
+def _last_moves(last: jax.Array | None, count: int) -> tuple[jax.Array]:
+    last = jnp.full(count, bb.NO_POINT) if last is None else last
+    if jnp.shape(last) != (count,):
+        expected = f"a last move for each position, shape ({count},)"
+        raise ValueError(f"last: shape {jnp.shape(last)}; expected {expected}")
+    return (jnp.asarray(last, jnp.int32),)
 
 
 def _check_positive(name: str, value: int | None) -> None:

@@ -76,7 +76,7 @@ def test_mogo_playouts_answer_the_last_move():
     def both_ways(states, key):
         trail = Trail(None, jnp.int32(0))
         seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
-        played = mogo_playouts(RULES, states.position, last, key, first_plays=True)
+        played = mogo_playouts(RULES, states.position, key, last=last, first_plays=True)
         return seen, evaluator.evaluate(None, key, seen), played
 
     seen, evaluation, played = both_ways(states, jax.random.key(1))

@@ -56,50 +56,24 @@ __all__ = ["PLAIN", "MogoConfig", "mogo_playouts"]
 def mogo_playouts(
     rules: go.Rules,
     positions: go.Position,
-    last: jax.Array,
     key: jax.Array,
-    *,
     config: MogoConfig = PLAIN,
-    lanes: int | None = None,
-    max_moves: int | None = None,
-    ends: bool = False,
-    first_plays: Wanted = False,
-    ids: jax.Array | None = None,
+    **options: Any,
 ) -> Playouts:
     """Plays each position to the end by MoGo's rules.
 
     Args:
-      rules: the rules; their size is what counts here.
+      rules, key: as of `uniform_playouts`.
       positions: [B]; legal positions, whose `atari` is exact (as that of all positions that the
         rules have made).
-      last: i32[B]; the opponent's last move in each, a point, which the first move of the
-        playout answers. What holds no stone of the opponent, such as `bb.NO_POINT` or a pass,
-        is no move to answer; see `gozero.go.branch.last_move`.
       config: what is added to the four rules.
-      key, lanes, max_moves, ends, first_plays, ids: as of `uniform_playouts`. Playout i
-        depends on its position, last[i], ids[i] and the key.
-
-    Returns:
-      Playouts [B].
+      options: of `engine.play_out`: `last`, which the first move of a playout answers, `lanes`,
+        `max_moves`, `ends`, `first_plays`, `ids`.
 
     Raises:
-      ValueError: as `uniform_playouts`; or last moves that are not a batch like the positions.
+      ValueError: as `engine.play_out`.
     """
-    if jnp.shape(last) != jnp.shape(positions.to_play):
-        expected = f"a last move for each position, shape {jnp.shape(positions.to_play)}"
-        raise ValueError(f"last: shape {jnp.shape(last)}; expected {expected}")
-    return engine.play_out(
-        policy(rules.layout, config),
-        rules,
-        positions,
-        key,
-        jnp.asarray(last, jnp.int32),
-        lanes=lanes,
-        max_moves=max_moves,
-        ends=ends,
-        first_plays=first_plays,
-        ids=ids,
-    )
+    return engine.play_out(policy(rules.layout, config), rules, positions, key, **options)
 
 
 class Lanes(NamedTuple):

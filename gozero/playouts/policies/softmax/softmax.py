@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -71,44 +71,20 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
 
 
 def softmax_playouts(
-    rules: go.Rules,
-    positions: go.Position,
-    key: jax.Array,
-    policy: Softmax,
-    *,
-    last: jax.Array | None = None,
-    lanes: int | None = None,
-    max_moves: int | None = None,
-    ends: bool = False,
-    first_plays: Wanted = False,
-    ids: jax.Array | None = None,
+    rules: go.Rules, positions: go.Position, key: jax.Array, policy: Softmax, **options: Any
 ) -> Playouts:
     """Plays each position to the end by a policy.
 
     Args:
-      rules, positions, key, lanes, max_moves, ends, first_plays, ids: as of
-        `uniform_playouts`.
+      rules, positions, key: as of `uniform_playouts`.
       policy: how they choose.
-      last: i32[B]; the last move in each position, `bb.NO_POINT` or a pass where there is none to
-        be contiguous to; None: none is known.
+      options: of `engine.play_out`: `last`, to which the first move of a playout may be contiguous,
+        `lanes`, `max_moves`, `ends`, `first_plays`, `ids`.
 
     Raises:
-      ValueError: as `uniform_playouts`.
+      ValueError: as `engine.play_out`.
     """
-    if last is None:
-        last = jnp.full(jnp.shape(positions.to_play), bb.NO_POINT, jnp.int32)
-    return engine.play_out(
-        as_policy(policy),
-        rules,
-        positions,
-        key,
-        last,
-        lanes=lanes,
-        max_moves=max_moves,
-        ends=ends,
-        first_plays=first_plays,
-        ids=ids,
-    )
+    return engine.play_out(as_policy(policy), rules, positions, key, **options)
 
 
 def _whole(x: jax.Array, most: int) -> jax.Array:

@@ -33,7 +33,10 @@ SIZE, STEPS = 5, 110  # of what the default suite compiles
 @functools.cache
 def compiled(rules: go.Rules, **options):
     """`mogo_playouts` jitted, once for each set of options."""
-    run = functools.partial(mogo.mogo_playouts, rules, **options)
+
+    def run(positions, last, key):
+        return mogo.mogo_playouts(rules, positions, key, last=last, **options)
+
     return jax.jit(run, compiler_options=AS_USERS_FUSE)
 
 
@@ -228,7 +231,7 @@ def test_results_depend_on_neither_lanes_nor_neighbours(lanes):
     part = jax.tree.map(lambda x: x[7:30], (positions, last))
     run = jax.jit(
         lambda p, last, ids: mogo.mogo_playouts(
-            rules, p, last, key, lanes=lanes, ids=ids, ends=True, first_plays=True
+            rules, p, key, last=last, lanes=lanes, ids=ids, ends=True, first_plays=True
         )
     )
     few = run(*part, jnp.arange(7, 30, dtype=jnp.uint32))
@@ -239,7 +242,7 @@ def test_bad_last_moves_are_refused():
     rules = go.Rules(SIZE)
     positions, last = batch(SIZE, 4, seed=1)
     with pytest.raises(ValueError, match=r"last: shape \(3,\); expected .* shape \(4,\)"):
-        mogo.mogo_playouts(rules, positions, last[:3], jax.random.key(0))
+        mogo.mogo_playouts(rules, positions, jax.random.key(0), last=last[:3])
 
 
 # --- golden cases: a position, its last move, and the moves to choose from --------------
