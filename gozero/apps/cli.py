@@ -12,7 +12,7 @@ from gozero.apps import flags, runtime
 DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX. `gozero --version`: which."
 
 _COMMANDS = {
-    "selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),
+    "selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),
     "gtp": ("gozero.apps.gtp.run", "GtpConfig"),
     "match": ("gozero.apps.match.run", "MatchConfig"),
 }

@@ -95,16 +95,27 @@ def tell(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def compiling(size: int) -> str:
-    """What a command says before it compiles a search, by its board's size.
+def compiling(size: int | None, game: str = "go") -> str:
+    """What a command says before it compiles a search, and before it imports JAX, which takes
+    seconds; by its game, and of Go the board's size.
 
     The seconds are of two cores, without the compile cache that `prepare` asks for.
     """
+    if game != "go":
+        return f"compiling for {game}, about {_OTHER_GAMES.get(game, 10)} s the first time"
+    size = size or 9
     seconds = next(seconds for most, seconds in _COMPILE_SECONDS if size <= most)
     return f"compiling for {size}x{size}, about {seconds} s the first time"
 
 
 _COMPILE_SECONDS = ((9, 10), (13, 20), (25, 35))
+_OTHER_GAMES = {"connect4": 5, "hex": 15}
+
+
+def random_network(flag: str = "--weights", game: str = "go") -> str:
+    """What a command says of a network that no file gives."""
+    of = "Go" if game == "go" else game
+    return f"no {flag}: the network is random, and knows nothing of {of}"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gozero.search.game import Game
+if TYPE_CHECKING:  # it imports JAX, which commands do after they have looked at the name
+    from gozero.search.game import Game
+
+PLAYERS = ("the first player", "the second player")
+"""Who plays a game in which no one is Black or White."""
 
 
 class NamedGame(NamedTuple):
@@ -33,6 +37,11 @@ class NamedGame(NamedTuple):
         return " ".join(self.action_names[action] for action in actions)
 
 
+def result_text(outcome: float) -> str:
+    """Who has won, for a text: the outcome is that of the player who began."""
+    return "drawn" if outcome == 0 else f"{PLAYERS[outcome < 0]} won"
+
+
 def make_game(name: str, size: int | None = None) -> Game:
     """The game of this name; see `named_game`."""
     return named_game(name, size).game
@@ -48,12 +57,22 @@ def named_game(name: str, size: int | None = None) -> NamedGame:
     Raises:
       ValueError: an unknown name; a size that the game does not come in.
     """
+    kind = check(name, size)
+    return _made(name, _USUAL_SIZES.get(kind) if size is None else size)
+
+
+def check(name: str, size: int | None = None) -> str:
+    """The kind of game that a name is of, before it is imported.
+
+    Raises:
+      ValueError: an unknown name; a size where there is none to choose.
+    """
     kind, _, of_pgx = name.partition(":")
     if kind not in _MAKERS or (kind == "pgx") != bool(of_pgx):
         raise ValueError(f"game: {name!r} is not one of {', '.join(NAMES)}, pgx:NAME")
     if kind in ("connect4", "pgx") and size is not None:
         raise ValueError(f"size: {name} comes in one size; leave it out")
-    return _made(name, _USUAL_SIZES.get(kind) if size is None else size)
+    return kind
 
 
 @functools.cache

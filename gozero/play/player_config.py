@@ -206,6 +206,23 @@ class PlayerConfig:
                 f"come with the package, others with --{prefix}shapes"
             )
 
+    def check_other_game(self, prefix: str = "") -> None:
+        """Refuse what is of Go, in a search of another game.
+
+        Raises:
+          ValueError: as `check`.
+        """
+        wanted = {
+            "playouts": (None, "uniform"),
+            "heuristic": (None, "grandfather"),
+            "search": ("puct", "uct", "rave", "gumbel"),
+        }
+        for name, known in wanted.items():
+            value = getattr(self, name)
+            if value not in known:
+                others = " or ".join(str(one) for one in known if one is not None)
+                raise ValueError(f"{prefix}{name}: {value} is of Go; other games have {others}")
+
     @property
     def _has_shapes(self) -> bool:
         return self.search == "td" or self.heuristic == "shape"
@@ -231,6 +248,11 @@ class PlayerConfig:
     def amaf_visits_left(self) -> int:
         """Of them what good moves leave."""
         return self.visits_left - self.heuristic_good_visits
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a network evaluates that no file gives."""
+        return self.evaluator == "network" and self.weights is None
 
     @property
     def policy(self) -> PolicyName:

@@ -120,7 +120,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     """
     config.check()
     if not isinstance(rules, Rules):
-        _check_any_game(config)
+        config.check_other_game()
     if config.search == "td":
         raise ValueError("search: td has no tree, and no evaluator beside it")
     evaluator = _evaluator(rules, config, seed)
@@ -161,22 +161,6 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
         return None
     steps = -(-EXCHANGE_EVERY // config.leaves)
     return Ensemble(config.trees, every=steps * config.leaves)
-
-
-def _check_any_game(config: PlayerConfig) -> None:
-    """Raises:
-    ValueError: a flag that goes with Go alone.
-    """
-    wanted = {
-        "playouts": (None, "uniform"),
-        "heuristic": (None, "grandfather"),
-        "search": ("puct", "uct", "rave", "gumbel"),
-    }
-    for name, known in wanted.items():
-        value = getattr(config, name)
-        if value not in known:
-            others = " or ".join(str(one) for one in known if one is not None)
-            raise ValueError(f"{name}: {value} is of Go; other games have {others}")
 
 
 def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:

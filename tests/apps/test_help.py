@@ -13,7 +13,7 @@ from gozero.apps import cli, flags, help
 from train import command
 
 COMMANDS = {
-    "gozero selfplay": ("gozero.apps.selfplay", "SelfPlayFlags"),
+    "gozero selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),
     "gozero gtp": ("gozero.apps.gtp.config", "GtpConfig"),
     "gozero match": ("gozero.apps.match.config", "MatchConfig"),
     "python -m train": ("train.config", "TrainConfig"),

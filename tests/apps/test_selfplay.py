@@ -18,14 +18,15 @@ import pytest
 from sgfmill import boards, sgf
 
 from gozero.apps import cli
-from gozero.apps import game_writer as app_writer
-from gozero.apps import selfplay as app
-from gozero.apps.selfplay import SelfPlayFlags
+from gozero.apps.selfplay import play as app
+from gozero.apps.selfplay import writer as app_writer
+from gozero.apps.selfplay.config import SelfPlayFlags
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import shards
 from tests.reference.go import ReferenceGame
 
+ROOT = pathlib.Path(__file__).parents[2]
 SIZE, GAMES = 5, 6
 FLAGS = (
     *("--size", "5", "--games", "6", "--simulations", "8", "--batch", "4"),
@@ -61,7 +62,8 @@ def test_a_full_disk_is_one_line_and_leaves_what_is_whole(tmp_path, monkeypatch,
     out = tmp_path / "run"
     assert selfplay(out) == 1
     said = capsys.readouterr().err
-    assert "compiling for 5x5, about 10 s the first time ... " in said
+    assert "compiling for 5x5, about 10 s the first time\n" in said
+    assert "\ncompiled in " in said
     assert f"gozero selfplay: out: {out} cannot be written (No space left on device); " in said
     assert sorted((out / "games").iterdir()) == sorted(written)
 
@@ -205,9 +207,10 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     status = selfplay(out, *arguments)
     printed = capsys.readouterr()
     assert status == 2
-    assert len(printed.err.strip().splitlines()) == 1
-    assert says in printed.err
-    assert printed.err.startswith("gozero selfplay: ")
+    *before, complaint = printed.err.strip().splitlines()
+    assert all(line.startswith("compiling for ") for line in before)  # what only JAX finds bad
+    assert says in complaint
+    assert complaint.startswith("gozero selfplay: ")
     assert not out.exists()
 
 
@@ -228,10 +231,9 @@ def test_ctrl_c_keeps_every_finished_game(tmp_path, as_here):
     out = tmp_path / "run"
     flags = [*FLAGS, "--games", "5000", "--out", str(out)]
     command = [sys.executable, "-m", "gozero.apps.cli", "selfplay", *flags]
-    root = pathlib.Path(__file__).parent.parent.parent
     process = subprocess.Popen(
         command,
-        cwd=root,
+        cwd=ROOT,
         env=as_here,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -257,9 +259,42 @@ def selfplay_of(game, out, *more):
     return cli.main([*command, "--evaluator", "playout", "--out", str(out), *more])
 
 
-def test_another_game_is_written_as_text_and_rows(tmp_path):
+def test_commands_say_that_they_compile_before_they_import_jax(tmp_path):
+    """Which takes seconds with a cold disk."""
+    code = """
+import sys, types
+from gozero.apps import cli
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jax":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Blocked())
+sys.exit(cli.main(sys.argv[1:]))
+"""
+    out = ["--out", str(tmp_path / "run")]
+    network = ["--player.evaluator", "network", "--opponent.simulations", "2"]
+    for command, said in {
+        ("selfplay", *out): ["no --weights: the network is random, and knows nothing of Go"],
+        ("selfplay", "--game", "hex", "--evaluator", "playout", *out): [],
+        ("match", *network, *out): ["player: no --player.weights: the network is random, and"],
+        ("match", "--game", "hex", "--player.leaves", "1", "--opponent.leaves", "2", *out): [],
+    }.items():
+        run = [sys.executable, "-c", code, *command]
+        done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT)
+        *lines, compiling, stopped = done.stderr.splitlines()
+        assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
+        assert compiling.startswith("compiling for ")
+        assert compiling.endswith(" s the first time")
+        assert stopped == "gozero: stopped"
+
+
+def test_another_game_is_written_as_text_and_rows(tmp_path, capsys):
     out = tmp_path / "run"
     assert selfplay_of("hex", out, "--size", "3") == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("compiling for hex, about 15 s the first time\n")
+    assert "the first player won " in said.out
+    assert "Black" not in said.out
     said, rows = shards.read_folder(out)
     assert said == {"game": "hex", "size": 3}
     assert rows.komi is None
@@ -272,7 +307,7 @@ def test_another_game_is_written_as_text_and_rows(tmp_path):
         assert len(moves.split()) == of_game.sum()
         last = np.flatnonzero(of_game)[-1]
         assert rows.outcome[last] == 1  # who makes the last move of Hex has won
-        assert result == ("B+1" if len(moves.split()) % 2 else "W+1")
+        assert result == f"the {'first' if len(moves.split()) % 2 else 'second'} player won"
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["black"] + manifest["white"] == 3
 

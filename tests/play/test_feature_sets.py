@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.apps.game_writer import GameWriter
+from gozero.apps.selfplay.writer import GameWriter
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import network

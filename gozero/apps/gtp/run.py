@@ -66,8 +66,8 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     engine = Engine(config)
     if config.search == "gumbel":
         print("gumbel begins every search anew: reuse is off", file=sys.stderr, flush=True)
-    if config.evaluator == "network" and config.weights is None:
-        print("no --weights: the network is random", file=sys.stderr, flush=True)
+    if config.is_random:
+        print(runtime.random_network(), file=sys.stderr, flush=True)
     if any(getattr(config, name) is not None for name in FILES):
         with flags.failing("gozero gtp"):
             engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove

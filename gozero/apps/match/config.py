@@ -145,9 +145,11 @@ class MatchConfig:
             side = getattr(self, name)
             if self.game == "go":
                 side.check_size(self.size, f"{name}.")
-            elif side.command is not None:
+                continue
+            if side.command is not None:
                 raise ValueError(f"--{name}.command: programs play Go, and no {self.game}")
-            elif side.evaluator == "playout" and side.search != "td" and side.playouts is None:
+            side.check_other_game(f"--{name}.")
+            if side.evaluator == "playout" and side.playouts is None:
                 object.__setattr__(self, name, dataclasses.replace(side, playouts="uniform"))
         if self.paired and self.games % 2:
             raise ValueError(

@@ -17,8 +17,9 @@ from gozero.apps.match.openings import Openings
 from gozero.apps.match.referee import COLOURS, LETTERS, Outcome
 from gozero.apps.match.score import Game as GameLine
 from gozero.apps.match.worker import GameWorker, about, line_of
-from gozero.apps.runtime import StopRequest, compiling
+from gozero.apps.runtime import StopRequest
 from gozero.apps.sgf import GameRecord
+from gozero.games import registry
 from gozero.games.go import go_game
 from gozero.games.registry import NamedGame
 from gozero.go.coords import result_text
@@ -73,11 +74,10 @@ class BatchedSide:
         key = jax.random.fold_in(_session_key(config, session), side)
         self._player = LockstepPlayer(rules, made.player, self.lanes, key, mesh)
         room, on = made.room(self.lanes), f", {mesh.size} devices" if mesh.size > 1 else ""
-        said = f"{self.name}: {room}{on}; {compiling(rules.size)} ..."
-        print(said, end=" ", file=sys.stderr, flush=True)
+        print(f"{self.name}: {room}{on}", file=sys.stderr, flush=True)
         started = time.perf_counter()
         self._player.compile()
-        print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
+        print(f"compiled in {time.perf_counter() - started:.1f} s", file=sys.stderr)
         self._memories: list[Any] = [self._player.new_memory() for _ in range(self.num_batches)]
 
     def choose(self, batch: int, games: Mapping[int, GameWorker]) -> dict[int, int | None]:
@@ -127,7 +127,6 @@ def play_on_device(
     for name, side in zip(SIDES, sides, strict=True):
         print(f"{name}: {side.room(lanes)}", file=sys.stderr)
     of_go = isinstance(rules, Rules)
-    print(compiling(rules.size) if of_go else "compiling", file=sys.stderr, flush=True)
     game = go_game(rules) if of_go else rules.game
     players = (_passing_to_win(game, side.player) if of_go else side.player for side in sides)
     first, second = (devices.over_mesh(player, mesh) for player in players)
@@ -188,9 +187,12 @@ def _result(
     actions = [*opening, *played.actions]
     colour = len(actions) % 2  # to move in the end
     for_black = played.outcome * (1 if len(opening) % 2 == 0 else -1)
-    outcome = Outcome(result_text(played.score if isinstance(rules, Rules) else for_black), "score")
+    of_go = isinstance(rules, Rules)
+    outcome = Outcome(result_text(played.score if of_go else for_black), "score")
     if played.resigned:
-        outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
+        who = COLOURS[colour] if of_go else registry.PLAYERS[colour]
+        outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{who} resigned")
+        for_black = 1.0 if colour else -1.0
     elif played.truncated:
         outcome = outcome._replace(end="limit", comment="move limit")
     if not played.ok:
@@ -201,17 +203,17 @@ def _result(
     turns = (chosen - chosen // 2, chosen // 2)
     turns = turns if began == 0 else turns[::-1]
     line = line_of(played.number, black, outcome, len(actions), played.seconds, turns)
-    result, why = outcome.result, outcome.comment
     if isinstance(rules, NamedGame):
         heading = f"{rules.name}, game {played.number}: {names[black]} - {names[1 - black]}"
-        return line, f"{heading}\n{rules.record(actions)}\n{result} {why}".rstrip() + "\n"
+        ends = "; ".join(filter(None, [registry.result_text(for_black), outcome.comment]))
+        return line, f"{heading}\n{rules.record(actions)}\n{ends}\n"
     record = GameRecord(
         size=rules.size,
         komi=config.komi,
         moves=tuple((ply % 2, action) for ply, action in enumerate(actions)),
-        result=result,
+        result=outcome.result,
         black=names[black],
         white=names[1 - black],
-        comment="; ".join(filter(None, [about(rules, played.number, opening), why])),
+        comment="; ".join(filter(None, [about(rules, played.number, opening), outcome.comment])),
     )
     return line, record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import sys
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from gozero.apps.match import score as match_score
 from gozero.apps.match.config import SIDES, MatchConfig, Side
 from gozero.apps.match.folder import MatchFolder
 from gozero.apps.match.gtp_opponent import allow_open_files, player_names
+from gozero.games import registry
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.progress import Progress
@@ -39,6 +41,7 @@ def run(config: MatchConfig) -> int:
         with flags.failing(PROG):
             names = player_names(config)
             allow_open_files(config)
+            _announce(config)
             match = _Match(config, names)
         with match.folder:
             try:
@@ -51,6 +54,36 @@ def run(config: MatchConfig) -> int:
                 flags.fail(PROG, "out of memory; lower --parallel or --simulations of ours", 1)
 
 
+def _announce(config: MatchConfig) -> None:
+    """Say what is to be known before JAX is imported, which takes seconds.
+
+    Raises:
+      ValueError: there is no such game.
+    """
+    if config.game != "go":
+        registry.check(config.game, config.size)
+    if _is_complete(config):
+        return
+    for name, side in zip(SIDES, config.sides, strict=True):
+        if side.is_random:
+            said = runtime.random_network(f"--{name}.weights", config.game)
+            print(f"{name}: {said}", file=sys.stderr)
+    if any(side.command is None for side in config.sides):
+        print(runtime.compiling(config.size, config.game), file=sys.stderr, flush=True)
+
+
+def _is_complete(config: MatchConfig) -> bool:
+    """Whether the records say that as many games, with as many retries, are played."""
+    try:
+        state, before = (
+            json.loads((config.out / name).read_text()) for name in ("manifest.json", "config.json")
+        )
+        same = (before["games"], before["retries"]) == (config.games, config.retries)
+        return state["state"] == "complete" and same
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 class _Match:
     """A match and its folder."""
 
@@ -61,7 +94,6 @@ class _Match:
             openings as match_openings,  # JAX, not before the programs are known to play
         )
         from gozero.apps.match.ours import evaluators, make_sides
-        from gozero.games.registry import named_game
         from gozero.go.rules import Rules
 
         self.config, self.names = config, names
@@ -69,7 +101,7 @@ class _Match:
             limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
             self.rules = game = Rules(config.size, config.ko, max_moves=limit)
         else:
-            self.rules = named_game(config.game, config.size)
+            self.rules = registry.named_game(config.game, config.size)
             game = self.rules.game
         self.openings = match_openings.make_openings(config, game)
         self.sides = make_sides(config, game)
@@ -97,7 +129,8 @@ class _Match:
         folder.write_manifest({**facts, "state": state})
         names = dict(zip(SIDES, self.names, strict=True))
         files.write_json(config.out / "summary.json", {"state": state, **names, **summary})
-        said = [match_score.table(summary, self.names)]
+        colours = ("Black", "White") if config.game == "go" else ("first", "second")
+        said = [match_score.table(summary, self.names, colours)]
         if left:
             said.append(f"stopped; {left} games are left, which the same command plays")
         runtime.tell("\n".join([*said, f"games in {config.out / 'games'}"]))

@@ -109,9 +109,12 @@ def line(summary: dict) -> str:
     return f"{points:g}/{summary['games']} {100 * summary['score']:.1f}% [{low:.0f}, {high:.0f}]"
 
 
-def table(summary: dict, names: tuple[str, str]) -> str:
-    """The end of a match, in lines."""
-    rows = [("all", summary), ("as Black", summary["as_black"]), ("as White", summary["as_white"])]
+def table(
+    summary: dict, names: tuple[str, str], colours: tuple[str, str] = ("Black", "White")
+) -> str:
+    """The end of a match, in lines; `colours` are what the two who play a game are called."""
+    black, white = (f"as {colour}" for colour in colours)
+    rows = [("all", summary), (black, summary["as_black"]), (white, summary["as_white"])]
     lines = [
         f"{names[0]} against {names[1]}",
         f"{'':10}{'games':>6}{'won':>6}{'drawn':>6}{'lost':>6}{'score':>9}{'95%':>16}",

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from gozero.apps import sgf
-from gozero.games.registry import NamedGame
+from gozero.games.registry import NamedGame, result_text
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import selfplay, shards
@@ -84,9 +84,9 @@ class GameWriter:
         self._keep_rows(game, last)
 
     def _text(self, rules: NamedGame, number: int, game: selfplay.Move) -> str:
-        """The moves in a line, and the result as SGF has it; Black is the player who began."""
+        """A heading, the moves in a line, and who has won."""
         heading = f"{rules.name}, self-play of {self.name}, game {number}"
-        result = coords.result_text(float(game.outcome[-1]))
+        result = result_text(float(game.outcome[-1]))
         return f"{heading}\n{rules.record(game.action.tolist())}\n{result}\n"
 
     def _sgf(
