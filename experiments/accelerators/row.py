@@ -38,6 +38,8 @@ class Row:
     """Of a call, on all devices."""
     trace_s: float | None = None
     compile_s: float | None = None
+    compile_cpu_s: float | None = None
+    """Of all threads: what it takes of one idle core, on a machine that others use too."""
     temp_bytes: int | None = None
     """Of one device, as all bytes."""
     argument_bytes: int | None = None
@@ -124,6 +126,7 @@ def make_row(name: str, target: ahead.Target, repeats: int, texts: pathlib.Path 
         units=program.units,
         trace_s=done.trace_seconds,
         compile_s=done.compile_seconds,
+        compile_cpu_s=done.compile_cpu_seconds,
         temp_bytes=done.temp_bytes,
         argument_bytes=done.argument_bytes,
         **of_text(program, whole),

@@ -58,7 +58,7 @@ def _figures(row: RowOf) -> list[str]:
     share = row["network_share"]
     custom = row["custom_kernels"]
     return [
-        f"{row['compile_s']:.1f} s",
+        f"{row.get('compile_cpu_s') or row['compile_s']:.1f} s",
         _mib(row["temp_bytes"]),
         _mib(row["argument_bytes"]),
         "" if ms is None else f"{ms:.3g} ms",

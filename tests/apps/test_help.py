@@ -28,6 +28,7 @@ COMMANDS = {
         f"python -m experiments.{name}.run": (f"experiments.{name}.config", config)
         for name, config in (
             ("ablation", "AblationConfig"),
+            ("accelerators", "AcceleratorsConfig"),
             ("against_gnugo", "AgainstGnugoConfig"),
             ("array_tree", "ArrayTreeConfig"),
             ("connect_four", "ConnectFourConfig"),

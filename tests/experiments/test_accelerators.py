@@ -1,0 +1,170 @@
+"""The table of accelerators: which rows are made, what a row is, and how rows are shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from experiments.accelerators import row, run, table
+from experiments.accelerators.config import AcceleratorsConfig
+from experiments.accelerators.programs import PROGRAMS, Program
+from experiments.accelerators.row import Row
+from gozero.compile import ahead
+
+
+def tiny(target: ahead.Target) -> Program:
+    """Ten rounds of a matrix product."""
+    del target
+
+    def work(x):
+        return jax.lax.fori_loop(0, 10, lambda _, x: jnp.tanh(x @ x), x)
+
+    return Program(work, lambda: (jnp.ones((16, 16)),), "rounds", 10, (10,))
+
+
+def test_programs_are_chosen_by_names_and_by_parts_of_names():
+    assert run.chosen([]) == list(PROGRAMS)
+    assert run.chosen(["rules-9x9"]) == ["rules-9x9"]  # and not rules-9x9-simple
+    assert run.chosen(["learn", "pgx-9x9"]) == ["pgx-9x9", "learn-9x9-gpu", "learn-19x19-slice"]
+    with pytest.raises(ValueError, match="--programs chess: expected some of rules-9x9, "):
+        run.chosen(["rules-9x9", "chess"])
+
+
+def test_a_row_of_a_target_that_is_here_is_measured_too(monkeypatch, tmp_path):
+    monkeypatch.setitem(PROGRAMS, "tiny", tiny)
+    found = row.make_row("tiny", ahead.target("cpu"), 2, tmp_path)
+    assert found.error is None
+    assert (found.unit, found.units) == ("rounds", 10)
+    assert found.argument_bytes == 16 * 16 * 4
+    assert found.kernels >= 1
+    assert found.call_ms is None  # the texts of a CPU have no times
+    assert found.measured_ms > 0
+    assert found.measured_units_per_s == pytest.approx(10 / found.measured_ms * 1e3)
+    assert found.device == "cpu"
+    assert {path.name for path in tmp_path.iterdir()} == {"tiny.cpu.hlo", "tiny.cpu.txt"}
+
+
+@pytest.fixture
+def asked(tmp_path):
+    return AcceleratorsConfig(out=tmp_path / "rows.jsonl", target=("cpu", "h100"), timeout=60)
+
+
+def test_rows_are_added_one_by_one_and_skipped_when_they_are_there(monkeypatch, asked, capsys):
+    made = []
+
+    def in_child(config, name, target, here):
+        made.append((name, target.name, here))
+        missing = "JAX's CUDA plugin is not installed: pip install 'gozero[gpu-ahead]'"
+        error = missing if target.name == "h100" else "no" if name == "b" else None
+        numbers = {} if error else {"compile_s": 1.0, "temp_bytes": 0, "argument_bytes": 0}
+        return dataclasses.asdict(Row(name, target.name, error=error, **numbers))
+
+    monkeypatch.setattr(run, "in_child", in_child)
+    monkeypatch.setattr(run, "device_here", lambda targets: "cpu")
+    targets = [ahead.target(name) for name in asked.target]
+    run.work(asked, ["a", "b"], targets)
+    assert made == [("a", "cpu", True), ("b", "cpu", True), ("a", "h100", False)]
+    assert "h100: JAX's CUDA plugin is not installed" in capsys.readouterr().err
+    rows = run.read(asked.out)
+    assert [(one["program"], one["error"]) for one in rows] == [("a", None), ("b", "no")]
+    assert {one["code"] for one in rows} == {run.code_hash()}
+
+    made.clear()
+    run.work(dataclasses.replace(asked, skip=True), ["a", "c"], targets[:1])
+    assert [name for name, *_ in made] == ["c"]
+    monkeypatch.setattr(run, "code_hash", lambda: "other")
+    made.clear()
+    run.work(dataclasses.replace(asked, skip=True), ["a"], targets[:1])
+    assert [name for name, *_ in made] == ["a"]
+
+
+def test_what_goes_wrong_in_a_child_is_the_error_of_its_row(asked):
+    """The real child, for a program that it does not know, and one that has no time."""
+    found = run.in_child(asked, "chess", ahead.target("cpu"), True)
+    assert found["error"] == "KeyError: 'chess'"
+    found = run.in_child(
+        dataclasses.replace(asked, timeout=0.01), "rules-9x9", ahead.target("cpu"), True
+    )
+    assert found["error"] == "not done after 0.01 s"
+
+
+def test_a_child_that_crashes_is_a_row_with_an_error(asked, monkeypatch):
+    monkeypatch.setattr(run.sys, "executable", "false")
+    found = run.in_child(asked, "rules-9x9", ahead.target("cpu"), True)
+    assert found["error"].startswith("the compiler's process ended with status 1")
+
+
+def a_row(**changes):
+    numbers = {
+        "program": "rules",
+        "target": "v5e",
+        "unit": "positions",
+        "units": 1000,
+        "compile_s": 2.5,
+        "temp_bytes": 3 * 2**20,
+        "argument_bytes": 0,
+        "call_ms": 2.0,
+        "round_ms": 0.5,
+        "units_per_s": 5e5,
+        "network_share": 0.25,
+        "kernels": 7,
+        "host_loops": 2,
+        "conditionals": 1,
+        "kernels_outside": 3,
+        "host_loops_outside": 0,
+        "conditionals_outside": 0,
+        "custom_kernels": 0,
+    }
+    return dataclasses.asdict(Row(**(numbers | changes)))
+
+
+def test_the_table_has_the_newest_of_each_row():
+    text = table.of([a_row(compile_s=9.0), a_row(), a_row(program="x", error="too | large")])
+    lines = text.splitlines()
+    assert lines[2] == (
+        "| rules | v5e | 2.5 s | 3 MiB | 0 MiB | 0.5 ms | 500k positions/s | 25% |  |  |  |"
+    )
+    assert "| x | v5e | too / large |" in lines[3]
+    assert len(lines) == 4
+
+
+def test_a_gpus_row_has_launches_and_no_times():
+    times = dict.fromkeys(("call_ms", "round_ms", "units_per_s", "network_share"))
+    line = table.of([a_row(target="h100", **times)]).splitlines()[2]
+    assert line == "| rules | h100 | 2.5 s | 3 MiB | 0 MiB |  |  |  | 7 + 2 + 1 | 3 + 0 + 0 |  |"
+
+
+def test_rows_of_before_stand_in_front_of_those_of_now():
+    line = table.of([a_row()], [a_row(round_ms=5.0)]).splitlines()[2]
+    assert "| 5 ms -> 0.5 ms |" in line
+    assert "| 2.5 s |" in line  # the same before
+
+
+def test_kernels_of_pallas_are_said_to_be_missing():
+    assert "500k positions/s without 2 custom kernels" in table.of([a_row(custom_kernels=2)])
+
+
+def test_a_row_is_a_line_of_json(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(a_row()) + "\n")
+    assert run.read(path) == [a_row()]
+    assert run.read(tmp_path / "none.jsonl") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["v5e", "h100"])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name[:3] not in ("pgx", "mct")])
+def test_every_program_compiles_for_accelerators(name, target):
+    """Law 7: on this machine, which need not have one."""
+    target = ahead.target(target)
+    try:
+        target.devices  # noqa: B018
+    except ahead.MissingCompiler as error:
+        pytest.skip(str(error))
+    found = row.make_row(name, target, 1, None)
+    assert found.kernels > 0
+    assert found.temp_bytes < ahead.CHIPS[target.chip].memory_bytes
