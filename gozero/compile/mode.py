@@ -93,14 +93,20 @@ def _user_context() -> Any:
     return jax.make_user_context()
 
 
-def by_platform(*args: Any, cpu: Callable, default: Callable) -> Any:
-    """``default(*args)``, or on a CPU ``cpu(*args)``: two ways to the same result.
+def by_platform(*args: Any, default: Callable, **others: Callable) -> Any:
+    """``default(*args)``, or on a platform named among `others` its function of them: ways to the
+    same result.
 
     Which, is settled when the program is lowered; one that is exported for several platforms has
-    both.
+    them all.
+
+    Args:
+      args: pytrees of arrays.
+      default: the plain form, too.
+      others: ``cpu=``, ``tpu=``, ``cuda=``: those that do it otherwise.
     """
     if plain():
         return default(*args)
     from jax import lax
 
-    return lax.platform_dependent(*args, cpu=cpu, default=default)
+    return lax.platform_dependent(*args, default=default, **others)

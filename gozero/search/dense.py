@@ -40,14 +40,6 @@ class Credit(NamedTuple):
     value: jax.Array  # i32[B], fixed point, for the player to move where the path ends
 
 
-class _Slots(NamedTuple):
-    """M nodes of the paths."""
-
-    index: jax.Array  # i32[M]: the tree
-    level: jax.Array  # i32[M]
-    counts: jax.Array  # bool[M]: False: stands for no node
-
-
 def choose_again(
     tree: Tree,
     path: Path,
@@ -74,18 +66,10 @@ def choose_again(
     """
     num_trees = tree.num_trees
     chunk = max(2, min(num_trees, stages.MAX_REDUCED // (tree.num_actions + 1)))
-    length, order = lax.sort_key_val(-path.length, jnp.arange(num_trees, dtype=jnp.int32))
-    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)
-    alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)
-    ends = jnp.cumsum(alive)
+    packed = trees.packed(path.length, path.nodes.shape[0])
 
     def some(i, carry):
-        number = i * chunk + jnp.arange(chunk, dtype=jnp.int32)
-        at = jnp.sum(number[:, None] >= ends[None], axis=1, dtype=jnp.int32)
-        at = jnp.minimum(at, level.size - 1)
-        counts = number < ends[-1]
-        place = jnp.where(counts, number - (ends - alive)[at], 0)
-        slots = _Slots(order[place], jnp.where(counts, at, 0), counts)
+        slots = packed.slots(i * chunk + jnp.arange(chunk, dtype=jnp.int32))
         changing = tree.replace(**carry)
         return _choose_at(changing, path, select, tie_seeds, credit, tree_full, slots)
 
@@ -93,7 +77,7 @@ def choose_again(
     if credit is not None:
         names += ["amaf"]
     carry = {name: getattr(tree, name) for name in names}
-    return tree.replace(**lax.fori_loop(0, (ends[-1] + chunk - 1) // chunk, some, carry))
+    return tree.replace(**lax.fori_loop(0, (packed.ends[-1] + chunk - 1) // chunk, some, carry))
 
 
 def _choose_at(
@@ -103,7 +87,7 @@ def _choose_at(
     tie_seeds: jax.Array,
     credit: Credit | None,
     tree_full,
-    slots: _Slots,
+    slots: trees.Slots,
 ) -> dict[str, jax.Array]:
     """The arrays that change, by name."""
     node = jnp.maximum(path.nodes[slots.level, slots.index], trees.ROOT)

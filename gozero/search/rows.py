@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import indexing
+from gozero.compile import indexing, mode
 
 
 def read(array: jax.Array, rows: jax.Array) -> jax.Array:
@@ -34,9 +34,22 @@ def write(array: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
 
 
 def write_entry(array: jax.Array, rows: jax.Array, columns: jax.Array, values: jax.Array):
-    """array [R, K] with values written at (rows, columns), i32[B], no row twice."""
-    values = values.astype(array.dtype)
+    """array [R, K] with values written at (rows, columns), i32[B], no row twice.
+
+    A TPU would flatten the whole array for such a scatter: there rows are read and written.
+    """
+    args = array, rows, columns, values.astype(array.dtype)
+    return mode.by_platform(*args, tpu=_write_entry_by_row, default=_write_entry)
+
+
+def _write_entry(array, rows, columns, values):
     return array.at[rows, columns].set(values, mode="drop", unique_indices=True)
+
+
+def _write_entry_by_row(array, rows, columns, values):
+    is_it = jnp.arange(array.shape[1], dtype=jnp.int32)[None] == columns[:, None]
+    before = array.at[rows].get(mode="clip")
+    return write(array, rows, jnp.where(is_it, values[:, None], before))
 
 
 def add(array: jax.Array, rows: jax.Array, amounts: jax.Array) -> jax.Array:

@@ -20,6 +20,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from gozero.search import proofs, rows, values
 from gozero.search.edges import Edges, Rule, as_rule
@@ -205,6 +206,40 @@ class Path(NamedTuple):
     def end(self) -> jax.Array:
         """i32[B]: the node where it ends."""
         return jnp.take_along_axis(self.nodes, self.length[None], axis=0)[0]
+
+
+class Slots(NamedTuple):
+    """M nodes of the paths."""
+
+    index: jax.Array  # i32[M]: the tree
+    level: jax.Array  # i32[M]
+    counts: jax.Array  # bool[M]: False: stands for no node
+
+
+class Packed(NamedTuple):
+    """The nodes of B paths level by level, without gaps; of a level the longest path's first."""
+
+    order: jax.Array  # i32[B]: the trees, those with the longest path first
+    alive: jax.Array  # i32[D + 1]: how many nodes a level has
+    ends: jax.Array  # i32[D + 1]: how many it and those above have
+
+    def slots(self, number: jax.Array) -> Slots:
+        """The nodes by their numbers i32[M], from 0 on."""
+        at = jnp.sum(number[:, None] >= self.ends[None], axis=1, dtype=jnp.int32)
+        at = jnp.minimum(at, self.ends.size - 1)
+        counts = number < self.ends[-1]
+        place = jnp.where(counts, number - (self.ends - self.alive)[at], 0)
+        return Slots(self.order[place], jnp.where(counts, at, 0), counts)
+
+
+def packed(last: jax.Array, num_levels: int, first_level: int = 0) -> Packed:
+    """The nodes on levels first_level .. last, i32[B], of paths."""
+    length, order = lax.sort_key_val(-last, jnp.arange(last.size, dtype=jnp.int32))
+    level = jnp.arange(num_levels, dtype=jnp.int32)
+    alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)
+    if first_level:
+        alive = jnp.where(level >= first_level, alive, 0)
+    return Packed(order, alive, jnp.cumsum(alive))
 
 
 class Entries(NamedTuple):

@@ -1,0 +1,82 @@
+"""What a search does otherwise on another platform finds the same, exactly."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.compile import mode
+from gozero.games.go import go_game
+from gozero.go import rules as go
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.game import Evaluator
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.rules.rave import Rave
+from gozero.search.rules.ucb1 import Ucb1
+from gozero.search.search import search
+from tests.go.stepping import new_games
+from tests.search import random_tree
+from tests.search.evaluators import hash_evaluate, observe_position
+
+PLATFORMS = "tpu", "cuda"
+
+
+def use_form_of(platform, monkeypatch):
+    """Trace as for another platform."""
+    by_platform = lambda *args, default, **others: others.get(platform, default)(*args)
+    monkeypatch.setattr(mode, "by_platform", by_platform)
+
+
+def random_game(**settings):
+    evaluate = hash_evaluate(random_tree.NUM_ACTIONS, 3.0, 0.6)
+    if "amaf" in settings:
+        evaluate = random_tree.with_more(evaluate, True, False)
+    config = SearchConfig(48, **settings)
+    codes = jnp.arange(1, 6, dtype=jnp.uint32) * np.uint32(7919)
+    run = random_tree.compiled_search(evaluate, config, len(codes))
+    return run(codes, jax.random.key(3))
+
+
+def go_with_wide_nodes():
+    """Roots with more children than `choose._SOME`."""
+    rules = go.Rules(size=6)
+    evaluator = Evaluator(hash_evaluate(rules.num_actions), observe=observe_position)
+    config = SearchConfig(60, select=Ucb1(1.0), max_depth=20)
+    run = jax.jit(lambda key, states: search(go_game(rules), evaluator, key, states, config))
+    result = run(jax.random.key(0), new_games(rules, 3))
+    assert jnp.max(result.tree.num_children) > 32
+    return result
+
+
+SEARCHES = {
+    "puct": random_game,
+    "puct, full trees": lambda: random_game(capacity=20),
+    "gumbel": lambda: random_game(select=GumbelInterior(), root_select=GumbelRoot()),
+    "rave": lambda: random_game(select=Rave(), amaf=Amaf()),
+    "proofs, several leaves": lambda: random_game(prove=True, leaves=4, virtual_loss=1),
+    "ucb1 on 6x6": go_with_wide_nodes,
+}
+
+
+SLOW = {"puct", "gumbel", "proofs, several leaves"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SEARCHES]
+)
+def test_other_platforms_find_the_same(name, monkeypatch):
+    here = jax.device_get(SEARCHES[name]())
+    for platform in PLATFORMS:
+        with monkeypatch.context() as patch:
+            jax.clear_caches()
+            use_form_of(platform, patch)
+            there = jax.device_get(SEARCHES[name]())
+        jax.clear_caches()
+        for field in ("action", "visits", "q", "value", "ok"):
+            one, other = getattr(here, field), getattr(there, field)
+            np.testing.assert_array_equal(one, other, err_msg=f"{field} on {platform}")
+        for field in ("visits", "value_sum", "children", "next", "size"):
+            one, other = getattr(here.tree, field), getattr(there.tree, field)
+            np.testing.assert_array_equal(one, other, err_msg=f"tree.{field} on {platform}")
