@@ -147,7 +147,6 @@ class PlayerConfig:
         Conflict("considered", "!search=gumbel", "the others consider every move"),
         Conflict(_NOT_OF_TD, "search=td", "it has neither a tree nor an evaluator"),
         Conflict("search=rave", "!evaluator=playout", "only playouts say who played where first"),
-        Conflict("trees", "reuse", "they begin every search anew; use --no-reuse, or one tree"),
         Conflict("rave_bias rave_k", "!search=rave", "the others have no schedule"),
         Conflict("rave_k", "rave_bias", "give one schedule"),
         Conflict("first_play", "!search=uct|rave", "the others begin with the parent's value"),

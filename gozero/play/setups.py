@@ -95,15 +95,18 @@ def make_player(
     player = search_player(
         rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
     )
-    return Made(player, setup.evaluator.about, lambda games: _room(rules, setup, reuse, games))
+    return Made(player, setup.evaluator.about, lambda games: room(rules, setup, reuse, games))
 
 
-def _room(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
+def room(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
+    """What the trees of so many games at once take, in words."""
     search, game = setup.search.roomy if reuse else setup.search, as_game(rules)
     new = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
     positions = jax.eval_shape(new, jax.random.key(0))
     memory = memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)
-    return f"{games} trees of {search.num_nodes} nodes: {memory}"
+    trees = games * (search.ensemble.trees if search.ensemble else 1)
+    which = "a tree" if trees == 1 else f"{trees} trees"
+    return f"{which} of {search.num_nodes} nodes: {memory}"
 
 
 def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setup:

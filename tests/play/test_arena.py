@@ -16,7 +16,7 @@ from gozero.go import scoring
 from gozero.play import arena, player
 from gozero.play.evaluators import playout_evaluator
 from gozero.play.player import NO_ACTION, Choice, Player, policy_player, random_player
-from gozero.search.config import SearchConfig
+from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.game import Evaluation
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.search.evaluators import hash_evaluate, observe_position
@@ -312,21 +312,23 @@ def test_openings_are_for_pairs():
 
 
 @pytest.mark.slow
-def test_trees_are_reused():
+@pytest.mark.parametrize("trees", [1, 2])
+def test_trees_are_reused(trees):
     """A root begins with the visits that it had two plies ago, as a child of a child."""
     evaluator = EVALUATOR._replace(
         observe=observe_position, evaluate=hash_evaluate(RULES.num_actions, 1.0, 0.2)
     )
-    searching = player.search_player(
-        RULES, evaluator, SearchConfig(SIMULATIONS), reuse_subtree=True
-    )
+    ensemble = Ensemble(trees, every=None) if trees > 1 else None
+    config = SearchConfig(SIMULATIONS, ensemble=ensemble)
+    searching = player.search_player(RULES, evaluator, config, reuse_subtree=True)
     seen = []
 
     def choose(params, key, turn, memory):
         choice = searching.choose(params, key, turn, memory)
         tree = choice.memory
-        by_game = [x.reshape(tree.num_trees, -1) for x in (tree.parent, tree.action, tree.visits)]
-        told = (*by_game, tree.size, turn.recent, turn.states.ended)
+        by_tree = [x.reshape(tree.num_trees, -1) for x in (tree.parent, tree.action, tree.visits)]
+        first_of_game = [x[::trees] for x in (*by_tree, tree.size)]
+        told = (*first_of_game, turn.recent, turn.states.ended)
         jax.debug.callback(lambda *x: seen.append(list(map(np.asarray, x))), *told, ordered=True)
         return choice
 

@@ -14,7 +14,7 @@ from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import random_player, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import Setup
-from gozero.search.config import SearchConfig
+from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.rules.puct import Puct
 from tests.search.evaluators import hash_evaluate, observe_position
 
@@ -22,15 +22,15 @@ RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 SIMULATIONS = 40
 
 
-def evaluated_by_hashes(*_) -> Setup:
+def evaluated_by_hashes(*_, **settings) -> Setup:
     """In the place of `make_setup`."""
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
     evaluator = Evaluator(evaluate, None, observe_position, Puct())
-    return Setup(evaluator, SearchConfig(SIMULATIONS))
+    return Setup(evaluator, SearchConfig(SIMULATIONS, **settings))
 
 
-def make(reuse_subtree: bool = True) -> LockstepPlayer:
-    setup = evaluated_by_hashes()
+def make(reuse_subtree: bool = True, **settings) -> LockstepPlayer:
+    setup = evaluated_by_hashes(**settings)
     player = search_player(RULES, setup.evaluator, setup.search, reuse_subtree=reuse_subtree)
     return LockstepPlayer(RULES, player, 3, jax.random.key(1))
 
@@ -43,7 +43,7 @@ def after(*actions: int) -> go.GameState:
 
 
 def lane_of(tree, lane: int):
-    """The rows of a lane's tree."""
+    """The rows of a tree: a lane's, if each lane has one."""
     rows = slice(lane * tree.capacity, (lane + 1) * tree.capacity)
     pick = lambda x: x[lane] if x.shape[0] == tree.num_trees else x[rows]
     return jax.tree.map(lambda x: np.asarray(pick(x)), tree)
@@ -86,6 +86,32 @@ def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
     # A game that is not told to go on begins anew.
     _, tree = player.choose({2: state}, tree)
     assert int(lane_of(tree, 2).visits[0]) == SIMULATIONS + 1
+
+
+@pytest.mark.slow
+def test_several_trees_of_a_lane_go_on_and_others_stay(monkeypatch):
+    """Also where only some of the lanes are searched."""
+    monkeypatch.setattr(devices, "FEWEST", 1)
+    player, games = make(ensemble=Ensemble(2, every=None)), {0: after(4), 1: after(0), 2: after(8)}
+    first, tree = player.choose(games, player.new_memory())
+    before = [lane_of(tree, number) for number in range(2 * len(games))]
+    assert [int(of.visits[0]) for of in before] == [SIMULATIONS + 1] * 6
+    action = int(first.action[1])
+    answer = next(
+        int(before[2].action[node])
+        for node in np.flatnonzero(before[2].parent == _child(before[2], action))
+    )
+    state = go.play(RULES, go.play(RULES, games[1], action), answer)
+    moves, tree = player.choose({1: state}, tree, {1: [action, answer]})
+    assert moves.ok[1]
+    for number, old in enumerate(before):
+        new = lane_of(tree, number)
+        if number // 2 != 1:
+            jax.tree.map(np.testing.assert_array_equal, new, old)
+            continue
+        child = _child(old, action)
+        below = np.flatnonzero((old.parent == child) & (old.action == answer))
+        assert int(new.visits[0]) == SIMULATIONS + (old.visits[below[0]] if below.size else 1)
 
 
 def _child(tree, action: int) -> int:

@@ -186,6 +186,15 @@ def test_trees_that_go_on_have_room_for_prior_counts():
     assert rooms[None] != rooms["even"]
 
 
+def test_several_trees_of_a_game_go_on():
+    states = jax.tree.map(lambda x: jnp.stack([x] * 3), init(RULES))
+    made = make_player(RULES, PlayerConfig(trees=2, simulations=100), reuse=True)
+    trees = jax.eval_shape(made.player.begin, made.player.params, states)
+    assert (trees.num_trees, trees.capacity) == (6, 101)
+    assert trees.last_sync is not None
+    assert made.room(3).startswith("6 trees of 101 nodes: ")
+
+
 def test_temporal_difference_search(tmp_path):
     path, chosen = tmp_path / "mine.safetensors", shapes.Shapes(3, largest=1)
     shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))

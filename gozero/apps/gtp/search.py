@@ -20,10 +20,8 @@ import numpy as np
 from gozero.apps.host_game import HostGame
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
-from gozero.play.setups import TD_LANES, make_setup
+from gozero.play.setups import TD_LANES, make_setup, room
 from gozero.search import move_choice, reuse
-from gozero.search.config import SearchConfig
-from gozero.search.memory import memory_of
 from gozero.search.runner import Budget, Runner
 from gozero.search.search import SearchResult, search
 from gozero.search.tree import Tree
@@ -163,8 +161,12 @@ class TreeSearcher(Searcher):
         self._timed = Runner(game, evaluator, early, chunk, clock)
         self._to_search, self._told = jax.jit(to_search), jax.jit(told)
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
-        new_tree = _new_tree(rules, settings, setup.prior_counts) if config.reuse else None
-        self._begin = new_tree or (lambda: None)
+        self._begin = lambda: None
+        if config.reuse:  # what a tree takes is said before any is made
+            print(f"gozero gtp: {room(rules, setup, True, 1)}", file=sys.stderr)
+            root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)
+            new = functools.partial(reuse.empty, root, rules.num_actions, settings)
+            self._begin = jax.jit(lambda: new(setup.prior_counts))
 
     def _follow(self, tree: Tree | None, action: int) -> Tree | None:
         return None if tree is None else self._reroot(tree, np.array([action], np.int32))
@@ -173,14 +175,6 @@ class TreeSearcher(Searcher):
         states = self._to_search(state, colour)
         result = self._timed.search(key, states, Budget(seconds=seconds), tree)
         return self._told(result._replace(tree=None)), result.tree if self._reuse else None
-
-
-def _new_tree(rules: Rules, settings: SearchConfig, prior_counts: bool) -> Callable[[], Tree]:
-    """What makes an empty tree; says on stderr what one takes, before any is made."""
-    state = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x)[None], init(rules)))
-    memory = memory_of(state.position, rules.num_actions, settings, True, prior_counts)
-    print(f"gozero gtp: a tree of {settings.num_nodes} nodes: {memory}", file=sys.stderr)
-    return jax.jit(lambda: reuse.empty(state.position, rules.num_actions, settings, prior_counts))
 
 
 class TdSearcher(Searcher):

@@ -49,7 +49,6 @@ from gozero.td import weights as shape_weights
             {"search": "rave", "rave_k": 1.0, "rave_bias": 0.1},
             "--rave-k 1.0: not with --rave-bias; give one schedule",
         ),
-        ({"trees": 2}, "--trees 2: not with --reuse; .* use --no-reuse"),
         (
             {"search": "rave", "heuristic": "shape", "size": 13},
             r"--heuristic shape: has no local shapes of 13x13; those of 7x7 and 9x9 come with",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import pytest
 
 from gozero.apps import host_game
 from gozero.apps.gtp import config as gtp_config
@@ -10,7 +11,7 @@ from gozero.apps.gtp import engine as gtp_engine
 from gozero.apps.gtp import search as gtp_search
 from gozero.go import rules as go
 from gozero.play import evaluators, setups
-from gozero.search.config import SearchConfig
+from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.rules.puct import Puct
 from tests.search.evaluators import hash_evaluate, observe_position
 
@@ -55,20 +56,26 @@ def test_a_search_goes_on_where_the_game_did():
     assert asked == [None, [0], [1, 20], None, None, [], None, None, None]
 
 
-def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
-    evaluate = hash_evaluate(10, 1.0, 0.2)
-    setup = setups.Setup(
-        evaluators.Evaluator(evaluate, None, observe_position, Puct()),
-        SearchConfig(num_simulations=40),
-    )
+RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
+
+
+def make_searcher(monkeypatch, ensemble):
+    """Of 40 simulations a tree."""
+    evaluator = evaluators.Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
+    setup = setups.Setup(evaluator, SearchConfig(40, ensemble=ensemble))
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: setup)
-    rules = go.Rules(3, "simple", max_moves=400)  # quick to compile
-    searcher = gtp_search.TreeSearcher(rules, gtp_config.GtpConfig(size=3, simulations=40))
+    return gtp_search.TreeSearcher(RULES, gtp_config.GtpConfig(size=3, simulations=40))
+
+
+@pytest.mark.parametrize("ensemble", [None, Ensemble(3, every=None)], ids=["a tree", "trees"])
+def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
+    searcher, rules = make_searcher(monkeypatch, ensemble), RULES
     game, played, sizes, visits = host_game.HostGame(rules), None, [], []
     for number in range(8):
         found = searcher.search(game.state, game.to_play, number, played)
         assert found.ok
         visits.append(int(searcher._kept.visits[0]))
+        assert searcher._kept.num_trees == (3 if ensemble else 1)
         sizes.append(sum(x.nbytes for x in jax.tree.leaves(searcher._kept)))
         game.play(game.to_play, found.action)
         played = [found.action]
@@ -78,3 +85,16 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch):
     assert min(visits[1:]) > 41
     assert len(set(sizes)) == 1
     assert searcher._search._cache_size() == 1
+
+
+@pytest.mark.slow
+def test_several_trees_go_on_within_a_limit_of_time(monkeypatch):
+    searcher = make_searcher(monkeypatch, Ensemble(3, every=8))
+    game, played = host_game.HostGame(RULES), None
+    for number in range(3):
+        found = searcher.search(game.state, game.to_play, number, played, seconds=60.0)
+        assert found.ok
+        own = searcher._kept.visits[:: searcher._kept.capacity]
+        assert (own > (41 if number else 40)).all()
+        game.play(game.to_play, found.action)
+        played = [found.action]
