@@ -32,7 +32,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from gozero.nets.features import Inputs, feature_set
-from gozero.search.checks import COUNT, Range, check
+from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search.game import Game
 
 DTYPES = ("float32", "bfloat16")
@@ -76,7 +76,7 @@ class NetworkConfig:
     num_actions: int | None = None
 
     def __post_init__(self):
-        check(self, blocks=COUNT, channels=COUNT, pool_every=Range(0, whole=True))
+        check_ranges(self, blocks=COUNT, channels=COUNT, pool_every=Range(0, whole=True))
         if self.pool_every and self.channels < 2:
             raise ValueError(f"channels: {self.channels} is not at least 2; one of them is pooled")
         if self.dtype not in DTYPES:

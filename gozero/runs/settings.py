@@ -34,7 +34,7 @@ import pathlib
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 MAX_SEED = 2**32 - 1
@@ -69,9 +69,76 @@ class Setting:
     positional: bool = False
 
     @property
-    def bounds(self) -> tuple[Bound, Bound, Bound, Bound]:
-        """least, above, most, below."""
-        return self.least, self.above, self.most, self.below
+    def range(self) -> Range:
+        """Whose limits may be names of settings."""
+        return Range(self.least, self.most, self.above, self.below)
+
+
+class Range(NamedTuple):
+    """The numbers that a setting may be."""
+
+    least: Any = None
+    most: Any = None
+    above: Any = None  # limits that are not in the range
+    below: Any = None
+    whole: bool = False
+    optional: bool = False  # None is allowed
+    why: str = ""  # what the range comes from, for an error
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is in the range; no nan is."""
+        if value is None:
+            return self.optional
+        return (
+            isinstance(value, numbers.Integral if self.whole else numbers.Real)
+            and value == value
+            and (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+            and (self.below is None or value < self.below)
+        )
+
+    def limits(self, words: Callable[[Any], str] | None = None) -> str:
+        """``from 1 to 9``; the words of a limit may be empty."""
+        bounds = self.least, self.above, self.most, self.below
+        least, above, most, below = (
+            (words or number_text)(x) if x is not None else "" for x in bounds
+        )
+        top = f"to {most}" if most else f"to below {below}" if below else ""
+        if least:
+            return f"from {least} {top}" if top else f"at least {least}"
+        top = top.replace("to below", "below").replace("to ", "at most ")
+        return f"above {above}{' and ' if top else ''}{top}" if above else top
+
+    def __str__(self) -> str:
+        return _with_noun(_NOUNS[int] if self.whole else "", self.limits())
+
+
+AT_LEAST_0, ABOVE_0, SHARE = Range(0), Range(above=0), Range(0, 1)
+COUNT = Range(1, whole=True)
+
+
+def check_ranges(config: Any, **ranges: Range) -> None:
+    """Refuse attributes that are out of their ranges; for a class without flags.
+
+    Raises:
+      ValueError: naming the attribute, what it was and what is allowed.
+    """
+    for name, allowed in ranges.items():
+        if not allowed.holds(getattr(config, name)):
+            why = allowed.why and f" ({allowed.why})"
+            raise ValueError(f"{name}: {getattr(config, name)!r} is not {allowed}{why}")
+
+
+def check_choice(config: Any, name: str, kind: Any) -> None:
+    """Refuse an attribute that is none of a Literal's values.
+
+    Raises:
+      ValueError: naming the attribute, what it was and what is allowed.
+    """
+    allowed = choices_of(kind)
+    if getattr(config, name) not in allowed:
+        raise ValueError(f"{name}: {getattr(config, name)!r} is not one of {', '.join(allowed)}")
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) -> Any:
@@ -163,20 +230,20 @@ def check(config: Any, prefix: str = "") -> None:
     for field in dataclasses.fields(config):
         kind = kind_of_one(kinds[field.name])
         value = getattr(config, facts_of(field).effective or field.name)
-        if value == () and facts_of(field).bounds != Setting().bounds:
+        if value == () and facts_of(field).range != Range():
             raise ValueError(f"{flag_of(field.name, prefix)}: expected one or more")
         for one in value if isinstance(value, tuple) else (value,):
             allowed = _allowed_instead(config, facts_of(field), kind, one)
             if allowed:
                 allowed = allowed.replace("--", f"--{prefix}")
                 raise ValueError(f"{flag_of(field.name, prefix)} {one}: expected {allowed}")
-    for conflict in conflicts(type(config)):
-        if _holds(config, conflict.first) and _holds(config, conflict.second):
-            name, reason = _name(conflict.first), conflict.reason.replace("--", f"--{prefix}")
-            value = getattr(config, name)
-            shown = "" if isinstance(value, bool) else f" {value}"
-            against = _against(conflict.second, prefix)
-            raise ValueError(f"{flag_of(name, prefix)}{shown}: {against}; {reason}")
+    found = first_conflict(conflicts(type(config)), functools.partial(_holds, config))
+    if found is not None:
+        name, reason = _name(found.first), found.reason.replace("--", f"--{prefix}")
+        value = getattr(config, name)
+        shown = "" if isinstance(value, bool) else f" {value}"
+        against = _against(found.second, prefix)
+        raise ValueError(f"{flag_of(name, prefix)}{shown}: {against}; {reason}")
 
 
 def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
@@ -184,19 +251,13 @@ def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
     if value is None or kind not in (int, float):
         choices = choices_of(kind)
         return "" if value is None or not choices or value in choices else _kind_text(kind)
-    limits = _range_text(facts, lambda bound: _bound_text(config, bound))
+    limits = facts.range.limits(lambda bound: _bound_text(config, bound))
     if not isinstance(value, numbers.Integral if kind is int else numbers.Real):
         return _with_noun(_NOUNS[kind], limits)
     if not math.isfinite(value):
         return _with_noun("a finite number", limits)
-    least, above, most, below = (_number(config, bound) for bound in facts.bounds)
-    fits = (
-        (least is None or value >= least)
-        and (above is None or value > above)
-        and (most is None or value <= most)
-        and (below is None or value < below)
-        and not (facts.step and value % facts.step)
-    )
+    allowed = Range(*(_number(config, bound) for bound in facts.range[:4]))
+    fits = allowed.holds(value) and not (facts.step and value % facts.step)
     return "" if fits else _with_noun(_step_text(facts), limits)
 
 
@@ -207,6 +268,11 @@ def conflicts(config: type) -> Iterator[Conflict]:
         for first in several.first.split():
             if {_name(first), _name(several.second)} <= known:
                 yield several._replace(first=first)
+
+
+def first_conflict(conflicts: Iterable[Conflict], holds: Callable[[str], bool]) -> Conflict | None:
+    """The first both of whose conditions hold."""
+    return next((one for one in conflicts if holds(one.first) and holds(one.second)), None)
 
 
 def conflict_text(conflict: Conflict) -> tuple[str, str]:
@@ -283,7 +349,7 @@ def limits_text(config: type, field: dataclasses.Field) -> str:
             return number_text(bound)
         return flag_of(bound) if bound in names else ""
 
-    return _with_noun(_step_text(facts_of(field)), _range_text(facts_of(field), words))
+    return _with_noun(_step_text(facts_of(field)), facts_of(field).range.limits(words))
 
 
 def default_text(field: dataclasses.Field, value: Any) -> str:
@@ -311,15 +377,6 @@ def _kind_text(kind: Any) -> str:
 
 def _is_union(kind: Any) -> bool:
     return typing.get_origin(kind) in (typing.Union, types.UnionType)
-
-
-def _range_text(facts: Setting, words: Callable[[Bound], str]) -> str:
-    least, above, most, below = (words(x) if x is not None else "" for x in facts.bounds)
-    top = f"to {most}" if most else f"to below {below}" if below else ""
-    if least:
-        return f"from {least} {top}" if top else f"at least {least}"
-    top = top.replace("to below", "below").replace("to ", "at most ")
-    return f"above {above}{' and ' if top else ''}{top}" if above else top
 
 
 def _with_noun(noun: str, limits: str) -> str:

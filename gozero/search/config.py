@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gozero.search.checks import (
+from gozero.runs.settings import (
     ABOVE_0,
     AT_LEAST_0,
     COUNT,
     SHARE,
     Conflict,
-    Feature,
     Range,
-    check,
     check_choice,
-    check_conflicts,
+    check_ranges,
+    first_conflict,
 )
 from gozero.search.edges import Rule, SelectionRule, as_rule
 from gozero.search.game import Trail
@@ -53,7 +52,7 @@ class Transpositions:
     def __post_init__(self):
         if self.key is not None and not callable(self.key):
             raise ValueError(f"key: {self.key!r} is not a function of a position")
-        check(self, rounds=COUNT)
+        check_ranges(self, rounds=COUNT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Grandfather:
     amaf_visits: int = 0
 
     def __post_init__(self):
-        check(self, visits=_CONFIDENCE, amaf_visits=_CONFIDENCE)
+        check_ranges(self, visits=_CONFIDENCE, amaf_visits=_CONFIDENCE)
         if self.visits == self.amaf_visits == 0:
             raise ValueError("visits, amaf_visits: both 0; then the grandfather counts for nothing")
 
@@ -104,8 +103,8 @@ class Ensemble:
     share: float = 0.05
 
     def __post_init__(self):
-        check(self, trees=COUNT, every=_OPTIONAL_COUNT, depth=Range(0, whole=True))
-        check(self, share=Range(above=0, most=1))
+        check_ranges(self, trees=COUNT, every=_OPTIONAL_COUNT, depth=Range(0, whole=True))
+        check_ranges(self, share=Range(above=0, most=1))
 
     def copies(self, x: Any) -> Any:
         """A pytree with a leading axis [B] -> [B K]: each as often as it has trees."""
@@ -144,7 +143,7 @@ class Amaf:
     ancestor: int | None = None
 
     def __post_init__(self):
-        check(self, ancestor=_OPTIONAL_COUNT)
+        check_ranges(self, ancestor=_OPTIONAL_COUNT)
         check_choice(self, "first", Colours)
 
 
@@ -196,6 +195,28 @@ CONFLICTS = (
     Conflict("tree", "own_visits", "it counts the visits of one search, from none on; give none"),
 )
 """What does not go with what: two features by their names, see `SearchConfig.features`."""
+
+
+class Feature(NamedTuple):
+    """Something that a search does besides, as an error names it."""
+
+    field: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}={self.value}"
+
+
+def _check_conflicts(used: Mapping[str, Feature]) -> None:
+    """Refuse features, by their names, that do not go together.
+
+    Raises:
+      ValueError: naming both, and the reason.
+    """
+    found = first_conflict(CONFLICTS, used.__contains__)
+    if found is not None:
+        one, other = used[found.first], used[found.second]
+        raise ValueError(f"{one.field}: {one.value} does not go with {other}; {found.reason}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,10 +289,10 @@ class SearchConfig:
     ensemble: Ensemble | None = None
 
     def __post_init__(self):
-        check(self, **RANGES)
+        check_ranges(self, **RANGES)
         check_choice(self, "final_move", FinalMove)
         self._check_kinds()
-        check_conflicts(CONFLICTS, self.features())
+        _check_conflicts(self.features())
         self._check_counts()
 
     def _check_kinds(self):
@@ -351,7 +372,7 @@ class SearchConfig:
         used = self.features() | {name: x for name, x in given.items() if x}
         if prior_counts:
             used["prior_counts"] = given["heuristic_visits"]
-        check_conflicts(CONFLICTS, used)
+        _check_conflicts(used)
 
     @property
     def root_rule(self) -> SelectionRule | None:

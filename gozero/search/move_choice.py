@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.checks import ABOVE_0, AT_LEAST_0, check
+from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_ranges
 
 CONFIDENCE = 1.96
 """Standard deviations: a bound that holds 39 times out of 40."""
@@ -149,8 +149,8 @@ class Temperature:
     halflife: float | None = None
 
     def __post_init__(self):
-        check(self, early=AT_LEAST_0, late=AT_LEAST_0, moves=AT_LEAST_0)
-        check(self, halflife=ABOVE_0._replace(optional=True))
+        check_ranges(self, early=AT_LEAST_0, late=AT_LEAST_0, moves=AT_LEAST_0)
+        check_ranges(self, halflife=ABOVE_0._replace(optional=True))
 
     def __call__(self, ply: jax.Array) -> jax.Array:
         """f32[...]: at i32[...] moves into the game."""

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gozero.runs.settings import Range
 from gozero.search import rows, values
 from gozero.search import tree as trees
-from gozero.search.checks import Range
 from gozero.search.evaluate import Evaluated
 from gozero.search.game import Evaluate, Evaluation, Heuristic
 from gozero.search.tree import ROOT, Path, Tree

@@ -17,8 +17,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search import search as pieces
-from gozero.search.checks import COUNT, Range, check
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game
 from gozero.search.search import SearchResult
@@ -42,8 +42,8 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self):
-        check(self, visits=COUNT._replace(optional=True))
-        check(self, seconds=Range(0, sys.float_info.max, optional=True))
+        check_ranges(self, visits=COUNT._replace(optional=True))
+        check_ranges(self, seconds=Range(0, sys.float_info.max, optional=True))
 
 
 class Runner:

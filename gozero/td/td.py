@@ -27,7 +27,7 @@ from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.hashing import mix
 from gozero.playouts import playable
-from gozero.search.checks import COUNT, SHARE, check
+from gozero.runs.settings import COUNT, SHARE, check_ranges
 from gozero.td import local_shape
 from gozero.td import shapes as local
 from gozero.td.shapes import Shapes
@@ -57,7 +57,7 @@ class TdConfig:
     def __post_init__(self):
         if self.rules.size != self.shapes.size:
             raise ValueError(f"shapes: of {self.shapes.size}x*, the rules of {self.rules.size}x*")
-        check(self, epsilon=SHARE, plies=COUNT, max_moves=COUNT._replace(optional=True))
+        check_ranges(self, epsilon=SHARE, plies=COUNT, max_moves=COUNT._replace(optional=True))
 
 
 class Task(NamedTuple):

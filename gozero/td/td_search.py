@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import rules as go
-from gozero.search.checks import ABOVE_0, COUNT, Range, check
+from gozero.runs.settings import ABOVE_0, COUNT, Range, check_ranges
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td.shapes import Shapes
@@ -56,7 +56,7 @@ class TdSearchConfig:
     rate: float = 1.0
 
     def __post_init__(self):
-        check(self, simulations=Range(0, whole=True), lanes=COUNT, rate=ABOVE_0)
+        check_ranges(self, simulations=Range(0, whole=True), lanes=COUNT, rate=ABOVE_0)
 
 
 def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:

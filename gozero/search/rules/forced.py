@@ -7,7 +7,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from gozero.search.checks import ABOVE_0, check
+from gozero.runs.settings import ABOVE_0, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
 from gozero.search.move_choice import visit_policy
 from gozero.search.rules.puct import Puct, exploration
@@ -38,7 +38,7 @@ class ForcedPlayouts(SelectionRule):
     k: float = 2.0
 
     def __post_init__(self):
-        check(self, k=ABOVE_0)
+        check_ranges(self, k=ABOVE_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         forced = edges.visits.astype(jnp.float32) < num_forced(edges, self.k)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search.checks import AT_LEAST_0, COUNT, check
+from gozero.runs.settings import AT_LEAST_0, COUNT, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
 
 _TINY = np.finfo(np.float32).tiny
@@ -147,7 +147,7 @@ class GumbelRoot(SelectionRule):
     needs = Needs(own_visits=True)
 
     def __post_init__(self):
-        check(self, max_considered=COUNT, scale=AT_LEAST_0, **_SIGMA_RANGES)
+        check_ranges(self, max_considered=COUNT, scale=AT_LEAST_0, **_SIGMA_RANGES)
 
     def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
         """f32[A]: -inf for the actions whose turn it is not."""
@@ -199,7 +199,7 @@ class GumbelInterior(SelectionRule):
     needs = Needs(raw_value=True, siblings=True)
 
     def __post_init__(self):
-        check(self, **_SIGMA_RANGES)
+        check_ranges(self, **_SIGMA_RANGES)
 
     def __call__(self, edges: Edges) -> jax.Array:
         visits = edges.visits.astype(jnp.float32)

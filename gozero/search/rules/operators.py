@@ -14,7 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from gozero.search.checks import AT_LEAST_0, check
+from gozero.runs.settings import AT_LEAST_0, check_ranges
 from gozero.search.edges import Edges
 
 Operator = Callable[[Edges], jax.Array]
@@ -45,7 +45,7 @@ class MixBackup:
     mean_weight: float = 128.0
 
     def __post_init__(self):
-        check(self, mean_weight=AT_LEAST_0)
+        check_ranges(self, mean_weight=AT_LEAST_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         most = jnp.max(edges.visits)

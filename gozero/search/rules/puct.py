@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.checks import ABOVE_0, AT_LEAST_0, check, check_choice
+from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_choice, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
 
 FirstPlay = Literal["zero", "parent", "loss"]
@@ -75,7 +75,7 @@ class Puct(SelectionRule):
     reduction: float = 0.0
 
     def __post_init__(self):
-        check(self, c_puct=AT_LEAST_0, c_base=ABOVE_0._replace(optional=True))
+        check_ranges(self, c_puct=AT_LEAST_0, c_base=ABOVE_0._replace(optional=True))
         check_choice(self, "first_play", FirstPlay)
         if self.reduction and self.first_play != "parent":
             raise ValueError('reduction: of no meaning without first_play="parent"')

@@ -13,7 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.checks import ABOVE_0, AT_LEAST_0, SHARE, check
+from gozero.runs.settings import ABOVE_0, AT_LEAST_0, SHARE, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
 
 
@@ -51,7 +51,7 @@ class HandSelected:
     k: float = 1000.0
 
     def __post_init__(self):
-        check(self, k=ABOVE_0)
+        check_ranges(self, k=ABOVE_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         total = edges.total.astype(jnp.float32)
@@ -74,7 +74,7 @@ class MinimumMse:
     even: bool = True
 
     def __post_init__(self):
-        check(self, bias=SHARE)
+        check_ranges(self, bias=SHARE)
 
     def __call__(self, edges: Edges) -> jax.Array:
         amaf_visits, amaf_q = _amaf(edges)
@@ -111,7 +111,7 @@ class Rave(SelectionRule):
     needs = Needs(amaf=True)
 
     def __post_init__(self):
-        check(self, c=AT_LEAST_0)
+        check_ranges(self, c=AT_LEAST_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         amaf_visits, amaf_q = _amaf(edges)

@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.search.checks import AT_LEAST_0, check
+from gozero.runs.settings import AT_LEAST_0, check_ranges
 from gozero.search.edges import Edges, SelectionRule, random_order
 
 
@@ -64,7 +64,7 @@ class Ucb1(SelectionRule):
     first_play: float = math.inf
 
     def __post_init__(self):
-        check(self, c=AT_LEAST_0, first_play=AT_LEAST_0)
+        check_ranges(self, c=AT_LEAST_0, first_play=AT_LEAST_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
         return ucb1(edges, self.c, self.first_play)
