@@ -95,10 +95,10 @@ def make_player(
     player = search_player(
         rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
     )
-    return Made(player, setup.evaluator.about, lambda games: room(rules, setup, reuse, games))
+    return Made(player, setup.evaluator.about, lambda games: trees_text(rules, setup, reuse, games))
 
 
-def room(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
+def trees_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
     """What the trees of so many games at once take, in words."""
     search, game = setup.search.roomy if reuse else setup.search, as_game(rules)
     new = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))

@@ -50,7 +50,7 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool
       prior_counts: the evaluator has a heuristic whose values count as visits.
     """
     if config.ensemble is not None:
-        roots = config.ensemble.copies(roots)
+        roots = jax.eval_shape(config.ensemble.copies, roots)
     return trees.allocate(roots, num_actions, config.num_nodes, keeps_of(config, prior_counts))
 
 

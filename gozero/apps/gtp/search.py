@@ -20,7 +20,7 @@ import numpy as np
 from gozero.apps.host_game import HostGame
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
-from gozero.play.setups import TD_LANES, make_setup, room
+from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.search import move_choice, reuse
 from gozero.search.runner import Budget, Runner
 from gozero.search.search import SearchResult, search
@@ -163,7 +163,7 @@ class TreeSearcher(Searcher):
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
         self._begin = lambda: None
         if config.reuse:  # what a tree takes is said before any is made
-            print(f"gozero gtp: {room(rules, setup, True, 1)}", file=sys.stderr)
+            print(f"gozero gtp: {trees_text(rules, setup, True, 1)}", file=sys.stderr)
             root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)
             new = functools.partial(reuse.empty, root, rules.num_actions, settings)
             self._begin = jax.jit(lambda: new(setup.prior_counts))
