@@ -12,6 +12,7 @@ _ABOUT = "Learn by self-play, and see what came of it."
 _COMMANDS = {
     "--preset NAME": "Learn from self-play, or go on with it.",
     "--game NAME": "The same for connect4 or hex.",
+    "--preset NAME --dry-run": "What that would take on devices that need not be there.",
     "evaluate": "Rate the networks of such a run.",
     "plots": "Draw what came of it.",
     "worker": "Play for it, elsewhere.",
@@ -38,4 +39,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         return importlib.import_module(_BY_WORD[argv[0]]).main(argv[1:])
     asked = [argument.partition("=")[0] for argument in argv]
     work = "train.run" if {"--preset", "--game"} & {*asked} else "train.supervised"
+    work = "train.dry_run" if "--dry-run" in asked else work
     return importlib.import_module(work).main(argv)

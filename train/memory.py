@@ -43,16 +43,17 @@ def _of_step(plan: Plan) -> int:
     config = plan.config
     per_point = 4 * (2 + 4 * config.blocks) * config.channels
     per_point += 4 * plan.learner.network.num_planes
-    return config.batch_size // plan.num_devices * _num_points(plan) * per_point
+    return config.batch_size // plan.num_devices * num_points(plan) * per_point
 
 
 def _of_search(plan: Plan) -> int:
     """Activations of an evaluation: a few layers at a time."""
     per_point = 4 * (4 * plan.config.channels + plan.learner.network.num_planes)
-    return plan.config.batch * _num_points(plan) * per_point
+    return plan.config.batch * num_points(plan) * per_point
 
 
-def _num_points(plan: Plan) -> int:
+def num_points(plan: Plan) -> int:
+    """Of the board."""
     if isinstance(plan.rules, Rules):
         return plan.rules.num_points
     rows, columns, _ = plan.learner.network.observation

@@ -1,9 +1,11 @@
-"""The presets: each a whole config by name."""
+"""The presets: each a whole config by name, and which of them a command line names."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+from gozero.apps import flags
 from train.config import TrainConfig
 
 _COMMON = TrainConfig(
@@ -139,3 +141,25 @@ _ALL = (
 )
 
 PRESETS = {config.preset: config for config in _ALL}
+
+
+def preset_of(argv: Sequence[str], prog: str) -> TrainConfig:
+    """The preset that a command line names; ends the program in one line if there is none."""
+    preset, game = _last("--preset", argv), _last("--game", argv)
+    name = preset or game
+    if name not in PRESETS and game and not preset:
+        flags.fail(prog, f"--game {game}: has no preset; give one too, --preset connect4 say")
+    if name not in PRESETS:
+        flags.fail(prog, f"--preset{name and ' '}{name}: expected one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def _last(flag: str, argv: Sequence[str]) -> str:
+    """The last value of a flag; "" without."""
+    value = ""
+    for i, argument in enumerate(argv):
+        if argument.startswith(f"{flag}="):
+            value = argument.partition("=")[2]
+        elif argument == flag:
+            value = argv[i + 1] if i + 1 < len(argv) else ""
+    return value

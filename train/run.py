@@ -27,7 +27,7 @@ from train.display import Cost, Display
 from train.folder import TrainFolder
 from train.loop import Loop, NotFinite
 from train.plan import Plan, make_plan
-from train.presets import PRESETS
+from train.presets import preset_of
 
 PROG = "python -m train"
 
@@ -44,24 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parse(argv: Sequence[str]) -> TrainConfig:
     """The config of a command line: a preset, and the flags that override it."""
-    preset, game = _last("--preset", argv), _last("--game", argv)
-    name = preset or game
-    if name not in PRESETS and game and not preset:
-        flags.fail(PROG, f"--game {game}: has no preset; give one too, --preset connect4 say")
-    if name not in PRESETS:
-        flags.fail(PROG, f"--preset{name and ' '}{name}: expected one of {', '.join(PRESETS)}")
-    return flags.parse(TrainConfig, argv, prog=PROG, default=PRESETS[name])
-
-
-def _last(flag: str, argv: Sequence[str]) -> str:
-    """The last value of a flag; "" without."""
-    value = ""
-    for i, argument in enumerate(argv):
-        if argument.startswith(f"{flag}="):
-            value = argument.partition("=")[2]
-        elif argument == flag:
-            value = argv[i + 1] if i + 1 < len(argv) else ""
-    return value
+    return flags.parse(TrainConfig, argv, prog=PROG, default=preset_of(argv, PROG))
 
 
 def run(config: TrainConfig) -> int:

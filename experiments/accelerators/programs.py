@@ -28,8 +28,8 @@ from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
+from train import dry_run, learner, steps, worker
 from train import games as training_games
-from train import learner, steps, worker
 from train.plan import make_plan
 from train.presets import PRESETS
 
@@ -153,39 +153,22 @@ def _mctx(target: Target, size: int, batch: int) -> Program:
     return Program(run, make, "simulations", units, (SIMULATIONS,))
 
 
-def _preset_play(target: Target, preset: str) -> Program:
-    """An iteration's self-play on all devices of the target."""
-    config = PRESETS[preset]
-    plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
-    function = steps.make_play(plan, mesh, config.simulations)
-
-    def make():
-        state = steps.begin(plan, mesh)
-        return state.learner.ema, state.playing
-
-    shardings = steps.shardings(jax.eval_shape(lambda: steps.begin(plan, mesh)), mesh)
-    where = (shardings.learner.ema, shardings.playing)
-    units = config.moves * config.batch * config.simulations * target.num_devices
-    hot = (config.moves, config.simulations)
-    return Program(function, make, "simulations", units, hot, where=where)
-
-
-def _preset_learn(target: Target, preset: str) -> Program:
-    """A call of the learner, as many steps as suit the target."""
+def _preset(target: Target, preset: str, part: str) -> Program:
+    """A run's self-play or learner, on all devices of the target."""
     config = PRESETS[preset]
     plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
     with mode.target(target.platform):
         num_steps = learner.steps_per_call()
-    function = steps.make_learn(plan, mesh, num_steps)
-
-    def make():
-        state = steps.begin(plan, mesh)
-        return state.learner, state.playing.buffer
-
-    shardings = steps.shardings(jax.eval_shape(lambda: steps.begin(plan, mesh)), mesh)
-    where = (shardings.learner, shardings.playing.buffer)
-    units, hot = num_steps * config.batch_size, (num_steps,) if num_steps > 1 else ()
-    return Program(function, make, "rows", units, hot, where=where)
+    function, takes = dry_run.programs(plan, mesh, num_steps)[part]
+    begin = lambda: steps.begin(plan, mesh)
+    where = takes(steps.shardings(jax.eval_shape(begin), mesh))
+    make = lambda: takes(begin())
+    if part == "learning":
+        units, hot = num_steps * config.batch_size, (num_steps,) if num_steps > 1 else ()
+        return Program(function, make, "rows", units, hot, where=where)
+    units = config.moves * config.batch * config.simulations * target.num_devices
+    hot = (config.moves, config.simulations)
+    return Program(function, make, "simulations", units, hot, where=where)
 
 
 def _preset_worker(target: Target, preset: str) -> Program:
@@ -224,8 +207,8 @@ PROGRAMS: dict[str, Callable[[Target], Program]] = {
         f"{part}-{preset}": functools.partial(make, preset=preset)
         for preset in _PRESETS
         for part, make in (
-            ("play", _preset_play),
-            ("learn", _preset_learn),
+            ("play", functools.partial(_preset, part="self-play")),
+            ("learn", functools.partial(_preset, part="learning")),
             ("worker", _preset_worker),
         )
     },

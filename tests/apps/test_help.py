@@ -17,6 +17,7 @@ COMMANDS = {
     "gozero gtp": ("gozero.apps.gtp.config", "GtpConfig"),
     "gozero match": ("gozero.apps.match.config", "MatchConfig"),
     "python -m train": ("train.config", "TrainConfig"),
+    "python -m train --dry-run": ("train.dry_run", "DryRunConfig"),
     "python -m train evaluate": ("train.evaluate", "EvaluateConfig"),
     "python -m train plots": ("train.plots", "PlotsConfig"),
     "python -m train worker": ("train.worker", "WorkerFlags"),

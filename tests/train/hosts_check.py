@@ -9,7 +9,7 @@ import sys
 import jax
 
 from tests.train import tiny
-from train import run
+from train import presets, run
 from train.loop import Loop
 
 DEVICES = 2
@@ -26,7 +26,7 @@ def main() -> int:
         return numbers
 
     Loop.iterate = told_to_stop
-    run.PRESETS["tiny"] = tiny.config(devices=DEVICES)
+    presets.PRESETS["tiny"] = tiny.config(devices=DEVICES)
     return run.main(["--preset", "tiny", *sys.argv[1:]])
 
 

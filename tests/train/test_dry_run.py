@@ -1,0 +1,113 @@
+"""What a run would take: said without a run, by figures that are counted here by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+
+import jax
+import pytest
+from jax.sharding import AbstractMesh, AxisType
+
+from gozero.compile import ahead
+from gozero.compile.estimate import Loop, Step
+from gozero.runs.memory import num_bytes
+from tests.train import tiny
+from train import command, dry_run, steps
+from train.dry_run import DryRunConfig
+from train.plan import make_plan
+from train.presets import PRESETS
+
+SETTINGS = (
+    ("preset", "3x3"),
+    ("batch", 4),
+    ("blocks", 1),
+    ("channels", 8),
+    ("moves", 3),
+    ("simulations", 2),
+    ("max-considered", 2),
+    ("batch-size", 8),
+    ("capacity", 100),
+    ("window", 50),
+    ("min-rows", 20),
+)
+TINY = ["--dry-run", *(str(word) for name, value in SETTINGS for word in (f"--{name}", value))]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder, as the one in which the command is given."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_dry_run_compiles_and_writes_nothing(here, capsys):
+    assert command.main([*TINY, "--target", "cpu"]) == 0
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert lines[0] == "3x3 on cpu, devices: 1; nothing is run"
+    assert lines[1].startswith("memory by the flags: ")
+    assert [line.partition(":")[0] for line in lines[2:4]] == ["self-play", "learning"]
+    assert " MiB a device: arguments " in lines[2]
+    assert lines[4].startswith("no times, for the compiler gives none")
+    assert said.err.splitlines()[0] == "compiling self-play, which takes minutes"
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("v5e", "--target v5e: libtpu is not installed: pip install 'gozero[tpu-ahead]'"),
+        ("v4", "target v4: expected v5e, v6e, v5p, h100, cpu, with a topology as in v5e:4x4"),
+    ],
+)
+def test_what_cannot_be_is_one_line(here, monkeypatch, capsys, target, said):
+    monkeypatch.setattr(ahead.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as end:
+        command.main([*TINY, "--target", target])
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_times_games_and_cost_by_hand():
+    """Two seconds of self-play, and a call of 16 steps in 0.8 s, on 64 chips."""
+    preset = dataclasses.replace(PRESETS["19x19-slice"], iterations=1000, reuse=4.0)
+    config = DryRunConfig(**vars(preset) | {"plies": 200.0, "chip_hour": 1.5})
+    plan, target = make_plan(config, 64), ahead.target("v5litepod-64")
+    step = lambda seconds, sent: Step("fusion", "f32[]", "", seconds, False, sent, False)
+    play = Loop("", "", 1.0, True, (step(2.0, 0),))
+    learn = Loop("", "", 1.0, True, (step(0.8, 16 * 2**20),) * 1)
+    told = list(dry_run._times(plan, config, target, play, learn, 16))
+    # 256 games a chip, 32 moves: 524,288 positions; a quarter of the searches are full.
+    assert told[0] == (
+        "self-play, estimated: 2 s for 32 moves of 16,384 games, 8,388,608 simulations/s"
+    )
+    # 524,288 / 4 rows, each learnt from 4 times, in steps of 2,048: 256 of 0.05 s.
+    assert told[1].startswith("learning, estimated: 12.8 s for 256.0 steps of 2,048 positions; ")
+    assert told[1].endswith("1.0 MiB in all between devices")
+    # 524,288 / 200 games in 14.8 s: 177.1 a second; a million in 1.568 hours of 64 chips.
+    assert told[2] == (
+        "games, estimated: 177.1 games/s of 200 moves, a million in 1.6 hours; at $1.5 a "
+        "chip-hour $151"
+    )
+    assert "optimistic" in told[3]
+
+
+def test_more_than_a_device_has_is_refused():
+    needed = dict.fromkeys(("argument_bytes", "output_bytes", "compile_cpu_seconds"), 0)
+    compiled = types.SimpleNamespace(temp_bytes=17 * 2**30, **needed)
+    with pytest.raises(ValueError, match=r"self-play: a device would need 17,408.0 MiB and has 16"):
+        dry_run._memory("self-play", compiled, ahead.target("v5e"), 0)
+    compiled.temp_bytes = 2**30
+    said = dry_run._memory("self-play", compiled, ahead.target("v5e"), 2**20)
+    assert said.startswith("self-play: 1,025.0 MiB a device of 16,384.0 MiB: arguments 0.0 MiB")
+
+
+def test_the_rest_of_a_run_is_what_a_program_does_not_take():
+    plan = make_plan(tiny.config(), 4)
+    mesh = AbstractMesh((4,), (steps.AXIS,), axis_types=(AxisType.Auto,))
+    shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    others = dry_run._others(shapes, lambda state: state.playing, ahead.target("v5e:2x2"))
+    assert num_bytes(others) == num_bytes(shapes.learner)
+    others = dry_run._others(shapes, lambda state: state.learner, ahead.target("v5e:2x2"))
+    assert num_bytes(others) == num_bytes(shapes.playing) // 4

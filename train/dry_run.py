@@ -1,0 +1,195 @@
+"""``python -m train --preset NAME --dry-run --target v5litepod-64``: what a run would take.
+
+Self-play and the learner are compiled for devices that need not be there. Their compiler says what
+memory they need, and of a TPU how long they may take; of that come games a second and their cost.
+Nothing is run, and nothing written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh
+
+from gozero.apps import flags
+from gozero.compile import ahead, estimate, mode
+from gozero.compile.ahead import Compiled, Target
+from gozero.compile.estimate import Loop
+from gozero.runs.memory import num_bytes
+from gozero.runs.settings import setting
+from train import learner, memory, steps
+from train.config import TrainConfig
+from train.plan import Plan, make_plan, num_steps
+from train.presets import preset_of
+from train.steps import RunState
+
+PROG = "python -m train --dry-run"
+CHIP_HOUR = {"v5e": 1.2, "v6e": 2.7, "v5p": 4.2, "h100": 3.0}
+"""Dollars: about what a chip costs an hour on demand; prices differ by region, and change."""
+PLIES = 0.8
+"""Of a game, for each point of the board: about what games of a network that has learnt take."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DryRunConfig(TrainConfig):
+    """What a run would take, on devices that need not be there: memory, and by the compiler's
+    estimate games a second and what they cost. Nothing is run."""
+
+    dry_run: bool = setting(False, group="the dry run")
+    """Run nothing, and say what it would take."""
+
+    target: str = setting("v5litepod-4")
+    """What for: v5e, v6e, v5p or h100, one device; v5litepod-64, v6e-8, v5p-128, h100:1x8, so
+    many."""
+
+    chip_hour: float | None = setting(
+        None, above=0, unset="1.2 (v5e), 2.7 (v6e), 4.2 (v5p), 3 (h100)"
+    )
+    """The price of a chip for an hour, in dollars; prices differ by region, and change."""
+
+    plies: float | None = setting(None, above=0, unset="0.8 for each point of the board")
+    """Moves of a game, on average."""
+
+    EXAMPLES = (
+        "python -m train --dry-run --preset 9x9-gpu --target v5e",
+        "python -m train --dry-run --preset 19x19-slice --target v5litepod-64 --chip-hour 1.2",
+    )
+
+
+def programs(plan: Plan, mesh: Mesh, num_steps: int) -> dict[str, tuple[Callable, Callable]]:
+    """The programs of a run: {name: (jitted, what it takes of a `RunState`)}."""
+    play = steps.make_play(plan, mesh, plan.config.simulations)
+    learn = steps.make_learn(plan, mesh, num_steps)
+    return {
+        "self-play": (play, lambda state: (state.learner.ema, state.playing)),
+        "learning": (learn, lambda state: (state.learner, state.playing.buffer)),
+    }
+
+
+def main(argv: Sequence[str]) -> int:
+    """Say what a run of a preset and flags would take; the exit status."""
+    default = DryRunConfig(**vars(preset_of(argv, PROG)))
+    config = flags.parse(DryRunConfig, argv, prog=PROG, default=default)
+    with flags.failing(PROG):
+        target = ahead.target(config.target)
+        try:
+            for line in told(config, target):
+                print(line, flush=True)
+        except ahead.MissingCompiler as error:
+            flags.fail(PROG, f"--target {target.name}: {error}")
+    return 0
+
+
+def told(config: DryRunConfig, target: Target) -> Iterator[str]:
+    """What there is to say, line by line, as it becomes known.
+
+    Raises:
+      ValueError: settings that cannot be, more memory than a device has.
+      MissingCompiler: without the compiler of the target.
+    """
+    plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
+    yield f"{config.preset} on {target.name}, devices: {target.num_devices}; nothing is run"
+    yield f"memory by the flags: {memory.check(plan, _limit(target))}"
+    with mode.target(target.platform):
+        num_steps = learner.steps_per_call()
+    shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    state = ahead.place(shapes, steps.shardings(shapes, mesh))
+    found = {}
+    for name, (function, takes) in programs(plan, mesh, num_steps).items():
+        print(f"compiling {name}, which takes minutes", file=sys.stderr, flush=True)
+        compiled = ahead.compile(target, function, *takes(state))
+        found[name] = estimate.read(compiled.text, target.chip)
+        yield _memory(name, compiled, target, num_bytes(_others(shapes, takes, target)))
+    if target.platform != "tpu":
+        yield _launches(plan, found)
+        return
+    yield from _times(plan, config, target, found["self-play"], found["learning"], num_steps)
+
+
+def _limit(target: Target) -> int | None:
+    return ahead.CHIPS[target.chip].memory_bytes or None
+
+
+def _others(shapes: RunState, takes: Callable, target: Target) -> Any:
+    """What a program does not take of the run's state: it lies on the device too. One device's."""
+    taken = {id(x) for x in jax.tree.leaves(takes(shapes))}
+    own = lambda x: jax.ShapeDtypeStruct((x.size // target.num_devices,), x.dtype)
+    playing = [own(x) for x in jax.tree.leaves(shapes.playing) if id(x) not in taken]
+    return [x for x in jax.tree.leaves(shapes.learner) if id(x) not in taken] + playing
+
+
+def _memory(name: str, compiled: Compiled, target: Target, others: int) -> str:
+    parts = (compiled.argument_bytes, compiled.temp_bytes, compiled.output_bytes, others)
+    limit = _limit(target)
+    if limit and sum(parts) > limit:
+        raise ValueError(
+            f"{name}: a device would need {_mib(sum(parts))} and has {_mib(limit)}, "
+            f"{_mib(compiled.temp_bytes)} of them only while it runs; lower --batch or --capacity"
+        )
+    of = f" of {_mib(limit)}" if limit else ""
+    return (
+        f"{name}: {_mib(sum(parts))} a device{of}: arguments {_mib(parts[0])}, "
+        f"while it runs {_mib(parts[1])}, new results {_mib(parts[2])}, the rest of the run "
+        f"{_mib(others)}; compiled in {compiled.compile_cpu_seconds:.0f} s of a core"
+    )
+
+
+def _launches(plan: Plan, found: dict[str, Loop]) -> str:
+    """Of a GPU, whose compiler gives no times."""
+    config = plan.config
+    simulation = found["self-play"].find(config.moves, config.simulations)
+    if simulation is None:
+        return "no times, for the compiler gives none"
+    return (
+        f"no times, for the compiler gives none: {simulation.kernels} kernels, "
+        f"{simulation.host_loops} loops of unknown length and {simulation.host_conditionals} "
+        f"conditionals in a simulation of {config.batch:,} games, {found['learning'].kernels} "
+        "kernels in a call of the learner"
+    )
+
+
+class _Iteration(NamedTuple):
+    """An iteration's seconds, and the learner's steps in it."""
+
+    playing: float
+    learning: float
+    steps: float
+
+
+def _times(
+    plan: Plan, config: DryRunConfig, target: Target, play: Loop, learn: Loop, num_steps_: int
+) -> Iterator[str]:
+    """Speed and cost, by the estimate."""
+    taken = num_steps(plan.config, target.num_devices) / config.iterations
+    spent = _Iteration(play.seconds, learn.seconds / num_steps_ * taken, taken)
+    positions = config.moves * config.batch * target.num_devices
+    rate = positions * config.simulations / spent.playing
+    yield (
+        f"self-play, estimated: {spent.playing:.3g} s for {config.moves} moves of "
+        f"{config.batch * target.num_devices:,} games, {rate:,.0f} simulations/s"
+    )
+    yield (
+        f"learning, estimated: {spent.learning:.3g} s for {taken:.1f} steps of "
+        f"{config.batch_size:,} positions; a step has {learn.collectives / num_steps_:.0f} "
+        f"exchanges of {_mib(learn.sent_bytes / num_steps_)} in all between devices"
+    )
+    plies = config.plies or PLIES * memory.num_points(plan)
+    games = positions / plies / (spent.playing + spent.learning)
+    price = config.chip_hour or CHIP_HOUR[target.chip]
+    hours = 1e6 / games / 3600
+    yield (
+        f"games, estimated: {games:,.1f} games/s of {plies:.0f} moves, a million in {hours:,.1f} "
+        f"hours; at ${price:g} a chip-hour ${hours * price * target.num_devices:,.0f}"
+    )
+    yield (
+        "estimates are optimistic, and right to a factor of two at best; with full searches of "
+        f"{config.simulations} simulations, and no evaluations"
+    )
+
+
+def _mib(num_bytes: float) -> str:
+    return f"{num_bytes / 2**20:,.1f} MiB"
