@@ -59,11 +59,13 @@ class SelectionRule:
       final_action: of a root: ``(edges, gumbel) -> i32[]``, the action that is played; None: the
         visits or values decide.
       policy_target: of a root: ``edges -> f32[A]``; None: the share of the visits.
+      in_kernel: a GPU's kernel may compute it: by elementwise operations, sums and maxima.
     """
 
     needs: Needs = Needs()
     final_action: Callable[[Edges, jax.Array], jax.Array] | None = None
     policy_target: Callable[[Edges], jax.Array] | None = None
+    in_kernel: bool = False
 
     def __call__(self, edges: Edges) -> jax.Array:
         """f32[K]: the scores, -inf where illegal."""

@@ -13,13 +13,15 @@ player knew two plies before, Gelly & Silver (2011), section 5.1: Q_grand(s_t, a
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.compile import indexing, stages
+from gozero.compile import indexing, mode, stages
+from gozero.compile.kernels import paths
 from gozero.search import dense, prior_counts, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -39,6 +41,18 @@ def _descend(tree: Tree, config: SearchConfig) -> trees.Path:
     Or no further than to a node that is to be chosen at anew, see `go_on`. Carries indices and
     the path only; the tree is read. Trip bound: path_limit + 1 levels.
     """
+    levels, least = num_levels(config), least_visits(config)
+    if least is not None or mode.backend() != "gpu":
+        return _descend_together(tree, config)
+    in_kernel = functools.partial(
+        paths.descend, num_trees=tree.num_trees, limit=config.path_limit, num_levels=levels
+    )
+    together = lambda following: _descend_together(tree.replace(next=following), config).nodes
+    nodes = mode.by_platform(tree.next, cuda=in_kernel, default=together)
+    return trees.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
+
+
+def _descend_together(tree: Tree, config: SearchConfig) -> trees.Path:
     levels, least = num_levels(config), least_visits(config)
 
     def descend(following, few=None):

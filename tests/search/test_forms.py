@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas
 
 from gozero.compile import mode
 from gozero.games.go import go_game
@@ -20,13 +23,19 @@ from tests.go.stepping import new_games
 from tests.search import random_tree
 from tests.search.evaluators import hash_evaluate, observe_position
 
-PLATFORMS = "tpu", "cuda"
+PLATFORMS = {"tpu": "tpu", "cuda": "gpu"}
 
 
-def use_form_of(platform, monkeypatch):
-    """Trace as for another platform."""
+@contextlib.contextmanager
+def form_of(platform, monkeypatch):
+    """Trace as for another platform, whose kernels are interpreted."""
     by_platform = lambda *args, default, **others: others.get(platform, default)(*args)
-    monkeypatch.setattr(mode, "by_platform", by_platform)
+    interpreted = lambda *args, **options: as_it_is(*args, **{**options, "interpret": True})
+    as_it_is = pallas.pallas_call
+    with monkeypatch.context() as patch, mode.target(PLATFORMS[platform]):
+        patch.setattr(mode, "by_platform", by_platform)
+        patch.setattr(pallas, "pallas_call", interpreted)
+        yield
 
 
 def random_game(**settings):
@@ -60,7 +69,7 @@ SEARCHES = {
 }
 
 
-SLOW = {"puct", "gumbel", "proofs, several leaves"}
+SLOW = {"puct", "gumbel", "proofs, several leaves", "ucb1 on 6x6"}
 
 
 @pytest.mark.parametrize(
@@ -69,11 +78,8 @@ SLOW = {"puct", "gumbel", "proofs, several leaves"}
 def test_other_platforms_find_the_same(name, monkeypatch):
     here = jax.device_get(SEARCHES[name]())
     for platform in PLATFORMS:
-        with monkeypatch.context() as patch:
-            jax.clear_caches()
-            use_form_of(platform, patch)
+        with form_of(platform, monkeypatch):
             there = jax.device_get(SEARCHES[name]())
-        jax.clear_caches()
         for field in ("action", "visits", "q", "value", "ok"):
             one, other = getattr(here, field), getattr(there, field)
             np.testing.assert_array_equal(one, other, err_msg=f"{field} on {platform}")

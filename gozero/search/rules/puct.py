@@ -74,6 +74,8 @@ class Puct(SelectionRule):
     first_play: FirstPlay = "zero"
     reduction: float = 0.0
 
+    in_kernel = True
+
     def __post_init__(self):
         check_ranges(self, c_puct=AT_LEAST_0, c_base=ABOVE_0._replace(optional=True))
         check_choice(self, "first_play", FirstPlay)

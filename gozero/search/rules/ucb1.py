@@ -63,6 +63,8 @@ class Ucb1(SelectionRule):
     c: float
     first_play: float = math.inf
 
+    in_kernel = True
+
     def __post_init__(self):
         check_ranges(self, c=AT_LEAST_0, first_play=AT_LEAST_0)
 

@@ -1,0 +1,1 @@
+"""Pallas kernels for TPU and GPU, one file each, beside the plain function that each equals."""
