@@ -292,7 +292,7 @@ class _Match:
         ended = np.flatnonzero(known & over)
         if len(ended):
             ends = jax.device_get(_ends(self._game, batch.lanes))
-            for lane in ended:
+            for lane in ended.tolist():
                 yield _played(batch, lane, ends)
             batch.numbers[ended] = _IDLE
 
@@ -391,9 +391,9 @@ class _Ends(NamedTuple):
 def _ends(game: Game, lanes: Lanes) -> _Ends:
     value = jax.vmap(lambda state: game.outcome(state)[1])(lanes.states)
     score, truncated = jnp.zeros_like(value), jnp.zeros_like(lanes.ok)
-    if game.points is not None:
-        score = jax.vmap(lambda state: game.points.score(state, jnp.bool_(True))[0])(lanes.states)
-        truncated = jax.vmap(game.points.truncated)(lanes.states)
+    if (points := game.points) is not None:
+        score = jax.vmap(lambda state: points.score(state, jnp.bool_(True))[0])(lanes.states)
+        truncated = jax.vmap(points.truncated)(lanes.states)
     return _Ends(value, score, truncated, lanes.resigned, lanes.ok)
 
 
@@ -432,7 +432,7 @@ def _result(game: Game, games: Sequence[Played], start: Any, opening: np.ndarray
     resigned = np.array([one.resigned for one in games])
     resigner = np.where(resigned, (mover + lengths) % 2, NO_ONE).astype(np.int8)
     score = np.array([one.score for one in games], np.float32)
-    plies = np.sum(actions != NO_ACTION, axis=0, dtype=np.int32)
+    plies = np.asarray(np.sum(actions != NO_ACTION, axis=0, dtype=np.int32))
     if game.points is None:
         score = np.where(first_colour == 0, outcome, -outcome).astype(np.float32)
     else:

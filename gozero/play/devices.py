@@ -56,7 +56,7 @@ def mesh_of(num_devices: int | None = None) -> Mesh:
     return _mesh(devices[:count])
 
 
-def _mesh(devices: list[jax.Device]) -> Mesh:
+def _mesh(devices: list) -> Mesh:
     return jax.make_mesh((len(devices),), (AXIS,), devices=devices, axis_types=(AxisType.Auto,))
 
 

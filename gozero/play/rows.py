@@ -71,7 +71,7 @@ def of_game(
     sign = xp.where(ply % 2 == 0, xp.float32(1), xp.float32(-1))
     everywhere = lambda x: xp.broadcast_to(x, (count, *xp.shape(x)))
     trusted, of_points = xp.float32(1), {}
-    if last.truncated is not None:
+    if last.area is not None:
         trusted = xp.where(last.truncated, xp.float32(0), xp.float32(1))
         played_out = everywhere(xp.where(last.resigned, xp.float32(0), trusted))
         of_points = {
@@ -102,7 +102,7 @@ def row_shapes(game: Game, policy_dtype: str = "float16") -> Rows:
     keys = jax.random.split(jax.random.key(0), 1)
     states = jax.eval_shape(jax.vmap(game.init), keys)
     position = jax.eval_shape(functools.partial(positions_of, game), states)
-    one = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
+    one: Any = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
     numbers, weights = ["outcome", "root_value"], ["policy_weight", "value_weight"]
     of_points = {}
     if game.points is not None:

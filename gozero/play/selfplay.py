@@ -46,6 +46,7 @@ from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import Memory, search_memory
+from gozero.search.rules.puct import Puct
 from gozero.search.search import search
 from gozero.search.tree import Tree
 
@@ -61,7 +62,7 @@ def search_config(
     """The evaluator's rule, and noise at the root scaled to the number of plays."""
     config = SearchConfig(
         num_simulations=num_simulations,
-        select=evaluator.select,
+        select=evaluator.select or Puct(),
         dirichlet_fraction=0.25,
         dirichlet_alpha=root.board_alpha(game.num_actions - (game.points is not None)),
     )
@@ -241,7 +242,7 @@ def move(
     """
     game, before = config.game, lanes.states
     position = positions_of(game, before)
-    ply = lanes.ply if game.points is None else jax.vmap(game.points.ply)(position)
+    ply: Any = lanes.ply if game.points is None else jax.vmap(game.points.ply)(position)
     keys = jax.random.split(lanes.key, 5)
     key, search_key, choice_key, opening_key, reset_key = keys
     full = jnp.bool_(True)

@@ -117,7 +117,9 @@ class SelfPlayConfig:
         points = self.game.points
         if points is None and values:
             raise ValueError(f"komi: {values[0]:g}, of a game without points; leave it out")
-        if points is not None and not values:
+        if points is None:
+            return
+        if not values:
             raise ValueError("komi: no value to draw from; give one or more")
         for komi in values:
             points.new(komi)  # refuses a komi that is none

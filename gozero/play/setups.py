@@ -132,6 +132,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     if config.heuristic == "grandfather":
         grandfather = Grandfather(visits, amaf_visits)
     elif config.heuristic is not None:
+        assert isinstance(rules, Rules)  # the others are of Go
         evaluator = heuristics.beside(
             rules,
             evaluator,
@@ -198,7 +199,7 @@ def _rule(config: PlayerConfig, evaluator: Evaluator):
         rule = Rave(_schedule(config), 0.0 if c is None else c)
         first_play = rule.first_play if config.first_play is None else config.first_play
         return dataclasses.replace(rule, first_play=first_play)
-    rule = evaluator.select
+    rule = evaluator.select or Puct()
     return dataclasses.replace(rule, c_puct=c) if isinstance(rule, Puct) and c is not None else rule
 
 
@@ -215,7 +216,7 @@ def gumbel_search(num_simulations: int, max_considered: int = 16, leaves: int = 
     PUCT with noise there is `selfplay.search_config`. Several leaves count as one visit each until
     they are evaluated, for the root counts visits.
     """
-    at_once = {"leaves": leaves, "virtual_loss": 1} if leaves > 1 else {}
+    at_once: dict[str, Any] = {"leaves": leaves, "virtual_loss": 1} if leaves > 1 else {}
     return SearchConfig(
         num_simulations=num_simulations,
         **at_once,

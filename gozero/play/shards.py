@@ -318,7 +318,7 @@ def _earlier(
         count = len(arrays["to_play"])
         ended = ~arrays.pop("truncated").astype(bool)
         names = {field.name for field in dataclasses.fields(Position)}
-        found = {"frequency": np.full(count, FREQUENCY_UNIT, np.uint16)}
+        found: dict[str, np.ndarray] = {"frequency": np.full(count, FREQUENCY_UNIT, np.uint16)}
         for name in sorted(names):
             array = arrays.pop(name)
             columns = array.T if array.ndim == 2 else ()
@@ -331,6 +331,7 @@ def _earlier(
         found |= {name: arrays.pop(name) for name in sorted(arrays)}
         found["policy_target"] = np.asarray(found["policy_target"], np.float16)
         found["known"] = np.zeros(count, np.int32)
+        assert shapes.area is not None  # of Go
         found["area"] = np.zeros((count, *shapes.area.shape), np.uint32)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"shard {path}: damaged or not a shard ({error!r})") from error

@@ -252,7 +252,8 @@ def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
         choices = choices_of(kind)
         return "" if value is None or not choices or value in choices else _kind_text(kind)
     limits = facts.range.limits(lambda bound: _bound_text(config, bound))
-    if not isinstance(value, numbers.Integral if kind is int else numbers.Real):
+    wanted: type = numbers.Integral if kind is int else numbers.Real
+    if not isinstance(value, wanted):
         return _with_noun(_NOUNS[kind], limits)
     if not math.isfinite(value):
         return _with_noun("a finite number", limits)

@@ -59,7 +59,7 @@ class Points(NamedTuple):
         new one, if `where`. What its past holds beyond its length may be of the later one.
     """
 
-    new: Callable[[jax.Array], Any]
+    new: Callable[[Any], Any]
     komi: Callable[[Any], jax.Array]
     ended: Callable[[Any], jax.Array]
     truncated: Callable[[Any], jax.Array]

@@ -33,6 +33,7 @@ def make_openings(config: MatchConfig, game: Game | Rules) -> Openings:
       ValueError: files that are missing, damaged, of another size, or whose moves are illegal.
     """
     if config.openings_from is not None:
+        assert isinstance(game, Rules)  # others have no files
         lines = _from_files(config.openings_from, game, config.openings)
         digest = hashlib.sha256(repr(lines).encode()).hexdigest()
         return Openings(lambda pair: lines[pair % len(lines)], digest)

@@ -159,9 +159,12 @@ def _passing_to_win(game: Game, player: Player) -> Player:
     """A player of Go that passes where the opponent has just passed and the board is won, as ours
     does against programs."""
 
+    points = game.points
+    assert points is not None  # of Go
+
     def wins(state: Any, last: jax.Array) -> jax.Array:
         passed = last == game.num_actions - 1
-        score, _ = game.points.score(state, passed)
+        score, _ = points.score(state, passed)
         return passed & (jnp.where(state.to_play == BLACK, score, -score) > 0)
 
     def choose(params, key, turn, memory) -> Choice:

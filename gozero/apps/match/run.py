@@ -98,6 +98,7 @@ class _Match:
 
         self.config, self.names = config, names
         if config.game == "go":
+            assert config.size is not None  # since it was made
             limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
             self.rules = game = Rules(config.size, config.ko, max_moves=limit)
         else:
@@ -175,11 +176,13 @@ class _Match:
         """What plays the games, compiled: the device by itself, or programs and a side of ours."""
         from gozero.apps.match.ours import BatchedSide, play_on_device
         from gozero.apps.match.scheduler import play_games
+        from gozero.go.rules import Rules
 
         match = config, self.rules, self.names, self.openings
         ours = [(i, made) for i, made in enumerate(self.sides) if made is not None]
         session = self.folder.session
         if len(ours) == 2:
             return functools.partial(play_on_device, *match, self.sides, todo, session=session)
+        assert isinstance(self.rules, Rules)  # programs play Go
         side = BatchedSide(config, self.rules, *ours[0], session) if ours else None
         return functools.partial(play_games, *match, side, todo, failures=failures)

@@ -94,9 +94,9 @@ class _Scheduler:
     def play(self, todo: deque[int], stop: StopRequest) -> None:
         while not stop.requested:
             self._start_games(todo)
-            due = self._due()
-            if due is not None:
-                self._search(due)
+            due = self.ours and self._due(self.ours)
+            if self.ours and due is not None:
+                self._search(self.ours, due)
             elif not self.thinking and not todo:
                 return
             self._collect(todo, 0.0 if due is not None else _LOOK_S)
@@ -134,12 +134,12 @@ class _Scheduler:
             self.finished(*worker.result(failures))
             self.recorded.add(worker.number)
 
-    def _due(self) -> int | None:
+    def _due(self, ours: BatchedSide) -> int | None:
         """The batch to search: of the game that has waited longest, if it is ready."""
         waiting = self._waiting()
         for lane in sorted(waiting, key=lambda lane: waiting[lane].waiting_since or 0.0):
-            batch = self._batch_of(lane)
-            if self._is_ready(batch, waiting[lane].waiting_since or 0.0):
+            batch = lane // ours.lanes
+            if self._is_ready(ours, batch, waiting[lane].waiting_since or 0.0):
                 return batch
         return None
 
@@ -152,21 +152,18 @@ class _Scheduler:
             if worker is not None and lane not in thinking
         }
 
-    def _is_ready(self, batch: int, since: float) -> bool:
+    def _is_ready(self, ours: BatchedSide, batch: int, since: float) -> bool:
         """None of its programs is thinking, or one takes long."""
-        if all(self._batch_of(lane) != batch for lane in self.thinking.values()):
+        if all(lane // ours.lanes != batch for lane in self.thinking.values()):
             return True
-        return time.monotonic() - since > max(_LEAST_PATIENCE_S, self.ours.seconds)
+        return time.monotonic() - since > max(_LEAST_PATIENCE_S, ours.seconds)
 
-    def _batch_of(self, lane: int) -> int:
-        return lane // self.ours.lanes
-
-    def _search(self, batch: int) -> None:
+    def _search(self, ours: BatchedSide, batch: int) -> None:
         found = self._waiting()
-        lanes = {lane: worker for lane, worker in found.items() if self._batch_of(lane) == batch}
-        first = batch * self.ours.lanes
-        chosen = self.ours.choose(batch, {i - first: worker for i, worker in lanes.items()})
-        seconds = self.ours.seconds / len(lanes)
+        lanes = {lane: worker for lane, worker in found.items() if lane // ours.lanes == batch}
+        first = batch * ours.lanes
+        chosen = ours.choose(batch, {i - first: worker for i, worker in lanes.items()})
+        seconds = ours.seconds / len(lanes)
         for lane, worker in lanes.items():
             self._submit(lane, worker, worker.play, chosen[lane - first], seconds)
 

@@ -83,6 +83,7 @@ def _settings(
 def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
     if config.game != "go":
         return named_game(config.game, config.size)
+    assert config.size is not None  # since it was made
     return Rules(size=config.size, ko=config.ko, suicide=config.suicide, max_moves=config.max_moves)
 
 
@@ -120,10 +121,10 @@ class _Run:
         with (
             runtime.StopRequest() as stop,
             (self.config.out / "metrics.jsonl").open("w") as metrics,
-            Progress("self-play", self.settings.num_games) as progress,
+            Progress("self-play", self.config.games) as progress,
         ):
             try:
-                while self.writer.num_games < self.settings.num_games and not stop.requested:
+                while self.writer.num_games < self.config.games and not stop.requested:
                     lanes, rows = play_moves(self.evaluator.params, lanes)
                     self.writer.take(jax.device_get(rows))
                     self._report(progress, metrics, time.perf_counter() - started)
@@ -154,7 +155,7 @@ class _Run:
 
     def _finish(self, seconds: float) -> int:
         self.writer.flush()
-        complete = self.writer.num_games == self.settings.num_games
+        complete = self.writer.num_games == self.config.games
         numbers, results = self._numbers(seconds), dict(self.writer.results)
         self.manifest |= {"state": "complete" if complete else "stopped", **numbers, **results}
         files.write_json(self.config.out / "manifest.json", self.manifest)
@@ -163,7 +164,7 @@ class _Run:
 
     def _summary(self, numbers: dict) -> str:
         results, out, games = self.writer.results, self.config.out, numbers["games"]
-        asked = self.settings.num_games
+        asked = self.config.games
         stopped = "" if games == asked else f" (stopped; {asked} asked)"
         unsound = f"; {results['unsound']} with a nan evaluation" if results["unsound"] else ""
         first, second = ("Black", "White") if self.config.game == "go" else registry.PLAYERS

@@ -50,16 +50,17 @@ class GameWriter:
         """Moves [T, B] from the device, NumPy; games are written in the order in which they end."""
         self.num_moves += int((rows.game != selfplay.NO_GAME).sum())
         num_moves, num_lanes = rows.game.shape
-        begins = np.zeros(num_lanes, int)
-        for t, lane in zip(*np.nonzero(rows.ended), strict=True):
+        begins = [0] * num_lanes
+        for t, lane in np.argwhere(rows.ended).tolist():
             self._keep(rows, lane, begins[lane], t + 1)
             begins[lane] = t + 1
             number = int(rows.game[t, lane])
             if number != selfplay.NO_GAME:
                 parts = self.open_games.pop(number)
                 self._write_game(number, jax.tree.map(lambda *x: np.concatenate(x), *parts))
-        for lane in np.flatnonzero(begins < num_moves):
-            self._keep(rows, lane, begins[lane], num_moves)
+        for lane, begin in enumerate(begins):
+            if begin < num_moves:
+                self._keep(rows, lane, begin, num_moves)
 
     def _keep(self, rows: selfplay.Move, lane: int, begin: int, end: int) -> None:
         """What was played of a lane's game."""
@@ -93,6 +94,8 @@ class GameWriter:
         self, rules: Rules, number: int, game: selfplay.Move, last: selfplay.Move
     ) -> sgf.GameRecord:
         suicide = "suicide allowed" if rules.suicide else "no suicide"
+        assert last.komi is not None  # of Go
+        assert last.score is not None
         cut = "; ended by the move limit, scored as it stood" if last.truncated else ""
         comment = f"gozero self-play, game {number}; {rules.ko} ko, area scoring, {suicide}"
         return sgf.GameRecord(
