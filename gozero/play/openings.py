@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -109,6 +110,29 @@ def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
         return jnp.where(where.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
     return jax.tree.map(choose, earlier, states)
+
+
+def of_pair(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
+    """The opening of a pair of a match, on the host: legal actions at random, none of them a pass;
+    fewer if there is none left.
+
+    The same numbers give the same opening, on any machine and after any break: so it is drawn as it
+    always was, by NumPy, and folders of matches of before go on with theirs.
+    """
+    rng, play, legal = np.random.default_rng([seed, pair]), *_compiled(game)
+    state, actions = game.init(jax.random.key(0)), []
+    while len(actions) < plies:
+        allowed = np.flatnonzero(np.asarray(legal(state))[: -1 if game.points else None])
+        if not len(allowed):
+            break
+        actions.append(int(rng.choice(allowed)))
+        state = play(state, np.int32(actions[-1]))
+    return tuple(actions)
+
+
+@functools.cache
+def _compiled(game: Game) -> tuple[Callable, Callable]:
+    return jax.jit(game.play), jax.jit(game.legal)
 
 
 def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:

@@ -8,13 +8,11 @@ import pathlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-import numpy as np
-
 from gozero.apps import sgf
 from gozero.apps.host_game import HostGame, IllegalMove
 from gozero.apps.match.config import MatchConfig
 from gozero.go.rules import Rules
+from gozero.play import openings
 from gozero.play.player import as_game
 from gozero.search.game import Game
 
@@ -39,29 +37,8 @@ def make_openings(config: MatchConfig, game: Game | Rules) -> Openings:
         return Openings(lambda pair: lines[pair % len(lines)], digest)
     if config.openings == 0:
         return Openings(lambda pair: ())
-    draw = functools.partial(random_opening, as_game(game), config.openings, config.seed)
+    draw = functools.partial(openings.of_pair, as_game(game), config.openings, config.seed)
     return Openings(functools.lru_cache(maxsize=2 * config.parallel)(draw))
-
-
-def random_opening(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
-    """Legal actions at random, none of them a pass; fewer if there is none left.
-
-    The same numbers give the same opening, on any machine and after any break.
-    """
-    rng, play, legal = np.random.default_rng([seed, pair]), *_compiled(game)
-    state, actions = game.init(jax.random.key(0)), []
-    while len(actions) < plies:
-        open_ = np.flatnonzero(np.asarray(legal(state))[: -1 if game.points else None])
-        if not len(open_):
-            break
-        actions.append(int(rng.choice(open_)))
-        state = play(state, np.int32(actions[-1]))
-    return tuple(actions)
-
-
-@functools.cache
-def _compiled(game: Game) -> tuple[Callable, Callable]:
-    return jax.jit(game.play), jax.jit(game.legal)
 
 
 def _from_files(path: pathlib.Path, rules: Rules, plies: int) -> list[tuple[int, ...]]:

@@ -19,9 +19,9 @@ import pytest
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
 from gozero.apps.match import gtp_opponent
-from gozero.apps.match import openings as match_openings
 from gozero.games.go import go_game
 from gozero.go.rules import Rules
+from gozero.play import openings
 from tests.apps.match.match_runs import arguments, match, results, scripted
 
 
@@ -203,7 +203,7 @@ def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):
 
 def test_openings_are_shared_by_a_pair(tmp_path):
     rules = Rules(3, max_moves=30)
-    lines = [match_openings.random_opening(go_game(rules), 3, 5, pair) for pair in (0, 0, 1, 2)]
+    lines = [openings.of_pair(go_game(rules), 3, 5, pair) for pair in (0, 0, 1, 2)]
     assert lines[0] == lines[1]
     assert len(set(lines)) == 3
     assert [len(line) for line in lines] == [3] * 4
