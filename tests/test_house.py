@@ -1,4 +1,4 @@
-"""The house: what may import what, and what importing may not do."""
+"""The structure: what may import what, and what importing may not do."""
 
 from __future__ import annotations
 

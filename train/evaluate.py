@@ -1,6 +1,6 @@
 """``python -m train evaluate --out DIR``: the networks of a run against the ones before, and rated.
 
-DIR/league.jsonl     one object a match; the same command plays only what is left
+DIR/rated.jsonl      one object a match; the same command plays only what is left
 DIR/ratings.csv      what the table says
 DIR/programs/        matches against a GTP program, as ``gozero match`` keeps them
 """
@@ -29,7 +29,7 @@ from train.matches import OPENING_PLIES, RANDOM, Terms
 from train.ratings import Rating, Result
 
 PROG = "python -m train evaluate"
-LEAGUE, RATINGS = "league.jsonl", "ratings.csv"
+MATCHES, RATINGS = "rated.jsonl", "ratings.csv"
 SPRT_GAMES, SPRT_PIECE = 4000, 64
 _PIECES = 1000
 """First number of the keys of a sequential test's pieces; matches of the table have lower ones."""
@@ -122,7 +122,7 @@ def run(config: EvaluateConfig) -> int:
         older = others or networks[-2:-1]
         if not older:
             raise ValueError(f"--sprt: {config.out} has one network; give --against")
-        print(sprt(config.out / LEAGUE, terms, networks[-1], older[0]))
+        print(sprt(_matches_file(config.out), terms, networks[-1], older[0]))
         return 0
     newest = folder.weights_file(config.out, networks[-1].name)
     if config.command is not None:
@@ -188,8 +188,16 @@ def pairings(
             yield Pairing(one, other, (one.number, number))
 
 
+def _matches_file(out: pathlib.Path) -> pathlib.Path:
+    """Where the matches are kept; a file of before gets its new name."""
+    path, before = out / MATCHES, out / "league.jsonl"
+    if before.exists() and not path.exists():
+        before.rename(path)
+    return path
+
+
 def _play_all(config, terms, networks, others) -> list[Result]:
-    path, todo = config.out / LEAGUE, list(pairings(terms, networks, others))
+    path, todo = _matches_file(config.out), list(pairings(terms, networks, others))
     played = {_key(line): line for line in folder.cut_lines(path)}
     total, results = terms.games * len(todo), []
     with Progress("evaluate", total) as progress:

@@ -200,8 +200,8 @@ def make_rate(
       refills: playouts of a call for each of the lanes.
       first_plays: also keep, for each colour, the points where it was the first to play.
       lanes: of all devices together; None for `LANES`.
-      processor_time: by the time that this process had the processor, not by the clock on the
-        wall: for figures with no peer beside them, on a machine that others use too.
+      processor_time: by the time that this process had the processor, not by the
+        clock: for figures with no peer beside them, on a machine that others use too.
     """
     rules = go.Rules(size=size, ko="simple")
     lanes = LANES[size] if lanes is None else lanes

@@ -1,8 +1,8 @@
 """Stages that see the batch, as functions of one game.
 
 Under `vmap` a loop has one predicate a game, and XLA selects or copies all that it carries in every
-turn (law 2). Here a stage is written for the batch, its loops with one predicate for all games, and
-becomes a function of one game whose batching rule it is.
+turn (invariant 2). Here a stage is written for the batch, its loops with one predicate for all
+games, and becomes a function of one game whose batching rule it is.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def over_games(stage: Callable, axis: int = -1, in_cache: bool = False) -> Calla
     return jax.jit(function)
 
 
-def walled(stage: Callable) -> Callable:
-    """A stage of one game behind a wall (`stages.once`); under ``vmap`` one for the batch.
+def behind_barrier(stage: Callable) -> Callable:
+    """A stage of one game behind a barrier (`stages.once`); under ``vmap`` one for the batch.
 
     Args:
       stage: a function of one game whose first argument is a board.

@@ -21,7 +21,7 @@ def read_rows(array: jax.Array, rows: jax.Array) -> jax.Array:
 
     A read of one row XLA makes a slice, and fuses that into what comes after, be it beyond the next
     write; then it has to keep the old array: two copies of each tree-sized array a step, with a
-    single tree (jaxlib 0.10.1, `tests/test_laws.py`, law 2). So one row is read twice.
+    single tree (jaxlib 0.10.1, `tests/test_invariants.py`, invariant 2). So one row is read twice.
     """
     if rows.shape == (1,) and not mode.plain():
         return array.at[jnp.tile(rows, 2)].get(mode="promise_in_bounds")[:1]
@@ -72,7 +72,7 @@ def after(decision: jax.Array, sound: jax.Array) -> jax.Array:
 
     Where an array is read and then written, the write stays in place only if what it writes, or
     where, depends on what was read: else XLA may put the read behind it, and copies the array
-    (jaxlib 0.10.1, law 2 of `tests/test_laws.py`).
+    (jaxlib 0.10.1, invariant 2 of `tests/test_invariants.py`).
 
     Args:
       decision: bool[B].

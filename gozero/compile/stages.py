@@ -37,7 +37,7 @@ def once(stage: Callable, *args: Any) -> Any:
 
     Args:
       stage: any function of a batch. (Under ``vmap`` the branch would become a select: for a
-        stage of one game there is `batching.walled`.)
+        stage of one game there is `batching.behind_barrier`.)
       args: pytrees of arrays. Of the first of them a word decides nothing, but so that the
         compiler does not know it.
     """

@@ -215,7 +215,7 @@ def joints_of_both(lay: Layout, own: Board, opponent: Board) -> tuple[Board, Boa
 def unpack(lay: Layout, a: Board) -> jax.Array:
     """Board -> bool[n * n], row-major from the top left. Words of shape [] only.
 
-    Behind a fusion wall, or every one of the n * n points would compute the board anew.
+    Behind a fusion barrier, or every one of the n * n points would compute the board anew.
     """
     return _unpack(lay)(a)
 
@@ -234,7 +234,7 @@ def _unpack(lay: Layout) -> Callable:
         found = [word & mask for word, mask in zip(a, masks, strict=True)]
         return functools.reduce(lambda x, y: x | y, found) != 0
 
-    return batching.walled(points)
+    return batching.behind_barrier(points)
 
 
 def pack(lay: Layout, mask: jax.Array) -> Board:

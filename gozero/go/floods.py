@@ -1,7 +1,7 @@
 """Floods: stones that grow along their chains, on boards of `bitboard`, until nothing changes.
 
 These functions see the batch: all games grow in one loop with one predicate for the batch, so
-nothing that the loop carries is selected or copied (law 2).
+nothing that the loop carries is selected or copied (invariant 2).
 """
 
 from __future__ import annotations

@@ -192,8 +192,8 @@ def _step(rules: Rules, root: Position, machine: _Machine, row: jax.Array):
     return machine, here, _Child(child_depth, _pack_node(_Node(met.position, met.moves)))
 
 
-# Have two boards a point in common? One bool that all words depend on, and so behind a wall.
-_meet_anywhere = batching.walled(lambda a, b: bb.any_of(bb.intersection(a, b)))
+# Have two boards a point in common? One bool that all words depend on, and so behind a barrier.
+_meet_anywhere = batching.behind_barrier(lambda a, b: bb.any_of(bb.intersection(a, b)))
 
 
 class _Met(NamedTuple):

@@ -297,7 +297,7 @@ def _walled_fingerprint(lay: bb.Layout) -> Callable:
     def sums(stones: bb.Board, to_play: jax.Array | None = None) -> _Fingerprint:
         return _with_turn(_fingerprint(lay, stones), to_play)
 
-    return batching.walled(sums)
+    return batching.behind_barrier(sums)
 
 
 # --- the boards that fit -----------------------------------------------------------------------

@@ -32,7 +32,7 @@ class Budget:
     Attributes:
       visits: simulations of each tree, by whole steps of `SearchConfig.leaves`, one at least;
         None, or more than the config's: as many as the config's.
-      seconds: of the wall clock; None: no limit. 0 is one chunk.
+      seconds: by the clock; None: no limit. 0 is one chunk.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.

@@ -6,7 +6,7 @@ functions here have a leading axis B and are never vmapped.
 A rule's choice at a node changes only when a value is backed up through it. So the choice is made
 there, and kept in the tree; a descent follows it, reading one number a level.
 
-How the loop keeps the trees in place (law 2 of the design): no loop carries a tree under a
+How the loop keeps the trees in place (invariant 2 of the design): no loop carries a tree under a
 batched predicate. A descent reads the tree and carries node indices and the path; a step
 then writes each array once, at rows that depend on what was read, so that XLA has no reason
 to keep the old copy.

@@ -54,7 +54,7 @@ def test_a_batch_of_batches_is_its_games():
 @pytest.mark.parametrize("games", [1, 7])
 def test_a_walled_stage_is_the_stage(games):
     a, b = numbers(games)
-    stage = batching.walled(lambda words, n: (words[0] + n, words[1].sum()))
+    stage = batching.behind_barrier(lambda words, n: (words[0] + n, words[1].sum()))
     found = jax.vmap(stage)((a, b), b)
     np.testing.assert_array_equal(found[0], a + b[:, None, None])
     np.testing.assert_array_equal(found[1], b)

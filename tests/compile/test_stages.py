@@ -1,4 +1,4 @@
-"""Kernels and walls: what they refuse, and that they change nothing."""
+"""Kernels and fusion barriers: what they refuse, and that they change nothing."""
 
 import jax
 import jax.numpy as jnp

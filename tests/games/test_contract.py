@@ -13,7 +13,7 @@ from gozero.games.registry import NAMES, make_game, named_game
 from gozero.go.rules import Rules
 from tests.games import contract
 from tests.search import tictactoe
-from tests.test_laws import primitives
+from tests.test_invariants import primitives
 
 GAMES = {
     "tic-tac-toe": tictactoe.GAME,
@@ -43,7 +43,7 @@ def test_symmetries(name):
 
 
 @pytest.mark.parametrize("name", ["connect four", "hex 7x7"])
-def test_law_1_rules_gather_nothing(name):
+def test_invariant_1_rules_gather_nothing(name):
     game = GAMES[name]
 
     def step(state, action):

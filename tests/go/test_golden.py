@@ -67,7 +67,7 @@ TRIPLE_KO = """
 
 @pytest.mark.parametrize("ko", KO_RULES)
 def test_triple_ko(ko):
-    """Each player takes where he can; the sixth capture would bring the first board back."""
+    """Each player takes where it can; the sixth capture would bring the first board back."""
     game = Game(TRIPLE_KO, BLACK, ko).play("C8", "G8", "C4", "B8", "H8")
     assert game.legal("B4") == (ko == "simple")
     if ko == "simple":
@@ -146,7 +146,7 @@ def test_send_two_return_one_after_a_pass_made_that_situation(ko):
 
 
 def test_under_the_stones():
-    """Black takes four stones and loses two of his by a play where one of the four was."""
+    """Black takes four stones and loses two of its own by a play where one of the four was."""
     game = Game("XOOO XXXO X.O. OOOX").play("D2")
     assert game.is_at("X... XXX. X.OX OOOX")
     assert game.play("D3").is_at("X... XXXO X.O. OOO.")
@@ -154,7 +154,7 @@ def test_under_the_stones():
 
 @pytest.mark.parametrize("suicide", [False, True])
 def test_a_capture_of_every_stone(suicide):
-    """White's play fills his last liberty, and takes all of Black."""
+    """White's play fills its last liberty, and takes all of Black."""
     game = Game("XXX XXX XX.", WHITE, suicide=suicide).play("C1")
     assert game.is_at("... ... ..O")
 

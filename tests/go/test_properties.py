@@ -90,7 +90,7 @@ def test_every_chain_has_a_liberty_and_stones_are_conserved(rules, row):
 
 
 def _check_conserved(rules, before, after, action):
-    """A pass changes nothing; a play adds one stone and takes the other colour's, or his own."""
+    """A pass changes nothing; a play adds one stone and takes the other colour's, or its own."""
     changed = after != before
     if action == rules.pass_action:
         assert not changed.any()

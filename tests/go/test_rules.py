@@ -227,7 +227,7 @@ def test_a_new_game_can_be_donated():
 def test_ownership():
     rules = go.Rules(size=3)
     state = go.init(rules)
-    for action in (1, 2, 4, 9, 7):  # Black walls off the left; White's one stone is at C3
+    for action in (1, 2, 4, 9, 7):  # Black encloses the left; White's one stone is at C3
         state = go.play(rules, state, action)
     owner = [[1, 1, -1], [1, 1, 0], [1, 1, 0]]
     assert gozero.ownership(rules, state).tolist() == owner

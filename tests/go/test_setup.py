@@ -67,7 +67,7 @@ def test_a_set_up_board_is_in_the_past():
             state = go.play(rules, state, action)
         assert go.stones(rules, state).tolist() == [[1, 1], [0, 0]]
         assert bool(go.legal_actions(rules, state)[2]) != banned
-    # With Black to move on it, it was another situation than the one that he would leave.
+    # With Black to move on it, it was another situation than the one that Black would leave.
     rules = go.Rules(size=2, ko="situational")
     state = go.with_to_play(setup.from_stones(rules, np.array(board), go.BLACK), go.WHITE)
     turned = setup.from_stones(rules, np.array(board), go.WHITE)

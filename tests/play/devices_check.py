@@ -30,7 +30,7 @@ def begin(params, states):
 
 
 def choose(params, key, turn, memory):
-    """An action by all that a player is told of a game, and all that he has been told before."""
+    """An action by all that a player is told of a game, and all that it has been told before."""
     count = turn.legal.sum(axis=1)
     told = turn.recent[0] + 3 * turn.recent[1] + 5 * turn.states.position.ply.astype(jnp.int32)
     known = memory.reshape(-1, ROWS)
@@ -62,7 +62,7 @@ def a_match_is_the_same_on_any_number():
     jax.tree.map(np.testing.assert_array_equal, play(*on_all), alone)
     # One compiled program for players who share `choose`.
     assert on_all[0].choose is on_all[1].choose
-    # Each draws for himself: sixteen games of two players at random are sixteen games.
+    # Each draws on its own: sixteen games of two players at random are sixteen games.
     at_random = devices.over_mesh(random_player(RULES), mesh)
     choice = at_random.choose(None, jax.random.key(0), turn_of_new_games(), None)
     actions = np.asarray(choice.action)

@@ -312,14 +312,14 @@ def exported(rules, platforms):
     return jax.export.export(compiled(rules), platforms=platforms)(shape, key)
 
 
-def test_exports_for_each_platform_with_walls_on_the_cpu_only():
+def test_exports_for_each_platform_with_barriers_on_the_cpu_only():
     def counts(platform):
         program = exported(go.Rules(9), [platform]).mlir_module()
         return program.count("stablehlo.case"), program.count("xla_cpu_small_call")
 
-    walls, marks = counts("cpu")
+    barriers, marks = counts("cpu")
     assert counts("cuda") == counts("tpu")
-    assert walls > counts("tpu")[0]
+    assert barriers > counts("tpu")[0]
     assert marks > counts("tpu")[1] == 0
 
 
@@ -331,10 +331,10 @@ def test_exports_for_all_platforms_at_once(size):
 def test_compiled_plainly_playouts_are_the_same(monkeypatch):
     rules, key = go.Rules(5), jax.random.key(3)
     positions = positions_of(random_games(5, 8, seed=3))
-    walled = compiled(rules)(positions, key)
+    apart = compiled(rules)(positions, key)
     monkeypatch.setenv(mode.VARIABLE, "plain")
     plain = jax.jit(lambda *args: uniform.uniform_playouts(rules, *args))(positions, key)
-    assert_same(plain, walled)
+    assert_same(plain, apart)
 
 
 @pytest.mark.parametrize("size", [9, 16])

@@ -31,7 +31,7 @@ def shape_of(code: int) -> Shape:
 
 
 def shape_at(game: ReferenceGame, p: int) -> Shape:
-    """What is around p, as the mover sees it: X his stones, O the other's, # off the board."""
+    """What is around p, as the mover sees it: X its stones, O the other's, # off the board."""
 
     def point(row, column):
         if not (0 <= row < game.size and 0 <= column < game.size):

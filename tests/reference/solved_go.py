@@ -5,11 +5,11 @@ bans, if any. Sets of points are the bits of a number, row by row. Simple ko, no
 scoring, two passes end the game. 2x2 takes no time, 3x3 less than a second, 4x4 minutes.
 
 4x4 took 44 s on one core of a shared machine: 3,180,440 states. Its first player is sure of 1, by
-a play in the centre, and loses everything with any other; whether he has more depends on games
-without end. In games of 33 plies he has 2, in games of 32 he has 1.
+a play in the centre, and loses everything with any other; whether it has more depends on games
+without end. In games of 33 plies it has 2, in games of 32 it has 1.
 
 Under simple ko a game may go on for ever, so a state has two values: what its mover can be sure
-of if an endless game is his loss, and what he can hope for if it is his win. Where they are
+of if a game without end is its loss, and what it can hope for if that is its win. Where they are
 equal the value is exact.
 """
 
@@ -33,8 +33,8 @@ class Solved(NamedTuple):
     children: np.ndarray  # i32[P, S]: the state after a play at a point; S where illegal
     passed: np.ndarray  # i32[S]: the state after a pass
     area: np.ndarray  # i8[S]: the mover's area - the other's
-    low: np.ndarray  # i8[S]: if an endless game is the mover's loss
-    high: np.ndarray  # i8[S]: if it is his win
+    low: np.ndarray  # i8[S]: if a game without end is the mover's loss
+    high: np.ndarray  # i8[S]: if that is its win
 
     def find(self, own, other, ko) -> np.ndarray:
         """The states of boards given as sets of points; ko a point or NO_KO."""

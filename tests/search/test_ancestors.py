@@ -127,7 +127,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
         return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
 
     compiled = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(codes, key).compile()
-    assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # law 2
+    assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # invariant 2
     result = compiled(codes, key)
     assert bool(result.ok.all())
     plain, options = random_tree.Plain(evaluate), {"max_depth": config.max_depth, **options}

@@ -36,7 +36,7 @@ from tests.search.test_games import (
     tictactoe_positions,
     tictactoe_value,
 )
-from tests.test_laws import assert_lowers
+from tests.test_invariants import assert_lowers
 
 NUM_GAMES, NUM_TREES, SIMULATIONS, MAX_DEPTH = 3, 3, 120, 20
 TOGETHER = Ensemble(trees=NUM_TREES, every=35, depth=2, share=0.04)

@@ -111,7 +111,7 @@ def test_figure_4_all_moves_as_first():
     """
     after = {A: AFTER_A, B: AFTER_B, C: AFTER_C}
     six = [
-        # the action at s, what its player plays first later on, and whether he wins
+        # the action at s, what its player plays first later on, and whether it wins
         ([ROOT, S, after[A]], [B], False),
         ([ROOT, S, after[A]], [B], False),
         ([ROOT, S, after[B]], [A], True),
@@ -144,7 +144,7 @@ def test_figure_4_all_moves_as_first():
         found = tree
         for nodes, later, won in simulations:
             padded = np.array([*nodes, *[trees.NO_NODE] * (3 - len(nodes))], np.int32)
-            # The opponent of him who moved last is to move at the end.
+            # The opponent of the one who moved last is to move at the end.
             value = np.int32(-VALUE_ONE if won else VALUE_ONE)
             mask = np.isin(np.arange(3), later)
             found = simulate(found, padded, np.int32(len(nodes) - 1), mask, value, rule)

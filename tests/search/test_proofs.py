@@ -59,7 +59,7 @@ ENDGAMES = {
     "XX. OO. ...": (WIN, {2}),
     "O.O XXO X..": (LOSS, {1, 7, 8}),  # 1 and 8 are both threatened
     "XOX XOO O.X": (DRAW, {7}),
-    "O.. .X. ..O": (DRAW, {1, 3, 5, 7}),  # with 2 or 6 he loses
+    "O.. .X. ..O": (DRAW, {1, 3, 5, 7}),  # 2 and 6 lose
 }
 
 

@@ -74,7 +74,7 @@ REROOT = jax.jit(reuse.reroot)
 EDGES = jax.jit(trees.all_edges)
 PRUNE = jax.jit(reuse.prune, static_argnums=1)
 SHALLOW = Searcher(capacity=7 * SIMULATIONS, max_depth=4)
-SMALL = Searcher(capacity=23)  # R is no other size of the search: see law 2
+SMALL = Searcher(capacity=23)  # R is no other size of the search: see invariant 2
 RUN_NOISY = Searcher(capacity=2 * SIMULATIONS + 1, dirichlet_fraction=0.5, dirichlet_alpha=0.03)
 NOISY = RUN_NOISY.config
 
@@ -341,7 +341,7 @@ def test_trees_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize("run", [SHALLOW, SMALL], ids=["roomy", "full"])
-def test_law_2_no_tree_sized_copy_or_select_inside_a_loop(run):
+def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop(run):
     assert moves_in_loops(run.compiled.as_text(), NUM_TREES * run.config.num_nodes) == []
 
 

@@ -24,7 +24,7 @@ BATCH = 4
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.0, 0.3)
 CONFIG = SearchConfig(num_simulations=48, leaves=2, select=Puct(1.0), dirichlet_fraction=0.2)
 EARLY = dataclasses.replace(CONFIG, early_stop=True)
-SMALL = dataclasses.replace(EARLY, capacity=59)  # R is no other size of the search: see law 2
+SMALL = dataclasses.replace(EARLY, capacity=59)  # R is no other size of the search: see invariant 2
 CODES = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
 
 
@@ -179,7 +179,7 @@ def test_seconds_are_kept_and_one_chunk_is_done():
 
 
 @pytest.mark.slow
-def test_law_2_holds_for_pieces():
+def test_invariant_2_holds_for_pieces():
     run, key, roots = runner(SMALL), jax.random.key(0), random_tree.Position(CODES)
     running = jax.eval_shape(run._begin, None, key, roots, None)
     count = jnp.int32(0)

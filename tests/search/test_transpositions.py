@@ -398,7 +398,7 @@ def test_equal_to_the_search_without(settings):
 
 
 @pytest.mark.parametrize("leaves", [1, FIVE])
-def test_law_2_no_tree_sized_copy_or_select_inside_a_loop(leaves):
+def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop(leaves):
     text = shared(leaves).run.as_text()
     for size in (CAPACITY, trees.num_slots(CAPACITY)):
         assert moves_in_loops(text, BATCH * size) == []
@@ -406,8 +406,8 @@ def test_law_2_no_tree_sized_copy_or_select_inside_a_loop(leaves):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leaves", [1, 4])
-def test_law_2_for_one_tree(leaves):
-    """As in tests/test_laws.py: vectors [N] may be copied."""
+def test_invariant_2_for_one_tree(leaves):
+    """As in tests/test_invariants.py: vectors [N] may be copied."""
     config = SearchConfig(24, 31, leaves, transpositions=True, select=Puct(1.5))
 
     def run(roots, key):

@@ -122,7 +122,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
 
 
 def check_equal_to_the_plain_search(name, rule, plain_rule, simulations, settings):
-    """At every node; and law 2."""
+    """At every node; and invariant 2."""
     codes = np.random.RandomState(1).randint(1, 2**31, 400).astype(np.uint32)
     codes = codes[~ends(codes)[0]][:NUM_TREES]
     plain_settings, root_rule = dict(settings), None
@@ -154,7 +154,7 @@ def check_equal_to_the_plain_search(name, rule, plain_rule, simulations, setting
 
 
 @pytest.mark.slow
-def test_law_2_for_one_tree():
+def test_invariant_2_for_one_tree():
     """As without these options: nothing that has an action axis, and vectors [N]."""
     config = SearchConfig(48, max_depth=10, select=PUCT, prove=True, backup=MIX)
     moves = moves_in_loops(compiled_search(config, 1).as_text(), config.num_nodes)
@@ -261,7 +261,7 @@ def prove(tree, path, first):
 
 @pytest.mark.parametrize(
     ("first", "second", "untried", "proven"),
-    # Of the children, for their own mover; of the root, for his opponent.
+    # Of the children, for their own mover; of the root, for the opponent.
     [(LOSS, 0, -1, WIN), (WIN, WIN, -1, LOSS), (DRAW, WIN, -1, DRAW), (DRAW, WIN, 0.1, 0)],
 )
 def test_a_proof_goes_up(first, second, untried, proven):

@@ -56,11 +56,13 @@ def ratings_of(out):
 
 def games_of_pieces(out):
     """Of a sequential test, in order."""
-    return [len(line["points"]) for line in folder.read_lines(out / evaluate.LEAGUE)]
+    return [len(line["points"]) for line in folder.read_lines(out / evaluate.MATCHES)]
 
 
 def met(out):
-    return [(line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.LEAGUE)]
+    return [
+        (line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.MATCHES)
+    ]
 
 
 def refused(capsys, *argv):
@@ -94,22 +96,28 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)
     assert capsys.readouterr().out == table
     monkeypatch.undo()
-    lines = folder.read_lines(out / evaluate.LEAGUE)
+    lines = folder.read_lines(out / evaluate.MATCHES)
     assert {line["search"] for line in lines} == {"gumbel"}
     save(out / "weights" / "000002.safetensors", 77)
     run(out, *SMALL)
     again = met(out)[len(anchors + neighbours) :]
     assert again == [("000002", RANDOM), ("000002", UNIFORM), ("000004", "000002")]
-    with (out / evaluate.LEAGUE).open("r+") as file:
+    with (out / evaluate.MATCHES).open("r+") as file:
         file.truncate(len(file.read()) - 3)
     run(out, *SMALL)
     assert met(out)[-3:] == again
 
-    # An older version's lines do not say how was searched, which was otherwise: all is played anew.
-    (out / evaluate.LEAGUE).write_text(
+    # An older version called the file otherwise.
+    (out / evaluate.MATCHES).rename(out / "league.jsonl")
+    monkeypatch.setattr(matches, "play", None)
+    run(out, *SMALL)
+    monkeypatch.undo()
+    assert met(out)[-3:] == again
+    # Its lines do not say how was searched, which was otherwise: all is played anew.
+    (out / evaluate.MATCHES).write_text(
         "".join(
             json.dumps(one | {"search": None}) + "\n"
-            for one in folder.read_lines(out / evaluate.LEAGUE)
+            for one in folder.read_lines(out / evaluate.MATCHES)
         )
     )
     count = len(met(out))

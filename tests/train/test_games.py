@@ -207,7 +207,7 @@ def test_surprise_is_the_divergence_from_the_prior(run):
 
 
 def test_resignation_is_recorded_where_games_are_played_on(run):
-    """Who resigns, and in the other games who would have and whether he won after all."""
+    """Who resigns, and in the other games who would have and whether they won after all."""
     seen, after, _ = run
     made, steps = seen.made, len(seen.made.ended)
     records, lowest, first = [], {}, {}

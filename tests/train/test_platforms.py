@@ -1,4 +1,4 @@
-"""Law 7 for the programs of a run: each lowers for every platform, on one device and on four."""
+"""Invariant 7 for the programs of a run: each lowers for every platform, on one device and four."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_searches_play_and_fill_the_buffer(cap):
 
 
 def test_every_platform_can_have_it(monkeypatch):
-    """What is not the search, which has its own test of law 7."""
+    """What is not the search, which has its own test of invariant 7."""
     monkeypatch.setattr(selfplay, "search_states", scripted.search_states)
     shapes = jax.eval_shape(scripted.start)
     platforms = ("cpu", "cuda", "tpu")
@@ -97,7 +97,7 @@ def test_puct_with_noise_may_be_used():
 
 
 @pytest.mark.slow
-def test_law_2_holds_for_what_is_carried():
+def test_invariant_2_holds_for_what_is_carried():
     """No copy, in a loop, of the ring, of the games in play or of their past."""
     game = go_game(dataclasses.replace(RULES, ko="positional"))
     config = dataclasses.replace(CONFIG, game=game, batch=5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 
 import jax
 import numpy as np
@@ -94,3 +96,17 @@ def test_bad_input_is_one_line(argv, message, capsys, tmp_path, monkeypatch):
     assert message in said
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
+    def full(asked, state):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(asked.checkpoint))
+
+    monkeypatch.setattr(command, "_learn", lambda asked, config, task, state, stop: state)
+    monkeypatch.setattr(command, "save_checkpoint", full)
+    with pytest.raises(SystemExit) as stop:
+        command.main([*SMALL, "--out", str(tmp_path / "w.safetensors")])
+    assert stop.value.code == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"{command.PROG}: [Errno 28] No space left on device")
+    assert said.count("\n") == 1

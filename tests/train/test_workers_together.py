@@ -47,7 +47,7 @@ class Programs:
         return self.start(*FLAGS), [self.start("worker", "--name", name) for name in NAMES]
 
     def wait_for(self, ready):
-        """Until it is so, while no one ends by himself."""
+        """Until it is so, while no process ends by itself."""
         until = time.monotonic() + PATIENCE_S
         while not ready():
             assert time.monotonic() < until, self.told()

@@ -41,14 +41,22 @@ class State(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 2 for bad input, 130 for Ctrl-C."""
+    """The exit status: 0, 1 for what cannot be read or written, 2 for bad input, 130 for Ctrl-C."""
     asked = flags.parse(TdFlags, argv, prog=PROG)
+    with flags.failing(PROG):
+        return run(asked, [PROG, *(sys.argv[1:] if argv is None else argv)])
+
+
+def run(asked: TdFlags, command: list[str]) -> int:
+    """What `main` does; the command is for the records.
+
+    Raises:
+      ValueError: weights or a checkpoint that are of something else, or damaged.
+      OSError: something cannot be read or written.
+    """
     config = config_of(asked)
     task = task_of(config, asked.komi)
-    try:
-        state = begin(asked, config, task)
-    except (ValueError, OSError) as error:
-        flags.fail(PROG, error)
+    state = begin(asked, config, task)
     with runtime.StopRequest() as stop:
         state = _learn(asked, config, task, state, stop)
     save_checkpoint(asked, state)
@@ -57,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         asked.out,
         config.shapes,
         np.asarray(state.weights),
-        command=[PROG, *(sys.argv[1:] if argv is None else argv)],
+        command=command,
         komi=asked.komi,
         steps=int(state.taken),
         games_in_lockstep=asked.games,

@@ -85,8 +85,8 @@ class MatchConfig:
     """An SGF file, or a folder of them, whose first moves the pairs begin with, in turn."""
 
     timeout: float = setting(60.0, above=0, most=86_400, unit="seconds")
-    """Seconds that a program may take for an answer, by the clock on the wall: many at once on few
-    cores want more."""
+    """Seconds that a program may take for an answer, by the clock: many at once on few cores want
+    more."""
 
     retries: int = setting(2, least=0, most=1000)
     """How often a game is played anew that a program's death has made void; with more, the same

@@ -42,7 +42,7 @@ def troubled(tmp_path_factory):
     return folder / "run", done.stdout
 
 
-TROUBLE = {  # game: result, the player's points, how it ended, and why; even games have him Black
+TROUBLE = {  # game: result, the player's points, how it ended, and why; in even games it is Black
     0: ("B+9", 1.0, "score", ""),
     1: ("B+F", 0.0, "forfeit", "White gave no move: .* no answer to 'genmove w' in 6 s"),
     2: ("Void", None, "void", "ended at 'genmove b' .exit status 7"),

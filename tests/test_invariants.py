@@ -1,4 +1,4 @@
-"""The laws of the hot path (CONTRIBUTING.md), each as a test."""
+"""The invariants of the hot path (CONTRIBUTING.md), each as a test."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _has_equations(x):
 
 
 @pytest.mark.parametrize("size", [9, 19])
-def test_law_1_a_board_is_words_and_rules_gather_nothing(size):
+def test_invariant_1_a_board_is_words_and_rules_gather_nothing(size):
     rules = go.Rules(size=size, ko="simple")
     state = go.init(rules)
     lay = rules.layout
@@ -93,13 +93,13 @@ def test_law_1_a_board_is_words_and_rules_gather_nothing(size):
     assert not {name for name in used if "gather" in name or "scatter" in name or "sort" in name}
 
 
-def test_law_2_no_tree_sized_copy_or_select_inside_a_loop():
+def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop():
     compiled, num_rows = compiled_go_search()
     assert moves_in_loops(compiled.as_text(), num_rows) == []
 
 
 @pytest.mark.slow
-def test_law_2_for_one_tree():  # and of a tree to go on from: tests/search/test_reuse.py
+def test_invariant_2_for_one_tree():  # and of a tree to go on from: tests/search/test_reuse.py
     """With one tree XLA copies two vectors [N] a step; nothing that has an action axis."""
     compiled, num_rows = compiled_go_search(batch=1)
     moves = moves_in_loops(compiled.as_text(), num_rows)
@@ -107,7 +107,7 @@ def test_law_2_for_one_tree():  # and of a tree to go on from: tests/search/test
 
 
 @pytest.mark.parametrize("batch", [pytest.param(2, marks=pytest.mark.slow), 1])
-def test_law_2_for_dense_selection_and_several_leaves(batch):
+def test_invariant_2_for_dense_selection_and_several_leaves(batch):
     config = SearchConfig(48, leaves=4, max_depth=20, select=Rave(), amaf=Amaf())
     evaluate = random_tree.with_more(hash_evaluate(random_tree.NUM_ACTIONS), True, True)
 
@@ -116,12 +116,12 @@ def test_law_2_for_dense_selection_and_several_leaves(batch):
 
 
 @pytest.mark.parametrize("batch", [pytest.param(BATCH, marks=pytest.mark.slow), 1])
-def test_law_2_for_a_root_with_a_rule_of_its_own(batch):
+def test_invariant_2_for_a_root_with_a_rule_of_its_own(batch):
     num_rows = batch * gumbel_search.CONFIG.num_nodes
     assert moves_in_loops(gumbel_search.compiled(batch).as_text(), num_rows) == []
 
 
-def test_law_2_is_a_test_that_can_fail():
+def test_invariant_2_is_a_test_that_can_fail():
     """A loop under a batched predicate that carries a tree is found by the same count."""
     tree = jnp.zeros((BATCH, 3), jnp.int32)
 
@@ -138,7 +138,7 @@ def test_law_2_is_a_test_that_can_fail():
 
 
 @pytest.mark.parametrize(("size", "limit"), [(9, 64), (13, 128), (19, 288)])
-def test_law_3_nodes_hold_compact_positions(size, limit):
+def test_invariant_3_nodes_hold_compact_positions(size, limit):
     rules = go.Rules(size=size)
     positions = new_games(rules, BATCH).position
     tree = jax.eval_shape(lambda x: trees.allocate(x, rules.num_actions, 10), positions)
@@ -149,7 +149,7 @@ def test_law_3_nodes_hold_compact_positions(size, limit):
     assert total == BATCH * (10 * (edges + per_node + 31) + 4)
 
 
-def test_law_5_sums_are_integers_and_add_up():
+def test_invariant_5_sums_are_integers_and_add_up():
     compiled, _ = compiled_go_search()
     rules = go.Rules(size=5)
     states = new_games(rules, BATCH)
@@ -170,16 +170,16 @@ def test_law_5_sums_are_integers_and_add_up():
                 assert tree.value_sum[b, node] == tree.value[b, node] * tree.visits[b, node]
 
 
-def test_law_5_a_game_does_not_depend_on_its_batch():
+def test_invariant_5_a_game_does_not_depend_on_its_batch():
     rules = go.Rules(size=5)
-    few = 1  # the one that law 2 has compiled
+    few = 1  # the one that invariant 2 has compiled
     all_games = compiled_go_search()[0](new_games(rules, BATCH), jax.random.key(3))
     some = compiled_go_search(few)[0](new_games(rules, few), jax.random.key(3))
     assert_begins_with(all_games, some, few)
 
 
 @pytest.mark.slow
-def test_law_5_a_root_with_a_rule_of_its_own_does_not_depend_on_its_batch():
+def test_invariant_5_a_root_with_a_rule_of_its_own_does_not_depend_on_its_batch():
     codes = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
     all_games = gumbel_search.compiled(BATCH)(codes, jax.random.key(3))
     some = gumbel_search.compiled(1)(codes[:1], jax.random.key(3))
@@ -197,7 +197,7 @@ def assert_begins_with(all_games, some, few):
         equal(array[: len(part)], part)
 
 
-def test_law_5_the_visit_limit_is_stated_and_checked():
+def test_invariant_5_the_visit_limit_is_stated_and_checked():
     most = MAX_VISITS
     # The value of a node is its own evaluation and all its visits: one more than the visits.
     assert (most + 1) * VALUE_ONE < 2**31 <= (most + 2) * VALUE_ONE
@@ -223,7 +223,7 @@ def test_law_5_the_visit_limit_is_stated_and_checked():
 
 
 @pytest.mark.parametrize(("ko", "suicide"), [("positional", False), ("situational", True)])
-def test_law_7_rules_lower_for_every_platform(ko, suicide):
+def test_invariant_7_rules_lower_for_every_platform(ko, suicide):
     rules = go.Rules(size=5, ko=ko, suicide=suicide)
 
     def step(states, actions):
@@ -234,13 +234,13 @@ def test_law_7_rules_lower_for_every_platform(ko, suicide):
 
 
 @pytest.mark.parametrize("name", [pytest.param("full", marks=pytest.mark.slow), "zero"])
-def test_law_7_features_lower_for_every_platform(name):
+def test_invariant_7_features_lower_for_every_platform(name):
     rules = go.Rules(size=5)
     observe = lambda state: FEATURES[name].observe(rules, state, state.position)
     assert_lowers(jax.vmap(observe), new_games(rules, 2))
 
 
-def test_law_7_pass_alive_and_symmetries_lower_for_every_platform():
+def test_invariant_7_pass_alive_and_symmetries_lower_for_every_platform():
     rules = go.Rules(size=5)
 
     def area(states, planes, k):
@@ -251,7 +251,7 @@ def test_law_7_pass_alive_and_symmetries_lower_for_every_platform():
 
 
 @pytest.mark.parametrize("size", [4, pytest.param(19, marks=pytest.mark.slow)])
-def test_law_7_mogo_playouts_lower_for_every_platform(size):
+def test_invariant_7_mogo_playouts_lower_for_every_platform(size):
     rules = go.Rules(size)
 
     def playouts(positions, last, bits):
@@ -263,7 +263,7 @@ def test_law_7_mogo_playouts_lower_for_every_platform(size):
     )
 
 
-def test_law_7_temporal_difference_search_lowers_for_every_platform():
+def test_invariant_7_temporal_difference_search_lowers_for_every_platform():
     rules, chosen = go.Rules(size=3), Shapes(3, largest=2)
     config = td_search.TdSearchConfig(TdConfig(rules, chosen), simulations=4, lanes=4)
     play = td_search.player(config)
@@ -276,7 +276,7 @@ def test_law_7_temporal_difference_search_lowers_for_every_platform():
 
 
 @pytest.mark.parametrize("name", ["network", "playout"])
-def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
+def test_invariant_7_self_play_and_its_search_lower_for_every_platform(name):
     rules = go.Rules(size=4)
     evaluator = make_evaluator(rules, name)
     reused = name == "playout"
@@ -297,7 +297,7 @@ def test_law_7_self_play_and_its_search_lower_for_every_platform(name):
     assert_lowers(moves, evaluator.params, with_keys(lanes, jax.random.key_data))
 
 
-def test_law_7_learning_lowers_for_every_platform():
+def test_invariant_7_learning_lowers_for_every_platform():
     """With every head, pooled blocks and a bf16 trunk; the key's bits, for keys are no arrays."""
     shape = NetworkConfig(2, 4, pool_every=2, auxiliary=True, dtype="bfloat16")
     config = learner.LearnerConfig(shape, OptimizerConfig(total_steps=1000))
@@ -310,7 +310,7 @@ def test_law_7_learning_lowers_for_every_platform():
     assert_lowers(update, state, *batches.batch(4))
 
 
-def test_law_7_a_match_lowers_for_every_platform():
+def test_invariant_7_a_match_lowers_for_every_platform():
     rules = go.Rules(size=4, ko="simple")
     evaluator = make_evaluator(rules, "playout")._replace(
         observe=observe_position, evaluate=hash_evaluate(rules.num_actions)
