@@ -7,6 +7,8 @@ import pathlib
 import re
 from typing import Any, Literal
 
+from gozero.games.registry import ALL_NAMES
+from gozero.go.coords import KoRule
 from gozero.runs import settings
 from gozero.runs.settings import same_as, setting
 from train.buffer import BufferConfig, Window
@@ -43,8 +45,7 @@ class TrainConfig:
     seed: int = settings.seed_setting()
     """The seed of every random draw."""
 
-    game: str = setting("go", group="the game")
-    """What is played: go, connect4, hex or pgx:NAME, a game of pgx."""
+    game: str = setting("go", f"What is played: {ALL_NAMES}.", group="the game")
 
     size: int | None = setting(9, least=2, most=25, unset="the game's usual size")
     """Lines of the board."""
@@ -52,7 +53,7 @@ class TrainConfig:
     komi: tuple[float, ...] = setting((7.0,))
     """Points for White, of Go; of several each game draws one."""
 
-    ko: Literal["simple", "positional", "situational"] = setting("positional")
+    ko: KoRule = setting("positional")
     """The ko rule of Go: which positions may not be repeated."""
 
     blocks: int = setting(6, group="the network", least=1)

@@ -131,7 +131,8 @@ _MAKERS: dict[str, Callable[[str, Any], NamedGame]] = {
     "pgx": _pgx,
 }
 
-NAMES = ("go", "connect4", "hex")
+NAMES = tuple(name for name in _MAKERS if name != "pgx")
+ALL_NAMES = f"{', '.join(NAMES)}, or pgx:NAME for one of pgx"
 _USUAL_SIZES = {"go": 9, "hex": 11}
 
 

@@ -9,11 +9,13 @@ and count rows from the bottom; SGF uses two letters, column then row, from the 
 from __future__ import annotations
 
 import math
+from typing import Literal, get_args
 
 MIN_SIZE, MAX_SIZE = 2, 25
 """Board sizes that can be played; here so that host code can check one without JAX."""
 
-KO_RULES = ("simple", "positional", "situational")
+KoRule = Literal["simple", "positional", "situational"]
+KO_RULES: tuple[str, ...] = get_args(KoRule)
 
 MAX_KOMI = 1000
 KOMI_EXPECTED = f"a multiple of 0.5 from -{MAX_KOMI} to {MAX_KOMI}"

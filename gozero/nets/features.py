@@ -32,7 +32,6 @@ from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import ladders, liberties, pass_alive, stacked
 from gozero.go.branch import superko_points
-from gozero.go.coords import KO_RULES
 from gozero.go.rules import WHITE, GameState, Position, Rules, own_and_opponent
 from gozero.search.game import Trail
 
@@ -77,12 +76,13 @@ FULL_PLANES = (
 LADDER_PLANES = (14, 15, 16, 17)
 
 MOVES_SEEN = 5
+_KO_RULES = ("simple", "positional", "situational")  # that have a plane
 FULL_GLOBALS = (
     "points that komi gives the player to move, / 20",
     "White to play",
     "the last move was a pass, so that another ends the game",
     *(f"the move {k} plies ago was a pass" for k in range(2, MOVES_SEEN + 1)),
-    *(f"{ko} ko" for ko in KO_RULES),
+    *(f"{ko} ko" for ko in _KO_RULES),
     "suicide is allowed",
     "moves played, / (2 size^2)",
 )
@@ -286,7 +286,7 @@ def _full_globals(rules: Rules, seen: Seen) -> jax.Array:
         position.to_play == WHITE,
         position.passes > 0,
         *(passed[k] for k in range(1, MOVES_SEEN)),
-        *(jnp.float32(rules.ko == ko) for ko in KO_RULES),
+        *(jnp.float32(rules.ko == ko) for ko in _KO_RULES),
         jnp.float32(rules.suicide),
         position.ply / (2.0 * rules.num_points),
     ]

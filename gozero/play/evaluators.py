@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +19,9 @@ from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
+from gozero.play.player_config import POLICIES
 from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
 from gozero.playouts.first_plays import Wanted
-from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
@@ -30,11 +31,6 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
 NAMES = ("network", "playout")
-POLICIES: dict[str, Callable[[bb.Layout], PlayoutPolicy]] = {
-    "uniform": uniform.policy,
-    "mogo": functools.partial(mogo.policy, config=mogo.PLAIN),
-}
-"""How playouts are played, by name: uniformly at random, or by MoGo's rules."""
 
 
 def network_evaluator(
@@ -178,7 +174,8 @@ def _playout_policy(
         return mogo.policy(rules.layout, policy), {"mogo": dataclasses.asdict(policy)}
     if policy not in POLICIES:
         raise ValueError(f"policy: {policy!r} is not one of {', '.join(POLICIES)}")
-    return POLICIES[policy](rules.layout), policy
+    module = importlib.import_module(f"gozero.playouts.policies.{POLICIES[policy]}")
+    return module.policy(rules.layout), policy
 
 
 def _actions(rules: Rules, boards: bb.Board) -> jax.Array:

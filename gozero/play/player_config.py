@@ -15,6 +15,9 @@ MAX_SIMULATIONS = 131_070
 EvaluatorName = Literal["network", "playout"]
 RuleName = Literal["puct", "uct", "rave", "gumbel", "td"]
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
+POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
+"""Playouts by name: the module of `gozero.playouts.policies` that has their ``policy(layout)``."""
+
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 
 DEFAULT_SIZE = 9

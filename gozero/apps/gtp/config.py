@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
-from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.play.player_config import PlayerConfig, board_size
 from gozero.runs import settings
 from gozero.runs.settings import setting
@@ -30,7 +29,7 @@ class GtpConfig(PlayerConfig):
     komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
     """Points for White at the start; komi changes it."""
 
-    ko: Literal["simple", "positional", "situational"] = setting("positional")
+    ko: KoRule = setting("positional")
     """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
     with the same player to move."""
 

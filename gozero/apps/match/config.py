@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import shlex
-from typing import Literal
 
-from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
+from gozero.games.registry import ALL_NAMES
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.play.player_config import PlayerConfig, board_size
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
@@ -100,9 +100,12 @@ class MatchConfig:
     other games than Go *.txt): a new one, or one to go on with: then all flags are the same but
     --parallel, --retries and --timeout, and --games may be more."""
 
-    game: str = setting("go", group="game")
-    """The game: go, connect4, hex, or pgx:NAME for one of pgx. All but Go are for two searches of
-    ours, whose playouts are random games to the end."""
+    game: str = setting(
+        "go",
+        f"The game: {ALL_NAMES}. All but Go are for two searches of ours, whose playouts are "
+        "random games to the end.",
+        group="game",
+    )
 
     size: int | None = setting(
         None,
@@ -115,7 +118,7 @@ class MatchConfig:
     komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
     """Points for White."""
 
-    ko: Literal["simple", "positional", "situational"] = setting("positional")
+    ko: KoRule = setting("positional")
     """The ko rule."""
 
     max_moves: int | None = setting(

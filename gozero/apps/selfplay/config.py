@@ -6,7 +6,8 @@ import dataclasses
 import pathlib
 from typing import Literal
 
-from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
+from gozero.games.registry import ALL_NAMES
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.play.player_config import MAX_SIMULATIONS, board_size
 from gozero.runs.settings import Conflict, check, seed_setting, setting
 
@@ -29,9 +30,7 @@ class SelfPlayFlags:
         "the records of the run.",
     )
 
-    game: str = setting(
-        "go", "The game: go, connect4, hex, or pgx:NAME for one of pgx.", group="game"
-    )
+    game: str = setting("go", f"The game: {ALL_NAMES}.", group="game")
     size: int | None = setting(
         None,
         "Points on a side of the board.",
@@ -42,7 +41,7 @@ class SelfPlayFlags:
     komi: float = setting(
         7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
     )
-    ko: Literal["simple", "positional", "situational"] = setting(
+    ko: KoRule = setting(
         "positional", "The ko rule: simple ko, or positional or situational superko."
     )
     suicide: bool = setting(False, "Whether a play may remove its own chain; never a single stone.")

@@ -100,7 +100,7 @@ class PlayedByRule(NamedTuple):
     rule: jax.Array  # u32[B]: by which rule; a pass is by ANY
 
 
-def policy(lay: bb.Layout, config: MogoConfig) -> PlayoutPolicy:
+def policy(lay: bb.Layout, config: MogoConfig = PLAIN) -> PlayoutPolicy:
     """How lanes play by the rules on this layout."""
     advance = engine.repeated(functools.partial(step, config))
     cpu_lanes = 128 if lay.rows_per_word > 1 else 64
