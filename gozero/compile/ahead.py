@@ -260,7 +260,7 @@ def compile(target: Target, function: Callable, *args: Any) -> Compiled:
     """
     jitted = function if hasattr(function, "trace") else jax.jit(function)
     platform = _PLATFORMS.get(target.platform, target.platform)
-    options = None if target.is_here or target.platform != "gpu" else _UNTUNED
+    options: Any = None if target.is_here or target.platform != "gpu" else _UNTUNED
     placed = _placed(target, args)
     with mode.target(target.platform):
         started = time.perf_counter()

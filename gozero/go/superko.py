@@ -156,10 +156,10 @@ def banned_by_boards(
 def _sought(lay: bb.Layout, now: Now, situational: bool) -> _Sought:
     """What the fingerprints of past boards are compared with."""
     next_to_play = (1 - now.to_play,) if situational else ()
-    own = _walled_fingerprint(lay)(now.own, *next_to_play)
+    own = _fingerprint_behind_barrier(lay)(now.own, *next_to_play)
     if now.suicides is None:
         return _Sought(own, None, None)
-    opponent = _walled_fingerprint(lay)(now.opponent, *next_to_play)
+    opponent = _fingerprint_behind_barrier(lay)(now.opponent, *next_to_play)
     return _Sought(own, opponent, bb.any_of(now.suicides))
 
 
@@ -291,7 +291,7 @@ def _word_constant(w):
 
 
 @functools.cache
-def _walled_fingerprint(lay: bb.Layout) -> Callable:
+def _fingerprint_behind_barrier(lay: bb.Layout) -> Callable:
     """Of the board now, which is compared with T past ones: else it would be computed T times."""
 
     def sums(stones: bb.Board, to_play: jax.Array | None = None) -> _Fingerprint:

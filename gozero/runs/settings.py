@@ -257,8 +257,8 @@ def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
         return _with_noun(_NOUNS[kind], limits)
     if not math.isfinite(value):
         return _with_noun("a finite number", limits)
-    allowed = Range(*(_number(config, bound) for bound in facts.range[:4]))
-    fits = allowed.holds(value) and not (facts.step and value % facts.step)
+    least, most, above, below = (_number(config, bound) for bound in facts.range[:4])
+    fits = Range(least, most, above, below).holds(value) and not (facts.step and value % facts.step)
     return "" if fits else _with_noun(_step_text(facts), limits)
 
 

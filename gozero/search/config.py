@@ -363,7 +363,7 @@ class SearchConfig:
         Raises:
           ValueError: naming both, and the reason.
         """
-        given = {
+        given: dict[str, Any] = {
             "tree": tree and Feature("tree", "one to go on from"),
             "heuristic": heuristic and Feature("evaluator", "a heuristic"),
             "heuristic_visits": prior_counts

@@ -52,7 +52,7 @@ def test_a_batch_of_batches_is_its_games():
 
 
 @pytest.mark.parametrize("games", [1, 7])
-def test_a_walled_stage_is_the_stage(games):
+def test_a_stage_behind_a_barrier_is_the_stage(games):
     a, b = numbers(games)
     stage = batching.behind_barrier(lambda words, n: (words[0] + n, words[1].sum()))
     found = jax.vmap(stage)((a, b), b)

@@ -164,8 +164,8 @@ def move_result(
     decided = (~doubtful & (lives | alone)) | settled | is_pass
     capture = doubtful & settled
     legal = lives | capture | is_pass
-    walled_in = ~bb.any_of(bb.difference(beside, opponent))  # by enemy stones only
-    ko = capture & walled_in & (bb.count(not_alive) == 1)
+    enclosed = ~bb.any_of(bb.difference(beside, opponent))  # by enemy stones only
+    ko = capture & enclosed & (bb.count(not_alive) == 1)
     return playable.flags(
         (decided & legal, playable.PLAY),
         (decided & ~legal, playable.REJECT),

@@ -271,13 +271,13 @@ def _examine(own, opponent, vacant, point) -> tuple[jax.Array, list[jax.Array]]:
     capture = in_doubt & dies
     play = capture | (~in_doubt & (lives | has_liberty))
     reject = ~in_doubt & ~lives & dies
-    walled_in = ~_anything(near & (own[i] | vacant[i]) for i, near in rows)
+    enclosed = ~_anything(near & (own[i] | vacant[i]) for i, near in rows)
     flags = playable.flags(
         (play, playable.PLAY),
         (reject, playable.REJECT),
         (~play & ~reject, playable.PENDING),
         (capture, playable.CAPTURE),
-        (capture & walled_in, playable.KO),
+        (capture & enclosed, playable.KO),
     )
     return flags, [jnp.where(capture, chain[i], np.uint32(0)) for i in inner]
 
