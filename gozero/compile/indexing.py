@@ -1,6 +1,6 @@
 """How rows are read and kernels return, where XLA has to be told what it cannot infer.
 
-Three things, for arrays that a loop reads and then writes in place and for small kernels on a CPU.
+Five things, for arrays that a loop reads and then writes in place and for small kernels on a CPU.
 None of them changes a number.
 """
 
@@ -79,3 +79,17 @@ def after(decision: jax.Array, sound: jax.Array) -> jax.Array:
       sound: bool[B]: true of whatever is read, which the compiler does not know.
     """
     return decision if mode.plain() else decision & sound
+
+
+def by_row(decision: jax.Array, by_entry: Callable[[], jax.Array]) -> jax.Array:
+    """bool[B]: a decision by one entry of rows that are read whole, and written next.
+
+    As with `after`: made of the rows that were read it keeps the write in place; read by itself it
+    does not, and a single tree is copied (jaxlib 0.10.1, invariant 2 of
+    `tests/test_invariants.py`).
+
+    Args:
+      decision: bool[B], made of the rows.
+      by_entry: the same, made of the entries alone.
+    """
+    return by_entry() if mode.plain() else decision

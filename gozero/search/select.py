@@ -131,10 +131,10 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
     may_grow = _may_grow(tree, path, row, config)
     is_tried = (jnp.arange(tree.num_actions)[None] == action[:, None]) & may_grow[:, None]
     edge_prior = jnp.max(jnp.where(is_tried, prior, -jnp.inf), axis=1)
-    # Whether it grows is said by what was read of `prior`: else one tree would be copied.
     left = jnp.where(is_tried, -jnp.inf, prior)
     tree_full = _is_full(tree, path, row, config)
-    grows, known = edge_prior >= 0, None
+    entry = lambda: rows.read_entries(tree.prior, row, action[:, None])[:, 0]
+    grows, known = indexing.by_row(edge_prior >= 0, lambda: may_grow & (entry() >= 0)), None
     if config.grandfather is not None:
         known = prior_counts.known_above(tree, path)
         grows = indexing.after(grows, known.is_sound)

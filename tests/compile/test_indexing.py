@@ -40,3 +40,8 @@ def test_what_a_function_ignores_counts_as_used(how):
 def test_a_decision_after_a_read(how):
     run = jax.jit(lambda x: indexing.after(x > 1, x < 3))
     assert run(jnp.arange(4)).tolist() == [False, False, True, how == "plain"]
+
+
+def test_a_decision_by_a_row(how):
+    run = jax.jit(lambda x: indexing.by_row(x[:, 0] > 1, lambda: x[:, 1] > 1))
+    assert run(jnp.array([[2, 0], [0, 2]])).tolist() == [how == "", how == "plain"]
