@@ -182,8 +182,8 @@ def _times(
     price = config.chip_hour or CHIP_HOUR[target.chip]
     hours = 1e6 / games / 3600
     yield (
-        f"games, estimated: {games:,.1f} games/s of {plies:.0f} moves, a million in {hours:,.1f} "
-        f"hours; at ${price:g} a chip-hour ${hours * price * target.num_devices:,.0f}"
+        f"games, estimated: {games:,.1f} games/s of {plies:.0f} moves, a million in {hours:,.3g} "
+        f"hours; at ${price:g} a chip-hour ${hours * price * target.num_devices:,.3g}"
     )
     yield (
         "estimates are optimistic, and right to a factor of two at best; with full searches of "

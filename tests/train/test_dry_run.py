@@ -87,7 +87,7 @@ def test_times_games_and_cost_by_hand():
     assert told[1].endswith("1.0 MiB in all between devices")
     # 524,288 / 200 games in 14.8 s: 177.1 a second; a million in 1.568 hours of 64 chips.
     assert told[2] == (
-        "games, estimated: 177.1 games/s of 200 moves, a million in 1.6 hours; at $1.5 a "
+        "games, estimated: 177.1 games/s of 200 moves, a million in 1.57 hours; at $1.5 a "
         "chip-hour $151"
     )
     assert "optimistic" in told[3]
