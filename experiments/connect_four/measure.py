@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -15,80 +15,66 @@ from jax import lax
 from experiments.connect_four.config import POSITIONS
 from gozero.games.connect_four import connect_four_game
 from gozero.games.rollouts import rollout_evaluator
+from gozero.play import arena
 from gozero.play.evaluators import network_evaluator
+from gozero.play.player import NO_ACTION, Player, Turn, search_player
 from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator
-from gozero.search.search import search
 
 GAME = connect_four_game()
-_STEP, _OUTCOME = (jax.jit(jax.vmap(function)) for function in (GAME.play, GAME.outcome))
 CENTRE = 3
 
-Choose = Callable[[Any, jax.Array, Any], jax.Array]
-"""(params, key, states [B]) -> actions i32[B]."""
 
-
-def network_player(config: Any, params: dict, num_simulations: int) -> tuple[Choose, Any]:
-    """Gumbel's search without its noise, and the parameters."""
+def network_player(config: Any, params: dict, num_simulations: int) -> Player:
+    """Gumbel's search without its noise."""
     evaluator = network_evaluator(GAME, config, params)
-    return _player(evaluator, to_win(gumbel_search(num_simulations))), params
+    return search_player(GAME, evaluator, to_win(gumbel_search(num_simulations)))
 
 
-def plain_mcts(num_simulations: int) -> tuple[Choose, Any]:
+def plain_mcts(num_simulations: int) -> Player:
     """Uniform priors and one random game a leaf."""
     evaluator = rollout_evaluator(GAME)
-    return _player(evaluator, SearchConfig(num_simulations, select=evaluator.select)), None
+    return search_player(GAME, evaluator, SearchConfig(num_simulations, select=evaluator.select))
 
 
-def _player(evaluator: Evaluator, settings: SearchConfig) -> Choose:
-    @jax.jit
-    def choose(params: Any, key: jax.Array, states: Any) -> jax.Array:
-        own = evaluator._replace(params=params)
-        return search(GAME, own, key, states, settings).action
+def _choose(player: Player, seed: int, states: Any) -> np.ndarray:
+    """i32[B]: what it plays in positions that it comes to for the first time."""
+    unseen = jnp.full((2, len(jax.tree.leaves(states)[0])), NO_ACTION, jnp.int32)
+    turn = Turn(states, arena.look(GAME, states), unseen)
+    choice = arena.think(player.choose, player.params, jax.random.key(seed), 0, turn, None)
+    return np.asarray(choice.action)
 
-    return choose
 
-
-def opening(player: tuple[Choose, Any], seed: int, done: int = 0) -> Iterator[dict]:
+def opening(player: Player, seed: int, done: int = 0) -> Iterator[dict]:
     """Where it begins, once."""
-    choose, params = player
     for _ in range(done, 1):
-        column = int(choose(params, jax.random.key(seed), _new(1))[0])
+        column = int(_choose(player, seed, _new(1))[0])
         yield {"column": column, "holds": column == CENTRE}
 
 
-def games(player, opponent, count: int, batch: int, seed: int, done: int = 0) -> Iterator[dict]:
+def games(
+    player: Player, opponent: Player, count: int, batch: int, seed: int, done: int = 0
+) -> Iterator[dict]:
     """Results of games in which the player begins, batch by batch, but for those that are done."""
     for start in range(done * batch, count, batch):
+        numbers = range(start, min(start + batch, count))
         key = jax.random.fold_in(jax.random.key(seed), start)
-        value = _play(player, opponent, min(batch, count - start), key)
-        won, drawn, lost = ((value == x).sum() for x in (1, 0, -1))
-        yield {"won": int(won), "drawn": int(drawn), "lost": int(lost)}
+        sides, lanes = (player, opponent), -(-len(numbers) // 2)  # of each of two batches
+        begins, new = lambda number: 0, lambda numbers: _new(len(numbers))
+        played = arena.play_games(GAME, sides, key, numbers, begins, lanes, new)
+        outcomes = [one.outcome for one in played]
+        yield {name: outcomes.count(x) for name, x in (("won", 1), ("drawn", 0), ("lost", -1))}
 
 
-def _play(player, opponent, count: int, key: jax.Array) -> np.ndarray:
-    """f32[B]: how games ended for the player, who begins."""
-    states = _new(count)
-    for ply in range(GAME.max_moves):
-        over, value = map(np.asarray, _OUTCOME(states))
-        if over.all():
-            break
-        choose, params = (player, opponent)[ply % 2]
-        states = _STEP(states, choose(params, jax.random.fold_in(key, ply), states))
-    _, value = map(np.asarray, _OUTCOME(states))
-    began = np.asarray(jax.vmap(GAME.observe)(states))[:, 0, 0, 2] > 0
-    return np.where(began, value, -value)
-
-
-def known_results(player, count: int, batch: int, seed: int, done: int = 0) -> Iterator[dict]:
+def known_results(
+    player: Player, count: int, batch: int, seed: int, done: int = 0
+) -> Iterator[dict]:
     """In how many positions the move keeps what there is, batch by batch, as `games`."""
-    choose, params = player
     rows = json.loads(POSITIONS.read_text())[:count]
     for start in range(done * batch, len(rows), batch):
         some = rows[start : start + batch]
         states = _after([row["columns"] for row in some])
-        actions = np.asarray(choose(params, jax.random.key(seed), states))
+        actions = _choose(player, seed, states)
         best = [max(row["results"].values()) for row in some]
         found = [row["results"].get(str(a)) for row, a in zip(some, actions, strict=True)]
         right = sum(x == y for x, y in zip(found, best, strict=True))

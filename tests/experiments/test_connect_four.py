@@ -11,6 +11,7 @@ import pytest
 from experiments.connect_four import measure, run
 from experiments.connect_four.config import POSITIONS
 from gozero.nets import network, weights
+from gozero.play.player import policy_player
 from tests.reference import connect_four_solver as solver
 from tests.reference.connect_four import ConnectFour, values_of_moves
 
@@ -92,18 +93,24 @@ def test_tiny(tmp_path, weights_file, capsys):
 
 def test_results_are_for_the_player_who_begins():
     """Four in the first column, by the player who begins and then by the other."""
-    first = lambda params, key, states: np.zeros(_count(states), np.int32)
-    second = lambda params, key, states: np.full(_count(states), 1, np.int32)
-    value = measure._play((first, None), (second, None), 3, jax.random.key(0))
-    assert value.tolist() == [1, 1, 1]
-    waits = iter([1, 1, 1, 2])
-    late = lambda params, key, states: np.full(_count(states), next(waits), np.int32)
-    value = measure._play((late, None), (first, None), 2, jax.random.key(0))
-    assert value.tolist() == [-1, -1]
+    first = policy_player(lambda params, key, turn: np.zeros(_count(turn), np.int32))
+    second = policy_player(lambda params, key, turn: np.full(_count(turn), 1, np.int32))
+    assert list(measure.games(first, second, 3, 2, seed=0)) == [
+        {"won": 2, "drawn": 0, "lost": 0},
+        {"won": 1, "drawn": 0, "lost": 0},
+    ]
+
+    def late(params, key, turn):
+        """Another column each time, until the other has four."""
+        stones = turn.states.own[0] | turn.states.own[1]
+        return np.int32(1) + jax.lax.population_count(stones).astype(np.int32) % 3
+
+    lost = list(measure.games(policy_player(late), first, 2, 2, seed=0))
+    assert lost == [{"won": 0, "drawn": 0, "lost": 2}]
 
 
-def _count(states):
-    return jax.tree.leaves(states)[0].shape[0]
+def _count(turn):
+    return jax.tree.leaves(turn.states)[0].shape[0]
 
 
 def test_a_network_that_is_not_there(tmp_path, capsys):
