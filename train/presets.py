@@ -135,7 +135,14 @@ _ALL = (
         evaluate_every=500,  # on one device, while the others wait: on 19x19 it takes long
     ),
     dataclasses.replace(  # within an hour on two cores
-        _SMALL, preset="connect4", pool_every=0, iterations=160, max_considered=7, opening_plies=4
+        _SMALL,
+        preset="connect4",
+        channels=64,
+        pool_every=0,
+        iterations=160,
+        max_considered=7,
+        opening_plies=4,
+        evaluate_every=80,
     ),
     dataclasses.replace(_SMALL, preset="hex", game="hex", size=7, iterations=200),
 )
