@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import mode
 from gozero.go.rules import Rules
 from gozero.nets import network
 from tests.train import synthetic
@@ -126,8 +127,9 @@ def test_after_a_nan_nothing_moves_and_the_good_weights_stay(rows):
     jax.tree.map(np.testing.assert_array_equal, state.params, kept)
 
 
-def test_steps_of_a_call_divide_the_steps(monkeypatch):
-    assert learner.steps_per_call(1000) == 1  # the tests run on the CPU
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert learner.steps_per_call() == 16
-    assert [learner.steps_per_call(n) for n in (1, 7, 1000, 90, 997)] == [1, 7, 10, 15, 1]
+def test_steps_of_a_call_divide_the_steps():
+    with mode.target("cpu"):
+        assert learner.steps_per_call(1000) == 1
+    with mode.target("gpu"):
+        assert learner.steps_per_call() == 16
+        assert [learner.steps_per_call(n) for n in (1, 7, 1000, 90, 997)] == [1, 7, 10, 15, 1]
