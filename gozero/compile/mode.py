@@ -20,6 +20,7 @@ from typing import Any
 VARIABLE = "GOZERO_COMPILE"
 PLATFORMS = ("cpu", "gpu", "tpu")
 
+_in_kernel: contextvars.ContextVar[bool] = contextvars.ContextVar("in_kernel", default=False)
 _target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
@@ -29,10 +30,25 @@ def plain() -> bool:
     Raises:
       ValueError: GOZERO_COMPILE is neither "plain" nor "" nor unset.
     """
+    if _in_kernel.get():
+        return True
     value = os.environ.get(VARIABLE, "")
     if value not in ("", "plain"):
         raise ValueError(f"{VARIABLE}={value}: expected plain, or nothing")
     return value == "plain"
+
+
+@contextlib.contextmanager
+def in_kernel() -> Iterator[None]:
+    """What is traced inside is part of a Pallas kernel, and so `plain`: XLA does not see it.
+
+    JAX keeps what it traced by shapes: use some that nothing else has.
+    """
+    token = _in_kernel.set(True)
+    try:
+        yield
+    finally:
+        _in_kernel.reset(token)
 
 
 def backend() -> str:

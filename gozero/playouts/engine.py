@@ -23,6 +23,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import mode, stages
+from gozero.compile.kernels import lane_loop
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import scoring
@@ -66,6 +67,9 @@ class PlayoutPolicy(NamedTuple):
     """Arrays of which the policy is made. Others compile nothing anew."""
     takes_last: bool = False
     """Whether `init` takes the last moves i32[B] too, as `branch.last_move` finds them."""
+    in_kernel: bool = False
+    """Whether `advance` is such that a TPU or a GPU can play whole playouts in one kernel: its
+    state u32, no params, nothing looked up in an array; see `kernels.by_lane.traced`."""
 
 
 def repeated(step: Callable) -> Callable:
@@ -206,6 +210,34 @@ def play_out(
     _check_positive("max_moves", max_moves)
     ids = lane_ids(count) if ids is None else ids
     width, cap = _block_width(policy, lanes, count), max_moves or move_cap(rules)
+
+    def init(positions, ids, *more):
+        return policy.init(rules, positions, init_clock(positions, key, ids), first_plays, *more)
+
+    games = (positions, ids, *more)
+    in_blocks = lambda *games: _play_in_blocks(policy, rules, cap, init, games, width, ends)
+    if not policy.in_kernel or mode.plain() or mode.backend() == "cpu":
+        return in_blocks(*games)
+    state = jax.eval_shape(init, *games)
+    kernels = {
+        platform: functools.partial(_play_in_kernel, policy, rules, cap, init, ends, platform)
+        for platform in ("tpu", "cuda")
+        if lane_loop.fits(platform, state)
+    }
+    return mode.by_platform(*games, default=in_blocks, **kernels)
+
+
+def _play_in_blocks(
+    policy: PlayoutPolicy,
+    rules: go.Rules,
+    cap: int,
+    init: Callable,
+    games: tuple,
+    width: int,
+    ends: bool,
+) -> Playouts:
+    """Blocks of so many lanes, as arrays that XLA's programs pass over."""
+    count = games[1].shape[0]
     num_blocks = math.ceil(count / width)
 
     def going(blocks):
@@ -238,13 +270,33 @@ def play_out(
             )
         return blocks, jnp.where(fewer, needed, active)
 
-    def init(positions, ids, *more):
-        return policy.init(rules, positions, init_clock(positions, key, ids), first_plays, *more)
-
-    blocks = _in_blocks(init, (positions, ids, *more), num_blocks, width)
+    blocks = _in_blocks(init, games, num_blocks, width)
     carry = (blocks, jnp.int32(num_blocks))
     blocks = lax.while_loop(lambda carry: carry[1] > 0, turn, carry)[0]
-    return _results(rules, blocks, count, ends)
+    return _results_of_blocks(rules, blocks, count, ends)
+
+
+def _play_in_kernel(
+    policy: PlayoutPolicy,
+    rules: go.Rules,
+    cap: int,
+    init: Callable,
+    ends: bool,
+    platform: str,
+    *games: Any,
+) -> Playouts:
+    """Whole playouts in one kernel: the same games.
+
+    Under `jax.jit` with arguments that are divided among devices XLA cannot divide a kernel: use
+    `jax.shard_map`.
+    """
+    state = lane_loop.run(
+        lambda state: playing(state.clock, cap),
+        lambda state: policy.advance(rules, cap, policy.params, state)[0],
+        init(*games),
+        platform,
+    )
+    return _results(rules, state, jnp.ones(state.clock.turn.shape, bool), ends)
 
 
 def _batch_size(positions: go.Position) -> int:
@@ -317,7 +369,20 @@ def _compact(blocks: _Blocks, going: jax.Array, active: jax.Array) -> _Blocks:
 # --- results --------------------------------------------------------------------------
 
 
-def _results(rules: go.Rules, blocks: _Blocks, count: int, ends: bool) -> Playouts:
+def _results(rules: go.Rules, state: Any, which: jax.Array, ends: bool) -> Playouts:
+    """What lanes have come to; `which` bool[B] are playouts."""
+    black, white = state.stones()
+    return Playouts(
+        score=_scores(rules, black, white, which),
+        moves=state.clock.moves.astype(jnp.int32),
+        finished=state.clock.passes >= 2,
+        first_action=playable.action_of(rules.layout, state.clock.first),
+        ends=(black, white) if ends else None,
+        first_plays=None if state.first is None else state.first.by_colour(),
+    )
+
+
+def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool) -> Playouts:
     """What the lanes have come to, in the order of the playouts."""
 
     def in_a_row(x):
@@ -325,15 +390,7 @@ def _results(rules: go.Rules, blocks: _Blocks, count: int, ends: bool) -> Playou
         return x.reshape(*x.shape[:-2], -1)
 
     state, numbers = jax.tree.map(in_a_row, blocks)
-    black, white = state.stones()
-    results = Playouts(
-        score=_scores(rules, black, white, numbers < count),
-        moves=state.clock.moves.astype(jnp.int32),
-        finished=state.clock.passes >= 2,
-        first_action=playable.action_of(rules.layout, state.clock.first),
-        ends=(black, white) if ends else None,
-        first_plays=None if state.first is None else state.first.by_colour(),
-    )
+    results = _results(rules, state, numbers < count, ends)
     lane_of = jnp.argsort(numbers)[:count]
     return jax.tree.map(lambda x: x.at[lane_of].get(mode="promise_in_bounds"), results)
 

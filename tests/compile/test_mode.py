@@ -25,6 +25,13 @@ def test_another_value_is_refused(monkeypatch):
         mode.plain()
 
 
+def test_what_is_for_a_kernel_is_plain_there_only(monkeypatch):
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    with mode.in_kernel():
+        assert mode.plain()
+    assert not mode.plain()
+
+
 def test_a_target_answers_for_the_backend_inside_it_only():
     here = mode.backend()
     with mode.target("tpu"):

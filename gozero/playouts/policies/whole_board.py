@@ -101,7 +101,9 @@ def _choose(lay: bb.Layout, params: Any, lanes: Lanes) -> jax.Array:
     return stages.once(jax.vmap(one_lane), *boards, lanes.clock.trying, random)
 
 
-UNIFORM = PlayoutPolicy(init, engine.repeated(functools.partial(step, _choose)), cpu_lanes=256)
+UNIFORM = PlayoutPolicy(
+    init, engine.repeated(functools.partial(step, _choose)), cpu_lanes=256, in_kernel=True
+)
 
 
 def _decide(lay, own, opponent, move, trying, alive, playing) -> tuple[bb.Board, jax.Array]:

@@ -92,7 +92,7 @@ def advance(rules: go.Rules, cap: int, params: Any, lanes: Lanes) -> tuple[Lanes
     return lanes, jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]]), played, flooded)
 
 
-UNIFORM = PlayoutPolicy(init, advance, cpu_lanes=128)
+UNIFORM = PlayoutPolicy(init, advance, cpu_lanes=128, in_kernel=True)
 
 
 def try_in_window(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:

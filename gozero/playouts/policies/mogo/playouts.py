@@ -104,7 +104,7 @@ def policy(lay: bb.Layout, config: MogoConfig = PLAIN) -> PlayoutPolicy:
     """How lanes play by the rules on this layout."""
     advance = engine.repeated(functools.partial(step, config))
     cpu_lanes = 128 if lay.rows_per_word > 1 else 64
-    return PlayoutPolicy(init, advance, cpu_lanes, takes_last=True)
+    return PlayoutPolicy(init, advance, cpu_lanes, takes_last=True, in_kernel=True)
 
 
 def init(

@@ -1,0 +1,273 @@
+"""A function of lanes as code of one block of lanes: every word a vector, nothing but elementwise.
+
+The compilers of Pallas kernels have a part of JAX's operations: no stacks of boards (Triton), no
+`min` of unsigned numbers (Mosaic), no count of bits of them (Triton). So a function of arrays
+[..., lanes] is traced as it is, and its operations are applied anew to what these are made of: an
+array u32[W, lanes] is a numpy array of W vectors. To stack, slice or reshape then moves those
+vectors about while the program is traced, and what remains to be compiled works on single vectors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.interpreters import partial_eval
+
+from gozero.compile import mode
+
+LANES = 4099
+"""With how many lanes functions are traced: a prime, so that no other axis is as long."""
+
+Value = Any
+"""An array with lanes: a numpy array of objects, of its shape without the last axis: vectors, or
+numbers that all lanes share. One without: a numpy array, or a scalar known only when it runs."""
+
+
+def traced(function: Callable, tree: Any) -> Any:
+    """The program of ``function(tree)``, for `run`.
+
+    Args:
+      function: of a pytree of arrays [..., lanes] to another; elementwise over lanes, but that
+        it may ask whether a condition holds of any lane. Its loops have a fixed length.
+      tree: such arrays, of any number of lanes.
+    """
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*x.shape[:-1], LANES), x.dtype), tree)
+    with mode.in_kernel():
+        closed = jax.make_jaxpr(function)(shapes)
+    used = [True] * len(closed.jaxpr.outvars)
+    jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, used, instantiate=True)
+    return jaxpr, closed.consts
+
+
+def run(program: Any, values: Sequence[Value], shape: tuple[int, ...]) -> list[Value]:
+    """The results of a traced program on values whose vectors have this shape."""
+    jaxpr, consts = program
+    return _Block(shape).run(jaxpr, [*map(np.asarray, consts), *values])
+
+
+def words(values: Sequence[Value]) -> list[jax.Array]:
+    """The vectors of values with lanes, in order."""
+    return [each for value in values for each in value.flat]
+
+
+class _Block:
+    """Operations on the vectors of a block of lanes."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.shape = shape
+
+    def run(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
+        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
+
+        def value(x):
+            return np.asarray(x.val, x.aval.dtype) if hasattr(x, "val") else known[x]
+
+        for eqn in jaxpr.eqns:
+            out = self.apply(eqn, [value(x) for x in eqn.invars])
+            known.update(zip(eqn.outvars, out, strict=True))
+        return [value(x) for x in jaxpr.outvars]
+
+    def apply(self, eqn: Any, args: list[Value]) -> Sequence[Value]:
+        name = eqn.primitive.name
+        inner = eqn.params.get("jaxpr") or eqn.params.get("call_jaxpr")
+        if name in _CONTROL:
+            return getattr(self, f"_{name}")(eqn.params, args)
+        if inner is not None:
+            return self.run(inner.jaxpr, [*map(np.asarray, inner.consts), *args])
+        (out,) = eqn.outvars
+        if not any(map(_has_lanes, args)) and not _lanes_last(out.aval):
+            return [self._without_lanes(eqn, args)]
+        if name in _STRUCTURE:
+            return [_STRUCTURE[name](eqn, *args)]
+        if name == "reduce_or":
+            return [self.any_of(args[0])]
+        if out.aval.shape[-1:] != (LANES,) or name in _NOT_ELEMENTWISE:
+            raise NotImplementedError(f"{name} in a kernel of lanes: {eqn}")
+        return [self._elementwise(eqn, args)]
+
+    def _without_lanes(self, eqn: Any, args: list[Value]) -> Value:
+        if any(isinstance(x, jax.core.Tracer) for x in args):
+            return eqn.primitive.bind(*args, **eqn.params)
+        with jax.ensure_compile_time_eval():
+            return np.asarray(eqn.primitive.bind(*map(jnp.asarray, args), **eqn.params))
+
+    def _elementwise(self, eqn: Any, args: list[Value]) -> np.ndarray:
+        lead = eqn.outvars[0].aval.shape[:-1]
+        args = [x if _has_lanes(x) else _alike(x, len(lead)) for x in args]
+        parts = [np.broadcast_to(x, lead) for x in args]
+        each = [self._one(eqn, [part[at] for part in parts]) for at in np.ndindex(*lead)]
+        return array_of(each, lead)
+
+    def _one(self, eqn: Any, args: list) -> Any:
+        if not any(isinstance(x, jax.Array) for x in args):
+            return self._without_lanes(eqn, args)[()]
+        rule = _REWRITTEN.get(eqn.primitive.name, eqn.primitive.bind)
+        return rule(*map(self.vector, args), **eqn.params)
+
+    def vector(self, x: Any) -> jax.Array:
+        return x if jnp.shape(x) == self.shape else jnp.full(self.shape, x, x.dtype)
+
+    def any_of(self, x: np.ndarray) -> jax.Array:
+        """bool[]: does the condition hold of any lane, of any of the vectors?"""
+        vectors = [self.vector(each).astype(jnp.int32) for each in x.flat]
+        some = vectors[0]
+        for each in vectors[1:]:
+            some = some | each
+        return jnp.max(some) > 0
+
+    # --- loops and branches: what they carry are vectors ------------------------------
+
+    def flat(self, values: Sequence[Value]) -> list[jax.Array]:
+        out = []
+        for x in values:
+            out += [self.vector(each) for each in x.flat] if _has_lanes(x) else [jnp.asarray(x)]
+        return out
+
+    @staticmethod
+    def unflat(avals: Sequence[Any], flat: Sequence[jax.Array]) -> list[Value]:
+        rest, out = iter(flat), []
+        for aval in avals:
+            if not _lanes_last(aval):
+                out.append(next(rest))
+                continue
+            lead = aval.shape[:-1]
+            vectors = itertools.islice(rest, int(np.prod(lead)))
+            out.append(array_of(list(vectors), lead))
+        return out
+
+    def _scan(self, params: dict, args: list[Value]) -> list[Value]:
+        closed, split = params["jaxpr"], params["num_consts"]
+        consts, carry = args[:split], args[split:]
+        if len(carry) != params["num_carry"]:
+            raise NotImplementedError("a scan over arrays, in a kernel of lanes")
+        avals = closed.in_avals[split:]
+
+        def body(_, flat):
+            values = [*map(np.asarray, closed.consts), *consts, *self.unflat(avals, flat)]
+            return tuple(self.flat(self.run(closed.jaxpr, values)))
+
+        out = lax.fori_loop(0, params["length"], body, tuple(self.flat(carry)))
+        return self.unflat(avals, out)
+
+    def _cond(self, params: dict, args: list[Value]) -> list[Value]:
+        index, *operands = args
+        branches = params["branches"]
+
+        def branch(closed):
+            values = [*map(np.asarray, closed.consts), *operands]
+            return lambda: tuple(self.flat(self.run(closed.jaxpr, values)))
+
+        no, yes = map(branch, branches)
+        return self.unflat(branches[0].out_avals, lax.cond(index > 0, yes, no))
+
+
+_CONTROL = ("scan", "cond")
+_NOT_ELEMENTWISE = ("while", "gather", "scatter", "iota", "cumsum", "sort", "dynamic_update_slice")
+
+
+def _lanes_last(aval: Any) -> bool:
+    return aval.shape[-1:] == (LANES,)
+
+
+def _has_lanes(x: Value) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype == object
+
+
+def _objects(x: Any) -> np.ndarray:
+    """Numbers without lanes, as those of an array with lanes."""
+    x = np.asarray(x)
+    return array_of([x[at] for at in np.ndindex(*x.shape)], x.shape)
+
+
+def _alike(x: Any, axes: int) -> np.ndarray:
+    """Numbers without lanes, an axis of one or none in their place, as the same for all lanes."""
+    return _objects(np.squeeze(x, -1) if np.ndim(x) > axes else x)
+
+
+def array_of(elements: list, shape: tuple[int, ...]) -> np.ndarray:
+    """A value with lanes, of its vectors or numbers in order."""
+    out = np.empty(len(elements), object)
+    for i, each in enumerate(elements):
+        out[i] = each
+    return out.reshape(shape)
+
+
+# --- operations that only move vectors ------------------------------------------------
+
+
+def _broadcast(eqn: Any, x: Value) -> np.ndarray:
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    if not _has_lanes(x):
+        x = np.asarray(x)
+        if len(shape) - 1 in dims:  # an axis of one, along which all lanes are alike
+            x, dims = x.reshape(x.shape[:-1]), dims[:-1]
+        x = _objects(x)
+    else:
+        dims = dims[:-1]
+    kept = [1] * (len(shape) - 1)
+    for dim, length in zip(dims, x.shape, strict=True):
+        kept[dim] = length
+    return np.broadcast_to(x.reshape(kept), shape[:-1])
+
+
+def _reshape(eqn: Any, x: np.ndarray, *_: Any) -> np.ndarray:
+    return x.reshape(eqn.outvars[0].aval.shape[:-1])
+
+
+def _slice(eqn: Any, x: np.ndarray) -> np.ndarray:
+    p = eqn.params
+    strides = p["strides"] or (1,) * len(p["start_indices"])
+    ranges = zip(p["start_indices"], p["limit_indices"], strides, strict=True)
+    return x[tuple(slice(*each) for each in ranges)[:-1]]
+
+
+def _dynamic_slice(eqn: Any, x: np.ndarray, *starts: Any) -> np.ndarray:
+    sizes = eqn.params["slice_sizes"]
+    ends = (slice(int(a), int(a) + n) for a, n in zip(starts, sizes, strict=True))
+    return x[tuple(ends)[:-1]]
+
+
+def _concatenate(eqn: Any, *parts: Value) -> np.ndarray:
+    return np.concatenate(parts, axis=eqn.params["dimension"])
+
+
+def _stack(eqn: Any, *parts: Value) -> np.ndarray:
+    return np.stack(parts, axis=eqn.params["axis"])
+
+
+_STRUCTURE = {
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "slice": _slice,
+    "dynamic_slice": _dynamic_slice,
+    "concatenate": _concatenate,
+    "stack": _stack,
+}
+
+
+# --- operations that the compilers of kernels lack ------------------------------------
+
+
+def _min(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
+    """Mosaic has none of unsigned numbers (jax 0.10.1)."""
+    return jnp.where(a < b, a, b)
+
+
+def _of_signed(primitive: Any) -> Callable:
+    """Triton has neither of the two of unsigned numbers (jax 0.10.1)."""
+    return lambda x, **_: primitive(x.astype(jnp.int32)).astype(x.dtype)
+
+
+_REWRITTEN = {
+    "min": _min,
+    "population_count": _of_signed(lax.population_count),
+    "clz": _of_signed(lax.clz),
+}

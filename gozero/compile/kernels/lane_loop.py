@@ -1,0 +1,178 @@
+"""Lanes that advance until each has ended, as one kernel: their state never leaves the chip.
+
+The plain function is `plainly`: a loop of which every operation passes over the whole batch, and
+whose predicate the host of a GPU reads in every iteration. Here a block of lanes runs to its end by
+itself, a vector for each word of the state; a lane of it runs several games, one after another, so
+that few wait for the longest.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.compile.kernels import by_lane
+
+_MOST_GAMES = 8  # of a lane, one after another; more are hardly faster
+_MOST_BYTES = 2**21  # of the games of a block; a TPU has four times that in its memory at once
+_FEW_WORDS = 32  # so many, and twice, lie in a TPU's registers
+_TRITON_WORDS = 48
+"""Of a state that Triton compiles in seconds; uniform playouts on 19x19, 84 words, take it over 8
+minutes (jax 0.10.1, H100)."""
+_WARPS = 528  # that a GPU of 132 processors runs at full speed
+
+
+def plainly(goes_on: Callable, advance: Callable, state: Any) -> Any:
+    """The same loop as XLA compiles it."""
+    return lax.while_loop(lambda state: jnp.any(goes_on(state)), advance, state)
+
+
+def fits(platform: str, state: Any) -> bool:
+    """Whether `run` is for such lanes on a platform.
+
+    Args:
+      platform: "tpu" or "cuda".
+      state: of the lanes, a pytree of arrays [..., B] or of their shapes.
+    """
+    words = sum(math.prod(x.shape[:-1]) for x in jax.tree.leaves(state))
+    return platform == "tpu" or words <= _TRITON_WORDS
+
+
+class Plan(NamedTuple):
+    """How a batch is divided: blocks of lanes; a lane runs games one after another."""
+
+    platform: str  # "tpu" (Mosaic), "cuda" (Triton); "interpret": what a TPU runs, anywhere
+    shape: tuple[int, ...]  # lanes of a block: one or two registers of a TPU, a warp of a GPU
+    blocks: int
+    games: int  # of a lane
+
+    @property
+    def size(self) -> int:
+        """Of the batch, filled up."""
+        return self.blocks * self.games * math.prod(self.shape)
+
+
+def plan(platform: str, count: int, words: int) -> Plan:
+    """Of `count` games whose state is so many words.
+
+    Two registers a word take 1.33 times as long as one on a TPU, and 1.6 times where they no longer
+    fit (bundles of instructions of playouts on 9x9, by uniform chance and by MoGo's rules, v5e).
+    """
+    if platform == "cuda":
+        shape, at_once = (32,), _WARPS
+    else:
+        shape, at_once = (8, 128), 1
+        if words <= _FEW_WORDS and count >= 2 * math.prod(shape):
+            shape = (16, 128)
+    lanes = math.prod(shape)
+    vectors = math.ceil(count / lanes)
+    most = max(1, min(_MOST_GAMES, _MOST_BYTES // (4 * words * lanes)))
+    blocks = max(math.ceil(vectors / most), min(vectors, at_once))
+    games = math.ceil(vectors / blocks)
+    return Plan(platform, shape, math.ceil(vectors / games), games)
+
+
+def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
+    """The state in which each lane ends: as ``plainly(goes_on, advance, state)``, in one kernel.
+
+    What a lane that has ended holds besides, such as what it would try next, is not the same.
+
+    Args:
+      goes_on: state -> bool[B].
+      advance: state -> state, some iterations further; what it may do, see `by_lane.traced`.
+      state: a pytree of arrays u32[..., B].
+      platform: as of `Plan`.
+    """
+    leaves, tree = jax.tree.flatten(state)
+    count = leaves[0].shape[-1]
+    words = jnp.concatenate([x.reshape(-1, count) for x in leaves])
+    how = plan(platform, count, len(words))
+    words = jnp.pad(words, ((0, 0), (0, how.size - count)), mode="edge")  # games of no use
+    blocks = words.reshape(len(words), how.games, how.blocks * how.shape[0], *how.shape[1:])
+    lanes = _Lanes(by_lane.traced(goes_on, state), by_lane.traced(advance, state), leaves)
+    out = _call(how, functools.partial(_kernel, lanes, how), blocks)
+    out = out.reshape(len(words), -1)[:, :count]
+    ends = np.cumsum([math.prod(x.shape[:-1]) for x in leaves])[:-1]
+    parts = zip(jnp.split(out, ends), leaves, strict=True)
+    return tree.unflatten([part.reshape(x.shape) for part, x in parts])
+
+
+class _Lanes(NamedTuple):
+    """What the lanes of a block do, on a list of the words of their state."""
+
+    goes_on_of: Any  # a program of `by_lane`
+    advance_of: Any
+    leaves: list[jax.Array]  # the state of all lanes; for its shapes
+
+    def values(self, words: list[jax.Array]) -> list[np.ndarray]:
+        out, rest = [], iter(words)
+        for x in self.leaves:
+            lead = x.shape[:-1]
+            out.append(by_lane.array_of(list(itertools.islice(rest, math.prod(lead))), lead))
+        return out
+
+    def goes_on(self, words: list[jax.Array]) -> jax.Array:
+        (value,) = by_lane.run(self.goes_on_of, self.values(words), words[0].shape)
+        return value[()]
+
+    def advance(self, words: list[jax.Array]) -> list[jax.Array]:
+        return by_lane.words(by_lane.run(self.advance_of, self.values(words), words[0].shape))
+
+
+def _kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
+    """One block; `given` and `out` are references u32[words, games, *shape]."""
+    last, numbers = how.games - 1, range(given.shape[0])
+
+    def body(carry):
+        game, words, _ = carry
+        words = lanes.advance(words)
+        going = lanes.goes_on(words)
+        for k in reversed(range(last)):
+            ends = ~going & (game == k)
+            for n in numbers:
+                out[n, k] = jnp.where(ends, words[n], out[n, k])
+                words[n] = jnp.where(ends, given[n, k + 1], words[n])
+            game = jnp.where(ends, k + 1, game)
+        going = going | (game < last)
+        return game, words, jnp.max(going.astype(jnp.int32))
+
+    words = [given[n, 0] for n in numbers]
+    start = jnp.zeros(how.shape, jnp.int32), words, jnp.int32(1)
+    _, words, _ = lax.while_loop(lambda carry: carry[2] > 0, body, start)
+    for n in numbers:
+        out[n, last] = words[n]
+
+
+def _call(how: Plan, kernel: Callable, blocks: jax.Array) -> jax.Array:
+    """The kernel of each block of u32[words, games, *shape], with the blocks on the third axis."""
+    from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
+
+    of_block = (*blocks.shape[:2], *how.shape)
+    spec = pl.BlockSpec(of_block, lambda i: (0, 0, i, *[0] * (len(how.shape) - 1)))
+    options: dict[str, Any] = {}
+    if how.platform == "tpu":
+        from jax.experimental.pallas import tpu
+
+        options["compiler_params"] = tpu.CompilerParams(dimension_semantics=("parallel",))
+    elif how.platform == "cuda":
+        from jax.experimental.pallas import triton
+
+        options["compiler_params"] = triton.CompilerParams(num_warps=1, num_stages=1)
+    call = pl.pallas_call(
+        kernel,
+        out_shape=jax.ShapeDtypeStruct(blocks.shape, blocks.dtype),
+        grid=(how.blocks,),
+        in_specs=[spec],
+        out_specs=spec,
+        interpret=how.platform == "interpret",
+        **options,
+    )
+    return call(blocks)

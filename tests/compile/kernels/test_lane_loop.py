@@ -1,0 +1,92 @@
+"""Loops of lanes in a kernel beside the same loops as XLA compiles them, in interpret mode."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from gozero.compile.kernels import by_lane, lane_loop
+
+ONE = np.uint32(1)
+
+
+class State(NamedTuple):
+    number: jax.Array  # u32[B]; 3 n + 1 if odd, else n / 2, until 1
+    steps: jax.Array  # u32[B]
+    seen: jax.Array  # u32[2, B]: the bits of all numbers, and the least number after a doubling
+
+
+def goes_on(state: State) -> jax.Array:
+    return state.number != 1
+
+
+def one_step(state: State, _=None) -> tuple[State, None]:
+    """With operations that only move words, and those that kernels have in other forms."""
+    going, odd = goes_on(state), (state.number & ONE) != 0
+    after = jnp.where(odd, np.uint32(3) * state.number + ONE, state.number >> ONE)
+    row = lax.iota(jnp.uint32, 2)[:, None]
+    least = jnp.minimum(jnp.where(odd, state.seen[1], after), state.seen[1])
+    bits = lax.population_count(after) + lax.clz(state.number) * ONE
+    seen = jnp.where(row == 0, state.seen | bits[None], jnp.stack([state.seen[0], least]))
+    number, steps = jnp.where(going, after, state.number), state.steps + going
+    return State(number, steps, jnp.where(going[None], seen, state.seen)), None
+
+
+def advance(state: State) -> State:
+    """Three steps; then, in turns in which some lane is at an odd number, one more for all."""
+    state, _ = lax.scan(one_step, state, length=3)
+    some = jnp.any((state.number & ONE) != 0)
+    return lax.cond(some, lambda state: one_step(state)[0], lambda state: state, state)
+
+
+def of_numbers(numbers: np.ndarray) -> State:
+    zero = jnp.zeros(numbers.shape, jnp.uint32)
+    return State(jnp.asarray(numbers, jnp.uint32), zero, jnp.stack([zero, ~zero]))
+
+
+@pytest.mark.parametrize("count", [1, 3000, 20000], ids=["a lane", "games", "blocks"])
+def test_lanes_in_a_kernel_end_as_in_a_loop(count):
+    """3000: two games of a lane, and lanes of no use; 20000: two blocks, five games of a lane."""
+    numbers = np.random.default_rng(count).integers(1, 4000, count)
+    state = of_numbers(numbers)
+    run = jax.jit(lambda state: lane_loop.run(goes_on, advance, state, "interpret"))
+    got, expected = run(state), jax.jit(lambda s: lane_loop.plainly(goes_on, advance, s))(state)
+    jax.tree.map(np.testing.assert_array_equal, got, expected)
+    assert np.all(got.number == 1)
+    steps = {1: 0, 2: 1, 3: 7, 27: 111, 97: 118}
+    known = {n: int(s) for n, s in zip(numbers, np.asarray(got.steps), strict=True) if n in steps}
+    assert known == {n: steps[n] for n in known}
+
+
+@pytest.mark.parametrize(
+    ("platform", "count", "words", "shape", "blocks", "games"),
+    [
+        ("tpu", 1, 19, (8, 128), 1, 1),
+        ("tpu", 1025, 19, (8, 128), 1, 2),
+        ("tpu", 4096, 19, (16, 128), 1, 2),
+        ("tpu", 4096, 37, (8, 128), 1, 4),
+        ("tpu", 4096, 122, (8, 128), 1, 4),
+        ("tpu", 65536, 19, (16, 128), 4, 8),
+        ("cuda", 4096, 19, (32,), 128, 1),
+        ("cuda", 65536, 19, (32,), 512, 4),
+    ],
+)
+def test_a_batch_is_divided_so_that_few_lanes_wait(platform, count, words, shape, blocks, games):
+    plan = lane_loop.plan(platform, count, words)
+    assert plan == (platform, shape, blocks, games)
+    assert count <= plan.size < count + blocks * np.prod(shape)
+
+
+def test_what_a_kernel_cannot_do_is_said():
+    table = jnp.arange(8, dtype=jnp.uint32)
+    looks_up = lambda state: state._replace(number=table[state.number % 8])
+    with pytest.raises(NotImplementedError, match="gather in a kernel of lanes"):
+        lane_loop.run(goes_on, looks_up, of_numbers(np.arange(1, 9)), "interpret")
+
+
+def test_nothing_else_has_so_many_lanes():
+    """JAX keeps what it traced for a kernel by its shapes, and a prime is no batch of anyone's."""
+    assert all(by_lane.LANES % n for n in range(2, 65))

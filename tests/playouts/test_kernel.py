@@ -1,0 +1,194 @@
+"""Whole playouts in one kernel: the same games, to the last bit, and where they are chosen."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gozero
+from gozero.compile import ahead, estimate, mode
+from gozero.compile.kernels import lane_loop
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.play.evaluators import playout_evaluator
+from gozero.playouts.policies import uniform, window
+from gozero.playouts.policies.mogo import playouts as mogo
+from gozero.playouts.policies.softmax import softmax, strengths
+from tests.hlo import AS_USERS_FUSE
+from tests.playouts.positions import (
+    empty_boards,
+    last_move,
+    positions_in_atari,
+    random_games,
+)
+
+
+@pytest.fixture
+def in_kernels(monkeypatch):
+    """What is traced for a TPU runs here, in interpret mode."""
+    plan, by_platform = lane_loop.plan, mode.by_platform
+
+    def for_tpu(*args, tpu=None, **others):
+        return by_platform(*args, **others) if tpu is None else tpu(*args)
+
+    monkeypatch.setattr(lane_loop, "plan", lambda platform, *sizes: plan("interpret", *sizes))
+    monkeypatch.setattr(mode, "by_platform", for_tpu)
+
+
+def uniform_run(rules: go.Rules, **options):
+    return functools.partial(uniform.uniform_playouts, rules, **options)
+
+
+def mogo_run(rules: go.Rules, **options):
+    def run(positions, key, last):
+        return mogo.mogo_playouts(rules, positions, key, last=last, **options)
+
+    return run
+
+
+def check_same_games(run, *args):
+    """The results of a kernel are those of the arrays."""
+    expected = jax.jit(run, compiler_options=AS_USERS_FUSE)(*args)
+    with mode.target("tpu"):
+        got = jax.jit(run)(*args)
+    assert jax.tree.structure(got) == jax.tree.structure(expected)
+    jax.tree.map(np.testing.assert_array_equal, got, expected)
+    return got
+
+
+def unfinished(size: int, count: int, seed: int) -> tuple[go.Position, jax.Array]:
+    """(positions, last moves) of games broken off anywhere, some of them ended."""
+    games = random_games(size, count, seed)
+    last = jnp.array([last_move(game) for game in games], jnp.int32)
+    return positions_in_atari(games), last
+
+
+SIZES = [(5, 40), pytest.param(9, 40, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("first_plays", [False, "either", "same"])
+def test_uniform_playouts_in_a_kernel_are_the_same_games(in_kernels, first_plays):
+    positions, _ = unfinished(5, 40, seed=1)
+    run = uniform_run(go.Rules(5), ends=True, first_plays=first_plays)
+    check_same_games(run, positions, jax.random.key(2))
+
+
+def test_uniform_playouts_of_9x9_in_a_kernel_are_the_same_games(in_kernels):
+    rules = go.Rules(9)
+    got = check_same_games(uniform_run(rules), empty_boards(rules, 50), jax.random.key(3))
+    assert np.all(got.finished)
+    assert 80 < np.mean(got.moves) < 140
+
+
+def test_a_kernel_cuts_playouts_as_they_are_cut(in_kernels):
+    positions, _ = unfinished(5, 8, seed=4)
+    got = check_same_games(uniform_run(go.Rules(5), max_moves=7), positions, jax.random.key(5))
+    assert not np.all(got.finished)
+    assert np.max(got.moves) == 7
+
+
+@pytest.mark.parametrize(("size", "count"), SIZES)
+def test_mogo_playouts_in_a_kernel_are_the_same_games(in_kernels, size, count):
+    positions, last = unfinished(size, count, seed=6)
+    run = mogo_run(go.Rules(size), ends=True, first_plays=True)
+    check_same_games(run, positions, jax.random.key(7), last)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [9, 16])
+def test_many_playouts_in_a_kernel_are_the_same_games(in_kernels, size):
+    """3000 and 1100: two games of a lane; 16x16 by the tries in a window."""
+    rules = go.Rules(size)
+    assert window.fits(rules.layout) == (size == 16)
+    count = 3000 if size == 9 else 1100
+    run = uniform_run(rules, first_plays=True)
+    check_same_games(run, empty_boards(rules, count), jax.random.key(8))
+
+
+# --- where they are chosen ------------------------------------------------------------
+
+
+def program(run, *args) -> str:
+    return str(jax.make_jaxpr(run)(*args))
+
+
+def fresh_run():
+    """A function that JAX has not traced yet."""
+    run = uniform_run(go.Rules(5))
+    return lambda positions, key: run(positions, key)
+
+
+@pytest.mark.parametrize("platform", mode.PLATFORMS)
+def test_a_kernel_is_for_tpus_and_gpus(platform, monkeypatch):
+    args = empty_boards(go.Rules(5), 4), jax.random.key(0)
+    with mode.target(platform):
+        assert ("pallas_call" in program(fresh_run(), *args)) == (platform != "cpu")
+        monkeypatch.setenv(mode.VARIABLE, "plain")
+        assert "pallas_call" not in program(fresh_run(), *args)
+
+
+@pytest.mark.parametrize("policy", ["uniform", "mogo"])
+def test_an_evaluator_plays_in_a_kernel(policy):
+    rules = gozero.Rules(size=5)
+    evaluator = playout_evaluator(rules, policy, first_plays=True)
+    states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(4))
+    last = (jnp.full(4, bb.NO_POINT),) if policy == "mogo" else ()
+    seen = (states.position, states.komi, *last)
+    with mode.target("tpu"):
+        run = lambda key, seen: evaluator.evaluate(evaluator.params, key, seen)
+        assert program(run, jax.random.key(0), seen).count("pallas_call") == 2  # TPU's and GPU's
+
+
+def test_a_gpu_has_no_kernel_of_19x19():
+    args = empty_boards(go.Rules(19), 4), jax.random.key(0)
+    with mode.target("gpu"):
+        run = uniform_run(go.Rules(19), max_moves=3)
+        text = program(lambda positions, key: run(positions, key), *args)
+    assert text.count("pallas_call") == 1  # a TPU's
+
+
+def test_policies_that_look_something_up_have_no_kernel():
+    policy = softmax.as_policy(softmax.softmax_policy(strengths.uniform(), 5))
+    assert policy.takes_last
+    assert not policy.in_kernel
+
+
+# --- compiled for machines that are not here ------------------------------------------
+
+
+def shapes(rules: go.Rules, count: int) -> tuple:
+    positions = jax.eval_shape(lambda: empty_boards(rules, count))
+    return positions, jax.eval_shape(lambda: jax.random.key(0))
+
+
+def compiled_for(name: str, run, *args) -> ahead.Compiled:
+    target = ahead.target(name)
+    try:
+        return ahead.compile(target, run, *args)
+    except ahead.MissingCompiler as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["v5e", "h100"])
+@pytest.mark.parametrize("size", [9, 19])
+def test_uniform_playouts_compile_as_a_kernel(chip, size):
+    """But for a GPU those of 19x19: see `lane_loop.fits`."""
+    rules = go.Rules(size)
+    compiled = compiled_for(chip, uniform_run(rules, first_plays=True), *shapes(rules, 4096))
+    program = estimate.read(compiled.text, chip)
+    assert program.custom_kernels == (size == 9 or chip == "v5e")
+    # One loop is where an unfinished board is scored.
+    assert program.host_loops == (1 if program.custom_kernels else 3)
+    print(f"\n{chip} {size}x{size}: {compiled.compile_seconds:.1f} s, {program.kernels} kernels")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["v5e", "h100"])
+def test_mogo_playouts_compile_as_a_kernel(chip):
+    rules = go.Rules(9)
+    last = jax.ShapeDtypeStruct((4096,), jnp.int32)
+    compiled = compiled_for(chip, mogo_run(rules), *shapes(rules, 4096), last)
+    assert estimate.read(compiled.text, chip).custom_kernels == 1
