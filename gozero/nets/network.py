@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax import lax
 
 from gozero.nets.features import Inputs, feature_set
 from gozero.runs.settings import COUNT, Range, check_ranges
@@ -271,6 +272,31 @@ def apply(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> Ne
     graph, state = _abstract(config)
     nnx.replace_by_pure_dict(state, params)
     return nnx.merge(graph, state)(inputs)
+
+
+_SLICE_BYTES = 2**25
+"""Of activations, that a TPU keeps on the chip beside those of the next layer."""
+
+
+def apply_in_slices(
+    config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
+) -> NetworkOutput:
+    """`apply`, some positions after others: a TPU keeps their activations on the chip."""
+    first = jax.tree.leaves(inputs)[0]
+    count, most = first.shape[0], rows_of_a_slice(config, first.shape[1:3])
+    number = next((n for n in range(-(-count // most), count // 128 + 1) if count % n == 0), 1)
+    if number == 1:
+        return apply(config, params, inputs)
+    split = jax.tree.map(lambda x: x.reshape(number, -1, *x.shape[1:]), inputs)
+    output = lax.map(functools.partial(apply, config, params), split)
+    return jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), output)
+
+
+def rows_of_a_slice(config: NetworkConfig, board: tuple[int, int]) -> int:
+    """Positions on planes of so many rows and columns; a TPU fills channels up to 128."""
+    channels = -(-config.channels // 128) * 128
+    row = board[0] * board[1] * channels * jnp.dtype(config.dtype).itemsize
+    return max(1, _SLICE_BYTES // row)
 
 
 def shapes(config: NetworkConfig) -> dict:

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gozero.compile import mode
 from gozero.games.rollouts import ROLLOUT_RULE, rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go.branch import last_move
@@ -64,7 +65,9 @@ def network_evaluator(
     def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
         del key
         inputs = inputs if config.observation is None else inputs.astype(jnp.float32)
-        output = network.apply(config, params, inputs)
+        whole = functools.partial(network.apply, config)
+        slices = functools.partial(network.apply_in_slices, config)
+        output = mode.by_platform(params, inputs, tpu=slices, default=whole)
         return Evaluation(output.policy_logits, output.value)
 
     apart = {"board_size"}  # the records of a run say it in its rules

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -138,3 +140,35 @@ def test_weights_with_nan(tmp_path):
 def test_the_name_must_say_what_it_is(tmp_path):
     with pytest.raises(ValueError, match=r"not a \.safetensors"):
         weights.load(tmp_path / "w.json", 5)
+
+
+@pytest.mark.parametrize("features_name", ["compact", "full"])
+def test_in_slices_it_says_the_same(features_name, monkeypatch):
+    """A slice of these has 128 positions, where a TPU's memory on the chip holds more."""
+    config = NetworkConfig(blocks=1, channels=6, features=features_name)
+    rules = go.Rules(size=3)
+    states = jax.vmap(lambda _: go.init(rules))(jnp.arange(384))
+    key = jax.random.key(2)
+    seen = jax.vmap(features.FEATURES[features_name].observe, in_axes=(None, 0, 0))
+    inputs = jax.tree.map(
+        lambda x: x + jax.random.normal(key, x.shape), seen(rules, states, states.position)
+    )
+    params = network.init(config, jax.random.key(0))
+    monkeypatch.setattr(network, "_SLICE_BYTES", 130 * 9 * 128 * 4)
+    in_slices = functools.partial(network.apply_in_slices, config)
+    assert "scan" in str(jax.make_jaxpr(in_slices)(params, inputs))
+
+    whole = jax.jit(functools.partial(network.apply, config))(params, inputs)
+    sliced = jax.jit(in_slices)(params, inputs)
+
+    np.testing.assert_allclose(whole.policy_logits, sliced.policy_logits, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(whole.value, sliced.value, rtol=1e-5, atol=1e-6)
+    assert whole.score is sliced.score is None
+
+
+def test_a_batch_that_is_not_whole_slices_is_evaluated_at_once(monkeypatch):
+    monkeypatch.setattr(network, "_SLICE_BYTES", 130 * 9 * 128 * 4)
+    planes = jnp.zeros((383, 3, 3, len(features.COMPACT_PLANES)))  # a prime number of positions
+    params = network.init(CONFIG, jax.random.key(0))
+    jaxpr = jax.make_jaxpr(functools.partial(network.apply_in_slices, CONFIG))(params, planes)
+    assert "scan" not in str(jaxpr)
