@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.sharding import Mesh
@@ -152,12 +152,18 @@ def _launches(plan: Plan, found: dict[str, Loop]) -> str:
     )
 
 
-class _Iteration(NamedTuple):
-    """An iteration's seconds, and the learner's steps in it."""
+def _playing(config: TrainConfig, play: Loop) -> tuple[float, float]:
+    """(seconds of a call of self-play, simulations of a search), with the searches that are cheap.
 
-    playing: float
-    learning: float
-    steps: float
+    The program has both, of which the estimate counts the dearer: the full one.
+    """
+    if not config.cheap_simulations:
+        return play.seconds, float(config.simulations)
+    share = config.full_share
+    mean = share * config.simulations + (1 - share) * config.cheap_simulations
+    simulation = play.find(config.moves, config.simulations)
+    spared = (config.simulations - mean) * config.moves * simulation.seconds if simulation else 0.0
+    return play.seconds - spared, mean
 
 
 def _times(
@@ -165,20 +171,20 @@ def _times(
 ) -> Iterator[str]:
     """Speed and cost, by the estimate."""
     taken = num_steps(plan.config, target.num_devices) / config.iterations
-    spent = _Iteration(play.seconds, learn.seconds / num_steps_ * taken, taken)
+    (playing, simulations), learning = _playing(config, play), learn.seconds / num_steps_ * taken
     positions = config.moves * config.batch * target.num_devices
-    rate = positions * config.simulations / spent.playing
+    rate = positions * simulations / playing
     yield (
-        f"self-play, estimated: {spent.playing:.3g} s for {config.moves} moves of "
+        f"self-play, estimated: {playing:.3g} s for {config.moves} moves of "
         f"{config.batch * target.num_devices:,} games, {rate:,.0f} simulations/s"
     )
     yield (
-        f"learning, estimated: {spent.learning:.3g} s for {taken:.1f} steps of "
+        f"learning, estimated: {learning:.3g} s for {taken:.1f} steps of "
         f"{config.batch_size:,} positions; a step has {learn.collectives / num_steps_:.0f} "
         f"exchanges of {_mib(learn.sent_bytes / num_steps_)} in all between devices"
     )
     plies = config.plies or PLIES * memory.num_points(plan)
-    games = positions / plies / (spent.playing + spent.learning)
+    games = positions / plies / (playing + learning)
     price = config.chip_hour or CHIP_HOUR[target.chip]
     hours = 1e6 / games / 3600
     yield (
@@ -186,8 +192,8 @@ def _times(
         f"hours; at ${price:g} a chip-hour ${hours * price * target.num_devices:,.3g}"
     )
     yield (
-        "estimates are optimistic, and right to a factor of two at best; with full searches of "
-        f"{config.simulations} simulations, and no evaluations"
+        "estimates are optimistic, and right to a factor of two at best; with searches of "
+        f"{simulations:g} simulations on average, and no evaluations"
     )
 
 

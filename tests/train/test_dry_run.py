@@ -70,27 +70,29 @@ def test_what_cannot_be_is_one_line(here, monkeypatch, capsys, target, said):
 
 
 def test_times_games_and_cost_by_hand():
-    """Two seconds of self-play, and a call of 16 steps in 0.8 s, on 64 chips."""
+    """Full searches would take 3.2 s of self-play; a call of 16 steps takes 0.8 s; 64 chips."""
     preset = dataclasses.replace(PRESETS["19x19-slice"], iterations=1000, reuse=4.0)
     config = DryRunConfig(**vars(preset) | {"plies": 200.0, "chip_hour": 1.5})
     plan, target = make_plan(config, 64), ahead.target("v5litepod-64")
     step = lambda seconds, sent: Step("fusion", "f32[]", "", seconds, False, sent, False)
-    play = Loop("", "", 1.0, True, (step(2.0, 0),))
-    learn = Loop("", "", 1.0, True, (step(0.8, 16 * 2**20),) * 1)
+    search = Loop("", "", 32.0, True, (step(3.2 / 32 / 32, 0),))
+    play = Loop("", "", 1.0, True, (), 0, (Loop("", "", 32.0, True, (), 0, (search,)),))
+    learn = Loop("", "", 1.0, True, (step(0.8, 16 * 2**20),))
     told = list(dry_run._times(plan, config, target, play, learn, 16))
-    # 256 games a chip, 32 moves: 524,288 positions; a quarter of the searches are full.
+    # 256 games a chip, 32 moves: 524,288 positions. A quarter of the searches have 32 simulations,
+    # the others 8: 14 on average, in 14 / 32 of 3.2 s.
     assert told[0] == (
-        "self-play, estimated: 2 s for 32 moves of 16,384 games, 8,388,608 simulations/s"
+        "self-play, estimated: 1.4 s for 32 moves of 16,384 games, 5,242,880 simulations/s"
     )
     # 524,288 / 4 rows, each learnt from 4 times, in steps of 2,048: 256 of 0.05 s.
     assert told[1].startswith("learning, estimated: 12.8 s for 256.0 steps of 2,048 positions; ")
     assert told[1].endswith("1.0 MiB in all between devices")
-    # 524,288 / 200 games in 14.8 s: 177.1 a second; a million in 1.568 hours of 64 chips.
+    # 524,288 / 200 games in 14.2 s: 184.6 a second; a million in 1.505 hours of 64 chips.
     assert told[2] == (
-        "games, estimated: 177.1 games/s of 200 moves, a million in 1.57 hours; at $1.5 a "
-        "chip-hour $151"
+        "games, estimated: 184.6 games/s of 200 moves, a million in 1.5 hours; at $1.5 a "
+        "chip-hour $144"
     )
-    assert "optimistic" in told[3]
+    assert "searches of 14 simulations on average" in told[3]
 
 
 def test_more_than_a_device_has_is_refused():
