@@ -1,19 +1,23 @@
 """How rows are read and kernels return, where XLA has to be told what it cannot infer.
 
-Five things, for arrays that a loop reads and then writes in place and for small kernels on a CPU.
-None of them changes a number.
+For arrays that a loop reads and then writes in place, and for small kernels on a CPU. None of it
+changes a number.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import partial_eval
 
-from gozero.compile import mode, stages
+from gozero.compile import batching, mode, stages
 
 
 def read_rows(array: jax.Array, rows: jax.Array) -> jax.Array:
@@ -26,6 +30,84 @@ def read_rows(array: jax.Array, rows: jax.Array) -> jax.Array:
     if rows.shape == (1,) and not mode.plain():
         return array.at[jnp.tile(rows, 2)].get(mode="promise_in_bounds")[:1]
     return array.at[rows].get(mode="promise_in_bounds")
+
+
+def put(array: jax.Array, place: jax.Array, values: jax.Array, axis: int = 0) -> jax.Array:
+    """An array of one game, with values at place i32[] of an axis; 0 <= place < its length T.
+
+    Under ``vmap`` each game has a place of its own. What is elementwise over games a TPU keeps with
+    the games last, and scatters and gathers otherwise: for those it copies the array to another
+    layout and back, padded up to 128 times (jaxlib 0.10.1). So there each element is selected.
+    """
+    by_select = functools.partial(put_by_select, axis)
+    default = functools.partial(_put, axis)
+    return mode.by_platform(array, place, values, tpu=by_select, default=default)
+
+
+def get(array: jax.Array, place: jax.Array) -> jax.Array:
+    """array [T, ...] of one game at place i32[], 0 <= place < T: see `put`."""
+    return mode.by_platform(array, place, tpu=get_by_select, default=_get)
+
+
+def _put(axis: int, array: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
+    return array.at[(slice(None),) * axis + (place,)].set(values)
+
+
+def _get(array: jax.Array, place: jax.Array) -> jax.Array:
+    return lax.dynamic_index_in_dim(array, place, keepdims=False)
+
+
+def put_by_select(axis: int, array: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
+    """`put` as a TPU does it."""
+    return jnp.moveaxis(_put_by_select(jnp.moveaxis(array, axis, -1), place, values), -1, axis)
+
+
+def get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
+    """`get` as a TPU does it."""
+    return _get_by_select(jnp.moveaxis(array, 0, -1), place)
+
+
+@batching.over_games
+def _put_by_select(array: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
+    """Arrays [..., T, B], i32[B], [..., B].
+
+    A TPU makes the new array twice, if that is read before the loop ends; but not behind a barrier.
+    """
+    array = _in_this_order(array)
+    found = jnp.where(_is_at(place, 0, array), values[..., None, :], array)
+    return lax.optimization_barrier(_in_this_order(found))
+
+
+_CHUNK = 32
+
+
+@batching.over_games
+def _get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
+    """Of an array [..., T, B], i32[B].
+
+    Chunks of the T are united first: to reduce all of them takes twice as long.
+    """
+    array = _in_this_order(array)
+    length = array.shape[-2]
+    size = min(length, _CHUNK)
+    united = jnp.zeros_like(array[..., :size, :])
+    for start in range(0, length, size):
+        start = min(start, length - size)  # no harm: a place of two chunks is found twice
+        chunk = lax.slice_in_dim(array, start, start + size, axis=-2)
+        united |= jnp.where(_is_at(place, start, chunk), chunk, 0)
+    united = lax.optimization_barrier(united)
+    return lax.reduce(united, np.zeros((), array.dtype), lax.bitwise_or, (united.ndim - 2,))
+
+
+def _is_at(place: jax.Array, start: int, array: jax.Array) -> jax.Array:
+    """bool[1, ..., T, B]: whether it is the place of its game; the first of the T is `start`."""
+    here = start + lax.iota(jnp.int32, array.shape[-2])[:, None] == place[None]
+    return here.reshape((1,) * (array.ndim - 2) + here.shape)
+
+
+def _in_this_order(array: jax.Array) -> jax.Array:
+    """An array laid out in the order of its axes, so that a TPU's tiles are of the last two."""
+    return with_layout_constraint(array, Layout(tuple(range(array.ndim))))
 
 
 def small_kernel(function: Callable, *args: Any, reduced: int = 0) -> jax.Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from gozero.go import bitboard as bb
 from gozero.go import superko
@@ -86,6 +85,6 @@ def _stones_before(state: GameState, position: Position) -> bb.Board:
     if state.past is None:
         return own_and_opponent(position)[1]
     ply = jnp.maximum(state.position.ply.astype(jnp.int32) - 1, 0)
-    board = lax.dynamic_index_in_dim(state.past.boards, ply, keepdims=False)  # u32[2, W]
+    board = superko.board_at(state.past, ply)
     words = jnp.where(position.to_play == 0, board[1], board[0])
     return tuple(words[w] for w in range(words.shape[0]))

@@ -41,7 +41,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import batching, stages
+from gozero.compile import batching, indexing, mode, stages
 from gozero.go import bitboard as bb
 from gozero.go import stacked
 
@@ -76,8 +76,8 @@ def record(
     )
     ply = jnp.asarray(ply, jnp.int32)
     return past.replace(
-        boards=past.boards.at[ply].set(both),
-        fingerprints=past.fingerprints.at[:, :, ply].set(sums),
+        boards=indexing.put(past.boards, ply, both),
+        fingerprints=indexing.put(past.fingerprints, ply, sums, axis=2),
     )
 
 
@@ -105,8 +105,27 @@ def now(
     return Now(*bb.swapped(to_play != 0, black, white), to_play, suicides)
 
 
+def board_at(past: Past, ply: jax.Array) -> jax.Array:
+    """u32[2, W]: the words of Black and of White after `ply` moves."""
+    return indexing.get(past.boards, ply)
+
+
+def boards_at(past: Past, plies: jax.Array) -> jax.Array:
+    """u32[K, 2, W]: `board_at` after each of i32[K] moves."""
+
+    def gather(boards: jax.Array, plies: jax.Array) -> jax.Array:
+        return boards[plies]
+
+    def select(boards: jax.Array, plies: jax.Array) -> jax.Array:
+        return jnp.stack([indexing.get_by_select(boards, ply) for ply in plies])
+
+    return mode.by_platform(past.boards, plies, tpu=select, default=gather)
+
+
 def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
     """Points where a play would recreate one of the first `length` boards of a game.
+
+    A GPU compares every board, for a loop over those that fit waits for the host each time round.
 
     Args:
       lay: the layout.
@@ -114,15 +133,35 @@ def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> b
       length: i32[]; boards 0 .. length - 1 count.
       now: the board that a play would change.
     """
+    fitting = functools.partial(_banned_by_fitting, lay)
+    args = past, length, now
+    whole = functools.partial(_banned_by_any, lay)
+    return mode.by_platform(*args, cpu=fitting, tpu=fitting, default=whole)
+
+
+def _banned_by_fitting(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
+    """`banned_by_past`, comparing the boards whose fingerprints fit."""
     white_moves = now.to_play != 0
     sought = _sought(lay, now, past.situational)
 
     def fetch(j):
-        board = lax.dynamic_index_in_dim(past.boards, j, keepdims=False)
+        board = board_at(past, j)
         return jnp.where(white_moves, board[::-1], board)
 
     hits = _search(lay, past.fingerprints, length, now.to_play, sought)
     return _banned(lay, now, hits, fetch)
+
+
+def _banned_by_any(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
+    """`banned_by_past`, comparing every board."""
+    turns = None
+    if past.situational:
+        turns = past.fingerprints[0, 0, : len(past.boards)] >> _TO_PLAY_BIT
+    black, white = (past.boards[:, colour].T for colour in range(2))
+    own, opponent = (
+        jnp.where(now.to_play != 0, *both) for both in ((white, black), (black, white))
+    )
+    return _recreating(lay, now, own, opponent, turns, length)
 
 
 def banned_by_boards(
@@ -137,20 +176,52 @@ def banned_by_boards(
 
     `past_to_play`, i8[T], makes it situational superko; None makes it positional.
     """
-    past_own, past_opponent = bb.swapped(now.to_play != 0, past_black, past_white)
+    own, opponent = bb.swapped(now.to_play != 0, past_black, past_white)
+    args = now, own, opponent, past_to_play, length
+    fitting = functools.partial(_banned_by_fitting_boards, lay)
+    whole = functools.partial(_banned_by_any_board, lay)
+    return mode.by_platform(*args, cpu=fitting, tpu=fitting, default=whole)
 
+
+def _banned_by_fitting_boards(
+    lay: bb.Layout, now: Now, own: bb.Board, opponent: bb.Board, turns, length
+) -> bb.Board:
     def sums(stones):
-        return _with_turn(_fingerprint(lay, stones), past_to_play)
+        return _with_turn(_fingerprint(lay, stones), turns)
 
     def fetch(j):
         pick = lambda word: lax.dynamic_index_in_dim(word, j, keepdims=False)
-        return jnp.stack([jnp.stack([*map(pick, past)]) for past in (past_own, past_opponent)])
+        return jnp.stack([jnp.stack([*map(pick, past)]) for past in (own, opponent)])
 
-    sought = _sought(lay, now, situational=past_to_play is not None)
-    opponent_sums = None if now.suicides is None else sums(past_opponent)
-    counts = jnp.arange(past_black[0].shape[0]) < length
-    fits = counts & _fits(lay, sought, sums(past_own), opponent_sums)
+    sought = _sought(lay, now, situational=turns is not None)
+    opponent_sums = None if now.suicides is None else sums(opponent)
+    counts = jnp.arange(own[0].shape[0]) < length
+    fits = counts & _fits(lay, sought, sums(own), opponent_sums)
     return _banned(lay, now, _hits(fits), fetch)
+
+
+def _banned_by_any_board(
+    lay: bb.Layout, now: Now, own: bb.Board, opponent: bb.Board, turns, length
+) -> bb.Board:
+    return _recreating(lay, now, stacked.stack(own), stacked.stack(opponent), turns, length)
+
+
+def _recreating(
+    lay: bb.Layout, now: Now, past_own: jax.Array, past_opponent: jax.Array, turns, length
+) -> bb.Board:
+    """The points that recreate one of the first `length` boards u32[W, T], turns [T] or None."""
+    counts = lax.iota(jnp.int32, past_own.shape[-1]) < length
+    if turns is not None:
+        counts &= turns.astype(jnp.int32) != now.to_play
+    present = tuple(stacked.stack(board)[:, None] for board in (now.own, now.opponent))
+    past = past_own, past_opponent
+    does = counts & _does_recreate(lay, *present, *past)
+    points = jnp.where(does[None], past_own & ~present[0], np.uint32(0))
+    if now.suicides is not None:
+        suicides = stacked.stack(now.suicides)[:, None]
+        by_suicide = _recreating_suicide(lay, present, past, suicides)
+        points |= jnp.where(counts[None], by_suicide, np.uint32(0))
+    return stacked.unstack(lax.reduce(points, np.uint32(0), lax.bitwise_or, (1,)))
 
 
 def _sought(lay: bb.Layout, now: Now, situational: bool) -> _Sought:

@@ -30,7 +30,7 @@ import numpy as np
 
 from gozero.compile import batching
 from gozero.go import bitboard as bb
-from gozero.go import ladders, liberties, pass_alive, stacked
+from gozero.go import ladders, liberties, pass_alive, stacked, superko
 from gozero.go.branch import superko_points
 from gozero.go.rules import WHITE, GameState, Position, Rules, own_and_opponent
 from gozero.search.game import Trail
@@ -176,7 +176,7 @@ def _past_boards(
     depth = jnp.int32(0) if trail is None else trail.length
     if state.past is not None:
         ply = state.position.ply.astype(jnp.int32)
-        past = state.past.boards[jnp.maximum(ply + depth - ago, 0)]
+        past = superko.boards_at(state.past, jnp.maximum(ply + depth - ago, 0))
         known = ply
     if trail is not None:
         index = jnp.maximum(depth - ago, 0)
