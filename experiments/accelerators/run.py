@@ -79,7 +79,7 @@ def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Targe
             continue
         print(f"{i + 1} of {len(todo)}: {name} for {target.name}", file=sys.stderr, flush=True)
         started = time.perf_counter()
-        row = in_child(config, name, target, ahead.CHIPS[target.chip].kind == kind)
+        row = in_child(config, name, target, ahead.CHIPS[target.chip].is_called(kind))
         if row["error"] and "pip install 'gozero[" in row["error"]:
             missing[target.name] = row["error"]
             print(f"{target.name}: {row['error']}", file=sys.stderr, flush=True)
@@ -119,7 +119,7 @@ def in_child(
 def device_here(targets: list[ahead.Target]) -> str:
     """What JAX calls this machine's device; asked in a child, and not if only the CPU counts."""
     if all(target.platform == "cpu" for target in targets):
-        return ahead.CHIPS["cpu"].kind
+        return "cpu"
     try:
         done = subprocess.run(
             [sys.executable, "-c", _LOOK], capture_output=True, text=True, timeout=120

@@ -44,21 +44,25 @@ class Chip:
 
     Attributes:
       platform: "tpu", "gpu" or "cpu".
-      kind: what JAX calls it.
+      kinds: what JAX calls it; the names of GPUs begin so.
       memory_bytes: of one device; 0 where it is the host's.
     """
 
     platform: str
-    kind: str
+    kinds: tuple[str, ...]
     memory_bytes: int = 0
+
+    def is_called(self, kind: str) -> bool:
+        """Whether JAX calls it so."""
+        return kind in self.kinds or (self.platform == "gpu" and kind.startswith(self.kinds))
 
 
 CHIPS = {
-    "v5e": Chip("tpu", "TPU v5 lite", 16 * GIB),
-    "v6e": Chip("tpu", "TPU v6 lite", 32 * GIB),
-    "v5p": Chip("tpu", "TPU v5", 95 * GIB),
-    "h100": Chip("gpu", "NVIDIA H100 80GB HBM3", 80 * GIB),
-    "cpu": Chip("cpu", "cpu"),
+    "v5e": Chip("tpu", ("TPU v5 lite", "TPU v5e"), 16 * GIB),
+    "v6e": Chip("tpu", ("TPU v6 lite", "TPU v6e"), 32 * GIB),
+    "v5p": Chip("tpu", ("TPU v5", "TPU v5p"), 95 * GIB),
+    "h100": Chip("gpu", ("NVIDIA H100", "NVIDIA H200"), 80 * GIB),
+    "cpu": Chip("cpu", ("cpu",)),
 }
 """By the names of targets."""
 

@@ -71,6 +71,14 @@ def test_what_is_traced_is_for_the_target():
     assert seen == ["cpu"]
 
 
+def test_chips_by_what_jax_calls_them():
+    kinds = ("TPU v5 lite", "TPU v6 lite", "TPU v5", "NVIDIA H100 80GB HBM3", "NVIDIA H200", "cpu")
+    found = {kind: [name for name, c in ahead.CHIPS.items() if c.is_called(kind)] for kind in kinds}
+    names = (["v5e"], ["v6e"], ["v5p"], ["h100"], ["h100"], ["cpu"])
+    assert found == dict(zip(kinds, names, strict=True))
+    assert not any(chip.is_called("") for chip in ahead.CHIPS.values())
+
+
 def test_shapes_lie_where_they_are_placed():
     target = ahead.target("cpu")
     mesh = target.mesh("device")
