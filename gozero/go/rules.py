@@ -75,6 +75,11 @@ class Rules:
         return 2 * self.num_points if self.max_moves is None else self.max_moves
 
     @property
+    def keeps_past(self) -> bool:
+        """Whether a game keeps its boards: superko bans by them."""
+        return self.ko in ("positional", "situational")
+
+    @property
     def layout(self) -> bb.Layout:
         return bb.layout(self.size)
 
@@ -137,7 +142,7 @@ def init(rules: Rules, komi: Any = 7.0) -> GameState:
 
 
 def _new_past(rules: Rules) -> superko.Past | None:
-    if rules.ko == "simple":
+    if not rules.keeps_past:
         return None
     return superko.start(rules.layout, rules.move_limit + 1, rules.ko == "situational")
 

@@ -102,9 +102,9 @@ def _check_fits(rules: Rules, config: NetworkConfig) -> None:
             f"{rules.size}x{rules.size}; use weights for it, or, to take these as they are, "
             "dataclasses.replace(config, board_size=None)"
         )
-    if feature_set(config.features).history and rules.ko == "simple":
+    if feature_set(config.features).history and not rules.keeps_past:
         raise ValueError(
-            f"features: {config.features!r} looks at past boards, and simple ko keeps none; "
+            f"features: {config.features!r} looks at past boards, and {rules.ko} ko keeps none; "
             "use another ko rule or the compact features"
         )
 
