@@ -22,8 +22,8 @@ PRIOR_ELO = 5000.0
 _NATURAL = math.log(10) / 400
 """Of one Elo, in the logistic's own unit."""
 
-_CLOSE = 1e-10
-_MOST_STEPS = 100
+_FLAT = 1e-9
+"""A slope, in games, that counts as none."""
 
 
 class Result(NamedTuple):
@@ -148,30 +148,24 @@ class _Fit:
         return between - np.diag(between.sum(axis=1) + self.precision)
 
     def _climb(self, ratings: np.ndarray, free: np.ndarray) -> np.ndarray:
-        """The best ratings of those that are free, by Newton's steps; the height is concave."""
+        """The best ratings of those that are free; the height is concave."""
         if not free.any():
             return ratings
-        for _ in range(_MOST_STEPS):
-            slope = self._slope(ratings)[free]
-            step = np.zeros(len(ratings))
-            step[free] = np.linalg.solve(-self._curvature(ratings)[np.ix_(free, free)], slope)
-            gain = float(slope @ step[free])
-            if gain < _CLOSE:
-                return ratings
-            share = self._share(ratings, step, gain)
-            if not share:
-                return ratings
-            ratings = ratings + share * step
-        return ratings
 
-    def _share(self, ratings: np.ndarray, step: np.ndarray, gain: float) -> float:
-        """Of a step, so much that it rises as it should; 0 where rounding hides any rise."""
-        before, share = self._height(ratings), 1.0
-        while self._height(ratings + share * step) < before + 1e-4 * share * gain:
-            share /= 2
-            if share < 1e-9:
-                return 0.0
-        return share
+        def at(values: np.ndarray) -> np.ndarray:
+            whole = ratings.copy()
+            whole[free] = values
+            return whole
+
+        found = optimize.minimize(
+            lambda x: -self._height(at(x)),
+            ratings[free],
+            method="trust-exact",
+            jac=lambda x: -self._slope(at(x))[free],
+            hess=lambda x: -self._curvature(at(x))[np.ix_(free, free)],
+            options={"gtol": _FLAT},
+        )
+        return at(found.x)
 
 
 def _check(results: list[Result], anchor: Hashable, confidence: float, prior: float) -> None:
