@@ -92,7 +92,7 @@ def _playouts(target: Target, size: int, policy: str) -> Program:
         if policy == "uniform":
             return uniform_playouts(rules, positions, key)
         last = jnp.full(LANES, bb.NO_POINT)
-        return mogo_playouts(rules, positions, last, key)
+        return mogo_playouts(rules, positions, key, last=last)
 
     def make():
         empty = lambda _: go.empty_position(rules)

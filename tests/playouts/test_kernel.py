@@ -97,6 +97,14 @@ def test_mogo_playouts_in_a_kernel_are_the_same_games(in_kernels, size, count):
 
 
 @pytest.mark.slow
+def test_all_rules_of_mogo_in_a_kernel_are_the_same_games(in_kernels):
+    positions, last = unfinished(7, 40, seed=9)
+    config = mogo.MogoConfig(nakade=True, diversity=2)
+    run = mogo_run(go.Rules(7), config=config, first_plays="same")
+    check_same_games(run, positions, jax.random.key(10), last)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [9, 16])
 def test_many_playouts_in_a_kernel_are_the_same_games(in_kernels, size):
     """3000 and 1100: two games of a lane; 16x16 by the tries in a window."""

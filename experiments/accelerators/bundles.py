@@ -1,0 +1,142 @@
+"""How long a TPU takes for whole playouts in one kernel, whose time no compiled text tells.
+
+    python -m experiments.accelerators.bundles --target v5e     # needs libtpu: extra tpu-ahead
+
+The compiler writes down the instructions of the kernel, in bundles of one cycle each. Of its loops
+the inner ones have known lengths; how often the outer one runs is counted here, by playing the
+same playouts on the CPU. Waits for memory are not counted; the kernel has hardly any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import tempfile
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from experiments.accelerators.programs import LANES, PROGRAMS
+from gozero.compile import ahead, estimate
+from gozero.compile.kernels import lane_loop
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.playouts import engine
+from gozero.playouts.policies import uniform
+from gozero.playouts.policies.mogo import playouts as mogo
+
+KERNELS = {
+    "playouts-9x9": (9, "uniform", (8,)),
+    "playouts-19x19": (19, "uniform", (10, 4)),  # tries in a window, sweeps of a flood
+    "mogo-playouts-9x9": (9, "mogo", (8,)),
+}
+"""Of programs with a kernel: size, policy, and the lengths of the loops of an `advance`."""
+
+_BUNDLE = re.compile(r"\s*0x[0-9a-f]+\s+(?P<label>\w\w)?\s*: (?P<loops>[> ]*)\{", re.MULTILINE)
+
+
+def loops(text: str) -> list[tuple[int, int]]:
+    """(depth, number of bundles) of each stretch of a kernel within one loop, in order."""
+    found: list[tuple[int, int]] = []
+    for line in _BUNDLE.finditer(text):
+        depth = line["loops"].count(">")
+        if not found or found[-1][0] != depth or line["label"] == "LB":
+            found.append((depth, 0))
+        found[-1] = (depth, found[-1][1] + 1)
+    return found
+
+
+def cycles_of_an_advance(text: str, lengths: tuple[int, ...]) -> int:
+    """A round of the outer loop, with its inner loops of these lengths.
+
+    Raises:
+      ValueError: it has not so many inner loops.
+    """
+    stretches = [each for each in loops(text) if each[0] > 0]
+    inner = [count for depth, count in stretches if depth == 2]
+    if len(inner) != len(lengths) or max(depth for depth, _ in stretches) > 2:
+        raise ValueError(f"loops {stretches}: expected {len(lengths)} within one")
+    own = sum(count for depth, count in stretches if depth == 1)
+    return own + sum(count * length for count, length in zip(inner, lengths, strict=True))
+
+
+def advances(size: int, policy_name: str) -> tuple[np.ndarray, int]:
+    """(i32[LANES], how many advances each playout takes; the words of a lane)."""
+    rules = go.Rules(size, ko="simple")
+    policy = (
+        uniform.policy(rules.layout)
+        if policy_name == "uniform"
+        else mogo.policy(rules.layout, mogo.PLAIN)
+    )
+    cap = engine.move_cap(rules)
+    goes_on = lambda state: engine.playing(state.clock, cap)
+    positions = jax.vmap(lambda _: go.empty_position(rules))(jnp.arange(LANES))
+    last = (jnp.full(LANES, bb.NO_POINT),) if policy.takes_last else ()
+
+    def init(positions, *last):
+        clock = engine.init_clock(positions, jax.random.key(0), engine.lane_ids(LANES))
+        return policy.init(rules, positions, clock, False, *last)
+
+    @jax.jit
+    def count(state):
+        def advance(carry):
+            state, counts = carry
+            return policy.advance(rules, cap, (), state)[0], counts + goes_on(state)
+
+        start = (state, jnp.zeros(LANES, jnp.int32))
+        return lax.while_loop(lambda carry: jnp.any(goes_on(carry[0])), advance, start)[1]
+
+    state = init(positions, *last)
+    words = sum(x.size // LANES for x in jax.tree.leaves(state))
+    return np.asarray(count(state)), words
+
+
+def kernel_text(folder: pathlib.Path) -> str:
+    """The bundles of the largest kernel that was compiled: XLA's own are small."""
+    texts = folder.glob("*-final_bundles.txt")
+    sizes = {path: path.stat().st_size for path in texts if "schedule" not in path.name}
+    return max(sizes, key=lambda path: sizes[path]).read_text()
+
+
+def seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, Any]:
+    """What the playouts of a program take, in its kernel and around it."""
+    size, policy, lengths = KERNELS[name]
+    program = PROGRAMS[name](target)
+    compiled = ahead.compile(target, program.function, *jax.eval_shape(program.make))
+    cycles = cycles_of_an_advance(kernel_text(folder), lengths)
+    counts, words = advances(size, policy)
+    plan = lane_loop.plan("tpu", LANES, words)
+    rounds = int(counts.reshape(plan.games, -1).sum(axis=0).max())  # one block
+    in_kernel = rounds * cycles / estimate.SPEEDS[target.chip].clock_hz
+    whole = estimate.read(compiled.text, target.chip)
+    floods = sum(one.rounds * one.seconds for one in whole.loops if "vmap" in one.op_name)
+    around = whole.seconds - floods  # of boards that are cut: none from the empty board
+    return {
+        "cycles": cycles,
+        "advances": rounds,
+        "kernel_us": 1e6 * in_kernel,
+        "around_us": 1e6 * around,
+        "playouts_per_s": LANES / (in_kernel + around),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--target", default="v5e", choices=sorted(estimate.SPEEDS))
+    parser.add_argument("--program", default="playouts-9x9", choices=sorted(KERNELS))
+    asked = parser.parse_args()
+    jax.config.update("jax_enable_compilation_cache", False)  # or nothing is compiled
+    with tempfile.TemporaryDirectory() as folder:
+        flags = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
+        os.environ["LIBTPU_INIT_ARGS"] = flags  # libtpu reads it once, when it is loaded
+        found = seconds(asked.program, ahead.target(asked.target), pathlib.Path(folder))
+    print(asked.program, asked.target, {key: float(f"{x:.4g}") for key, x in found.items()})
+
+
+if __name__ == "__main__":
+    main()
