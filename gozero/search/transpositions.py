@@ -367,7 +367,8 @@ def _wait(waiting: _Waiting, found: _Leaf, node: jax.Array) -> _Waiting:
     """
     count, needs, leaf = waiting.count, found.needs, found.leaf
     place = jnp.arange(waiting.length.shape[1], dtype=jnp.int32)[None]
-    alike = (place < count[:, None]) & jnp.all(waiting.key == found.key[:, None], axis=2)
+    high, low = (waiting.key[..., half] == found.key[:, None, half] for half in (0, 1))
+    alike = (place < count[:, None]) & high & low
     path = leaf.longer_path(node)
     one = _Waiting(
         count=count,

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import ahead
 from gozero.hashing import mix
 from gozero.search import reuse, transpositions
 from gozero.search import tree as trees
@@ -418,6 +419,24 @@ def test_invariant_2_for_one_tree(leaves):
     text = jax.jit(run).lower(roots, jax.random.key(0)).compile().as_text()
     assert [move for move in moves_in_loops(text, 31) if "[31]" not in move] == []
     assert moves_in_loops(text, trees.num_slots(31)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["v5e", "h100"])
+def test_leaves_compile_for_accelerators(target):
+    """libtpu of jax 0.10.1 stopped the process where both halves of keys were compared at once."""
+    config = SearchConfig(SIMULATIONS, leaves=FIVE, transpositions=True, select=Puct(1.5))
+
+    def run(roots, key, params):
+        return search(GAME, Evaluator(evaluate, params), key, roots, config)
+
+    arguments = ROOTS, jax.random.key(0), _as_arrays(Params())
+    shapes = jax.eval_shape(lambda: arguments)
+    try:
+        compiled = ahead.compile(ahead.target(target), run, *shapes)
+    except ahead.MissingCompiler as error:
+        pytest.skip(str(error))
+    assert compiled.text
 
 
 @pytest.mark.parametrize(
