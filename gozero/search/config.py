@@ -245,7 +245,8 @@ class SearchConfig:
       dirichlet_alpha: its concentration; None: scaled to the number of actions, see
         `root.board_alpha`.
       transpositions: positions of a tree that the evaluator sees alike share one evaluation: True,
-        or `Transpositions`, which says what counts as alike.
+        or `Transpositions`, which says what counts as alike. With several leaves a step, so many
+        wait for the evaluator, and what is known does not.
       temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
         says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
