@@ -25,6 +25,7 @@ import math
 import os
 import re
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -266,7 +267,9 @@ def compile(target: Target, function: Callable, *args: Any) -> Compiled:
     platform = _PLATFORMS.get(target.platform, target.platform)
     options: Any = None if target.is_here or target.platform != "gpu" else _UNTUNED
     placed = _placed(target, args)
-    with mode.target(target.platform):
+    with mode.target(target.platform), warnings.catch_warnings():
+        # JAX keeps what it compiled for a device that is not here, and cannot load it again.
+        warnings.filterwarnings("ignore", ".*persistent compilation cache entry", UserWarning)
         started = time.perf_counter()
         lowered = jitted.trace(*placed).lower(lowering_platforms=(platform,))
         traced, cpu = time.perf_counter(), time.process_time()
