@@ -7,12 +7,14 @@ early rows, by an untrained network, leave it soon, later ones stay longer.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import flax.struct
 import jax
 import jax.numpy as jnp
+from jax import lax
 
+from gozero.compile import indexing, mode
 from gozero.go import symmetry
 from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
 from gozero.runs import settings
@@ -133,25 +135,65 @@ def add(
       frequency: f32[n], how often each is to be drawn; 1 is as any other.
       keep: bool[n], those of them to write.
     """
-    count, capacity = keep.shape[0], config.capacity
+    new = {"rows": rows}
+    if buffer.frequency is not None:
+        parts = jnp.round(jnp.minimum(frequency, MAX_FREQUENCY) * FREQUENCY_UNIT)
+        new["frequency"] = parts
+    ring = {name: getattr(buffer, name) for name in new}
+    args = ring, new, buffer.cursor, keep
+    total = jnp.sum(keep, dtype=jnp.int32)
+    return buffer.replace(
+        **mode.by_platform(*args, tpu=_write_in_blocks, default=_scatter),
+        cursor=(buffer.cursor + total) % config.capacity,
+        size=jnp.minimum(buffer.size + total, config.capacity),
+        added=jnp.minimum(buffer.added + total, MAX_ADDED),
+        owed=jnp.minimum(buffer.owed + total, config.capacity),
+    )
+
+
+def _scatter(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
+    """Arrays [C, ...] with those of [n, ...] that are kept from the cursor on."""
+    count, capacity = keep.shape[0], _length(ring)
     rank = jnp.cumsum(keep, dtype=jnp.int32) - 1
     beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # such are dropped, and all differ
-    slot = jnp.where(keep, (buffer.cursor + rank) % capacity, beyond)
+    slot = jnp.where(keep, (cursor + rank) % capacity, beyond)
 
     def write(all_, new):
         return all_.at[slot].set(new.astype(all_.dtype), mode="drop", unique_indices=True)
 
-    written = buffer.replace(rows=jax.tree.map(write, buffer.rows, rows))
-    if buffer.frequency is not None:
-        parts = jnp.round(jnp.minimum(frequency, MAX_FREQUENCY) * FREQUENCY_UNIT)
-        written = written.replace(frequency=write(buffer.frequency, parts))
+    return jax.tree.map(write, ring, new)
+
+
+def _write_in_blocks(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
+    """`_scatter` on a TPU: as a block at the cursor, and one at the beginning for what goes round.
+
+    A TPU keeps the C rows last, so that nothing is padded; for a scatter it would copy the whole
+    ring to another layout and back, 32 times as large (jaxlib 0.10.1).
+    """
+    count, capacity = keep.shape[0], _length(ring)
     total = jnp.sum(keep, dtype=jnp.int32)
-    return written.replace(
-        cursor=(buffer.cursor + total) % capacity,
-        size=jnp.minimum(buffer.size + total, capacity),
-        added=jnp.minimum(buffer.added + total, MAX_ADDED),
-        owed=jnp.minimum(buffer.owed + total, capacity),
-    )
+    start = jnp.minimum(cursor, capacity - count)
+    shift = cursor - start  # of the first row in its block: so many go round at most
+    i = jnp.arange(count, dtype=jnp.int32)
+    order = jnp.argsort(~keep, stable=True)[(i - shift) % count]
+    blocks = (start, (i >= shift) & (i - shift < total)), (0, i < shift + total - count)
+
+    def write(all_, new):
+        if not all_.size:
+            return all_
+        new = jnp.moveaxis(new.astype(all_.dtype)[order], 0, -1)
+        all_ = indexing.in_this_order(jnp.moveaxis(all_, 0, -1))
+        for first, mine in blocks:
+            old = lax.dynamic_slice_in_dim(all_, first, count, -1)
+            block = jnp.where(mine.reshape((1,) * (new.ndim - 1) + (-1,)), new, old)
+            all_ = lax.dynamic_update_slice_in_dim(all_, block, first, -1)
+        return jnp.moveaxis(indexing.in_this_order(all_), -1, 0)
+
+    return jax.tree.map(write, ring, new)
+
+
+def _length(ring: Any) -> int:
+    return jax.tree.leaves(ring)[0].shape[0]
 
 
 def num_live(config: BufferConfig, buffer: Buffer) -> jax.Array:

@@ -73,9 +73,9 @@ def _put_by_select(array: jax.Array, place: jax.Array, values: jax.Array) -> jax
 
     A TPU makes the new array twice, if that is read before the loop ends; but not behind a barrier.
     """
-    array = _in_this_order(array)
+    array = in_this_order(array)
     found = jnp.where(_is_at(place, 0, array), values[..., None, :], array)
-    return lax.optimization_barrier(_in_this_order(found))
+    return lax.optimization_barrier(in_this_order(found))
 
 
 _CHUNK = 32
@@ -87,7 +87,7 @@ def _get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
 
     Chunks of the T are united first: to reduce all of them takes twice as long.
     """
-    array = _in_this_order(array)
+    array = in_this_order(array)
     length = array.shape[-2]
     size = min(length, _CHUNK)
     united = jnp.zeros_like(array[..., :size, :])
@@ -105,9 +105,15 @@ def _is_at(place: jax.Array, start: int, array: jax.Array) -> jax.Array:
     return here.reshape((1,) * (array.ndim - 2) + here.shape)
 
 
-def _in_this_order(array: jax.Array) -> jax.Array:
-    """An array laid out in the order of its axes, so that a TPU's tiles are of the last two."""
-    return with_layout_constraint(array, Layout(tuple(range(array.ndim))))
+def in_this_order(array: jax.Array) -> jax.Array:
+    """An array that a TPU lays out in the order of its axes, with tiles of the last two.
+
+    Nothing on a CPU, which returns an array with such a layout from a program as if it had another
+    (jaxlib 0.10.1).
+    """
+    order = Layout(tuple(range(array.ndim)))
+    lay_out = lambda array: with_layout_constraint(array, order)
+    return lax.platform_dependent(array, tpu=lay_out, default=lambda array: array)
 
 
 def small_kernel(function: Callable, *args: Any, reduced: int = 0) -> jax.Array:

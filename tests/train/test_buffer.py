@@ -15,6 +15,7 @@ from gozero.games.go import go_game
 from gozero.go import symmetry
 from gozero.go.rules import Rules
 from gozero.play.rows import Rows
+from tests.compile.forms import take_forms_of
 from tests.go.boards import pack
 from train import buffer as buffers
 from train import replay
@@ -59,6 +60,27 @@ def test_the_ring_keeps_the_newest(total):
     oldest = (int(buffer.cursor) - int(buffer.size)) % 20
     held = [int(buffer.rows.game[(oldest + i) % 20]) for i in range(int(buffer.size))]
     assert held == list(range(max(0, total - 20), total))
+
+
+@pytest.mark.parametrize("capacity", [7, 10, 30])
+def test_a_tpu_writes_the_same_ring(capacity, monkeypatch):
+    """In blocks, whatever is kept, wherever it begins, and when it goes round."""
+    config = dataclasses.replace(CONFIG, capacity=capacity)
+    rings = {}
+    for platform in ("cpu", "tpu"):
+        take_forms_of(platform, monkeypatch)
+        write = jax.jit(functools.partial(buffers.add, config))
+        buffer, rng = buffers.start(GAME, config), np.random.RandomState(capacity)
+        seven = rows_of(np.zeros(7))
+        for share in (0.6, 0.0, 1.0, *rng.rand(20)):
+            draw = lambda x, rng=rng: jnp.asarray(rng.rand(*x.shape) * 99, x.dtype)
+            rows = jax.tree.map(draw, seven)
+            keep = jnp.asarray(rng.rand(7) < share)
+            buffer = write(buffer, rows, jnp.asarray(3 * rng.rand(7), jnp.float32), keep)
+            rings.setdefault(platform, []).append(buffer)
+    for one, other in zip(rings["cpu"], rings["tpu"], strict=True):
+        chex.assert_trees_all_equal(one, other)
+    assert len(np.unique(one.rows.outcome)) == capacity
 
 
 @pytest.mark.parametrize(("added", "wanted"), [(0, 0), (3, 3), (4, 4), (6, 5), (20, 12), (90, 47)])
