@@ -42,8 +42,7 @@ def fits(platform: str, state: Any) -> bool:
       platform: "tpu" or "cuda".
       state: of the lanes, a pytree of arrays [..., B] or of their shapes.
     """
-    words = sum(math.prod(x.shape[:-1]) for x in jax.tree.leaves(state))
-    return platform == "tpu" or words <= _TRITON_WORDS
+    return platform == "tpu" or _num_words(state) <= _TRITON_WORDS
 
 
 class Plan(NamedTuple):
@@ -93,16 +92,26 @@ def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
     """
     leaves, tree = jax.tree.flatten(state)
     count = leaves[0].shape[-1]
-    words = jnp.concatenate([x.reshape(-1, count) for x in leaves])
-    how = plan(platform, count, len(words))
-    words = jnp.pad(words, ((0, 0), (0, how.size - count)), mode="edge")  # games of no use
-    blocks = words.reshape(len(words), how.games, how.blocks * how.shape[0], *how.shape[1:])
+    how = plan(platform, count, _num_words(state))
+    arrays = [x.reshape(-1, count) for x in leaves]
+    ends = np.cumsum([len(x) for x in arrays])[:-1]
+    if platform == "cuda":  # one array is made by fewer kernels
+        arrays = [jnp.concatenate(arrays)]
+
+    def in_blocks(x):
+        x = jnp.pad(x, ((0, 0), (0, how.size - count)), mode="edge")  # games of no use
+        return x.reshape(len(x), how.games, how.blocks * how.shape[0], *how.shape[1:])
+
     lanes = _Lanes(by_lane.traced(goes_on, state), by_lane.traced(advance, state), leaves)
-    out = _call(how, functools.partial(_kernel, lanes, how), blocks)
-    out = out.reshape(len(words), -1)[:, :count]
-    ends = np.cumsum([math.prod(x.shape[:-1]) for x in leaves])[:-1]
-    parts = zip(jnp.split(out, ends), leaves, strict=True)
-    return tree.unflatten([part.reshape(x.shape) for part, x in parts])
+    out = _call(how, functools.partial(_kernel, lanes, how), list(map(in_blocks, arrays)))
+    out = [x.reshape(len(x), -1)[:, :count] for x in out]
+    if platform == "cuda":
+        out = jnp.split(out[0], ends)
+    return tree.unflatten([new.reshape(x.shape) for new, x in zip(out, leaves, strict=True)])
+
+
+def _num_words(state: Any) -> int:
+    return sum(math.prod(x.shape[:-1]) for x in jax.tree.leaves(state))
 
 
 class _Lanes(NamedTuple):
@@ -127,9 +136,11 @@ class _Lanes(NamedTuple):
         return by_lane.words(by_lane.run(self.advance_of, self.values(words), words[0].shape))
 
 
-def _kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
-    """One block; `given` and `out` are references u32[words, games, *shape]."""
-    last, numbers = how.games - 1, range(given.shape[0])
+def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
+    """One block: references u32[words, games, *shape], to the state and to its end."""
+    places = [(ref, word) for ref in refs for word in range(ref.shape[0])]
+    given, out = places[: len(places) // 2], places[len(places) // 2 :]
+    last = how.games - 1
 
     def body(carry):
         game, words, _ = carry
@@ -137,26 +148,28 @@ def _kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
         going = lanes.goes_on(words)
         for k in reversed(range(last)):
             ends = ~going & (game == k)
-            for n in numbers:
-                out[n, k] = jnp.where(ends, words[n], out[n, k])
-                words[n] = jnp.where(ends, given[n, k + 1], words[n])
+            for n, ((old, i), (new, _)) in enumerate(zip(given, out, strict=True)):
+                new[i, k] = jnp.where(ends, words[n], new[i, k])
+                words[n] = jnp.where(ends, old[i, k + 1], words[n])
             game = jnp.where(ends, k + 1, game)
         going = going | (game < last)
         return game, words, jnp.max(going.astype(jnp.int32))
 
-    words = [given[n, 0] for n in numbers]
+    words = [ref[i, 0] for ref, i in given]
     start = jnp.zeros(how.shape, jnp.int32), words, jnp.int32(1)
     _, words, _ = lax.while_loop(lambda carry: carry[2] > 0, body, start)
-    for n in numbers:
-        out[n, last] = words[n]
+    for word, (ref, i) in zip(words, out, strict=True):
+        ref[i, last] = word
 
 
-def _call(how: Plan, kernel: Callable, blocks: jax.Array) -> jax.Array:
-    """The kernel of each block of u32[words, games, *shape], with the blocks on the third axis."""
+def _call(how: Plan, kernel: Callable, state: list[jax.Array]) -> list[jax.Array]:
+    """The kernel of each block; of arrays u32[words, games, *shape], the third axis of all."""
     from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
 
-    of_block = (*blocks.shape[:2], *how.shape)
-    spec = pl.BlockSpec(of_block, lambda i: (0, 0, i, *[0] * (len(how.shape) - 1)))
+    def spec(x):
+        of_block = (*x.shape[:2], *how.shape)
+        return pl.BlockSpec(of_block, lambda i: (0, 0, i, *[0] * (len(how.shape) - 1)))
+
     options: dict[str, Any] = {}
     if how.platform == "tpu":
         from jax.experimental.pallas import tpu
@@ -168,11 +181,11 @@ def _call(how: Plan, kernel: Callable, blocks: jax.Array) -> jax.Array:
         options["compiler_params"] = triton.CompilerParams(num_warps=1, num_stages=1)
     call = pl.pallas_call(
         kernel,
-        out_shape=jax.ShapeDtypeStruct(blocks.shape, blocks.dtype),
+        out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype) for x in state],
         grid=(how.blocks,),
-        in_specs=[spec],
-        out_specs=spec,
+        in_specs=list(map(spec, state)),
+        out_specs=list(map(spec, state)),
         interpret=how.platform == "interpret",
         **options,
     )
-    return call(blocks)
+    return call(*state)
