@@ -24,10 +24,9 @@ from gozero.search.edges import Rule, SelectionRule, as_rule
 from gozero.search.game import Trail
 from gozero.search.rules.operators import Operator
 from gozero.search.rules.puct import Puct
-from gozero.search.values import MAX_VISITS
+from gozero.search.values import CONFIDENCE, MAX_VISITS
 
 _OPTIONAL_COUNT = COUNT._replace(optional=True)
-_CONFIDENCE = Range(0, MAX_VISITS, whole=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Grandfather:
     amaf_visits: int = 0
 
     def __post_init__(self):
-        check_ranges(self, visits=_CONFIDENCE, amaf_visits=_CONFIDENCE)
+        check_ranges(self, visits=CONFIDENCE, amaf_visits=CONFIDENCE)
         if self.visits == self.amaf_visits == 0:
             raise ValueError("visits, amaf_visits: both 0; then the grandfather counts for nothing")
 

@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gozero.runs.settings import Range
 from gozero.search import rows, values
 from gozero.search import tree as trees
 from gozero.search.evaluate import Evaluated
 from gozero.search.game import Evaluate, Evaluation, Heuristic
 from gozero.search.tree import ROOT, Path, Tree
-from gozero.search.values import MAX_VISITS
+from gozero.search.values import CONFIDENCE
 
-_CONFIDENCE = Range(0, MAX_VISITS, whole=True)
 Confidence = int | Callable[[Any, jax.Array, Any], jax.Array]
 """A number of simulations, or a function ``(params, key, observations[M]) -> i32[M, A]``."""
 
@@ -48,10 +46,8 @@ def with_heuristic(
       ValueError: a confidence that is negative, or more than a value sum holds, or none at all.
     """
     for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
-        if not (callable(confidence) or _CONFIDENCE.holds(confidence)):
-            raise ValueError(
-                f"{name}: {confidence!r} is not from 0 to {MAX_VISITS}, nor a function"
-            )
+        if not (callable(confidence) or CONFIDENCE.holds(confidence)):
+            raise ValueError(f"{name}: {confidence!r} is not {CONFIDENCE.limits()}, nor a function")
     if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
         raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
 

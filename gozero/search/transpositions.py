@@ -17,8 +17,8 @@ expanded is evaluated again.
 
 With several leaves a step, a leaf that needs the evaluator leaves a virtual loss on its path and
 waits, and the tree descends again, until as many leaves wait as a step has, or no simulation is
-left. So every position of a call is of use; Lc0 calls this out-of-order evaluation. Leaves of a
-step that look alike wait for one evaluation. These trees are not those of the search without
+left. So a call is not filled with what is known; Lc0 calls this out-of-order evaluation. Leaves of
+a step that look alike wait for one evaluation. These trees are not those of the search without
 sharing, where what is known waits with the others; and what a table has forgotten waits once more.
 """
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from gozero.runs.settings import Range
+
 VALUE_ONE = 2**14
 """Fixed point: a value of 1.0 in `Tree.value` and `Tree.value_sum`."""
 
-
 MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
 """Visits that a value sum and the node's own value are sure to hold together: 131,070."""
+
+CONFIDENCE = Range(0, MAX_VISITS, whole=True)
+"""What a heuristic's value may count for, in simulations."""
 
 
 def to_fixed(value: jax.Array) -> jax.Array:
