@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import batching, mode
+from gozero.compile.kernels import lane_loop
 from gozero.go import bitboard as bb
 
 _STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
@@ -75,16 +76,53 @@ def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.A
     Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
     returns u32[P, W, ...].
     """
+    together = functools.partial(_grow_together, lay)
+    num_words = sum(x.shape[0] for x in (seeds, east, south)) * lay.num_words
+    if mode.plain() or mode.backend() == "cpu" or num_words > _MOST_WORDS:
+        return together(seeds, east, south)
+    kernels = {name: functools.partial(_grow_in_kernel, lay, name) for name in ("tpu", "cuda")}
+    return mode.by_platform(seeds, east, south, default=together, **kernels)
 
-    def words(x):
-        return tuple(x[:, w] for w in range(lay.num_words))
+
+def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array):
+    """All games step by step, until nothing changes in any of them."""
 
     def step(carry):
         x = grow_some(lay, carry[0], east, south, 1)
-        further = frontier(lay, words(x), (words(east), words(south)))
-        return x, jnp.any(bb.any_of(further))
+        return x, jnp.any(_goes_on(lay, x, east, south))
 
     return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
+
+
+_MOST_WORDS = 128
+"""Of a game, that a kernel holds in registers, or a TPU not far from them."""
+
+
+def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Array:
+    """The same on a TPU or a GPU: a block of games grows by itself, in one kernel."""
+    games = seeds.shape[2:]
+    state = tuple(x.reshape(*x.shape[:2], -1) for x in (seeds, east, south))
+
+    def goes_on(state):
+        planes = _goes_on(lay, *state)
+        return functools.reduce(lambda a, b: a | b, [planes[p] for p in range(planes.shape[0])])
+
+    def advance(state):
+        x, east, south = state
+        grown = sweep(lay, _words(lay, x), (_words(lay, east), _words(lay, south)))
+        return jnp.stack(grown, axis=1), east, south
+
+    return lane_loop.run(goes_on, advance, state, platform)[0].reshape(seeds.shape[:2] + games)
+
+
+def _words(lay: bb.Layout, x: jax.Array) -> bb.Board:
+    """u32[P, W, ...] -> W words [P, ...]."""
+    return tuple(x[:, w] for w in range(lay.num_words))
+
+
+def _goes_on(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
+    """bool[P, ...]: a plane would grow further."""
+    return bb.any_of(frontier(lay, _words(lay, x), (_words(lay, east), _words(lay, south))))
 
 
 def grow_some(
