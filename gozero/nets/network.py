@@ -299,6 +299,20 @@ def rows_of_a_slice(config: NetworkConfig, board: tuple[int, int]) -> int:
     return max(1, _SLICE_BYTES // row)
 
 
+def in_dtype(config: NetworkConfig, params: Any) -> Any:
+    """The parameters, those of the trunk's convolutions in its dtype: `apply` says the same.
+
+    It converts them in every call, be they the same for all calls of a loop.
+    """
+
+    def convert(path: tuple, x: jax.Array) -> jax.Array:
+        names = [part.key for part in path if isinstance(part, jax.tree_util.DictKey)]
+        is_trunk = "stem" in names or "first" in names or "second" in names
+        return jnp.asarray(x).astype(config.dtype) if is_trunk else x
+
+    return jax.tree_util.tree_map_with_path(convert, params)
+
+
 def shapes(config: NetworkConfig) -> dict:
     """The parameters' shapes and dtypes, as `init` would make them."""
     return nnx.to_pure_dict(_abstract(config)[1])

@@ -73,7 +73,9 @@ def network_evaluator(
     apart = {"board_size"}  # the records of a run say it in its rules
     apart |= {"features"} if config.observation else {"observation", "num_actions"}
     shape = {k: v for k, v in dataclasses.asdict(config).items() if k not in apart}
-    return Evaluator(evaluate, params, observe, Puct(), {"evaluator": "network", **shape})
+    about = {"evaluator": "network", **shape}
+    prepare = functools.partial(network.in_dtype, config) if config.dtype != "float32" else None
+    return Evaluator(evaluate, params, observe, Puct(), about, prepare)
 
 
 def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:

@@ -161,6 +161,8 @@ class Evaluator(NamedTuple):
         a history the position is the state. None: what the game's own `observe` says.
       select: the rule for `SearchConfig.select`, if one suits it.
       about: what it is, for the records of a run; plain data.
+      prepare: params -> params, such that `evaluate` says the same and computes less: what a search
+        does once and not at every step. None: there is nothing to prepare.
     """
 
     evaluate: Evaluate
@@ -168,3 +170,10 @@ class Evaluator(NamedTuple):
     observe: Callable[[Any, Any, Trail], Any] | None = None
     select: Callable | None = None
     about: dict[str, Any] = {}  # noqa: RUF012 (never written)
+    prepare: Callable[[Any], Any] | None = None
+
+    def prepared(self) -> Evaluator:
+        """With its parameters prepared; to prepare them twice changes nothing."""
+        if self.prepare is None:
+            return self
+        return self._replace(params=self.prepare(self.params))

@@ -100,6 +100,7 @@ def search(
         another batch, capacity or game; features that do not go together
         (`config.CONFLICTS`).
     """
+    evaluator = evaluator.prepared()
     running = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:
         running, evaluations = transpositions.simulate(
@@ -123,6 +124,7 @@ def begin(
 
     Samples of Gumbel(0, 1) for a rule of the root may be given, f32[B, A]; else the key draws them.
     """
+    evaluator = evaluator.prepared()
     contexts, roots = _roots(game, states)
     config.check_with(tree=tree is not None)
     if config.ensemble is not None:
@@ -190,6 +192,7 @@ def advance(
     """
     if config.sharing is not None:
         raise ValueError("transpositions: such a search is not made in pieces; call `search`")
+    evaluator = evaluator.prepared()
     last: Any = config.num_simulations // config.leaves
     if last_step is not None:
         last = jnp.minimum(last_step, last)

@@ -172,3 +172,25 @@ def test_a_batch_that_is_not_whole_slices_is_evaluated_at_once(monkeypatch):
     params = network.init(CONFIG, jax.random.key(0))
     jaxpr = jax.make_jaxpr(functools.partial(network.apply_in_slices, CONFIG))(params, planes)
     assert "scan" not in str(jaxpr)
+
+
+def test_parameters_in_the_dtype_of_the_trunk_say_exactly_the_same():
+    config = NetworkConfig(2, 8, "full", pool_every=2, auxiliary=True, dtype="bfloat16")
+    params = network.init(config, jax.random.key(0))
+    params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 8, params)
+    rules = go.Rules(size=5)
+    states = jax.vmap(lambda _: go.init(rules))(jnp.arange(2))
+    seen = jax.vmap(features.FEATURES["full"].observe, in_axes=(None, 0, 0))
+    inputs = seen(rules, states, states.position)
+    converted = network.in_dtype(config, params)
+
+    apply = jax.jit(functools.partial(network.apply, config))
+    jax.tree.map(np.testing.assert_array_equal, apply(params, inputs), apply(converted, inputs))
+    of_trunk = [converted["stem"], converted["block_0"], converted["block_1"]["first"]]
+    of_heads = [converted["points"], converted["value"], converted["block_1"]["bias"]]
+    assert {str(x.dtype) for x in jax.tree.leaves(of_trunk)} == {"bfloat16"}
+    assert {str(x.dtype) for x in jax.tree.leaves(of_heads)} == {"float32"}
+    # However deep in what an evaluator is made of, and no more than once.
+    jax.tree.map(
+        np.testing.assert_array_equal, network.in_dtype(config, (converted, 1.5))[0], converted
+    )
