@@ -20,7 +20,6 @@ from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
 from gozero.runs import settings
 from gozero.runs.settings import setting
 from gozero.search.game import Game
-from train import replay
 
 MAX_ADDED = 2**30
 """Rows seen are counted up to here; every window is full by then."""
@@ -118,7 +117,7 @@ def start(game: Game, config: BufferConfig) -> Buffer:
 
 def of_rows(rows: Rows) -> tuple[BufferConfig, Buffer]:
     """A full buffer of rows [C], of which all are drawn alike."""
-    count = jnp.int32(replay.num_rows(rows))
+    count = jnp.int32(rows.num_rows)
     config = BufferConfig(int(count), Window(int(count)))
     return config, Buffer(rows, None, jnp.int32(0), count, count, count)
 
@@ -221,7 +220,7 @@ def draw(
     else:
         slot = _by_frequency(buffer.frequency, oldest, live, row_key, batch_size)
     turns = jax.random.randint(turn_key, (batch_size,), 0, symmetry.NUM_SYMMETRIES)
-    return replay.take(buffer.rows, slot), turns
+    return buffer.rows.take(slot), turns
 
 
 def _by_frequency(frequency, oldest, live, key, batch_size) -> jax.Array:

@@ -243,7 +243,7 @@ def make_evaluate(rules: Rules | Game, config: LearnerConfig) -> Callable[[dict,
     """``evaluate(params, rows) -> losses``, jitted: means over all the rows, as they lie."""
 
     def evaluate(params, rows):
-        return mean_losses(rules, config, params, rows, jnp.zeros(replay.num_rows(rows), jnp.int32))
+        return mean_losses(rules, config, params, rows, jnp.zeros(rows.num_rows, jnp.int32))
 
     return jax.jit(evaluate)
 
@@ -262,6 +262,4 @@ def batch_of(
     of_row = lambda row, k: replay.example(
         rules, config.network.features, row, k, config.outcome_share
     )
-    examples = jax.vmap(of_row)(rows, symmetries)
-    named = {field.name: getattr(examples, field.name) for field in dataclasses.fields(examples)}
-    return named.pop("inputs"), Targets(**named)
+    return jax.vmap(of_row)(rows, symmetries)

@@ -192,6 +192,6 @@ def _counted(
 
 def total(weights: LossWeights, parts: Losses, counts: Losses) -> jax.Array:
     """``sum_k c_k w_k l_k``, f32[]."""
-    matters = (weights.policy, weights.value, weights.ownership, weights.score)
+    matters = (getattr(weights, name) for name in Losses._fields)
     each = [c * w * x for c, w, x in zip(matters, counts, parts, strict=True)]
     return jnp.stack(each).sum()

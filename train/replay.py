@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,22 +15,7 @@ from gozero.nets.features import Inputs, Seen, feature_set
 from gozero.play import shards
 from gozero.play.rows import Rows
 from gozero.search.game import Game
-
-
-class Example(flax.struct.PyTreeNode):
-    """One row as the network and the losses take it. All is for the mover."""
-
-    inputs: jax.Array | Inputs  # what the network takes
-    legal: jax.Array  # bool[A]
-    policy_target: jax.Array  # f32[A]
-    outcome: jax.Array  # f32[] in [-1, 1]
-    policy_weight: jax.Array  # f32[]
-    value_weight: jax.Array  # f32[]
-    # Of Go; else None:
-    score: jax.Array | None = None  # f32[]: points
-    ownership: jax.Array | None = None  # f32[size^2]: +1 the mover's at the end, -1 the opponent's
-    score_weight: jax.Array | None = None  # f32[]
-    ownership_weight: jax.Array | None = None  # f32[]
+from train.losses import Targets
 
 
 def load(
@@ -81,23 +65,15 @@ def with_past(rows: Rows, history: int) -> Rows:
     return rows.replace(past=jnp.asarray(past), known=jnp.asarray(known))
 
 
-def take(rows: Rows, indices: jax.Array) -> Rows:
-    """Some of the rows."""
-    return jax.tree.map(lambda x: x[indices], rows)
-
-
-def num_rows(rows: Rows) -> int:
-    return rows.outcome.shape[0]
-
-
 def example(
     rules: Rules | Game,
     features: str,
     row: Rows,
     k: jax.Array,
     outcome_share: float | jax.Array = 1.0,
-) -> Example:
-    """One row, moved by symmetry k: planes, legal actions, policy and ownership alike.
+) -> tuple[jax.Array | Inputs, Targets]:
+    """(inputs, targets) of one row, moved by symmetry k: planes, legal actions, policy and
+    ownership alike.
 
     The points that superko bans are those that would be legal but for ko and are not.
 
@@ -131,8 +107,7 @@ def example(
     else:
         inputs = symmetry.map_planes(inputs, k)
     numbers = {name: getattr(row, name).astype(jnp.float32) for name in _NUMBERS}
-    return Example(
-        inputs=inputs,
+    return inputs, Targets(
         legal=symmetry.map_actions(rules.size, legal, k),
         policy_target=symmetry.map_actions(rules.size, row.policy_target.astype(jnp.float32), k),
         outcome=_value_target(row, outcome_share),
@@ -141,7 +116,9 @@ def example(
     )
 
 
-def _of_game(game: Game, row: Rows, k: jax.Array, outcome_share: float | jax.Array) -> Example:
+def _of_game(
+    game: Game, row: Rows, k: jax.Array, outcome_share: float | jax.Array
+) -> tuple[jax.Array, Targets]:
     """`example` of a game other than Go."""
     legal = jnp.unpackbits(row.legal, count=game.num_actions).astype(jnp.float32)
     planes = game.observe(row.position).astype(jnp.float32)
@@ -151,8 +128,7 @@ def _of_game(game: Game, row: Rows, k: jax.Array, outcome_share: float | jax.Arr
         all_planes, all_policies = game.symmetries(planes, policy)
         k = k % all_policies.shape[0]
         planes, legal, policy = all_planes[k], all_legal[k], all_policies[k]
-    return Example(
-        inputs=planes,
+    return planes, Targets(
         legal=legal > 0,
         policy_target=policy,
         outcome=_value_target(row, outcome_share),

@@ -257,9 +257,9 @@ def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
     evaluate = learner.make_evaluate(job.rules, _learner_config(job))
     samples = {"": job.rows} | ({"holdout_": job.held} if job.held is not None else {})
     for prefix, rows in samples.items():
-        count = replay.num_rows(rows)
+        count = rows.num_rows
         spread = np.linspace(0, count - 1, min(count, SAMPLE_ROWS)).astype(int)
-        samples[prefix] = replay.take(rows, spread)
+        samples[prefix] = rows.take(spread)
 
     def measure(params):
         numbers = {}

@@ -50,6 +50,15 @@ class Rows(flax.struct.PyTreeNode):
     score_weight: jax.Array | None = None  # float
     ownership_weight: jax.Array | None = None  # float: of the area
 
+    @property
+    def num_rows(self) -> int:
+        """n."""
+        return self.outcome.shape[0]
+
+    def take(self, indices: Any) -> Rows:
+        """Some of the rows."""
+        return jax.tree.map(lambda x: x[indices], self)
+
 
 def of_game(
     xp: Any,

@@ -42,12 +42,12 @@ def test_training_sees_what_self_play_saw(name, tmp_path):
     _, stored, _ = replay.load(tmp_path, 0.0, 0)
     stored = replay.with_past(stored, FEATURES[name].history)
     # As training takes them: out of their order, after the past was found.
-    order = np.random.default_rng(0).permutation(replay.num_rows(stored))
-    taken = replay.take(stored, jnp.asarray(order))
+    order = np.random.default_rng(0).permutation(stored.num_rows)
+    taken = stored.take(jnp.asarray(order))
     example = lambda row: replay.example(RULES, name, row, jnp.int32(0))
-    seen = jax.jit(jax.vmap(example))(taken)
+    inputs, _ = jax.jit(jax.vmap(example))(taken)
     wanted = observe(_states_of(stored))
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[order]), seen.inputs, wanted)
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[order]), inputs, wanted)
 
 
 def _states_of(stored: Rows) -> go.GameState:

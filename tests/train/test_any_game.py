@@ -42,10 +42,11 @@ def test_a_row_and_its_mirror_image():
         outcome=jnp.float32(-1),
         root_value=jnp.float32(0.5),
     )
-    first, second, third = (replay.example(GAME, "", row, k, 0.75) for k in range(3))
-    jax.tree.map(np.testing.assert_array_equal, first, third)
-    np.testing.assert_array_equal(first.inputs, GAME.observe(state))
-    np.testing.assert_array_equal(second.inputs, GAME.observe(state)[:, ::-1])
+    examples = [replay.example(GAME, "", row, k, 0.75) for k in range(3)]
+    jax.tree.map(np.testing.assert_array_equal, examples[0], examples[2])
+    (inputs, first), (mirrored, second), _ = examples
+    np.testing.assert_array_equal(inputs, GAME.observe(state))
+    np.testing.assert_array_equal(mirrored, GAME.observe(state)[:, ::-1])
     assert first.legal.tolist() == [True] * 6 + [False]
     assert second.legal.tolist() == [False] + [True] * 6
     np.testing.assert_allclose(second.policy_target, np.arange(6, -1, -1) / 21, atol=1e-3)

@@ -164,7 +164,7 @@ def test_a_row_becomes_an_example():
         score=jnp.float32(-3.5),
         value_weight=jnp.float16(1),
     )
-    turned = jax.jit(lambda row, k: replay.example(RULES, "compact", row, k, 0.75))
+    turned = jax.jit(lambda row, k: replay.example(RULES, "compact", row, k, 0.75)[1])
     for k in range(symmetry.NUM_SYMMETRIES):
         black = turned(row, k)
         np.testing.assert_array_equal(black.ownership, symmetry.map_points(3, owners, jnp.int32(k)))

@@ -59,7 +59,7 @@ def evaluate(params, rows):
 
 def test_the_mean_is_over_the_rows(rows):
     """mean_losses against a plain loop over rows and the losses' own formulas."""
-    params, few = network.init(SHAPE, jax.random.key(3)), replay.take(rows, jnp.arange(6))
+    params, few = network.init(SHAPE, jax.random.key(3)), rows.take(jnp.arange(6))
     turns = jnp.arange(6)
     parts = jax.jit(functools.partial(learner.mean_losses, RULES, LearnerConfig(SHAPE)))(
         params, few, turns
@@ -67,19 +67,19 @@ def test_the_mean_is_over_the_rows(rows):
 
     @jax.jit
     def one_row(row, k):
-        one = replay.example(RULES, "compact", row, k)
-        output = network.apply(SHAPE, params, one.inputs[None])
+        inputs, one = replay.example(RULES, "compact", row, k)
+        output = network.apply(SHAPE, params, inputs[None])
         logits = output.policy_logits[0]
         policy = losses.policy_cross_entropy(logits, one.legal, one.policy_target)
         return policy, (one.outcome - output.value[0]) ** 2
 
-    each = [one_row(replay.take(few, i), turns[i]) for i in range(6)]
+    each = [one_row(few.take(i), turns[i]) for i in range(6)]
     np.testing.assert_allclose(parts[:2], np.mean(each, axis=0), rtol=1e-4)
 
 
 @pytest.mark.slow
 def test_one_batch_overfits(rows):
-    few = replay.take(rows, jnp.arange(5, 384, 24))  # one row from each of 16 games
+    few = rows.take(jnp.arange(5, 384, 24))  # one row from each of 16 games
     before = evaluate(network.init(SHAPE, jax.random.key(0)), few)
     state, _ = train(few, calls=400)
     after = evaluate(state.params, few)
@@ -92,9 +92,9 @@ def test_the_value_learns_the_movers_sign(rows):
     """With Black always the winner, the network must look at whose turn it is."""
     black_wins = jnp.where(rows.position.to_play == 0, 1.0, -1.0)
     state, _ = train(rows.replace(outcome=black_wins), calls=75)
-    few = replay.take(rows, jnp.arange(32))
-    examples = jax.vmap(lambda row: replay.example(RULES, "compact", row, jnp.int32(0)))(few)
-    value = network.apply(SHAPE, state.params, examples.inputs).value
+    few = rows.take(jnp.arange(32))
+    inputs, _ = jax.vmap(lambda row: replay.example(RULES, "compact", row, jnp.int32(0)))(few)
+    value = network.apply(SHAPE, state.params, inputs).value
     assert np.all(np.sign(value) == np.sign(black_wins[:32]))
 
 

@@ -25,7 +25,8 @@ def _examples(taken, k):
 
 
 def examples(rows, indices, k):
-    return _examples(replay.take(rows, jnp.asarray(indices)), k)
+    """(inputs, targets) of some rows."""
+    return _examples(rows.take(jnp.asarray(indices)), k)
 
 
 def test_a_row_is_the_position_that_was_played(folder):
@@ -34,7 +35,7 @@ def test_a_row_is_the_position_that_was_played(folder):
     rules, rows, held = replay.load(folder, 0.0, 0)
     assert rules == RULES
     assert held is None
-    got = examples(rows, range(16), 0)
+    inputs, got = examples(rows, range(16), 0)
 
     @jax.jit
     def step(state, action):
@@ -43,7 +44,7 @@ def test_a_row_is_the_position_that_was_played(folder):
 
     _, (legal, planes) = jax.lax.scan(step, init(RULES, synthetic.KOMI), jnp.asarray(actions))
     np.testing.assert_array_equal(got.legal, legal)
-    np.testing.assert_array_equal(got.inputs, planes)
+    np.testing.assert_array_equal(inputs, planes)
 
 
 def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
@@ -62,20 +63,20 @@ def test_the_outcome_is_the_movers(folder):
     for_black = np.where(to_play == 0, 1, -1) * rows.outcome
     assert len(set(for_black[one_game].tolist())) == 1
     np.testing.assert_array_equal(np.sign(rows.score), rows.outcome)
-    white_to_play = examples(rows, range(32), 0).inputs[..., 6].mean(axis=(1, 2))
+    white_to_play = examples(rows, range(32), 0)[0][..., 6].mean(axis=(1, 2))
     np.testing.assert_array_equal(white_to_play, to_play[:32])
 
 
 @pytest.mark.parametrize("k", range(symmetry.NUM_SYMMETRIES))
 def test_a_symmetry_moves_planes_and_policy_alike(folder, k):
     _, rows, _ = replay.load(folder, 0.0, 0)
-    before, after = examples(rows, range(40), 0), examples(rows, range(40), k)
+    (inputs, before), (moved, after) = (examples(rows, range(40), turn) for turn in (0, k))
     np.testing.assert_array_equal(after.outcome, before.outcome)
     np.testing.assert_array_equal(after.policy_target[:, -1], before.policy_target[:, -1])
     where = np.asarray([int(symmetry.map_action(5, a, k)) for a in range(RULES.num_actions)])
     np.testing.assert_array_equal(after.legal[:, where], before.legal)
     np.testing.assert_array_equal(after.policy_target[:, where], before.policy_target)
-    flat = after.inputs.reshape(40, 25, -1), before.inputs.reshape(40, 25, -1)
+    flat = moved.reshape(40, 25, -1), inputs.reshape(40, 25, -1)
     np.testing.assert_array_equal(flat[0][:, where[:-1]], flat[1])
 
 
@@ -83,8 +84,8 @@ def test_whole_games_are_held_out(folder):
     _, everything, none = replay.load(folder, 0.0, 0)
     assert none is None
     _, rows, held = replay.load(folder, 0.25, 3)
-    assert replay.num_rows(held) == 6 * 16
-    assert replay.num_rows(rows) + replay.num_rows(held) == replay.num_rows(everything) == 24 * 16
+    assert held.num_rows == 6 * 16
+    assert rows.num_rows + held.num_rows == everything.num_rows == 24 * 16
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_truncated_game_teaches_no_outcome(tmp_path):
     ended = (rows.game == 0).astype(np.float16)
     synthetic.write_shard(tmp_path, RULES, rows.replace(value_weight=ended, score_weight=ended))
     _, loaded, _ = replay.load(tmp_path, 0.0, 0)
-    got = examples(loaded, range(32), 0)
+    _, got = examples(loaded, range(32), 0)
     np.testing.assert_array_equal(got.value_weight, ended)
     np.testing.assert_array_equal(got.score_weight, got.value_weight)
     np.testing.assert_array_equal(got.score, rows.score)
