@@ -191,6 +191,8 @@ def _times(
         f"games, estimated: {games:,.1f} games/s of {plies:.0f} moves, a million in {hours:,.3g} "
         f"hours; at ${price:g} a chip-hour ${hours * price * target.num_devices:,.3g}"
     )
+    if kernels := play.custom_kernels + learn.custom_kernels:
+        yield f"kernels of Pallas, whose time is in none of these estimates: {kernels}"
     yield (
         "estimates are optimistic, and right to a factor of two at best; with searches of "
         f"{simulations:g} simulations on average, and no evaluations"

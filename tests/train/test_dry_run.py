@@ -77,7 +77,8 @@ def test_times_games_and_cost_by_hand():
     step = lambda seconds, sent: Step("fusion", "f32[]", "", seconds, False, sent, False)
     search = Loop("", "", 32.0, True, (step(3.2 / 32 / 32, 0),))
     play = Loop("", "", 1.0, True, (), 0, (Loop("", "", 32.0, True, (), 0, (search,)),))
-    learn = Loop("", "", 1.0, True, (step(0.8, 16 * 2**20),))
+    kernel = step(0.0, 0)._replace(is_custom=True)
+    learn = Loop("", "", 1.0, True, (step(0.8, 16 * 2**20), kernel))
     told = list(dry_run._times(plan, config, target, play, learn, 16))
     # 256 games a chip, 32 moves: 524,288 positions. A quarter of the searches have 32 simulations,
     # the others 8: 14 on average, in 14 / 32 of 3.2 s.
@@ -92,7 +93,8 @@ def test_times_games_and_cost_by_hand():
         "games, estimated: 184.6 games/s of 200 moves, a million in 1.5 hours; at $1.5 a "
         "chip-hour $144"
     )
-    assert "searches of 14 simulations on average" in told[3]
+    assert told[3] == "kernels of Pallas, whose time is in none of these estimates: 1"
+    assert "searches of 14 simulations on average" in told[4]
 
 
 def test_more_than_a_device_has_is_refused():
