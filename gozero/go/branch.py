@@ -33,7 +33,8 @@ def superko_points(
         return bb.empty(rules.layout)
     lay, ply = rules.layout, position.ply.astype(jnp.int32)
     suicides = suicide_points(rules, position)
-    now = superko.now(position.black, position.white, position.to_play, suicides)
+    stones = position.black, position.white
+    now = superko.now(*stones, position.to_play, position.atari, suicides)
     up_to_branch = state.position.ply.astype(jnp.int32) + 1
     length = jnp.minimum(up_to_branch, num_past(rules, ply))
     in_game = superko.banned_by_past(lay, state.past, length, now)

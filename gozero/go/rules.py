@@ -239,7 +239,11 @@ def _banned_in_game(rules: Rules, state: GameState, past: superko.Past) -> bb.Bo
         past,
         jnp.where(state.ended, 0, length),  # a game that has ended shall not keep others waiting
         superko.now(
-            position.black, position.white, position.to_play, suicide_points(rules, position)
+            position.black,
+            position.white,
+            position.to_play,
+            position.atari,
+            suicide_points(rules, position),
         ),
     )
 

@@ -97,12 +97,17 @@ class Now(NamedTuple):
     opponent: bb.Board
     to_play: jax.Array  # i32[]: 0 Black or 1 White
     suicides: bb.Board | None  # where a play is suicide; None if that is not allowed
+    atari: bb.Board  # stones of either colour whose chain has one liberty
 
 
 def now(
-    black: bb.Board, white: bb.Board, to_play: jax.Array, suicides: bb.Board | None = None
+    black: bb.Board,
+    white: bb.Board,
+    to_play: jax.Array,
+    atari: bb.Board,
+    suicides: bb.Board | None = None,
 ) -> Now:
-    return Now(*bb.swapped(to_play != 0, black, white), to_play, suicides)
+    return Now(*bb.swapped(to_play != 0, black, white), to_play, suicides, atari)
 
 
 def board_at(past: Past, ply: jax.Array) -> jax.Array:
@@ -133,16 +138,23 @@ def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> b
       length: i32[]; boards 0 .. length - 1 count.
       now: the board that a play would change.
     """
-    fitting = functools.partial(_banned_by_fitting, lay)
+    fitting = functools.partial(_banned_by_fitting, lay, False)
+    closely = functools.partial(_banned_by_fitting, lay, True)
     args = past, length, now
     whole = functools.partial(_banned_by_any, lay)
-    return mode.by_platform(*args, cpu=fitting, tpu=fitting, default=whole)
+    return mode.by_platform(*args, cpu=fitting, tpu=closely, default=whole)
 
 
-def _banned_by_fitting(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
-    """`banned_by_past`, comparing the boards whose fingerprints fit."""
+def _banned_by_fitting(
+    lay: bb.Layout, closely: bool, past: Past, length: jax.Array, now: Now
+) -> bb.Board:
+    """`banned_by_past`, comparing the boards whose fingerprints fit.
+
+    To fetch a board from each game is dear on a TPU, and that `closely` fit there are a fifth as
+    many: those that the one stone more could lead to by their opponent's fingerprint.
+    """
     white_moves = now.to_play != 0
-    sought = _sought(lay, now, past.situational)
+    sought = _sought(lay, now, past.situational, closely)
 
     def fetch(j):
         board = board_at(past, j)
@@ -224,14 +236,19 @@ def _recreating(
     return stacked.unstack(lax.reduce(points, np.uint32(0), lax.bitwise_or, (1,)))
 
 
-def _sought(lay: bb.Layout, now: Now, situational: bool) -> _Sought:
+def _sought(lay: bb.Layout, now: Now, situational: bool, closely: bool = False) -> _Sought:
     """What the fingerprints of past boards are compared with."""
     next_to_play = (1 - now.to_play,) if situational else ()
     own = _fingerprint_behind_barrier(lay)(now.own, *next_to_play)
-    if now.suicides is None:
-        return _Sought(own, None, None)
+    if now.suicides is None and not closely:
+        return _Sought(own)
     opponent = _fingerprint_behind_barrier(lay)(now.opponent, *next_to_play)
-    return _Sought(own, opponent, bb.any_of(now.suicides))
+    can_suicide = None if now.suicides is None else bb.any_of(now.suicides)
+    if not closely:
+        return _Sought(own, opponent, can_suicide)
+    vacant = bb.complement(lay, bb.union(now.own, now.opponent))
+    captures = bb.neighbours(lay, bb.intersection(now.opponent, now.atari))
+    return _Sought(own, opponent, can_suicide, vacant, bb.intersection(vacant, captures))
 
 
 def _banned(lay: bb.Layout, now: Now, hits: _Hits, fetch: Callable) -> bb.Board:
@@ -320,8 +337,11 @@ class _Sought(NamedTuple):
     """What past boards are compared with, from the mover's side."""
 
     own: _Fingerprint  # fields u32[]
-    opponent: _Fingerprint | None  # of the opponent, if suicide is allowed, and
-    can_suicide: jax.Array | None  # bool[]: is there a point where the mover can
+    opponent: _Fingerprint | None = None
+    can_suicide: jax.Array | None = None  # bool[]: is there a point where the mover can
+    # To look closely; else None:
+    vacant: bb.Board | None = None  # points without a stone
+    captures: bb.Board | None = None  # and those of them where a play captures
 
 
 def _with_turn(sums: _Fingerprint, to_play: jax.Array | None) -> _Fingerprint:
@@ -420,15 +440,28 @@ def _fits(
     difference = own.word_sum - sought.own.word_sum
     bit = _word_constant(p >> np.uint32(5)) << (p & np.uint32(31))
     one_more = (p < np.uint32(bb.WORD_BITS * lay.num_words)) & (difference == bit)
-    if sought.opponent is None or sought.can_suicide is None or opponent is None:
+    if sought.opponent is None or opponent is None:
         return one_more
     same_opponent = (opponent.index_sum == sought.opponent.index_sum) & (
         opponent.word_sum == sought.opponent.word_sum
     )
+    if sought.vacant is not None and sought.captures is not None:
+        # The one more is played: at a vacant point, and what differs of the opponent is captured.
+        one_more &= _has(sought.captures, p) | (_has(sought.vacant, p) & same_opponent)
+    if sought.can_suicide is None:
+        return one_more
     # Boards since which the mover has lost stones and gained none differ in one sum at least:
     # a set of stones whose indices sum to 0 is empty, or the one of index 0.
     fewer = (p != 0) | (difference != 0)
     return one_more | (sought.can_suicide & same_opponent & fewer)
+
+
+def _has(board: bb.Board, index: jax.Array) -> jax.Array:
+    """bool[...]: is the point of index 32 * word + bit in a board?"""
+    word = index >> np.uint32(5)
+    found = (jnp.where(word == w, x, np.uint32(0)) for w, x in enumerate(board))
+    bits = functools.reduce(lambda x, y: x | y, found)
+    return bits >> (index & np.uint32(31)) & np.uint32(1) != 0
 
 
 def _fingerprint_capacity(boards: int) -> int:
