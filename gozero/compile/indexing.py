@@ -109,8 +109,11 @@ def in_this_order(array: jax.Array) -> jax.Array:
     """An array that a TPU lays out in the order of its axes, with tiles of the last two.
 
     Nothing on a CPU, which returns an array with such a layout from a program as if it had another
-    (jaxlib 0.10.1).
+    (jaxlib 0.10.1), nor where programs for several platforms are exported: JAX serialises none with
+    such a custom call.
     """
+    if mode.backend() != "tpu":
+        return array
     order = Layout(tuple(range(array.ndim)))
     lay_out = lambda array: with_layout_constraint(array, order)
     return lax.platform_dependent(array, tpu=lay_out, default=lambda array: array)
