@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jax.interpreters import partial_eval
 
 from gozero.compile import mode
@@ -92,7 +93,7 @@ class _Block:
         return [self._elementwise(eqn, args)]
 
     def _without_lanes(self, eqn: Any, args: list[Value]) -> Value:
-        if any(isinstance(x, jax.core.Tracer) for x in args):
+        if any(isinstance(x, Tracer) for x in args):
             return eqn.primitive.bind(*args, **eqn.params)
         with jax.ensure_compile_time_eval():
             return np.asarray(eqn.primitive.bind(*map(jnp.asarray, args), **eqn.params))

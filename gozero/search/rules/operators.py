@@ -31,8 +31,8 @@ class MixBackup:
 
     (K V + N_max Q_max) / (K + N_max), written V + N_max / (K + N_max) (Q_max - V): N_max and Q_max
     are those of the most visited child, the earliest among equals. Coulom (2006), section 4, the
-    "Mix" operator, where K is MeanWeight. (His K grows in a node of very many simulations, and he
-    looks at the second child too; here neither.)
+    "Mix" operator, where K is MeanWeight. (There K grows in a node of very many simulations, and
+    the second child is looked at too; here neither.)
 
     Attributes:
       mean_weight: K, simulations that the mean counts for; 0: robust max, the most visited
