@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import jax
-import jax.export
 import jax.numpy as jnp
 import pytest
 from jax.sharding import AbstractMesh, AxisType
 
 from gozero.nets import network
 from gozero.play.rows import row_shapes
+from tests import test_invariants
 from tests.train import tiny
 from train import games, steps, worker
 from train.plan import make_plan
 
-PLATFORMS = ("cpu", "cuda", "tpu")
 WITH_A_CAP = {"cheap_simulations": 2, "batch": 4}
 
 
@@ -32,9 +31,7 @@ def test_every_platform_can_have_it(num_devices, num_steps, changes):
     state = tiny.placed(plan, mesh)
 
     def export(program, *args):
-        exported = jax.export.export(program, platforms=PLATFORMS)(*args)
-        assert exported.platforms == PLATFORMS
-        assert exported.nr_devices == num_devices
+        assert test_invariants.export(program, *args).nr_devices == num_devices
 
     where = steps.shardings(state, mesh)
     export(jax.jit(lambda: steps.begin(plan, mesh), out_shardings=where))
@@ -62,5 +59,4 @@ def test_every_platform_can_have_a_worker():
     bare = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     params = jax.tree.map(bare, network.shapes(plan.learner.network))
     playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0, 0))
-    exported = jax.export.export(worker._play_moves, platforms=PLATFORMS)(plan, 4, params, playing)
-    assert exported.platforms == PLATFORMS
+    test_invariants.export(worker._play_moves, plan, 4, params, playing)
