@@ -61,7 +61,7 @@ def _figures(row: RowOf) -> list[str]:
         f"{row.get('compile_cpu_s') or row['compile_s']:.1f} s",
         _mib(row["temp_bytes"]),
         _mib(row["argument_bytes"]),
-        "" if ms is None else f"{ms:.3g} ms",
+        "" if ms is None else f"{'over ' if custom else ''}{ms:.3g} ms",
         f"below {speed}, kernels of Pallas not counted: {custom}" if speed and custom else speed,
         "" if not share else f"{share:.0%}",
         _launches(row, ""),

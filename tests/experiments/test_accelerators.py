@@ -146,7 +146,7 @@ def test_rows_of_before_stand_in_front_of_those_of_now():
 
 def test_kernels_of_pallas_are_said_to_be_missing():
     text = table.of([a_row(custom_kernels=2)])
-    assert "| below 500k positions/s, kernels of Pallas not counted: 2 |" in text
+    assert "| over 0.5 ms | below 500k positions/s, kernels of Pallas not counted: 2 |" in text
 
 
 def test_a_row_is_a_line_of_json(tmp_path):
