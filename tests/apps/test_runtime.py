@@ -80,7 +80,8 @@ def test_a_platform_without_a_device_is_one_line(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "gozero: JAX_PLATFORMS=tpu: JAX finds no such device here; unset it, or use cpu"
+        "compiling for 9x9, about 10 s the first time",
+        "gozero: JAX_PLATFORMS=tpu: JAX finds no such device here; unset it, or use cpu",
     ]
 
 
