@@ -332,14 +332,9 @@ def test_invariant_7_a_match_lowers_for_every_platform():
 
 
 def export(program, *arguments):
-    """A jitted program, lowered for every platform.
-
-    The layout that a TPU is asked for is a call whose form may change; no program is kept here.
-    """
+    """A jitted program, lowered for every platform."""
     platforms = ("cpu", "cuda", "tpu")
-    layouts = [jax.export.DisabledSafetyCheck.custom_call("LayoutConstraint")]
-    lower = jax.export.export(program, platforms=platforms, disabled_checks=layouts)
-    exported = lower(*arguments)
+    exported = jax.export.export(program, platforms=platforms)(*arguments)
     assert exported.platforms == platforms
     return exported
 
