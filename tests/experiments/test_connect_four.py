@@ -21,7 +21,7 @@ TINY = [
     "--playouts",
     "16",
     "--games",
-    "6",
+    "8",
     "--positions",
     "8",
     "--batch",
@@ -79,7 +79,7 @@ def test_tiny(tmp_path, weights_file, capsys):
     results = tmp_path / "out/results.json"
     whole = json.loads(results.read_text())["parts"]
     assert [part["positions"] for part in whole["positions"]] == [4, 4]
-    assert sum(sum(part.values()) for part in whole["games"]) == 6
+    assert sum(sum(part.values()) for part in whole["games"]) == 8
     cut = json.loads(results.read_text())
     cut["parts"]["games"].pop()
     cut["parts"]["positions"] = []

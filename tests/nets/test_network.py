@@ -142,17 +142,20 @@ def test_the_name_must_say_what_it_is(tmp_path):
         weights.load(tmp_path / "w.json", 5)
 
 
+def seen(features_name, size, batch):
+    """Any numbers, of the shapes of observations."""
+    rules = go.Rules(size=size)
+    states = jax.eval_shape(lambda: jax.vmap(lambda _: go.init(rules))(jnp.arange(batch)))
+    observe = jax.vmap(features.FEATURES[features_name].observe, in_axes=(None, 0, 0))
+    shapes = jax.eval_shape(functools.partial(observe, rules), states, states.position)
+    return jax.tree.map(lambda x: jax.random.normal(jax.random.key(2), x.shape, x.dtype), shapes)
+
+
 @pytest.mark.parametrize("features_name", ["compact", "full"])
 def test_in_slices_it_says_the_same(features_name, monkeypatch):
     """A slice of these has 128 positions, where a TPU's memory on the chip holds more."""
     config = NetworkConfig(blocks=1, channels=6, features=features_name)
-    rules = go.Rules(size=3)
-    states = jax.vmap(lambda _: go.init(rules))(jnp.arange(384))
-    key = jax.random.key(2)
-    seen = jax.vmap(features.FEATURES[features_name].observe, in_axes=(None, 0, 0))
-    inputs = jax.tree.map(
-        lambda x: x + jax.random.normal(key, x.shape), seen(rules, states, states.position)
-    )
+    inputs = seen(features_name, size=3, batch=384)
     params = network.init(config, jax.random.key(0))
     monkeypatch.setattr(network, "_SLICE_BYTES", 130 * 9 * 128 * 4)
     in_slices = functools.partial(network.apply_in_slices, config)
@@ -178,10 +181,7 @@ def test_parameters_in_the_dtype_of_the_trunk_say_exactly_the_same():
     config = NetworkConfig(2, 8, "full", pool_every=2, auxiliary=True, dtype="bfloat16")
     params = network.init(config, jax.random.key(0))
     params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 8, params)
-    rules = go.Rules(size=5)
-    states = jax.vmap(lambda _: go.init(rules))(jnp.arange(2))
-    seen = jax.vmap(features.FEATURES["full"].observe, in_axes=(None, 0, 0))
-    inputs = seen(rules, states, states.position)
+    inputs = seen("full", size=5, batch=2)
     converted = network.in_dtype(config, params)
 
     apply = jax.jit(functools.partial(network.apply, config))
