@@ -125,3 +125,6 @@ class _Package(types.ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+
+if (_ipython := sys.modules.get("IPython")) and (_shell := _ipython.get_ipython()):
+    importlib.import_module("gozero.apps.ipython").load_ipython_extension(_shell)

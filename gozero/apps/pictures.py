@@ -1,13 +1,14 @@
-"""A board as an SVG picture, with where a search looked, or as text.
+"""A board as an SVG picture, with what a search or a network says of it, or as text.
 
-In the picture stones differ by lightness; the visits are one blue, darker the more they are, with
-their number in it: nothing depends on telling hues apart.
+In the picture stones differ by lightness; visits and priors are one blue, darker the more they
+are, with their number in it: nothing depends on telling hues apart.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from gozero.go.coords import GTP_COLUMNS, row_col, star_points
 BOARD, LINES, BLACK, WHITE, BLUE = "#ecd5a3", "#4d4033", "#111111", "#fbfbfb", "#0072b2"
 
 
-class SvgBoard(str):
+class Svg(str):
     """SVG text that a notebook shows as the picture."""
 
     def _repr_svg_(self) -> str:
@@ -24,47 +25,85 @@ class SvgBoard(str):
 
 
 def board_svg(
-    stones: np.ndarray,
+    stones: Any,
     *,
-    visits: np.ndarray | None = None,
+    visits: Any = None,
+    values: Any = None,
+    policy: Any = None,
+    ownership: Any = None,
+    numbers: Any = None,
+    variation: Sequence[int] = (),
+    to_play: int = 0,
     last_move: int | None = None,
     title: str | None = None,
     cell: int = 32,
-) -> SvgBoard:
+) -> Svg:
     """Draw one board.
+
+    A = size * size + 1 actions; the pass, the last of them, is written below the board.
 
     Args:
       stones: int[size, size]; +1 Black, -1 White, 0 empty; row 0 at the top.
-      visits: N, int[size * size + 1]; how often the search took each action, the pass last,
-        which is written below the board. Actions without visits are left empty.
+      visits: N, int[A]; how often the search took each action. Those without visits are left empty.
+      values: Q, f32[A] in [-1, 1] for the player to move; written as the percentage of wins above
+        the visits. Wants visits.
+      policy: f32[A], probabilities; a square for each of 1% or more, with its percentage.
+      ownership: f32[size * size] in [-1, 1]; +1 Black's, -1 White's: a small square on each point.
+      numbers: int[size, size]; what is written on the stones, the moves that placed them say; 0 for
+        nothing.
+      variation: actions that would be played next, by turns: numbered stones, half transparent.
+      to_play: who plays the first of them; 0 Black, 1 White.
       last_move: the action to mark; a pass is written below the board.
       title: a line of text above the board.
       cell: pixels from line to line.
 
     Raises:
-      ValueError: stones, visits or the last move that fit no board of 1 to 25.
+      ValueError: an argument that fits no board of 1 to 25, naming it.
     """
-    stones, size = _checked(stones, visits, last_move)
+    stones, size = _checked(stones, last_move)
+    num_actions = size * size + 1
+    visits = _shaped("visits", visits, (num_actions,))
+    values = _shaped("values", values, (num_actions,))
+    policy = _shaped("policy", policy, (num_actions,))
+    ownership = _shaped("ownership", ownership, (size * size,))
+    numbers = _shaped("numbers", numbers, (size, size))
+    if values is not None and visits is None:
+        raise ValueError("values: are written beside visits; give visits, too")
+    for action in variation:
+        if not 0 <= action < num_actions:
+            raise ValueError(f"variation: {action} is not an action from 0 to {size * size}")
     top = cell * (1.75 if title else 1)
-    passed = list(_pass_words(visits, last_move, size))
-    width, height = cell * (size + 1), top + cell * (size + (1 if passed else 0.2))
+    below = list(_pass_words(visits, policy, last_move, size))
+    width, height = cell * (size + 1), top + cell * (size + (1 if below else 0.2))
     parts = [
         *_grid(size, cell),
         *_coordinates(size, cell),
+        *(_policy(policy, size, cell) if policy is not None else ()),
         *_stones(stones, cell),
-        *(_visits(visits, stones, cell) if visits is not None else ()),
+        *(_ownership(ownership, size, cell) if ownership is not None else ()),
+        *(_visits(visits, values, size, cell) if visits is not None else ()),
+        *(_numbers(numbers, stones, cell) if numbers is not None else ()),
+        *_variation(variation, to_play, size, cell),
         *(_mark(stones, last_move, cell) if last_move is not None else ()),
     ]
     if title:
-        parts.append(_text(width / 2, cell * 0.75 - top, title, cell * 0.5, weight="bold"))
-    if passed:
-        parts.append(_text(width / 2, cell * (size + 0.5), "; ".join(passed), cell * 0.4))
-    return SvgBoard(
+        parts.append(text(width / 2, cell * 0.75 - top, title, cell * 0.5, weight="bold"))
+    if below:
+        parts.append(text(width / 2, cell * (size + 0.5), "; ".join(below), cell * 0.4))
+    board = f'<g transform="translate(0 {top:g})">{"".join(parts)}</g>'
+    return picture(width, height, title or f"{size}x{size} board", [board])
+
+
+def picture(
+    width: float, height: float, title: str, parts: Iterable[str], background: str = BOARD
+) -> Svg:
+    """A whole picture of parts, so many pixels wide and high; screen readers say its title."""
+    return Svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="sans-serif">'
-        f"<title>{html.escape(title or f'{size}x{size} board')}</title>"
-        f'<rect width="{width:g}" height="{height:g}" fill="{BOARD}"/>'
-        f'<g transform="translate(0 {top:g})">{"".join(parts)}</g></svg>'
+        f"<title>{html.escape(title)}</title>"
+        f'<rect width="{width:g}" height="{height:g}" fill="{background}"/>'
+        f"{''.join(parts)}</svg>"
     )
 
 
@@ -84,7 +123,7 @@ def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
      1 O . 1
        A B
     """
-    stones, size = _checked(stones, None, None)
+    stones, size = _checked(stones, None)
     header = "   " + " ".join(GTP_COLUMNS[:size])
     stars = star_points(size)
     lines = [
@@ -98,27 +137,57 @@ def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
     return "\n".join([header, *lines, header])
 
 
+def number_board(numbers: Any) -> str:
+    """A number for each point, with coordinates: visits, percentages, the numbers of moves.
+
+    Args:
+      numbers: int[size, size]; row 0 at the top; 0 is drawn as a point.
+
+    >>> print(number_board([[0, 12], [3, 0]]))
+         A  B
+     2   . 12 2
+     1   3  . 1
+         A  B
+    """
+    numbers = np.asarray(numbers)
+    size = len(numbers) if numbers.ndim else 0
+    if numbers.shape != (size, size) or not 1 <= size <= len(GTP_COLUMNS):
+        raise ValueError(f"numbers: shape {numbers.shape} is not a square board of 1 to 25")
+    width = 1 + max(1, max(len(str(int(x))) for x in numbers.flat))
+    words = lambda row: "".join(f"{int(x) or '.':>{width}}" for x in row)
+    header = "   " + "".join(f"{letter:>{width}}" for letter in GTP_COLUMNS[:size])
+    lines = [f"{size - i:2d} {words(row)} {size - i}" for i, row in enumerate(numbers)]
+    return "\n".join([header, *lines, header])
+
+
 def _row(stones: np.ndarray, number: int, stars: set[int]) -> str:
     marks = {1: "X", -1: "O"}
     points = [marks.get(int(x), "+" if col in stars else ".") for col, x in enumerate(stones)]
     return f"{number:2d} {' '.join(points)} {number}"
 
 
-def _checked(
-    stones: np.ndarray, visits: np.ndarray | None, last_move: int | None
-) -> tuple[np.ndarray, int]:
-    """(the stones as an array, the size of the board), if all of them fit it."""
+def _checked(stones: Any, last_move: int | None) -> tuple[np.ndarray, int]:
+    """(the stones as an array, the size of the board), if both fit it."""
     stones = np.asarray(stones)
     size, most = len(stones) if stones.ndim else 0, len(GTP_COLUMNS)
     if stones.shape != (size, size) or not 1 <= size <= most:
         raise ValueError(f"stones: shape {stones.shape} is not a square board of 1 to {most}")
     if not np.isin(stones, (-1, 0, 1)).all():
         raise ValueError("stones: expected +1 Black, -1 White and 0 empty only")
-    if visits is not None and np.shape(visits) != (size * size + 1,):
-        raise ValueError(f"visits: shape {np.shape(visits)}, expected {(size * size + 1,)}")
     if last_move is not None and not 0 <= last_move <= size * size:
         raise ValueError(f"last_move: {last_move} is not an action from 0 to {size * size}")
     return stones, size
+
+
+def _shaped(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The argument as a finite array of that shape; None where it was not given."""
+    if values is None:
+        return None
+    if np.shape(values) != shape:
+        raise ValueError(f"{name}: shape {np.shape(values)}, expected {shape}")
+    if not np.isfinite(array := np.asarray(values)).all():
+        raise ValueError(f"{name}: expected finite numbers")
+    return array
 
 
 def _grid(size: int, cell: int) -> Iterator[str]:
@@ -129,33 +198,77 @@ def _grid(size: int, cell: int) -> Iterator[str]:
         lines.append(f"M{(i + 1) * cell} 0v{(size - 1) * cell}")
     yield f'<path d="{"".join(lines)}" stroke="{LINES}" stroke-linecap="square" fill="none"/>'
     for row, col in star_points(size):
-        yield _circle(row, col, cell, 0.1, f'class="star" fill="{LINES}"')
+        yield circle(row, col, cell, 0.1, f'class="star" fill="{LINES}"')
 
 
 def _coordinates(size: int, cell: int) -> Iterator[str]:
     """Letters below, without I; numbers on the left, from the bottom."""
     for i in range(size):
-        yield _text((i + 1) * cell, (size - 0.22) * cell, GTP_COLUMNS[i], cell * 0.36)
-        yield _text(cell * 0.3, i * cell, str(size - i), cell * 0.36)
+        yield text((i + 1) * cell, (size - 0.22) * cell, GTP_COLUMNS[i], cell * 0.36)
+        yield text(cell * 0.3, i * cell, str(size - i), cell * 0.36)
 
 
 def _stones(stones: np.ndarray, cell: int) -> Iterator[str]:
     for row, col in zip(*np.nonzero(stones), strict=True):
         name, fill = ("black", BLACK) if stones[row, col] > 0 else ("white", WHITE)
-        yield _circle(row, col, cell, 0.47, f'class="{name}" fill="{fill}" stroke="{BLACK}"')
+        yield circle(row, col, cell, 0.47, f'class="{name}" fill="{fill}" stroke="{BLACK}"')
 
 
-def _visits(visits: np.ndarray, stones: np.ndarray, cell: int) -> Iterator[str]:
-    """A circle for each visited point, opaque at the most visited, and its count."""
-    size = len(stones)
-    counts = np.asarray(visits)[:-1].reshape(size, size)
-    for row, col in zip(*np.nonzero(counts > 0), strict=True):
-        share = counts[row, col] / counts.max()
+def _visits(visits: np.ndarray, values: np.ndarray | None, size: int, cell: int) -> Iterator[str]:
+    """A circle for each visited point, opaque at the most visited; its value and its count."""
+    for action in np.flatnonzero(visits[:-1] > 0):
+        row, col = divmod(int(action), size)
+        share = visits[action] / visits[:-1].max()
         look = f'class="visits" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
-        yield _circle(row, col, cell, 0.43, look)
+        yield circle(row, col, cell, 0.43, look)
+        lines = [_short(int(visits[action]))]
+        if values is not None:
+            lines.insert(0, _percent((1 + values[action]) / 2))
         colour = WHITE if share > 0.4 else BLACK
-        text = _short(int(counts[row, col]))
-        yield _text((col + 1) * cell, row * cell, text, cell * 0.32, fill=colour)
+        for i, line in enumerate(lines):
+            y = (row + 0.28 * (i - (len(lines) - 1) / 2)) * cell
+            height = (0.32 if len(lines) == 1 else 0.3 - 0.05 * i) * cell
+            yield text((col + 1) * cell, y, line, height, fill=colour)
+
+
+def _policy(policy: np.ndarray, size: int, cell: int) -> Iterator[str]:
+    """A square for each point of 1% and more, opaque at the greatest, and the percentage."""
+    for action in np.flatnonzero(policy[:-1] >= 0.01):
+        row, col = divmod(int(action), size)
+        share = policy[action] / policy[:-1].max()
+        look = f'class="policy" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
+        yield square(row, col, cell, 0.9, look)
+        colour = WHITE if share > 0.4 else BLACK
+        yield text((col + 1) * cell, row * cell, _percent(policy[action]), cell * 0.32, colour)
+
+
+def _ownership(ownership: np.ndarray, size: int, cell: int) -> Iterator[str]:
+    """A square on each point, in the colour of who owns it, the wider the surer."""
+    for point in np.flatnonzero(np.abs(ownership) >= 0.05):
+        row, col = divmod(int(point), size)
+        name, fill = ("blacks", BLACK) if ownership[point] > 0 else ("whites", WHITE)
+        look = f'class="{name}" fill="{fill}" stroke="{LINES}" stroke-width="{cell * 0.03:g}"'
+        yield square(row, col, cell, 0.4 * min(1.0, abs(float(ownership[point]))), look)
+
+
+def _numbers(numbers: np.ndarray, stones: np.ndarray, cell: int) -> Iterator[str]:
+    for row, col in zip(*np.nonzero(numbers), strict=True):
+        colour = WHITE if stones[row, col] > 0 else BLACK
+        yield text((col + 1) * cell, row * cell, str(numbers[row, col]), cell * 0.36, colour)
+
+
+def _variation(variation: Sequence[int], to_play: int, size: int, cell: int) -> Iterator[str]:
+    """Stones that may come, numbered from 1; of several on one point the first is drawn."""
+    drawn = {size * size}  # a pass has no point
+    for i, action in enumerate(variation):
+        if action in drawn:
+            continue
+        drawn.add(action)
+        row, col = divmod(int(action), size)
+        fill, ink = (BLACK, WHITE) if (to_play + i) % 2 == 0 else (WHITE, BLACK)
+        look = f'class="variation" fill="{fill}" fill-opacity="0.6" stroke="{BLACK}"'
+        yield circle(row, col, cell, 0.44, look)
+        yield text((col + 1) * cell, row * cell, str(i + 1), cell * 0.36, ink)
 
 
 def _mark(stones: np.ndarray, last_move: int, cell: int) -> Iterator[str]:
@@ -164,14 +277,22 @@ def _mark(stones: np.ndarray, last_move: int, cell: int) -> Iterator[str]:
     if row < len(stones):
         ring = WHITE if stones[row, col] > 0 else BLACK
         look = f'class="last" fill="none" stroke="{ring}" stroke-width="{cell * 0.07:g}"'
-        yield _circle(row, col, cell, 0.25, look)
+        yield circle(row, col, cell, 0.25, look)
 
 
-def _pass_words(visits: np.ndarray | None, last_move: int | None, size: int) -> Iterator[str]:
+def _pass_words(
+    visits: np.ndarray | None, policy: np.ndarray | None, last_move: int | None, size: int
+) -> Iterator[str]:
     if last_move == size * size:
         yield "last move: pass"
     if visits is not None:
         yield f"pass: {int(visits[-1])} of {int(np.sum(visits))} visits"
+    if policy is not None:
+        yield f"pass: {_percent(policy[-1])}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * float(share):.0f}%"
 
 
 def _short(count: int) -> str:
@@ -184,13 +305,21 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def _circle(row: int, col: int, cell: int, radius: float, look: str) -> str:
+def circle(row: int, col: int, cell: int, radius: float, look: str) -> str:
+    """A circle on a point, its radius in cells."""
     return f'<circle cx="{(col + 1) * cell}" cy="{row * cell}" r="{radius * cell:g}" {look}/>'
 
 
-def _text(
+def square(row: int, col: int, cell: int, side: float, look: str) -> str:
+    """A square around a point, its side in cells."""
+    x, y, width = (col + 1 - side / 2) * cell, (row - side / 2) * cell, side * cell
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{width:g}" {look}/>'
+
+
+def text(
     x: float, y: float, words: str, height: float, fill: str = BLACK, weight: str = "normal"
 ) -> str:
+    """A line of text with its middle at (x, y)."""
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{height:g}" font-weight="{weight}" fill="{fill}" '
         f'text-anchor="middle" dominant-baseline="central">{html.escape(words)}</text>'

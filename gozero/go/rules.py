@@ -282,7 +282,11 @@ def action_mask(rules: Rules, points: bb.Board) -> jax.Array:
 def stones(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
     check_state(rules, state)
-    position = state.position
+    return position_stones(rules, state.position)
+
+
+def position_stones(rules: Rules, position: Position) -> jax.Array:
+    """The `stones` of a position."""
     black = bb.unpack(rules.layout, position.black).astype(jnp.int8)
     white = bb.unpack(rules.layout, position.white).astype(jnp.int8)
     return (black - white).reshape(rules.size, rules.size)

@@ -67,6 +67,65 @@ def test_visits_are_shaded_and_counted():
     assert {"10", "1.2k", "pass: 7 of 1251 visits"} <= set(texts(root))
 
 
+def test_values_are_percentages_of_wins_above_the_visits():
+    visits, values = np.zeros(82, int), np.zeros(82)
+    visits[[1, 3]], values[[1, 3]] = (10, 20), (-1.0, 0.5)
+    root = draw(visits=visits, values=values, cell=10)
+    found = {
+        element.text: float(element.get("y"))
+        for element in root.iter(f"{SVG}text")
+        if float(element.get("x")) in (20, 40) and -5 < float(element.get("y")) < 5
+    }
+    assert set(found) == {"0%", "10", "75%", "20"}
+    assert found["0%"] < found["10"]
+
+
+def squares(root, name):
+    """(x, y, side) of squares around their middles."""
+    found = [r for r in root.iter(f"{SVG}rect") if r.get("class") == name]
+    numbers = [[float(r.get(key)) for key in ("x", "y", "width")] for r in found]
+    return [(round(x + w / 2, 3), round(y + w / 2, 3), round(w, 3)) for x, y, w in numbers]
+
+
+def test_a_policy_is_squares_with_percentages():
+    policy = np.zeros(82)
+    policy[[0, 10, 11, 81]] = 0.6, 0.3, 0.005, 0.095
+    root = draw(policy=policy, cell=10)
+    assert [place[:2] for place in squares(root, "policy")] == [(10, 0), (20, 10)]
+    assert {"60%", "30%", "pass: 10%"} <= set(texts(root))
+    assert "0%" not in texts(root)
+
+
+def test_ownership_is_squares_in_the_owners_colour():
+    ownership = np.zeros(81)
+    ownership[[0, 4, 8]] = 1.0, 0.01, -0.5
+    root = draw(ownership=ownership, cell=10)
+    assert squares(root, "blacks") == [(10, 0, 4)]
+    assert squares(root, "whites") == [(90, 0, 2)]
+
+
+def test_numbers_and_variations():
+    numbers = np.zeros((9, 9), int)
+    numbers[0, 0], numbers[4, 5] = 11, 12
+    root = draw(numbers=numbers, variation=[1, 81, 2, 1], to_play=1, cell=10)
+    ink = {t.text: t.get("fill") for t in root.iter(f"{SVG}text") if not t.text.isalpha()}
+    assert (ink["11"], ink["12"]) == (svg.WHITE, svg.BLACK)
+    assert circles(root, "variation") == [(20, 0), (30, 0)]  # White's, after a pass White's again
+    ghosts = [c for c in root.iter(f"{SVG}circle") if c.get("class") == "variation"]
+    assert [c.get("fill") for c in ghosts] == [svg.WHITE, svg.WHITE]
+
+
+def test_a_board_of_numbers():
+    board = svg.number_board(np.array([[1, 0, 130], [0, 2, 0], [-5, 0, 0]]))
+    assert board.splitlines()[1:4] == [
+        " 3    1   . 130 3",
+        " 2    .   2   . 2",
+        " 1   -5   .   . 1",
+    ]
+    with pytest.raises(ValueError, match="numbers: shape"):
+        svg.number_board(np.zeros(9))
+
+
 def test_no_visits_at_all():
     assert circles(draw(visits=np.zeros(82)), "visits") == []
 
@@ -110,6 +169,11 @@ def test_a_notebook_shows_it():
         (np.full((3, 3), 2), {}, "stones: expected"),
         (STONES, {"visits": np.zeros(81)}, r"visits: shape \(81,\), expected \(82,\)"),
         (STONES, {"last_move": 82}, "last_move: 82"),
+        (STONES, {"values": np.zeros(82)}, "values: are written beside visits"),
+        (STONES, {"policy": np.full(82, np.nan)}, "policy: expected finite numbers"),
+        (STONES, {"ownership": np.zeros(82)}, r"ownership: shape \(82,\), expected \(81,\)"),
+        (STONES, {"numbers": np.zeros(81)}, r"numbers: shape \(81,\), expected \(9, 9\)"),
+        (STONES, {"variation": [3, -1]}, "variation: -1 is not an action from 0 to 81"),
     ],
 )
 def test_what_is_no_board(stones, options, complaint):

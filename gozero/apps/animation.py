@@ -1,0 +1,103 @@
+"""Games in lockstep as one moving SVG picture, which browsers and READMEs play without a script."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gozero.apps.pictures import BLACK, LINES, WHITE, Svg, picture, text
+
+
+def games_svg(
+    boards: Any,
+    *,
+    labels: Sequence[str] = (),
+    columns: int = 4,
+    cell: int = 12,
+    seconds_per_move: float = 0.3,
+    pause: float = 3.0,
+    title: str = "Games in lockstep",
+) -> Svg:
+    """Draw games side by side, a move of all of them at a time, over and over.
+
+    Args:
+      boards: int[T, G, size, size]; game g after t moves: +1 Black, -1 White, 0 empty.
+      labels: what is written below each game; none, or G.
+      columns: games in a row.
+      cell: pixels from line to line.
+      seconds_per_move: how long a move stands; the last one `pause` more.
+
+    Raises:
+      ValueError: boards, labels or times that are none.
+    """
+    boards = np.asarray(boards)
+    if boards.ndim != 4 or boards.shape[2] != boards.shape[3] or not boards.size:
+        raise ValueError(f"boards: shape {boards.shape}, expected [T, G, size, size]")
+    num_games, size = boards.shape[1:3]
+    if labels and len(labels) != num_games:
+        raise ValueError(f"labels: {len(labels)} of them for {num_games} games")
+    if columns < 1 or not seconds_per_move > 0 or not pause >= 0:
+        raise ValueError(
+            "columns, seconds_per_move: expected 1 or more and above 0; pause: 0 or more"
+        )
+    columns = min(columns, num_games)
+    width, height = cell * (size + 1), cell * (size + (2.2 if labels else 1))
+    parts = [_symbols(size, cell)]
+    for game in range(num_games):
+        row, col = divmod(game, columns)
+        label = labels[game] if labels else ""
+        stones = _stones(boards[:, game], cell, seconds_per_move, pause)
+        words = text(width / 2, cell * (size + 0.9), label, cell * 0.95) if label else ""
+        parts.append(
+            f'<g transform="translate({col * width:g} {row * height + cell:g})">'
+            f'<use href="#grid"/>{"".join(stones)}{words}</g>'
+        )
+    rows = -(-num_games // columns)
+    return picture(columns * width, rows * height + cell * 0.3, title, parts)
+
+
+def _symbols(size: int, cell: int) -> str:
+    """What all boards share: the grid, and a stone of each colour."""
+    across = "".join(f"M{cell} {i * cell}h{(size - 1) * cell}" for i in range(size))
+    down = "".join(f"M{(i + 1) * cell} 0v{(size - 1) * cell}" for i in range(size))
+    stone = lambda name, fill: (
+        f'<circle id="{name}" r="{0.46 * cell:g}" fill="{fill}" stroke="{BLACK}" '
+        f'stroke-width="0.5"/>'
+    )
+    return (
+        f'<defs><path id="grid" d="{across}{down}" stroke="{LINES}" stroke-width="0.7" '
+        f'stroke-linecap="square" fill="none"/>{stone("b", BLACK)}{stone("w", WHITE)}</defs>'
+    )
+
+
+def _stones(boards: np.ndarray, cell: int, seconds: float, pause: float) -> Iterator[str]:
+    """Each stone of a game from the move that placed it to the one that took it.
+
+    Where nothing moves the last board is seen.
+    """
+    moves = len(boards)
+    total = moves * seconds + pause
+    for row, col in np.ndindex(boards.shape[1:]):
+        for colour, first, after in _stays(boards[:, row, col]):
+            changes = [(0, 0), (first, 1), (after, 0)][first == 0 :]
+            changes = [change for change in changes if change[0] < moves]
+            times = ";".join(f"{move * seconds / total:.4g}" for move, _ in changes)
+            seen = ";".join(str(seen) for _, seen in changes)
+            taken = ' opacity="0"' if after < moves else ""
+            yield (
+                f'<use href="#{"b" if colour > 0 else "w"}" x="{(col + 1) * cell}" '
+                f'y="{row * cell}"{taken}><animate attributeName="opacity" values="{seen}" '
+                f'keyTimes="{times}" calcMode="discrete" dur="{total:g}s" '
+                f'repeatCount="indefinite"/></use>'
+            )
+
+
+def _stays(point: np.ndarray) -> list[tuple[int, int, int]]:
+    """(colour, first move, the move after its last) of the stones that stood on a point, [T]."""
+    edges = [0, *(np.flatnonzero(np.diff(point)) + 1).tolist(), len(point)]
+    return [
+        (int(point[start]), start, end) for start, end in itertools.pairwise(edges) if point[start]
+    ]

@@ -1,0 +1,117 @@
+"""A search tree as an SVG picture: where the simulations went, and what they found there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gozero.apps.pictures import BLACK, BLUE, LINES, WHITE, Svg, picture, text
+from gozero.search import tree as trees
+from gozero.search import values
+
+WIDTH, HEIGHT = 74, 78
+"""Pixels from node to node, across and down."""
+
+
+class Node(NamedTuple):
+    """What is drawn of a node."""
+
+    action: int  # that led here
+    visits: int
+    value: float  # in [-1, 1], for the player who moved here (at the root: who is to move)
+    children: tuple[Node, ...]  # the most visited first
+
+
+def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4) -> Node:
+    """The top of a search tree, on the host.
+
+    Args:
+      tree: `SearchResult.tree`.
+      index: which of its trees.
+      depth: levels below the root.
+      width: of each node so many children, the most visited.
+
+    Raises:
+      ValueError: a tree that is not there.
+    """
+    if not 0 <= index < tree.num_trees:
+        raise ValueError(f"index: {index} is none of {tree.num_trees} trees")
+    rows = slice(index * tree.capacity, (index + 1) * tree.capacity)
+    read = lambda array: np.asarray(array[rows])
+    visits, sums = read(tree.visits), read(tree.value_sum)
+    children, counts, actions = read(tree.children), read(tree.num_children), read(tree.action)
+
+    def visit(node: int, level: int) -> Node:
+        below = children[node, : counts[node]] if level < depth else []
+        best = sorted(map(int, below), key=lambda child: -visits[child])[:width]
+        mean = sums[node] / max(1, visits[node]) / values.VALUE_ONE
+        return Node(
+            int(actions[node]),
+            int(visits[node]),
+            float(-mean if level else mean),
+            tuple(visit(child, level + 1) for child in best),
+        )
+
+    return visit(trees.ROOT, 0)
+
+
+def tree_svg(
+    tree: trees.Tree,
+    index: int = 0,
+    *,
+    name: Callable[[int], str] = str,
+    depth: int = 3,
+    width: int = 4,
+    title: str = "Search tree",
+) -> Svg:
+    """Draw the top of a search tree: each node's action, the percentage of wins of the player who
+    took it, and its visits; an edge is the wider the more simulations went through it.
+
+    Args: those of `node_of`, and
+      name: an action's name; of Go ``functools.partial(coords.to_gtp, size)``.
+    """
+    root = node_of(tree, index, depth=depth, width=width)
+    parts: list[str] = []
+    leaves, deepest = _draw(root, 0, 0.0, root.visits, name, parts)
+    height = (deepest + 1) * HEIGHT
+    return picture(leaves * WIDTH, height, title, [_edges_first(parts)], background=WHITE)
+
+
+def _draw(
+    node: Node, level: int, left: float, total: int, name: Callable[[int], str], parts: list[Any]
+) -> tuple[float, int]:
+    """Adds a node and those below it from column `left` on; (columns they take, deepest level)."""
+    taken, deepest, middles = 0.0, level, []
+    for child in node.children:
+        columns, below = _draw(child, level + 1, left + taken, total, name, parts)
+        middles.append((left + taken + columns / 2, child))
+        taken, deepest = taken + columns, max(deepest, below)
+    taken = max(1.0, taken)
+    x, y = (left + taken / 2) * WIDTH, (level + 0.5) * HEIGHT
+    for middle, child in middles:
+        wide = 0.5 + 9 * child.visits / max(1, total)
+        parts.append(
+            f'<path class="edge" d="M{x:g} {y:g}L{middle * WIDTH:g} {y + HEIGHT:g}" '
+            f'stroke="{LINES}" stroke-width="{wide:.2f}"/>'
+        )
+    parts.append(_box(node, x, y, total, name(node.action) if level else "root"))
+    return taken, deepest
+
+
+def _box(node: Node, x: float, y: float, total: int, label: str) -> str:
+    share = node.visits / max(1, total)
+    ink = WHITE if share > 0.4 else BLACK
+    lines = (label, f"{50 * (1 + node.value):.0f}%", f"{node.visits}")
+    words = [text(x, y + 15 * (i - 1), line, 13, ink) for i, line in enumerate(lines)]
+    box = f'<rect x="{x - 31:g}" y="{y - 25:g}" width="62" height="50" rx="6"'
+    return (
+        f'<g class="node">{box} fill="{WHITE}"/>{box} fill="{BLUE}" '
+        f'fill-opacity="{0.1 + 0.9 * share:.2f}" stroke="{LINES}"/>{"".join(words)}</g>'
+    )
+
+
+def _edges_first(parts: list[str]) -> str:
+    """Boxes lie on top of edges."""
+    return "".join(sorted(parts, key=lambda part: not part.startswith("<path")))
