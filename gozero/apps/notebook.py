@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from gozero.apps.animation import games_svg
 from gozero.apps.pictures import Svg, board_svg
