@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from gozero.apps.animation import games_svg
 from gozero.apps.pictures import Svg, board_svg
@@ -31,9 +32,10 @@ def state_svg(state: GameState) -> Svg | None:
 
     None for states that are not there (shapes, or being traced) or have more axes.
     """
-    if not isinstance(state.komi, (jax.Array, np.ndarray)) or isinstance(
-        state.komi, jax.core.Tracer
-    ):
+    is_there = isinstance(state.komi, (jax.Array, np.ndarray)) and not isinstance(
+        state.komi, Tracer
+    )
+    if not is_there:
         return None
     if state.komi.ndim == 0:
         title = "The game is over" if state.ended else f"{COLOURS[int(state.to_play)]} to play"
