@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
+import re
 import warnings
 from collections.abc import Iterable
 
@@ -22,6 +23,14 @@ with warnings.catch_warnings():
 _COLOURS = ("B", "W")
 _FOX_KOMI = {375.0: 7.5}
 """The Fox server writes Chinese komi in hundredths of a stone: 3.75 stones are 7.5 points."""
+
+MAX_BYTES = 2**23
+MAX_TOKENS = 200_000
+MAX_DEPTH = 2_000
+"""Of a file to read: its bytes, its nodes and values, and variations in variations."""
+
+_TOKEN = re.compile(rb"[(;)]|\[[^\]\\]*+(?:\\.?[^\]\\]*+)*+\]?", re.DOTALL)
+_LONGEST_QUOTE = 200  # characters of a file, where an error repeats them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,17 +135,42 @@ def read(source: pathlib.Path | str | bytes) -> GameRecord:
 
     Raises:
       ValueError: a file that cannot be read, is no SGF of Go, is damaged, has stones set up
-        after its root, or a board that the rules do not play.
+        after its root, a board that the rules do not play, or more than `MAX_BYTES`, `MAX_TOKENS`
+        or `MAX_DEPTH`, which is found before it is parsed.
     """
     where = "sgf" if isinstance(source, bytes) else f"sgf {source}"
     try:
-        data = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+        data = source if isinstance(source, bytes) else _bytes_of(pathlib.Path(source))
+        _check_bounds(data)
+        return _record(sgfmill.Sgf_game.from_bytes(data))
     except OSError as error:
         raise ValueError(f"{where}: cannot be read ({error.strerror})") from error
-    try:
-        return _record(sgfmill.Sgf_game.from_bytes(data))
     except (ValueError, LookupError) as error:
-        raise ValueError(f"{where}: {str(error) or 'damaged'}") from error
+        said = " ".join(str(error).split())[:_LONGEST_QUOTE] or "damaged"
+        raise ValueError(f"{where}: {said}") from error
+
+
+def _bytes_of(path: pathlib.Path) -> bytes:
+    """A file's bytes, of which no more are read than may be."""
+    if path.exists() and not path.is_file():
+        raise ValueError("is no file")
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def _check_bounds(data: bytes) -> None:
+    """Raises:
+    ValueError: more than is parsed.
+    """
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"has more than {MAX_BYTES:,} bytes")
+    depth = 0
+    for number, token in enumerate(_TOKEN.finditer(data)):
+        if number == MAX_TOKENS:
+            raise ValueError(f"has more than {MAX_TOKENS:,} nodes and values")
+        depth += {b"(": 1, b")": -1}.get(token[0], 0)
+        if depth > MAX_DEPTH:
+            raise ValueError(f"has variations in variations more than {MAX_DEPTH:,} deep")
 
 
 def _record(game: sgfmill.Sgf_game) -> GameRecord:
@@ -168,6 +202,9 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
 
 def _setup(size: int, root: sgfmill.Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The points of AB and of AW."""
+    names = [name for name in ("AB", "AW", "AE") if root.has_property(name)]
+    if sum(len(root.get_raw_list(name)) for name in names) > size * size:
+        raise ValueError(f"AB, AW and AE name more than the {size * size} points of the board")
     black, white, _ = root.get_setup_stones()
     # sgfmill counts rows from the bottom.
     numbers = [sorted((size - 1 - row) * size + col for row, col in x) for x in (black, white)]

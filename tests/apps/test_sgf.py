@@ -1,5 +1,6 @@
 """SGF: what is written reads back, sgfmill replays it, and bad files are one clear error."""
 
+import os
 import random
 
 import pytest
@@ -128,6 +129,37 @@ def test_stones_set_up_at_the_root():
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match=r"gone\.sgf: cannot be read \(No such file"):
         sgf.read(tmp_path / "gone.sgf")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"(;SZ[19]AB" + b"[aa:ss]" * 3000 + b")", "more than the 361 points"),
+        (b"(;SZ[19]AB" + b"[aa:ss]" * 300_000 + b")", "more than 200,000 nodes and values"),
+        (b"(;SZ[9]" + b"(;B[aa]" * 2_000 + b")" * 2_001, "more than 2,000 deep"),
+        (b"(;SZ[9]C[" + b"c" * 2**23 + b"])", "more than 8,388,608 bytes"),
+        (b"(;SZ[" + b"9" * 5_000 + b"])", "bad SZ property: b'9{100,190}$"),
+    ],
+    ids=["stones", "values", "depth", "bytes", "quotation"],
+)
+def test_too_much_is_refused_before_it_is_parsed(data, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        sgf.read(data)
+    path = tmp_path / "large.sgf"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"large\.sgf: .*{message}"):
+        sgf.read(path)
+
+
+def test_brackets_in_a_comment_are_no_depth():
+    text = rb"(;SZ[9]C[" + rb"\]([;\\" * 3_000 + rb"];B[aa](;W[bb])(;W[cc]))"
+    assert sgf.read(text).moves == ((0, 0), (1, 10))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.sgf")
+    with pytest.raises(ValueError, match=r"pipe\.sgf: is no file"):
+        sgf.read(tmp_path / "pipe.sgf")
 
 
 def test_damage_is_a_value_error():

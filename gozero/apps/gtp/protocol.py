@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gozero.apps import runtime
 
 PROTOCOL_VERSION = 2
+LONGEST_LINE = 2**16  # bytes or characters; what is longer is not taken in
 _LONGEST_ANSWER = 300  # characters of a `?` answer, which may quote what was sent
 
 
@@ -79,23 +80,41 @@ def serve(commands: Mapping[str, Command], stdin: Any, stdout: Any, stderr: Any 
 
     `commands` are the engine's own; protocol_version, list_commands, known_command and quit
     are added. No command can end the session by going wrong: what it raises is answered as an
-    internal error, with a line on `stderr`.
+    internal error, with a line on `stderr`. A line of more than `LONGEST_LINE` is refused as soon
+    as so much of it has come, and the rest of it passed over.
 
     Args:
       commands: name -> command.
       stdin: a text or binary stream; of a text stream that has a buffer, that is read.
       stdout: a text stream, flushed after each answer.
       stderr: a text stream; None for ``sys.stderr``.
+
+    Raises:
+      OSError: of the streams: a line cannot be read, or an answer not be written.
     """
     table = _with_protocol(commands)
-    for line in getattr(stdin, "buffer", stdin):
+    for line, is_whole in _lines(getattr(stdin, "buffer", stdin)):
         request = parse_line(line)
         if request is None:
             continue
-        stdout.write(_respond(table, request, stderr or sys.stderr))
+        if is_whole:
+            said = _respond(table, request, stderr or sys.stderr)
+        else:
+            too_long = f"syntax error: a line has at most {LONGEST_LINE} bytes"
+            said = answer(request.id[:_LONGEST_ANSWER], too_long, failed=True)
+        stdout.write(said)
         stdout.flush()
-        if request.name == "quit" and not request.arguments:
+        if is_whole and request.name == "quit" and not request.arguments:
             return
+
+
+def _lines(stream: Any) -> Iterator[tuple[bytes | str, bool]]:
+    """(a line, whether that is all of it); of one that is too long the first part alone."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        is_whole = len(line) <= LONGEST_LINE
+        yield line, is_whole
+        while not is_whole and line and line[-1:] not in (b"\n", "\n"):
+            line = stream.readline(LONGEST_LINE)
 
 
 def _with_protocol(commands: Mapping[str, Command]) -> dict[str, Command]:

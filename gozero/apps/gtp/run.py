@@ -60,9 +60,13 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     """Serve GTP until quit or the end of input; the exit status is 0, 130 for Ctrl-C.
 
     Raises:
-      SystemExit: status 2 and one line for files that cannot be used, before any answer.
+      SystemExit: status 2 and one line for files that cannot be used, before any answer; status 1
+        and one line where there is no standard input or output, or it fails (a full disk, say).
     """
     stdin, stdout = stdin or sys.stdin, stdout or sys.stdout
+    for name, stream in (("input", stdin), ("output", stdout)):
+        if stream is None:
+            flags.fail("gozero gtp", f"standard {name} is closed", status=1)
     engine = Engine(config)
     if config.search == "gumbel":
         print("gumbel begins every search anew: reuse is off", file=sys.stderr, flush=True)
@@ -75,9 +79,11 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
         gtp_protocol.serve(commands(engine), stdin, stdout)
     except KeyboardInterrupt:
         return runtime.STOPPED
-    except BrokenPipeError:  # the front end is gone, which is as good as quit
+    except OSError as error:
         if stdout is sys.stdout:  # or Python complains when it flushes at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the front end is gone: as good as quit
+            flags.fail("gozero gtp", f"standard input or output: {error}", status=1)
     return 0
 
 

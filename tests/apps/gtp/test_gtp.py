@@ -100,6 +100,40 @@ def test_an_error_in_a_command_is_an_answer_and_a_line():
     assert err.getvalue() == "gozero gtp: broken: internal error: RuntimeError: a b\n"
 
 
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_line_that_is_too_long_is_refused_before_it_ends(end):
+    class Endless(io.BytesIO):
+        """Another 64 kB are asked for only after the answer."""
+
+        def readline(self, size=-1):
+            asked.append((size, out.getvalue()))
+            return super().readline(size)
+
+    out, asked, most = io.StringIO(), [], gtp_protocol.LONGEST_LINE
+    longest = b"1 known_command" + b" " * (most - 20) + b"quit\n"
+    assert len(longest) == most
+    lines = longest + b"2 play b " + b"9" * 10**6 + b" quit" + end
+    gtp_protocol.serve({}, Endless(lines + (b"3 quit\n" if end else b"")), out)
+    refused = f"?2 syntax error: a line has at most {most} bytes\n\n"
+    assert out.getvalue() == "=1 true\n\n" + refused + "=3\n\n" * bool(end)
+    assert asked[2][1].endswith(refused)
+    assert all(0 < size <= most + 1 for size, _ in asked)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "said"),
+    [
+        ("<&-", "standard input is closed"),
+        (">&-", "standard output is closed"),
+        (">/dev/full", "standard input or output: [Errno 28] No space left on device"),
+    ],
+)
+def test_streams_that_fail_end_it_with_a_line(redirected, said):
+    command = f"echo name | ({sys.executable} -m gozero.apps.cli gtp {redirected})"
+    done = subprocess.run(command, shell=True, text=True, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gozero gtp: {said}\n")
+
+
 def test_noise_gets_only_gtp_answers(capsys):
     rng = random.Random(0)
     words = [b"play", b"b", b"W", b"D4", b"z99", b"komi", b"7", b"nan", b"boardsize", b"3", b"undo"]

@@ -1,0 +1,102 @@
+"""Lines of GTP that nobody means well: each is answered, and none fills memory.
+
+The seeds and counts of the slow test are those of the long attack: 20,000 lines.
+"""
+
+import io
+import random
+
+import pytest
+
+from gozero.apps.gtp import protocol
+from gozero.apps.gtp import run as gtp
+from gozero.apps.gtp.engine import Engine
+from tests.apps.gtp.test_gtp import SMALL, answers
+from tests.attack.memory import resident
+
+SIZES = ("3", "5")
+"""Boards that are played on: each other size would be compiled."""
+
+_PLAIN = (
+    "b w black White B2 c3 E5 i9 A0 z26 pass resign 0 1 2 3 5 -1 7 0.5 nan inf 1e308 1e9 7.5 -0"
+)
+WORDS = [*_PLAIN.split(), "#", "\t", "\x00", "true", "name", "../x", "%s"]
+WORDS += ["9" * 400, "\u0663", "\ud7ff"]
+USAGE = {name: made.usage for name, made in gtp.commands(Engine(SMALL)).items()}
+NAMES = sorted({*USAGE, "protocol_version", "list_commands", "known_command"})
+LINES, CHANGES = 20_000, 4
+
+
+def lines_of(seed: int, count: int, names: list[str]) -> list[bytes]:
+    """Commands with arguments that may fit, most of them damaged."""
+    rng, lines = random.Random(seed), []
+    while len(lines) < count:
+        name = rng.choice(names)
+        usual = len(USAGE.get(name, "").split())
+        some = rng.choices(WORDS, k=rng.choice((usual, usual, usual, 0, 1, 2, 8)))
+        if name == "boardsize":
+            some[:1] = [rng.choice(SIZES)]
+        if name in ("play", "genmove") and rng.random() < 0.7:
+            some = [rng.choice("bw"), rng.choice("ABCDE") + rng.choice("12345")][: len(some) or 1]
+        ident = [str(rng.randrange(10**6))] * (rng.random() < 0.3)
+        line = bytearray(" ".join([*ident, name, *some]).encode())
+        for _ in range(rng.choice((0, 0, 0, 1, CHANGES))):
+            damage(rng, line)
+        if rng.random() < 0.001:
+            line += b" 9" * rng.randrange(2**17)
+        if not asks_for_another_board(bytes(line)):
+            lines.append(bytes(line).replace(b"\n", b" "))
+    return lines
+
+
+def damage(rng: random.Random, line: bytearray) -> None:
+    """A byte more, less or other, or a part twice."""
+    at = rng.randrange(len(line) + 1)
+    match rng.randrange(4):
+        case 0:
+            line[at:at] = rng.randbytes(1)
+        case 1:
+            del line[at : at + rng.randrange(4)]
+        case 2:
+            line[at : at + 1] = rng.randbytes(1)
+        case 3:
+            line[at:at] = line[rng.randrange(len(line) + 1) :]
+
+
+def asks_for_another_board(line: bytes) -> bool:
+    asked = protocol.parse_line(line.replace(b"\n", b" "))
+    is_size = asked is not None and asked.name == "boardsize" and asked.arguments
+    return bool(is_size) and not all(x.isdigit() and x in SIZES for x in asked.arguments)
+
+
+def attack(lines: list[bytes], engine: Engine) -> list[str]:
+    out = io.StringIO()
+    protocol.serve(gtp.commands(engine), io.BytesIO(b"\n".join(lines)), out)
+    given = answers(out.getvalue())
+    wanted = [protocol.parse_line(line) for line in lines]
+    assert len(given) == sum(request is not None for request in wanted)
+    assert not [answer for answer in given if "internal" in answer]
+    assert all(len(answer) < 400 for answer in given if answer.startswith("?"))
+    return given
+
+
+NO_SEARCH = [name for name in NAMES if name not in ("genmove", "time_settings", "time_left")]
+
+
+def test_lines_without_a_search(capsys):
+    given = attack(lines_of(1, 1_000, NO_SEARCH), Engine(SMALL))
+    assert 200 < sum(answer.startswith("=") for answer in given) < 900
+    assert all("compiling for" in line for line in capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.slow
+def test_lines_with_searches():
+    """In four parts, of which the last two add less than 20 MB: by then all is compiled."""
+    engine, parts = Engine(SMALL), [lines_of(seed, LINES // 4, NAMES) for seed in range(4)]
+    used, good = [], 0
+    for lines in parts:
+        given = attack(lines, engine)
+        good += sum(answer.startswith("=") for answer in given)
+        used.append(round(resident(), 1))
+    print(f"{LINES} lines, seeds 0 to 3: {good} answered with =; MB after each part {used}")
+    assert used[3] - used[1] < 20
