@@ -6,9 +6,12 @@ import collections
 import contextlib
 import functools
 import os
+import pathlib
 import queue
 import signal
+import socket
 import subprocess
+import sys
 import threading
 import time
 from typing import IO, cast
@@ -19,6 +22,8 @@ _LONGEST = 2**20  # characters of an answer
 _LINE_LENGTH = 2**16  # what is longer is several lines
 _WAITING = 256  # lines that nobody has asked for yet; with more, the program has to wait
 _QUIET = 0.5  # seconds in which a program that has ended gets its last words through
+_KEEPER = pathlib.Path(__file__).with_name("keeper.py")
+_TO_END = 10.0  # seconds that the keeper gets to end all that a program has started
 _LONGEST_QUOTE = 300  # characters of what a program said, where an error repeats it
 
 
@@ -49,6 +54,9 @@ class EngineConfused(EngineFailed):
 class GtpClient:
     """An engine in a process of its own, spoken to over GTP. A context manager.
 
+    Beside it runs a `keeper`, so that neither it nor anything that it has started outlives this
+    process, whatever ends that.
+
     Args:
       command: the program and its arguments.
       name: what to call it; None to ask it.
@@ -62,16 +70,7 @@ class GtpClient:
         self.command, self.timeout = command, timeout
         self.name = name or command[0]
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                process_group=0,  # Ctrl-C is for us: the program is told to quit
-            )
+            self._process = self._started()
         except OSError as error:
             raise EngineNotStarted(f"{self.name}: cannot be started: {error}") from error
         self._stdin = cast(IO[str], self._process.stdin)
@@ -89,6 +88,35 @@ class GtpClient:
         if name is None:
             with contextlib.suppress(GtpError):
                 self.name = shortened(self.send("name")) or self.name
+
+    def _started(self) -> subprocess.Popen[str]:
+        """The program's keeper, with the program's streams.
+
+        Raises:
+          OSError: the program, or the keeper, cannot be started.
+        """
+        self._lifeline, theirs = socket.socketpair()
+        number = str(theirs.fileno())
+        with theirs, contextlib.ExitStack() as failed:
+            failed.callback(self._lifeline.close)
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_KEEPER), number, *self.command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                pass_fds=[theirs.fileno()],
+                process_group=0,  # Ctrl-C is for us: the program is told to quit
+            )
+            theirs.close()
+            said = self._lifeline.recv(4096).decode("utf-8", "replace")
+            if said != "+":
+                process.communicate()
+                raise OSError(said.removeprefix("-") or "its keeper ended")
+            failed.pop_all()
+            return process
 
     def __enter__(self) -> GtpClient:
         return self
@@ -168,21 +196,27 @@ class GtpClient:
             self._stdin.close()
         self._stop(_GRACE)
 
+    @property
+    def ended(self) -> bool:
+        """It is stopped, by us or by itself, and nothing is left of it."""
+        return self._ended
+
     def kill(self) -> None:
         """End the process now, and what it has started, from any thread: who waits for an answer
         finds it dead."""
-        if self._ended:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()  # it may have left the group that it was started in
+        self._lifeline.close()
 
     def _stop(self, grace: float) -> None:
         self._over = True
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
         self._ran_on = self._ran_on or self._process.poll() is None
-        self.kill()  # also what a program has left behind that has ended
+        self.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_TO_END)
+        if not self._ended and self._process.poll() in (None, -signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # the keeper itself may be killed
         self._process.wait()
         self._ended = True
         for reader in self._readers:

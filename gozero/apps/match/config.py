@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import shlex
+from typing import Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
@@ -63,11 +64,11 @@ class MatchConfig:
     area when both have passed, dead stones as they stand: tell a program to take them off (GNU Go:
     --chinese-rules --positional-superko --play-out-aftermath --capture-all-dead), and to go by the
     same ko rule. An illegal move, no move, a refusal, an answer that is not GTP or that takes
-    longer than --timeout lose the game by forfeit. A program that dies makes the game void: it is
-    played anew, --retries times at most, and then counted as void, which no score has in it; its
-    SGF has the moves so far. One that cannot be started, for a machine that is short of processes
-    say, costs no game: it is tried again, for half a minute at least. The same command on the same
-    folder goes on where it ended, killed or not.
+    longer than --timeout lose the game by forfeit. A game in which a program dies is played anew,
+    --retries times at most; if it dies again it has lost by forfeit, or with --crash void the game
+    is void, which no score has in it. Its SGF has the moves so far. One that cannot be started, for
+    a machine that is short of processes say, costs no game: it is tried again, for half a minute at
+    least. The same command on the same folder goes on where it ended, killed or not.
     """
 
     games: int = setting(100, group="match", least=1, most=MAX_GAMES)
@@ -89,8 +90,12 @@ class MatchConfig:
     more."""
 
     retries: int = setting(2, least=0, most=1000)
-    """How often a game is played anew that a program's death has made void; with more, the same
-    command plays again those that were void before."""
+    """How often a game is played anew for a program's death; with more, the same command plays
+    again those that were void before."""
+
+    crash: Literal["loss", "void"] = setting("loss")
+    """What a game is in which a program has died once more than it may: that program's loss, or
+    void, whichever programs died in it."""
 
     seed: int = settings.seed_setting()
     """The seed of our searches and the random openings."""
@@ -98,7 +103,7 @@ class MatchConfig:
     out: pathlib.Path = setting(pathlib.Path("runs/match"))
     """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf (of
     other games than Go *.txt): a new one, or one to go on with: then all flags are the same but
-    --parallel, --retries and --timeout, and --games may be more."""
+    --parallel, --retries, --crash and --timeout, and --games may be more."""
 
     game: str = setting(
         "go",

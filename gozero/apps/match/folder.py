@@ -23,7 +23,7 @@ from gozero.runs.folder import RunFolder
 
 RESULTS = "results.jsonl"
 
-_MAY_DIFFER = {"parallel", "retries", "timeout", "out"}
+_MAY_DIFFER = {"parallel", "retries", "crash", "timeout", "out"}
 
 
 class MatchFolder(RunFolder):

@@ -21,8 +21,8 @@ _HOW_TO_INSTALL = {
 _FILES = 256
 """That may be open beside those of programs: JAX's, the folder's."""
 
-_FILES_OF_PROGRAM = 3
-_FILES_OF_START = 5
+_FILES_OF_PROGRAM = 4
+_FILES_OF_START = 6
 """That a program needs more while it is being started; all may be at a time."""
 
 

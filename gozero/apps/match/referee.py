@@ -92,7 +92,7 @@ class Referee:
                 for command in setup:
                     player.send(command)
             except forfeits as error:
-                return self._forfeit(colour, f"failed to set up the game: {error}")
+                return self.forfeit(colour, f"failed to set up the game: {error}")
         return self._look_for_the_end()
 
     def ask(self) -> None:
@@ -108,7 +108,7 @@ class Referee:
         try:
             vertex = player.send(f"genmove {LETTERS[colour].lower()}").strip()
         except (GtpError, *self._forfeits) as error:
-            return self._forfeit(colour, f"gave no move: {error}")
+            return self.forfeit(colour, f"gave no move: {error}")
         finally:
             self.spend(colour, time.monotonic() - started)
         if vertex.lower() == "resign":
@@ -116,7 +116,7 @@ class Referee:
         try:
             action = coords.from_gtp(self.game.rules.size, vertex)
         except ValueError as error:
-            return self._forfeit(colour, f"made no move: {shortened(str(error))}")
+            return self.forfeit(colour, f"made no move: {shortened(str(error))}")
         return self.play(action)
 
     def play(self, action: int) -> None:
@@ -129,13 +129,13 @@ class Referee:
         try:
             self.game.play(colour, action)
         except IllegalMove as error:
-            return self._forfeit(colour, f"made an illegal move: {error}")
+            return self.forfeit(colour, f"made an illegal move: {error}")
         opponent = self.players[1 - colour]
         if opponent is not None and not self.game.ended:
             try:
                 opponent.send(self._told(colour, action))
             except (GtpError, *self._forfeits) as error:
-                return self._forfeit(1 - colour, f"refused a legal move: {error}")
+                return self.forfeit(1 - colour, f"refused a legal move: {error}")
         return self._look_for_the_end()
 
     def resign(self) -> None:
@@ -170,7 +170,8 @@ class Referee:
     def _told(self, colour: int, action: int) -> str:
         return f"play {LETTERS[colour].lower()} {coords.to_gtp(self.game.rules.size, action)}"
 
-    def _forfeit(self, colour: int, why: str) -> None:
+    def forfeit(self, colour: int, why: str) -> None:
+        """A player loses by what it did."""
         text = f"{COLOURS[colour]} {why}"
         self.outcome = Outcome(f"{LETTERS[1 - colour]}+F", "forfeit", text)
 

@@ -126,11 +126,15 @@ class _Scheduler:
         """Record a game that is over, unless it is to be played anew."""
         with self.recording:
             failures = self.failures[worker.number]
-            if worker.failure is not None and worker.abandoned:
-                return
-            if worker.failure is not None and len(failures) < self.config.retries:
-                failures.append(worker.failure)
-                return
+            if worker.failure is not None:
+                if worker.abandoned:
+                    return
+                loses, crashes = self.config.crash == "loss", worker.crashes(failures)
+                if (crashes - 1 if loses else len(failures)) < self.config.retries:
+                    failures.append(worker.failure)
+                    return
+                if loses:
+                    worker.lose(crashes)
             self.finished(*worker.result(failures))
             self.recorded.add(worker.number)
 

@@ -15,7 +15,7 @@ import jax
 from gozero.apps.gtp.client import EngineDied, EngineNotStarted, GtpClient
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.gtp_opponent import located
-from gozero.apps.match.referee import Outcome, Referee
+from gozero.apps.match.referee import COLOURS, Outcome, Referee
 from gozero.apps.match.score import Game
 from gozero.apps.sgf import GameRecord
 from gozero.compile import mode
@@ -159,6 +159,17 @@ class GameWorker:
                 self.waiting_since = time.monotonic()
                 return
 
+    def crashes(self, failures: Sequence[str]) -> int:
+        """In how many attempts, with this one, the program died whose death has ended this one."""
+        died = (self.failure or "").partition(":")[0]
+        return 1 + sum(why.partition(":")[0] == died for why in failures)
+
+    def lose(self, crashes: int) -> None:
+        """A game that a program's death made void is that program's loss."""
+        assert self.failure is not None
+        colour = COLOURS.index(self.failure.split()[0])
+        self.referee.forfeit(colour, f"died {crashes} times; {self.failure}")
+
     @contextlib.contextmanager
     def _voided_by_death(self) -> Iterator[None]:
         """A program's death makes the game void."""
@@ -166,7 +177,9 @@ class GameWorker:
         try:
             yield
         except EngineDied as error:
-            self.referee.void(str(error))
+            dead = [client is not None and client.ended for client in self._clients]
+            colour = self._side_of.index(dead.index(True))
+            self.referee.void(f"{COLOURS[colour]} died: {error}")
 
 
 def line_of(

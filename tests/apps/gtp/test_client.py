@@ -1,6 +1,7 @@
 """The client and the referee, with engines of a few lines that do what no engine should."""
 
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -130,6 +131,47 @@ pathlib.Path({str(started)!r}).write_text(str(child.pid))
     while runs(child) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not runs(child)
+
+
+HIDING = """
+import os, pathlib, signal, sys, time
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() > 0:
+        os._exit(0)
+    pathlib.Path(sys.argv[2]).write_text(str(os.getpid()))
+    os.execve("/bin/sleep", ["sleep", "60"], {})  # nobody's child, of no session, nameless
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(60)
+"""
+
+
+def test_programs_that_hang_do_not_outlive_a_controller_that_is_killed(tmp_path):
+    """Nor does a child of theirs that has left their session."""
+    code = "import sys; from gozero.apps.gtp.client import GtpClient; GtpClient(sys.argv[1:])"
+    files = tmp_path / "program", tmp_path / "child"
+    command = [sys.executable, "-c", code, sys.executable, "-c", HIDING, *map(str, files)]
+    controller = subprocess.Popen(command)
+    assert soon(lambda: all(path.exists() and path.read_text() for path in files))
+    pids = [int(path.read_text()) for path in files]
+    assert all(map(runs, pids))
+    controller.kill()
+    controller.wait()
+    assert soon(lambda: not any(map(runs, pids)))
+
+
+def test_a_program_ends_as_by_itself():
+    with pytest.raises(EngineDied, match="exit status -11"):
+        program("import os; os.kill(os.getpid(), 11)")
+
+
+def soon(is_so, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return is_so()
 
 
 def runs(pid: int) -> bool:

@@ -36,7 +36,7 @@ def troubled(tmp_path_factory):
     opponent = scripted("5:b2", "5:b2", "7:resign", "8:pass")
     command = [sys.executable, "-m", "gozero.apps.cli"]
     command += arguments(folder / "run", player, opponent, "--games", "9", "--timeout", "6")
-    command += ["--parallel", "3", "--retries", "1"]
+    command += ["--parallel", "3", "--retries", "1", "--crash", "void"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder / "run", done.stdout
@@ -45,7 +45,7 @@ def troubled(tmp_path_factory):
 TROUBLE = {  # game: result, the player's points, how it ended, and why; in even games it is Black
     0: ("B+9", 1.0, "score", ""),
     1: ("B+F", 0.0, "forfeit", "White gave no move: .* no answer to 'genmove w' in 6 s"),
-    2: ("Void", None, "void", "ended at 'genmove b' .exit status 7"),
+    2: ("Void", None, "void", "Black died: Scripted 1: ended at 'genmove b' .exit status 7"),
     3: ("B+F", 0.0, "forfeit", "White gave no move: .*'what\\?', not = or \\?"),
     4: ("W+F", 0.0, "forfeit", "Black made an illegal move: B2 is occupied"),
     5: ("W+F", 1.0, "forfeit", "Black made an illegal move: B2 is occupied"),
@@ -95,16 +95,36 @@ def test_the_summary_counts_everything(troubled):
     assert json.loads((out / "manifest.json").read_text())["state"] == "complete"
 
 
+def test_a_program_that_dies_three_times_in_a_game_loses_it(tmp_path):
+    """In game 1 the opponent is Black and dies at each attempt; in game 2 the player once, and then
+    the opponent, which is White, three times."""
+    out, once = tmp_path / "run", f"2:ONCE={tmp_path / 'died'}"
+    flags = ["--games", "3", "--parallel", "1", "--openings", "0"]
+    assert match(out, scripted("1:b2", once), scripted("1:DIE", "2:DIE"), *flags) == 0
+    games = results(out)
+    for number, (result, colour, failures) in {
+        1: ("W+F", "Black", ["Black"] * 2),
+        2: ("B+F", "White", ["Black", "White", "White"]),
+    }.items():
+        game = games[number]
+        assert (game["result"], game["points"], game["end"]) == (result, 1.0, "forfeit")
+        assert game["why"].startswith(f"{colour} died 3 times; {colour} died: Scripted 1: ended at")
+        assert [why.split()[0] for why in game["failures"]] == failures
+        assert sgf.read(out / "games" / f"{number:04d}.sgf").result == result
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["void"], summary["replayed"], summary["forfeits"]["opponent"]) == (0, 5, 2)
+
+
 def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
     out = tmp_path / "run"
     player = scripted("2:REFUSE@play", "3:NONSENSE@boardsize", "4:DIE@komi", "5:REFUSE@komi")
     opponent = scripted("6:HANG@komi", "7:HANG@play")
     flags = ["--games", "8", "--openings", "2", "--timeout", "3", "--parallel", "2"]
-    assert match(out, player, opponent, *flags, "--retries", "1") == 0
+    assert match(out, player, opponent, *flags, "--retries", "1", "--crash", "void") == 0
     for number, (result, points, why) in {
         2: ("W+F", 0.0, "Black failed to set up the game: .*'play b .*answered: no"),
         3: ("B+F", 0.0, "White failed to set up the game: .*'what.', not = or"),
-        4: ("Void", None, "ended at 'komi 0' .exit status 7"),
+        4: ("Void", None, "Black died: Scripted 1: ended at 'komi 0' .exit status 7"),
         5: ("B+F", 0.0, "White failed to set up the game: .*'komi 0' answered: no"),
         6: ("B+F", 1.0, "White failed to set up the game: .*no answer to 'komi 0' in 3 s"),
         7: ("W+F", 1.0, "Black failed to set up the game: .*no answer to 'play b .*' in 3 s"),

@@ -21,9 +21,9 @@ def test_more_retries_play_again_what_was_void(tmp_path, capsys):
     out = tmp_path / "run"
     players = scripted(f"1:ONCE={tmp_path / 'died'}"), scripted()
     flags = ["--games", "3", "--parallel", "1"]
-    assert match(out, *players, *flags, "--retries", "0") == 0
+    assert match(out, *players, *flags, "--retries", "0", "--crash", "void") == 0
     assert results(out)[1]["points"] is None
-    assert match(out, *players, *flags, "--retries", "0") == 0
+    assert match(out, *players, *flags, "--retries", "0") == 0  # it is played already
     assert len((out / "results.jsonl").read_text().splitlines()) == 3
     capsys.readouterr()
     assert match(out, *players, *flags, "--retries", "1") == 0
@@ -138,9 +138,9 @@ def test_as_many_files_as_programs_need(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 320))
     flags = ["--games", "40", "--parallel", "30"]
     assert match(tmp_path / "run", scripted(), scripted(), *flags) == 2
-    says = "parallel: 30 games at once want 436 open files, and the system allows 320 (ulimit -Hn)"
-    assert f"gozero match: {says}; use 10\n" == capsys.readouterr().err
+    says = "parallel: 30 games at once want 496 open files, and the system allows 320 (ulimit -Hn)"
+    assert f"gozero match: {says}; use 8\n" == capsys.readouterr().err
     limits = []
     monkeypatch.setattr(resource, "setrlimit", lambda kind, value: limits.append(value))
     gtp_opponent.allow_open_files(MatchConfig(player=Side(command="a"), games=4, parallel=10))
-    assert limits == [(288, 320)]  # of four games, each with one program, and five more to start it
+    assert limits == [(296, 320)]  # of four games, each with one program, and six more to start it

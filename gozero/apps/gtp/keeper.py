@@ -1,0 +1,133 @@
+"""Runs a program for a controller; nothing that the program has started outlives either.
+
+    python -I -S keeper.py SOCKET PROGRAM [ARGUMENT...]
+
+The controller holds the other end of SOCKET, a number, and is told ``+``, or ``-`` and why the
+program cannot be started. When that end is closed, by the controller or by its death, the program
+and all its descendants are killed. When the program ends, what it has left behind gets a moment for
+last words and is killed too; then the keeper ends as the program did.
+
+The keeper is a subreaper: descendants whose parents are gone become its children, whatever session
+they are in. Linux alone has that; elsewhere the process group is killed. Imports nothing of ours,
+so that it starts in some milliseconds.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+
+_LAST_WORDS = 0.5  # seconds
+_TO_KILL = 5.0  # seconds in which all is dead, unless the system does not let it die
+_PR_SET_CHILD_SUBREAPER = 36
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def main(lifeline: int, command: list[str]) -> int:
+    """Keep a program; the status is its exit code, or minus the signal that ended it."""
+    os.set_inheritable(lifeline, False)
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    woken = _wake_up_by_signals()
+    try:
+        defaults = [signal.SIGPIPE, signal.SIGXFSZ]  # which Python ignores
+        program = os.posix_spawnp(command[0], command, os.environ, setsigdef=defaults)
+    except OSError as error:
+        os.write(lifeline, f"-{error}".encode())
+        return 1
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):  # they are the program's alone
+        os.dup2(nowhere, stream)
+    with contextlib.suppress(OSError):  # it is gone already
+        os.write(lifeline, b"+")
+    status = _until_the_end(lifeline, woken, program)
+    killed = _kill_all(program)
+    return killed if status is None else status
+
+
+def _wake_up_by_signals() -> int:
+    """What can be read from as soon as a child has ended, or somebody wants this to end."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, *_ENDING):
+        signal.signal(number, lambda *_: None)
+    return woken
+
+
+def _until_the_end(lifeline: int, woken: int, program: int) -> int | None:
+    """The program's status once it and, soon after, its children have ended; None: it is to end."""
+    status, deadline = None, None
+    while True:
+        left = None if deadline is None else max(deadline - time.monotonic(), 0)
+        ready = select.select([lifeline, woken], [], [], left)[0]
+        numbers = os.read(woken, 4096) if woken in ready else b""
+        if lifeline in ready or not ready or any(number in numbers for number in _ENDING):
+            return status
+        alone, ended = _reap(program)
+        if ended is not None:
+            status, deadline = ended, time.monotonic() + _LAST_WORDS
+        if alone:
+            return status
+
+
+def _reap(program: int) -> tuple[bool, int | None]:
+    """(whether there are no children left, the program's status if it has just ended)."""
+    status = None
+    while True:
+        try:
+            pid, how = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return True, status
+        if pid == 0:
+            return False, status
+        if pid == program:
+            status = os.waitstatus_to_exitcode(how)
+
+
+def _kill_all(program: int) -> int:
+    """Kill all descendants, also those that they start meanwhile; the program's status."""
+    status, deadline = -signal.SIGKILL, time.monotonic() + _TO_KILL
+    if not os.path.exists("/proc/self/stat"):
+        os.killpg(0, signal.SIGKILL)
+    while time.monotonic() < deadline:
+        for pid in _descendants():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        alone, ended = _reap(program)
+        status = status if ended is None else ended
+        if alone:
+            break
+        time.sleep(0.002)
+    return status
+
+
+def _descendants() -> list[int]:
+    parents = {}
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit():
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+    found = [os.getpid()]
+    for parent in found:
+        found += [pid for pid, its in parents.items() if its == parent]
+    return found[1:]
+
+
+def _end_as(code: int) -> None:
+    """End with an exit code, or by a signal, without a core of our own."""
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    _end_as(main(int(sys.argv[1]), sys.argv[2:]))
