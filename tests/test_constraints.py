@@ -1,0 +1,24 @@
+"""CI installs versions that are written down."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import tomllib
+
+from packaging.requirements import Requirement
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def test_all_that_ci_installs_has_one_version_that_the_package_allows():
+    text = (ROOT / ".ci" / "constraints.txt").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)  # and no addresses
+    versions = dict(line.lower().replace("_", "-").split("==") for line in lines)
+    assert len(versions) == len(lines)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for wanted in project["dependencies"] + project["optional-dependencies"]["test"]:
+        requirement = Requirement(wanted)
+        assert requirement.specifier.contains(versions[requirement.name])
+    assert "-c .ci/constraints.txt -e '.[test]'" in (ROOT / ".ci" / "run").read_text()
