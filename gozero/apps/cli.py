@@ -15,6 +15,7 @@ _COMMANDS = {
     "selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),
     "gtp": ("gozero.apps.gtp.run", "GtpConfig"),
     "match": ("gozero.apps.match.run", "MatchConfig"),
+    "review": ("gozero.apps.review.run", "ReviewConfig"),
 }
 """Command: the module whose ``run(config)`` it is, and the class of its flags."""
 

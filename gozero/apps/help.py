@@ -180,10 +180,12 @@ def _arguments(config: type) -> str:
     """What has to be given, and that there are flags besides."""
     kinds = typing.get_type_hints(config)
     asked = [
-        field for field in dataclasses.fields(config) if _default(field) is dataclasses.MISSING
+        field
+        for field in dataclasses.fields(config)
+        if facts_of(field).positional or _default(field) is dataclasses.MISSING
     ]
     words = [
-        field.name.upper()
+        field.name.upper() + (" ..." if settings.is_several(kinds[field.name]) else "")
         if facts_of(field).positional
         else f"{settings.flag_of(field.name)} {_value(field, kinds[field.name])}"
         for field in asked

@@ -37,16 +37,25 @@ class HostGame:
       handicap: the points of Black's handicap stones; with any, White begins.
       moves: (colour, action) of each move so far; handicap stones are none.
 
+    It begins with `start`, if one is given, in place of the komi and the handicap.
+
     After two passes the game is over, but may be gone on with: a play is accepted, and the
     game is over again after two more passes. At the move limit only passes are accepted.
     """
 
-    def __init__(self, rules: Rules, komi: float = 7.0, handicap: Sequence[int] = ()):
+    def __init__(
+        self,
+        rules: Rules,
+        komi: float = 7.0,
+        handicap: Sequence[int] = (),
+        start: GameState | None = None,
+    ):
         self.rules = rules
         self.handicap = tuple(handicap)
         self.moves: list[tuple[int, int]] = []
         self._before: list[Position] = []  # the position before each move
-        start = setup.with_handicap(rules, handicap, komi) if handicap else go.init(rules, komi)
+        if start is None:
+            start = setup.with_handicap(rules, handicap, komi) if handicap else go.init(rules, komi)
         self._state = start
 
     @property

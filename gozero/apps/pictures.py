@@ -34,6 +34,7 @@ def board_svg(
     numbers: Any = None,
     variation: Sequence[int] = (),
     to_play: int = 0,
+    crossed: Sequence[int] = (),
     last_move: int | None = None,
     title: str | None = None,
     cell: int = 32,
@@ -53,6 +54,7 @@ def board_svg(
         nothing.
       variation: actions that would be played next, by turns: numbered stones, half transparent.
       to_play: who plays the first of them; 0 Black, 1 White.
+      crossed: points with a cross on them, moves that were mistakes say; passes are left out.
       last_move: the action to mark; a pass is written below the board.
       title: a line of text above the board.
       cell: pixels from line to line.
@@ -69,9 +71,10 @@ def board_svg(
     numbers = _shaped("numbers", numbers, (size, size))
     if values is not None and visits is None:
         raise ValueError("values: are written beside visits; give visits, too")
-    for action in variation:
-        if not 0 <= action < num_actions:
-            raise ValueError(f"variation: {action} is not an action from 0 to {size * size}")
+    for name, actions in (("variation", variation), ("crossed", crossed)):
+        for action in actions:
+            if not 0 <= action < num_actions:
+                raise ValueError(f"{name}: {action} is not an action from 0 to {size * size}")
     top = cell * (1.75 if title else 1)
     below = list(_pass_words(visits, policy, last_move, size))
     width, height = cell * (size + 1), top + cell * (size + (1 if below else 0.2))
@@ -84,6 +87,7 @@ def board_svg(
         *(_visits(visits, values, size, cell) if visits is not None else ()),
         *(_numbers(numbers, stones, cell) if numbers is not None else ()),
         *_variation(variation, to_play, size, cell),
+        *_crosses(crossed, size, cell),
         *(_mark(stones, last_move, cell) if last_move is not None else ()),
     ]
     if title:
@@ -269,6 +273,17 @@ def _variation(variation: Sequence[int], to_play: int, size: int, cell: int) -> 
         look = f'class="variation" fill="{fill}" fill-opacity="0.6" stroke="{BLACK}"'
         yield circle(row, col, cell, 0.44, look)
         yield text((col + 1) * cell, row * cell, str(i + 1), cell * 0.36, ink)
+
+
+def _crosses(actions: Sequence[int], size: int, cell: int) -> Iterator[str]:
+    for action in actions:
+        row, col = divmod(int(action), size)
+        if row == size:
+            continue
+        x, y, half = (col + 1) * cell, row * cell, 0.25 * cell
+        arms = f"M{x - half:g} {y - half:g}l{2 * half:g} {2 * half:g}m0 {-2 * half:g}"
+        look = f'stroke="{BLACK}" stroke-width="{0.12 * cell:g}"'
+        yield f'<path class="cross" d="{arms}l{-2 * half:g} {2 * half:g}" {look}/>'
 
 
 def _mark(stones: np.ndarray, last_move: int, cell: int) -> Iterator[str]:

@@ -97,6 +97,11 @@ class GameRecord:
 
 def to_sgf(record: GameRecord) -> str:
     """The record as SGF text: the same record gives the same text, so no dates."""
+    return tree_of(record).serialise().decode("utf-8")
+
+
+def tree_of(record: GameRecord) -> sgfmill.Sgf_game:
+    """The record as a tree of SGF's nodes, to which more can be added."""
     game = sgfmill.Sgf_game(record.size, encoding="UTF-8")
     root = game.get_root()
     root.set("AP", ("gozero", __version__))
@@ -119,7 +124,7 @@ def to_sgf(record: GameRecord) -> str:
         node.set_raw(_COLOURS[colour], coords.to_sgf(record.size, action).encode())
         if comment:
             node.set("C", comment)
-    return game.serialise().decode("utf-8")
+    return game
 
 
 def write(path: pathlib.Path, record: GameRecord, *, durable: bool = False) -> None:

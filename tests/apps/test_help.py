@@ -16,6 +16,7 @@ COMMANDS = {
     "gozero selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),
     "gozero gtp": ("gozero.apps.gtp.config", "GtpConfig"),
     "gozero match": ("gozero.apps.match.config", "MatchConfig"),
+    "gozero review": ("gozero.apps.review.config", "ReviewConfig"),
     "python -m train": ("train.config", "TrainConfig"),
     "python -m train --dry-run": ("train.dry_run", "DryRunConfig"),
     "python -m train evaluate": ("train.evaluate", "EvaluateConfig"),

@@ -1,0 +1,227 @@
+"""Every position of some games searched in lockstep: who is ahead, what was best, what was lost."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
+from gozero.apps.review.config import ReviewConfig
+from gozero.apps.sgf import GameRecord
+from gozero.games.go import go_game
+from gozero.go import scoring
+from gozero.go.rules import GameState, Rules, position_stones, with_to_play
+from gozero.go.setup import from_stones
+from gozero.nets import network, weights
+from gozero.nets.features import feature_set
+from gozero.play.setups import make_setup
+from gozero.playouts.engine import ownership
+from gozero.playouts.policies.mogo.playouts import mogo_playouts
+from gozero.search.game import Trail
+from gozero.search.search import search
+from gozero.search.variations import principal_variation
+
+VARIATION = 10
+"""Moves of a variation, at most."""
+
+
+class Judged(NamedTuple):
+    """What is thought of a position of a game; shares of wins are from 0 to 1."""
+
+    stones: np.ndarray  # i8[size, size]: +1 Black, -1 White
+    to_play: int  # 0 Black, 1 White
+    win: float  # Black's, by the search; of a game that is over 0, 1/2 or 1
+    lead: float  # Black's score, as it is expected to end: points after komi
+    ownership: np.ndarray  # f32[size * size]: +1 Black's at the end, -1 White's
+    visits: np.ndarray  # i32[A]
+    variation: tuple[int, ...]  # what the search expects to be played; nothing once it is over
+    played: int | None  # the move of the game; None at its end
+    lost: float  # share of wins that it lost its player; 0 where the search would play it, too
+
+
+class Reviewed(NamedTuple):
+    """A game, and its positions from the first on: one more than it has moves."""
+
+    name: str
+    record: GameRecord
+    positions: list[Judged]
+
+    def mistakes(self, count: int) -> list[int]:
+        """The positions whose moves lost the most, the greatest first; none that lost under 1%."""
+        numbers = sorted(range(len(self.positions)), key=lambda i: -self.positions[i].lost)
+        return [i for i in numbers[:count] if self.positions[i].lost >= 0.01]
+
+
+def analyse(
+    config: ReviewConfig,
+    games: Sequence[tuple[str, GameRecord]],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Reviewed]:
+    """Review games.
+
+    Args:
+      config: the flags.
+      games: (name, game) of each, all of one size.
+      progress: told (positions searched, of how many).
+
+    Raises:
+      ValueError: games of several sizes, with moves that are illegal, or without any; files that
+        the flags name and that do not fit.
+    """
+    sizes = sorted({record.size for _, record in games})
+    if len(sizes) != 1:
+        raise ValueError(
+            f"games: of sizes {', '.join(map(str, sizes))}; review each size by itself"
+        )
+    limit = max(roomy_limit(sizes[0]), *(len(record.moves) + 1 for _, record in games))
+    rules = Rules(sizes[0], config.ko, config.suicide, limit)
+    lines = [_states(rules, name, record) for name, record in games]
+    states = [state for line in lines for state in line]
+    judge = _judge(rules, config)
+    told, batch = [], config.batch  # always so many: another number would be compiled anew
+    for start in range(0, len(states), batch):
+        chunk = states[start : start + batch]
+        padded = chunk + chunk[-1:] * (batch - len(chunk))
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
+        found = jax.device_get(
+            judge(jax.random.fold_in(jax.random.key(config.seed), start), stacked)
+        )
+        told += [jax.tree.map(lambda x, i=i: x[i], found) for i in range(len(chunk))]
+        if progress:
+            progress(len(told), len(states))
+    if not all(one.ok for one in told):
+        raise ValueError("the evaluator gave values that are no numbers, or beyond -1 to 1")
+    reviewed, first = [], 0
+    for (name, record), line in zip(games, lines, strict=True):
+        of_game = told[first : first + len(line)]
+        reviewed.append(Reviewed(name, record, _judged(record, line, of_game)))
+        first += len(line)
+    return reviewed
+
+
+def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
+    """The game before each move, for the player who made it, and at its end; on the host."""
+    stones = np.zeros(rules.num_points, np.int8)
+    stones[list(record.black_stones)], stones[list(record.white_stones)] = 1, -1
+    try:
+        start = from_stones(rules, stones.reshape(rules.size, -1), komi=record.komi)
+        game = HostGame(rules, start=start)
+        states = []
+        for number, (colour, action) in enumerate(record.moves, start=1):
+            states.append(with_to_play(game.state, colour))
+            try:
+                game.play(colour, action)
+            except IllegalMove as error:
+                raise ValueError(f"move {number}: {error}; --ko and --suicide may help") from error
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    return [jax.device_get(state) for state in [*states, game.state]]
+
+
+class _Found(NamedTuple):
+    """What the device says of positions [B]; values are for the player to move."""
+
+    stones: jax.Array
+    ended: jax.Array
+    value: jax.Array
+    visits: jax.Array
+    ok: jax.Array
+    variation: jax.Array
+    lead: jax.Array
+    ownership: jax.Array
+
+
+def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState], _Found]:
+    setup = make_setup(rules, config, config.seed)
+    game, foresee = go_game(rules), _foresee(rules, config)
+    trees = 1 if setup.search.ensemble is None else setup.search.ensemble.trees
+
+    @jax.jit
+    def judge(params: Any, key: jax.Array, states: GameState) -> _Found:
+        search_key, score_key = jax.random.split(key)
+        evaluator = setup.evaluator._replace(params=params)
+        result = search(game, evaluator, search_key, states, setup.search)
+        over, score = states.ended, jax.vmap(lambda s: scoring.area_score(rules, s))(states)
+        won = jnp.sign(jnp.where(states.to_play == 0, score, -score))
+        lead, owners = foresee(score_key, states)
+        area = jax.vmap(lambda s: scoring.ownership(rules, s))(states).reshape(owners.shape)
+        return _Found(
+            jax.vmap(lambda s: position_stones(rules, s.position))(states),
+            over,
+            jnp.where(over, won, result.value),
+            jnp.where(over[:, None], 0, result.visits),
+            result.ok | over,
+            principal_variation(result.tree, VARIATION)[::trees],
+            jnp.where(over, score, lead),
+            jnp.where(over[:, None], area.astype(jnp.float32), owners),
+        )
+
+    return functools.partial(judge, setup.evaluator.params)
+
+
+def _foresee(rules: Rules, config: ReviewConfig) -> Callable:
+    """(key, states [B]) -> (Black's score, f32[B]; whose the points are, f32[B, N]) at the end.
+
+    By a network that was trained for it, else by playouts.
+    """
+    if config.evaluator == "network" and config.weights is not None:
+        shape, params, _ = weights.load(config.weights, rules.size)
+        if shape.auxiliary:
+            return functools.partial(_by_network, rules, shape, params)
+    return functools.partial(_by_playouts, rules, config.score_playouts)
+
+
+def _by_network(rules: Rules, shape, params, key: jax.Array, states: GameState):
+    del key
+    observe = feature_set(shape.features).observe
+
+    def see(state: GameState):
+        alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
+        return observe(rules, state, state.position, alone)
+
+    said = network.apply(shape, params, jax.vmap(see)(states))
+    assert said.score is not None  # it has these heads
+    assert said.ownership is not None
+    black = jnp.where(states.to_play == 0, 1.0, -1.0)
+    return black * said.score, black[:, None] * said.ownership
+
+
+def _by_playouts(rules: Rules, count: int, key: jax.Array, states: GameState):
+    many = jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), states.position)
+    played = mogo_playouts(rules, many, key, ends=True)
+    mean = lambda x: jnp.mean(x.reshape(-1, count, *x.shape[1:]).astype(jnp.float32), axis=1)
+    owners = ownership(rules, played).reshape(len(played.score), rules.num_points)
+    return mean(played.score) - states.komi, mean(owners)
+
+
+def _judged(
+    record: GameRecord, states: Sequence[GameState], found: Sequence[_Found]
+) -> list[Judged]:
+    colours = [int(state.position.to_play) for state in states]
+    signs = [1 if colour == 0 else -1 for colour in colours]
+    wins = [(1 + sign * float(one.value)) / 2 for sign, one in zip(signs, found, strict=True)]
+    positions = []
+    for i, one in enumerate(found):
+        played = record.moves[i][1] if i < len(record.moves) else None
+        variation = tuple(int(a) for a in one.variation if a >= 0) if not one.ended else ()
+        same = played is None or variation[:1] == (played,)
+        lost = 0.0 if same else max(0.0, signs[i] * (wins[i] - wins[i + 1]))
+        positions.append(
+            Judged(
+                np.asarray(one.stones),
+                colours[i],
+                wins[i],
+                float(one.lead),
+                np.asarray(one.ownership),
+                np.asarray(one.visits),
+                variation,
+                played,
+                lost,
+            )
+        )
+    return positions

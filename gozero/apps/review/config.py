@@ -1,0 +1,64 @@
+"""The flags of ``gozero review``. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Literal
+
+from tyro.conf import Positional
+
+from gozero.go.coords import KoRule
+from gozero.play.player_config import PlayerConfig
+from gozero.runs import settings
+from gozero.runs.settings import setting
+
+KINDS = (".html", ".sgf", ".csv")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReviewConfig(PlayerConfig):
+    """Review games of Go from SGF files: who was ahead when, and which moves lost the most. All
+    positions of all games are searched in lockstep."""
+
+    search: Literal["puct", "uct", "rave", "gumbel"] = settings.same_as(PlayerConfig, "search")
+    simulations: int = settings.same_as(PlayerConfig, "simulations", 200)
+
+    games: Positional[tuple[pathlib.Path, ...]] = setting((), group="review", positional=True)
+    """Games as SGF files, of one board size."""
+
+    out: pathlib.Path | None = setting(None, unset="a summary on the terminal")
+    """The report to write: .html with pictures, .sgf with variations, or .csv of all positions."""
+
+    mistakes: int = setting(5, least=0)
+    """Of each game so many moves are shown, those that lost the most."""
+
+    batch: int = setting(64, least=1, most=2**16, unit="positions")
+    """Positions searched at once."""
+
+    score_playouts: int = setting(32, least=1, most=2**16)
+    """Playouts of each position that say who will own what, if the network does not."""
+
+    ko: KoRule = setting("positional")
+    """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
+    with the same player to move."""
+
+    suicide: bool = setting(False)
+    """Whether a play may remove its own chain; never a single stone."""
+
+    seed: int = settings.seed_setting()
+    """The seed of all that is random: the same seed, games and flags give the same report."""
+
+    EXAMPLES = (
+        "gozero review GAME.sgf --evaluator network --weights NET.safetensors --out REPORT.html",
+        "gozero review games/*.sgf --search rave --simulations 1000",
+    )
+
+    def __post_init__(self):
+        if not self.games:
+            raise ValueError("expected games as SGF files: gozero review GAME.sgf")
+        self.check()
+        if self.resign is not None:
+            raise ValueError(f"--resign {self.resign}: a review plays no moves")
+        if self.out is not None and self.out.suffix not in KINDS:
+            raise ValueError(f"--out {self.out}: expected a file .html, .sgf or .csv")

@@ -1,0 +1,179 @@
+"""Reports of reviewed games: a summary, a table, a page with pictures, SGF with variations."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gozero.apps import sgf
+from gozero.apps.pictures import BLACK, BLUE, LINES, WHITE, Svg, board_svg, picture, text
+from gozero.apps.review.analyse import Judged, Reviewed
+from gozero.go import coords
+
+COLOURS = ("Black", "White")
+COLUMNS = (
+    *("game", "moves", "to_play", "black_win", "black_lead"),
+    *("played", "lost", "best", "variation"),
+)
+_OWNED = 0.5
+"""Ownership from which a point is marked as territory."""
+
+
+def summary(games: Sequence[Reviewed], mistakes: int) -> str:
+    """Who was ahead, and the greatest mistakes, in plain text."""
+    lines = []
+    for game in games:
+        last = game.positions[-1]
+        lines += [f"{_title(game)}: {_standing(last)} after {len(game.positions) - 1} moves"]
+        lines += [f"  {_mistake(game, i)}" for i in game.mistakes(mistakes)]
+    return "\n".join(lines)
+
+
+def table(games: Sequence[Reviewed]) -> str:
+    """Every position as CSV."""
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n").writerow
+    write(COLUMNS)
+    for game in games:
+        name = lambda action, size=game.record.size: coords.to_gtp(size, action)
+        for number, one in enumerate(game.positions):
+            played = "" if one.played is None else name(one.played)
+            line = [name(action) for action in one.variation]
+            numbers = f"{one.win:.4f}", f"{one.lead:.2f}", played, f"{one.lost:.4f}"
+            best = line[0] if line else ""
+            write([game.name, number, "BW"[one.to_play], *numbers, best, " ".join(line)])
+    return out.getvalue()
+
+
+def annotated(games: Sequence[Reviewed], mistakes: int) -> str:
+    """The games as SGF, one after the other: Black's wins in per cent (SBKV) and a comment at each
+    move, what was better than the greatest mistakes as variations, territory at the end."""
+    return "".join(_annotated(game, game.mistakes(mistakes)) for game in games)
+
+
+def _annotated(game: Reviewed, mistakes: Sequence[int]) -> str:
+    size = game.record.size
+    tree = sgf.tree_of(game.record)
+    moves = [node for node in tree.main_sequence_iter() if node.get_move()[0]]
+    nodes = [tree.get_root(), *moves]
+    for number, (node, one) in enumerate(zip(nodes, game.positions, strict=True)):
+        node.set_raw("SBKV", f"{100 * one.win:.1f}".encode())
+        said = [node.get("C")] if node.has_property("C") else []
+        if number and game.positions[number - 1].lost >= 0.01:
+            said.append(_mistake(game, number - 1))
+        node.set("C", "\n".join([*said, _standing(one)]))
+    for i in mistakes:
+        node, colour = nodes[i], game.positions[i].to_play
+        for action in game.positions[i].variation:
+            node = node.new_child()
+            node.set_raw("BW"[colour], coords.to_sgf(size, action).encode())
+            colour = 1 - colour
+    for name, sign in (("TB", 1), ("TW", -1)):
+        owned = np.flatnonzero(sign * game.positions[-1].ownership >= _OWNED)
+        empty = [p for p in owned if game.positions[-1].stones.flat[p] != sign]
+        if empty:
+            points = [coords.to_sgf(size, int(point)).encode() for point in empty]
+            nodes[-1].set_raw_list(name, points)
+    return tree.serialise().decode("utf-8") + "\n"
+
+
+def page(games: Sequence[Reviewed], mistakes: int) -> str:
+    """A page of HTML that needs no other file."""
+    body = "".join(_section(game, game.mistakes(mistakes)) for game in games)
+    return (
+        '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Review</title><style>'
+        "body{font-family:sans-serif;margin:1em auto;max-width:62em;padding:0 1em}"
+        "figure{display:inline-block;margin:.5em;vertical-align:top;max-width:22em}"
+        "figcaption{padding:.3em 0}svg{max-width:100%;height:auto}</style>"
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def _section(game: Reviewed, mistakes: Sequence[int]) -> str:
+    ones = game.positions
+    wins = curve([100 * one.win for one in ones], 0, 100, "Black wins, %", marks=mistakes)
+    most = 10 * -(-max(1.0, *(abs(one.lead) for one in ones)) // 10)
+    leads = curve([one.lead for one in ones], -most, most, "Black's lead, points")
+    boards = "".join(_figure(_mistake_board(game, i), _mistake(game, i)) for i in mistakes)
+    end = board_svg(ones[-1].stones, ownership=ones[-1].ownership)
+    return (
+        f"<h2>{html.escape(_title(game))}</h2><p>{_standing(ones[-1])} after {len(ones) - 1} "
+        f"moves.</p>{wins}{leads}{boards}{_figure(end, 'Whose the points are at the end')}"
+    )
+
+
+def _mistake_board(game: Reviewed, number: int) -> Svg:
+    """The position before a mistake: a cross where it was, and what was better, numbered."""
+    one = game.positions[number]
+    before = game.positions[number - 1].played if number else None
+    title = f"Move {number + 1}: {_name(game, one.played)}"
+    return board_svg(
+        one.stones,
+        variation=one.variation,
+        to_play=one.to_play,
+        crossed=() if one.played is None else (one.played,),
+        last_move=before,
+        title=title,
+    )
+
+
+def _figure(svg: str, caption: str) -> str:
+    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def curve(
+    values: Sequence[float], least: float, most: float, title: str, marks: Sequence[int] = ()
+) -> Svg:
+    """A number after each move, as a line; some moves are marked with their number."""
+    width, height, left, top = 640, 170, 46, 26
+    across = (width - left - 12) / max(1, len(values) - 1)
+    x = lambda number: left + across * number
+    y = lambda value: top + (height - top - 24) * (most - value) / (most - least)
+    parts = [text(width / 2, 13, title, 13, weight="bold")]
+    for level in (least, (least + most) / 2, most):
+        parts.append(f'<path d="M{left} {y(level):g}H{width - 12}" stroke="{LINES}" opacity=".4"/>')
+        parts.append(text(left / 2, y(level), f"{level:g}", 12))
+    points = " ".join(f"{x(i):.1f},{y(value):.1f}" for i, value in enumerate(values))
+    parts.append(f'<polyline points="{points}" fill="none" stroke="{BLUE}" stroke-width="2"/>')
+    step = max(1, -(-len(values) // 10))
+    parts += [text(x(i), height - 10, str(i), 11) for i in range(0, len(values), step)]
+    for i in marks:
+        where = f'cx="{x(i + 1):.1f}" cy="{y(values[i + 1]):.1f}"'
+        parts.append(f'<circle {where} r="4" fill="{BLACK}"/>')
+    return picture(width, height, title, parts, background=WHITE)
+
+
+def _title(game: Reviewed) -> str:
+    record = game.record
+    players = f"{record.black or 'Black'} - {record.white or 'White'}"
+    return f"{game.name}: {players}, {record.size}x{record.size}, {record.result}"
+
+
+def _standing(one: Judged) -> str:
+    ahead = "B" if one.lead >= 0 else "W"
+    return f"Black wins {100 * one.win:.1f}%, lead {ahead}+{abs(one.lead):.1f}"
+
+
+def _name(game: Reviewed, action: int | None) -> str:
+    return "" if action is None else coords.to_gtp(game.record.size, action)
+
+
+def _mistake(game: Reviewed, number: int) -> str:
+    one = game.positions[number]
+    better = " ".join(_name(game, action) for action in one.variation)
+    return (
+        f"move {number + 1}, {COLOURS[one.to_play]} {_name(game, one.played)}: "
+        f"lost {100 * one.lost:.1f}% of wins; better: {better}"
+    )
+
+
+WRITERS: dict[str, Callable[[Sequence[Reviewed], int], str]] = {
+    ".html": page,
+    ".sgf": annotated,
+    ".csv": lambda games, mistakes: table(games),
+}
+"""By the suffix of the file."""

@@ -1,0 +1,248 @@
+"""``gozero review``: positions searched in lockstep, and reports that other programs read."""
+
+import csv
+import io
+import types
+import xml.etree.ElementTree as ET
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sgfmill import sgf as sgfmill
+
+import gozero
+from gozero.apps import cli, sgf
+from gozero.apps.review import analyse, report
+from gozero.apps.review.config import ReviewConfig
+from gozero.go import coords
+from gozero.search import tree as trees
+from gozero.search.rules.puct import Puct
+from gozero.search.variations import NO_ACTION, principal_variation
+
+SVG = "{http://www.w3.org/2000/svg}"
+FLAGS = ["--simulations", "16", "--batch", "8", "--score-playouts", "4"]
+
+
+def at(vertex):
+    return coords.from_gtp(3, vertex)
+
+
+def moves(*vertices, first=0):
+    return tuple(((first + i) % 2, at(vertex)) for i, vertex in enumerate(vertices))
+
+
+# Black fills the last eye of a group that lives, White takes it: C1 is the mistake.
+ALIVE = {"black_stones": tuple(map(at, ["A2", "B2", "C2", "B1"])), "komi": 0.5}
+BLUNDER = sgf.GameRecord(3, moves=moves("C1", "pass", "A1"), **ALIVE)
+QUIET = sgf.GameRecord(3, moves=moves("pass", "pass"), result="B+8.5", black="Ann", **ALIVE)
+
+
+@pytest.fixture(scope="module")
+def reviewed():
+    config = ReviewConfig(games=("a", "b"), simulations=64, batch=4, score_playouts=8)
+    told = []
+    games = analyse.analyse(
+        config, [("blunder", BLUNDER), ("quiet", QUIET)], lambda *x: told.append(x)
+    )
+    assert told == [(4, 7), (7, 7)]
+    return games
+
+
+def test_positions_are_those_of_the_games(reviewed):
+    blunder, quiet = reviewed
+    assert [len(game.positions) for game in reviewed] == [4, 3]
+    assert [one.to_play for one in blunder.positions] == [0, 1, 0, 1]
+    first = np.array([[0, 0, 0], [1, 1, 1], [0, 1, 0]])
+    assert (blunder.positions[0].stones == first).all()
+    assert (blunder.positions[1].stones[2] == [0, 1, 1]).all()
+    assert [one.played for one in quiet.positions] == [9, 9, None]
+
+
+def test_what_is_over_is_counted_and_not_searched(reviewed):
+    end = reviewed[1].positions[-1]
+    assert (end.win, end.lead, end.variation, end.visits.sum()) == (1.0, 8.5, (), 0)
+    assert (end.ownership == 1).all()
+
+
+def test_a_black_board_is_won_and_owned(reviewed):
+    start = reviewed[1].positions[0]
+    assert start.win > 0.9
+    assert start.lead > 5
+    assert start.ownership.reshape(3, 3)[1].min() > 0.5
+    assert start.visits.sum() == 64
+    assert start.visits[start.variation[0]] == start.visits.max()
+
+
+def test_losses_are_of_the_player_who_moved():
+    found = lambda value, first: types.SimpleNamespace(
+        stones=np.zeros((3, 3)),
+        ended=False,
+        value=value,
+        visits=np.zeros(10),
+        variation=np.array([first, NO_ACTION]),
+        lead=0.0,
+        ownership=np.zeros(9),
+    )
+    states = [
+        types.SimpleNamespace(position=types.SimpleNamespace(to_play=player))
+        for player in (0, 1, 0, 1)
+    ]
+    record = sgf.GameRecord(3, 0.5, moves("A1", "A2", "A3"))
+    # For the player to move: Black 60%, White 70% (Black 30%), Black 35%, White 80%.
+    values = (0.2, 0.4, -0.3, 0.6)
+    for best, lost in ((at("B2"), [0.3, 0.05, 0.15, 0.0]), (at("A2"), [0.3, 0.0, 0.15, 0.0])):
+        line = [found(value, best) for value in values]
+        ones = analyse._judged(record, states, line)
+        assert [one.lost for one in ones] == pytest.approx(lost)
+        assert [one.win for one in ones] == pytest.approx([0.6, 0.3, 0.35, 0.2])
+        assert {one.variation for one in ones} == {(best,)}
+    game = analyse.Reviewed("g", record, ones)
+    assert game.mistakes(5) == [0, 2]
+    assert game.mistakes(1) == [0]
+
+
+def test_the_principal_variation_is_the_most_visited_line():
+    rules = gozero.Rules(size=3)
+    game, evaluator = gozero.go_game(rules), gozero.playout_evaluator(rules)
+    config = gozero.SearchConfig(num_simulations=40, select=Puct())
+    states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(3))
+    run = jax.jit(lambda key: gozero.search(game, evaluator, key, states, config))
+    result = run(jax.random.key(0))
+    lines = np.asarray(principal_variation(result.tree, 12))
+    tree = jax.device_get(result.tree)
+    for index, line in enumerate(lines):
+        node, rows = trees.ROOT, slice(index * tree.capacity, (index + 1) * tree.capacity)
+        visits, actions = tree.visits[rows], tree.action[rows]
+        for action in line:
+            below = tree.children[rows][node][: tree.num_children[rows][node]]
+            if not len(below):
+                assert action == NO_ACTION
+                continue
+            node = below[np.argmax(visits[below])]
+            assert action == actions[node]
+        assert NO_ACTION in line
+
+
+def test_the_summary_names_players_and_mistakes(reviewed):
+    text = report.summary(reviewed, 2)
+    assert "quiet: Ann - White, 3x3, B+8.5: Black wins 100.0%, lead B+8.5 after 2 moves" in text
+    assert len(text.splitlines()) == 2 + sum(len(game.mistakes(2)) for game in reviewed)
+
+
+def test_the_table_has_every_position(reviewed):
+    rows = list(csv.DictReader(io.StringIO(report.table(reviewed))))
+    assert [(row["game"], row["moves"]) for row in rows] == [
+        *(("blunder", str(i)) for i in range(4)),
+        *(("quiet", str(i)) for i in range(3)),
+    ]
+    assert [row["played"] for row in rows] == ["C1", "pass", "A1", "", "pass", "pass", ""]
+    for row, one in zip(rows, [p for g in reviewed for p in g.positions], strict=True):
+        assert float(row["black_win"]) == pytest.approx(one.win, abs=1e-4)
+        assert row["best"] == row["variation"].partition(" ")[0]
+
+
+def test_the_sgf_keeps_the_game_and_adds_variations(reviewed):
+    text = report.annotated(reviewed, 5)
+    parts = text.strip().split("\n(;FF[4]")
+    texts = [parts[0], *("(;FF[4]" + part for part in parts[1:])]
+    assert len(texts) == 2
+    for text, game in zip(texts, reviewed, strict=True):
+        again = sgf.read(text.encode())
+        assert (again.moves, again.komi) == (game.record.moves, game.record.komi)
+        assert again.black_stones == tuple(sorted(game.record.black_stones))
+        nodes = sgfmill.Sgf_game.from_bytes(text.encode()).get_main_sequence()
+        wins = [float(node.get_raw("SBKV")) / 100 for node in nodes]
+        assert wins == pytest.approx([one.win for one in game.positions], abs=1e-3)
+        branches = [i for i, node in enumerate(nodes) if len(list(node)) > 1]
+        assert sorted(game.mistakes(5)) == branches
+        for i in branches:
+            colour, point = nodes[i][1].get_move()
+            assert colour == "bw"[game.positions[i].to_play]
+            best = game.positions[i].variation[0]
+            assert point == (None if best == 9 else (2 - best // 3, best % 3))
+    owned = nodes[-1].get("TB")
+    assert owned == {(0, 0), (0, 2), (2, 0), (2, 1), (2, 2)}  # from the bottom left
+
+
+def test_the_page_is_one_file_with_all_pictures(reviewed):
+    page = report.page(reviewed, 5)
+    root = ET.fromstring(page.replace("<!DOCTYPE html>", "").replace('<meta charset="utf-8">', ""))
+    pictures = [element for element in root.iter(f"{SVG}svg")]
+    mistakes = sum(len(game.mistakes(5)) for game in reviewed)
+    assert len(pictures) == 2 * 3 + mistakes  # two curves and the end
+    crosses = [path for path in root.iter(f"{SVG}path") if path.get("class") == "cross"]
+    played = [g.positions[i].played for g in reviewed for i in g.mistakes(5)]
+    assert len(crosses) == sum(action < 9 for action in played)
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_names_in_a_page_are_escaped(reviewed):
+    evil = reviewed[1]._replace(name="<script>alert(1)</script>")
+    assert "<script>" not in report.page([evil], 5)
+
+
+def test_a_curve_stays_in_its_picture():
+    root = ET.fromstring(report.curve([0.0, 50.0, 100.0], 0, 100, "wins", marks=[0]))
+    points = root.find(f"{SVG}polyline").get("points").split()
+    assert len(points) == 3
+    heights = [float(point.split(",")[1]) for point in points]
+    assert heights == sorted(heights, reverse=True)
+    assert float(root.get("height")) > heights[0] > heights[-1] > 0
+    mark = root.find(f"{SVG}circle")
+    assert float(mark.get("cy")) == heights[1]
+
+
+def run(tmp_path, *more, records=(QUIET,)):
+    paths = [tmp_path / f"{i}.sgf" for i in range(len(records))]
+    for path, record in zip(paths, records, strict=True):
+        sgf.write(path, record)
+    return cli.main(["review", *map(str, paths), *FLAGS, *map(str, more)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "gozero review: expected games as SGF files: gozero review GAME.sgf"),
+        (["x.sgf", "--out", "x.pdf"], "--out x.pdf: expected a file .html, .sgf or .csv"),
+        (["x.sgf", "--search", "td"], "--search td: expected one of puct, uct, rave, gumbel"),
+        (["x.sgf", "--resign", "-0.9"], "--resign -0.9: a review plays no moves"),
+        (["/nowhere/x.sgf"], "sgf /nowhere/x.sgf: cannot be read (No such file or directory)"),
+    ],
+)
+def test_what_cannot_be_reviewed(arguments, complaint, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["review", *arguments])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("records", "complaint"),
+    [
+        (
+            [QUIET, sgf.GameRecord(3, 0.5, moves("A1", "A1"))],
+            "1.sgf: move 2: A1 is occupied; --ko and --suicide may help",
+        ),
+        (
+            [QUIET, sgf.GameRecord(5, 0.5, ())],
+            "games: of sizes 3, 5; review each size by itself",
+        ),
+        ([sgf.GameRecord(3, 0.25, ())], "0.sgf: komi: 0.25 is not a multiple of 0.5"),
+    ],
+)
+def test_games_that_cannot_be_reviewed_are_named(tmp_path, capsys, records, complaint):
+    with pytest.raises(SystemExit):
+        run(tmp_path, records=records)
+    assert complaint in capsys.readouterr().err
+
+
+def test_the_command_writes_a_report(tmp_path, capsys):
+    out = tmp_path / "report.csv"
+    assert run(tmp_path, "--out", out) == 0
+    captured = capsys.readouterr()
+    assert "compiling for 3x3" in captured.err
+    assert captured.out.splitlines()[-1] == f"written: {out}"
+    assert len(out.read_text().splitlines()) == 4
