@@ -1,36 +1,41 @@
 """Checkpoints of a run's whole state, each written whole or not at all.
 
     checkpoints/000040/arrays/      what Orbax wrote
-    checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash
+    checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash,
+                                    and the SHA-256 of all that
 
-A checkpoint is written to a temporary name that begins with a dot, and renamed once it is complete:
-a kill at any moment leaves the one before. The newest few are kept. One that
-cannot be read is skipped, and renamed to 000040.damaged.
+A checkpoint is written to a temporary name that begins with a dot, and renamed once all of it is on
+the disk: a kill or a power cut at any moment leaves the one before. The newest few are kept. One
+that cannot be read is skipped, and renamed to 000040.damaged.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
+import logging
 import os
 import pathlib
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.runs.files import sync_folder, write_whole
+from gozero.runs.files import sync, sync_tree
 from train import hosts
 
-FORMAT = "gozero-run-2"
+FORMAT = "gozero-run-3"
 KEPT = 2
 
+_BEFORE = "gozero-run-2"  # whose record has no checksum
+_KEYS = {"format": str, "iteration": int, "about": dict, "arrays": dict, "files": dict}
 _NAME = re.compile(r"[0-9]{6,}")
 
 
@@ -93,7 +98,7 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
         hosts.at_first(lambda: _put_in_place(partial, place))
     except Exception as error:  # Orbax's own, where a disk is full, are of many kinds
         shutil.rmtree(partial, ignore_errors=True)
-        raise OSError(f"checkpoint {place}: cannot be written ({_first_line(error)})") from error
+        raise OSError(f"checkpoint {place}: cannot be written ({_why(error)})") from error
     for old in found(folder)[KEPT:] if hosts.is_first() else ():
         shutil.rmtree(old.path, ignore_errors=True)
     return Saved(place, iteration)
@@ -160,8 +165,23 @@ def _shapes(named: dict[str, Any]) -> dict[str, str]:
 def _write_arrays(path: pathlib.Path, named: dict[str, Any]) -> None:
     import orbax.checkpoint as ocp
 
-    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
+    with _hushed(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
         writer.save(path.absolute(), args=ocp.args.StandardSave(named))
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Until it is done, and for good after an error, which ends the program: of a full disk Orbax's
+    threads log a traceback for each array besides, some as late as the exit of Python."""
+    loggers = [logging.getLogger(name) for name in ("absl", "asyncio")]
+    before, hook = [logger.disabled for logger in loggers], sys.unraisablehook
+    for logger in loggers:
+        logger.disabled = True
+    sys.unraisablehook = lambda _: None
+    yield
+    sys.unraisablehook = hook
+    for logger, disabled in zip(loggers, before, strict=True):
+        logger.disabled = disabled
 
 
 def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +191,7 @@ def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
         try:
             return reader.restore(path.absolute(), args=ocp.args.StandardRestore(named))
         except Exception as error:
-            raise ValueError(f"checkpoint {path.parent}: {_first_line(error)}") from error
+            raise ValueError(f"checkpoint {path.parent}: {_why(error)}") from error
 
 
 def _make_empty(path: pathlib.Path) -> None:
@@ -187,23 +207,30 @@ def _describe(path: pathlib.Path, iteration: int, shapes: dict[str, str], about:
         "arrays": shapes,
         "files": _hashes(path / "arrays"),
     }
-    write_whole(path / "about.json", (json.dumps(description, indent=1) + "\n").encode())
+    (path / "about.json").write_bytes(_encoded(description))
+
+
+def _encoded(record: dict) -> bytes:
+    """The bytes of about.json: a record and, last, its own SHA-256."""
+    digest = hashlib.sha256(json.dumps(record).encode()).hexdigest()
+    return (json.dumps(record | {"sha256": digest}, indent=1) + "\n").encode()
 
 
 def _put_in_place(partial: pathlib.Path, place: pathlib.Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
+    sync_tree(partial)
     partial.rename(place)
-    sync_folder(place.parent)
+    for folder in (place.parent, place.parent.parent):
+        sync(folder)
 
 
 def _hashes(path: pathlib.Path) -> dict[str, str]:
-    """{file: SHA-256} of all in a folder, which is then on the disk."""
+    """{file: SHA-256} of all in a folder."""
     hashes = {}
     for file in sorted(path.rglob("*")):
         if file.is_file():
             with file.open("rb") as opened:
                 digest = hashlib.file_digest(opened, "sha256")
-                os.fsync(opened.fileno())
             hashes[str(file.relative_to(path))] = digest.hexdigest()
     return hashes
 
@@ -217,17 +244,31 @@ def _checked(path: pathlib.Path, asked: dict[str, str]) -> dict:
 
 
 def _read_about(path: pathlib.Path) -> dict:
+    """The record of a checkpoint, if it is, to the byte, what `save` wrote."""
     try:
-        about = json.loads((path / "about.json").read_text())
-        version = about["format"]
+        data = (path / "about.json").read_bytes()
+        record = json.loads(data)
+        version = record["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"checkpoint {path}: about.json is damaged ({error})") from error
-    if version != FORMAT:
+    if version not in (FORMAT, _BEFORE):
         raise ValueError(f"checkpoint {path}: of format {version!r}; this version reads {FORMAT!r}")
-    missing = [name for name in ("about", "arrays", "files") if name not in about]
-    if missing:
-        raise ValueError(f"checkpoint {path}: about.json lacks {', '.join(missing)}")
-    return about
+    said = record.pop("sha256", None) if version == FORMAT else None
+    if version == FORMAT and _encoded(record) != data:
+        raise ValueError(f"checkpoint {path}: about.json is damaged (its SHA-256 is not {said})")
+    _check_record(path, record)
+    return record
+
+
+def _check_record(path: pathlib.Path, record: dict) -> None:
+    """Its keys, and that it is of this place."""
+    kinds = {name: type(value) for name, value in record.items()}
+    odd = sorted(name for name in kinds.keys() | _KEYS if kinds.get(name) is not _KEYS.get(name))
+    if odd:
+        what = "lacks" if odd[0] not in kinds else "has an unknown or odd"
+        raise ValueError(f"checkpoint {path}: about.json is damaged ({what} {odd[0]!r})")
+    if record["iteration"] != int(path.name):
+        raise ValueError(f"checkpoint {path}: about.json is of iteration {record['iteration']}")
 
 
 def _check_files(path: pathlib.Path, hashes: dict[str, str]) -> None:
@@ -252,5 +293,8 @@ def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str
         )
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def _why(error: BaseException) -> str:
+    """An error in a line; of a full disk no more than that."""
+    full = os.strerror(errno.ENOSPC)
+    text = str(error).strip() or type(error).__name__
+    return full if full in text else text.splitlines()[0]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gozero.runs.progress import Progress
 
 _RECENT = 10  # iterations by whose times those to come are estimated
+_TIMED = {"playing_s", "learning_s", "simulations"}
 
 
 class Cost(NamedTuple):
@@ -21,7 +22,8 @@ class Cost(NamedTuple):
     def to_go(self, lines: Sequence[dict], num_iterations: int) -> float:
         """Seconds that the iterations after those of some lines will take: to play, by simulation,
         and to learn as the median of the last ones, to evaluate as on average."""
-        timed = [line for line in lines if "playing_s" in line][-_RECENT:]
+        timed = [line for line in lines if line.keys() >= _TIMED and line["simulations"] > 0]
+        timed = timed[-_RECENT:]
         if not timed:
             return math.nan
         todo = range(lines[-1]["iteration"], num_iterations)

@@ -198,7 +198,8 @@ def _matches_file(out: pathlib.Path) -> pathlib.Path:
 
 def _play_all(config, terms, networks, others) -> list[Result]:
     path, todo = _matches_file(config.out), list(pairings(terms, networks, others))
-    played = {_key(line): line for line in folder.cut_lines(path)}
+    lines = [line for line in folder.cut_lines(path) if {"won", "drawn"} <= line.keys()]
+    played = {_key(line): line for line in lines}
     total, results = terms.games * len(todo), []
     with Progress("evaluate", total) as progress:
         for done, pairing in enumerate(todo):

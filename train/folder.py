@@ -18,16 +18,31 @@ import dataclasses
 import math
 import pathlib
 import sys
+from typing import Any
 
 from gozero.nets import weights
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
+from train import checkpoint
 from train.config import MAY_CHANGE, TrainConfig
 from train.plan import Plan
 
-METRICS, LOCK, NEWEST = "metrics.jsonl", "run.lock", "weights.safetensors"
+METRICS, MATCHES = "metrics.jsonl", "matches.jsonl"
+LOCK, NEWEST = "run.lock", "weights.safetensors"
 KIND = "training run"
+
+_TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s"), float)
+_GAMES = dict.fromkeys(("won", "drawn", "lost"), int)
+_MATCH = {"iteration": int, "opponent": str, "simulations": int, **_GAMES}
+_KINDS: dict[str, dict[str, type]] = {
+    METRICS: {"iteration": int, "simulations": int, "elo": float, "before": list, **_TIMES},
+    MATCHES: _MATCH,
+}
+"""What is counted with, of the lines of a file."""
+
+_OF_OTHERS = {"iteration": int, "points": list, **_GAMES}
+_NEEDED = {METRICS: {"iteration"}, MATCHES: _MATCH.keys()}
 
 
 class TrainFolder(RunFolder):
@@ -43,7 +58,27 @@ class TrainFolder(RunFolder):
         busy = "is being trained by another process; let it end, or name a new folder"
         super().__init__(config.folder, KIND, agree, LOCK, busy)
         with self.opening():
+            self._check_not_lost()
             self.write_config(asked)
+
+    def _check_not_lost(self) -> None:
+        """Refuse to begin anew where there was a checkpoint: later weights follow one, and so does
+        the line after that of the first one.
+
+        Raises:
+          ValueError: says what is there, and what can be done.
+        """
+        if self.before is None or checkpoint.found(self.path / "checkpoints"):
+            return
+        lines = _read(self.path / METRICS, [])
+        last = max((line["iteration"] for line in lines), default=0)
+        later = [path for path in weights_files(self.path) if path.stem.strip("0")]
+        every = self.before.get("checkpoint_every")
+        if later or not _is(every, int) or last > every:
+            raise ValueError(
+                f"out: {self.path} has metrics of {last} iterations and no checkpoint to go on "
+                f"from; {ways_on(self.path)}"
+            )
 
     def begin(self, facts: dict, sha256: str | None) -> None:
         """Write down what runs in this start, and the weights that the run began from, if any.
@@ -93,10 +128,25 @@ def read_config(folder: pathlib.Path) -> TrainConfig:
         raise ValueError(f"--out {folder}: config.json is not of a run ({error!r})") from error
 
 
+def ways_on(folder: pathlib.Path) -> str:
+    """What can be done with a run whose checkpoints are lost."""
+    return (
+        f"put its checkpoints back; or name a new folder, where --weights {folder / NEWEST} begins "
+        "from its network; or move all that is in this one elsewhere, to begin anew in it"
+    )
+
+
 def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
     """Cut off what a file of records, if it is there, has of later iterations, and a line that a
-    kill has torn; what is left."""
-    kept = [line for line in read_lines(path) if line.get("iteration", 0) <= iteration]
+    kill has torn; what is left. Damaged lines go to a file beside it."""
+    damaged: list[files.Damaged] = []
+    kept = [one for one in _read(path, damaged) if one.get("iteration", 0) <= iteration]
+    if damaged:
+        aside = path.with_name(f"{path.name}.damaged")
+        with aside.open("ab") as file:
+            file.writelines(one.line + b"\n" for one in damaged)
+        files.sync(aside)
+        print(f"{_summary(damaged)}, moved to {aside.name}", file=sys.stderr)
     if path.exists():
         files.write_lines(path, kept)
     return kept
@@ -109,8 +159,45 @@ def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:
-    """The records of a file that are not damaged."""
-    return files.read_lines(path, skip_damaged=True)
+    """The records of a file; damaged lines are named, and left out."""
+    damaged: list[files.Damaged] = []
+    records = _read(path, damaged)
+    if damaged:
+        print(f"{_summary(damaged)}, left out", file=sys.stderr)
+    return records
+
+
+def _read(path: pathlib.Path, damaged: list[files.Damaged]) -> list[dict]:
+    return files.read_lines(path, lambda line: _checked(line, path.name), damaged)
+
+
+def _summary(damaged: list[files.Damaged]) -> str:
+    return f"{damaged[0].message}; {len(damaged)} such in all"
+
+
+def _checked(line: Any, name: str) -> dict:
+    """A record of such a file, if it says what is needed and can be counted with.
+
+    Raises:
+      ValueError: it does not.
+    """
+    if not isinstance(line, dict):
+        raise ValueError("no JSON object")
+    kinds = _KINDS.get(name, _OF_OTHERS)
+    odd = [key for key, kind in kinds.items() if key in line and not _is(line[key], kind)]
+    odd += sorted(_NEEDED.get(name, set()) - line.keys())
+    if odd:
+        raise ValueError(f"its {odd[0]!r} is {str(line.get(odd[0], 'missing'))[:40]}")
+    return line
+
+
+def _is(value: Any, kind: type) -> bool:
+    """Whether a value is of a kind: a list of numbers, and these finite."""
+    if kind is list:
+        return type(value) is list and all(_is(one, float) for one in value)
+    if type(value) is not kind and (kind, type(value)) != (float, int):
+        return False
+    return kind is str or abs(value) < 2**53
 
 
 def stem(iteration: int) -> str:
@@ -132,16 +219,19 @@ def weights_files(folder: pathlib.Path) -> list[pathlib.Path]:
     return [weights_file(folder, name) for name in sorted({path.stem for path in paths})]
 
 
-def has_weights(folder: pathlib.Path, iteration: int) -> bool:
-    """Whether the network of an iteration is there, and is the newest."""
-    newest = folder / NEWEST
-    if not weights_file(folder, stem(iteration)).exists() or not newest.exists():
-        return False
-    try:
-        return weights.load(newest)[2].get("iteration") == iteration
-    except ValueError as error:
-        print(f"{error}; it is written anew", file=sys.stderr)
-        return False
+def has_weights(folder: pathlib.Path, iteration: int, params: dict) -> bool:
+    """Whether the network of an iteration is there, as the newest too; says what is wrong."""
+    digest = weights.digest(params)
+    for path in (weights_file(folder, stem(iteration)), folder / NEWEST):
+        try:
+            _, found, about = weights.load(path)
+            if (about.get("iteration"), weights.digest(found)) != (iteration, digest):
+                raise ValueError(f"weights {path}: not those of iteration {iteration}")
+        except ValueError as error:
+            if iteration or path.exists():
+                print(f"{error}; they are written again", file=sys.stderr)
+            return False
+    return True
 
 
 def set_later_weights_aside(folder: pathlib.Path, iteration: int) -> None:

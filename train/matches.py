@@ -33,10 +33,10 @@ from gozero.search.game import Evaluation, Game, Trail
 from gozero.search.rules.puct import Puct
 from train import folder, plan, ratings
 from train.config import Root, TrainConfig
+from train.folder import MATCHES
 from train.plan import Plan
 from train.ratings import Rating, Result
 
-MATCHES = "matches.jsonl"
 RANDOM, UNIFORM = "random", "uniform"
 OPENING_PLIES = 4
 """Enough for thousands of openings on 5x5: the players draw nothing themselves."""

@@ -49,8 +49,16 @@ def draw(run: pathlib.Path) -> list[pathlib.Path]:
     """The pictures of a run's folder: those of which there is something to show.
 
     Raises:
-      ValueError: no metrics there.
+      ValueError: no metrics there, or such as cannot be drawn.
     """
+    try:
+        return _draw(run)
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        what = f"a line of {folder.METRICS} or {MATCHES} is not of a run ({error!r})"
+        raise ValueError(f"--out {run}: {what}") from error
+
+
+def _draw(run: pathlib.Path) -> list[pathlib.Path]:
     lines = folder.read_lines(run / folder.METRICS)
     if not lines:
         raise ValueError(f"--out {run}: no metrics.jsonl with a line in it")

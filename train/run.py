@@ -28,6 +28,7 @@ from train.folder import TrainFolder
 from train.loop import Loop, NotFinite
 from train.plan import Plan, make_plan
 from train.presets import preset_of
+from train.steps import RunState
 
 PROG = "python -m train"
 
@@ -123,7 +124,7 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
       params: of the network to begin with, if not a random one.
 
     Raises:
-      ValueError: none of its checkpoints can be read.
+      ValueError: none of its checkpoints can be gone on from.
     """
     saved = checkpoint.found_by_all(plan.config.folder / "checkpoints")
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
@@ -135,17 +136,34 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
     errors = []
     for i, one in enumerate(saved):
         try:
-            state, progress = checkpoint.restore(one, like)
+            loop = _restored(plan, mesh, one, like)
         except ValueError as error:
             errors.append(error)
             print(f"{PROG}: {error}", file=sys.stderr)
             continue
         hosts.at_first(lambda i=i: checkpoint.set_aside(saved[:i]))
         _say(f"going on after iteration {one.iteration}")
-        return Loop(plan, mesh, state, progress)
+        return loop
     if errors:
-        raise errors[0]
+        ways = folder.ways_on(plan.config.folder)
+        raise ValueError(f"no checkpoint can be gone on from: {errors[0]}; {ways}")
     return Loop(plan, mesh, steps.begin(plan, mesh, params))
+
+
+def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -> Loop:
+    """The run as a checkpoint has it.
+
+    Raises:
+      ValueError: it cannot be read, or does not remember what a run does, to the last key.
+    """
+    state, progress = checkpoint.restore(saved, like)
+    try:
+        loop = Loop(plan, mesh, state, progress)
+        if loop.progress != progress or loop.iteration != saved.iteration:
+            raise ValueError("its keys or numbers are not a run's")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"checkpoint {saved.path}: about.json is damaged ({error})") from error
+    return loop
 
 
 class End(enum.IntEnum):
@@ -231,7 +249,7 @@ class _Session:
         for name in (folder.METRICS, matches.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
         folder.set_later_weights_aside(config.folder, iteration)
-        if not folder.has_weights(config.folder, iteration):
+        if not folder.has_weights(config.folder, iteration, self._params()):
             self._write_weights()
 
     def _make_up(self, stop: runtime.StopRequest) -> None:
@@ -308,6 +326,8 @@ class _Session:
 
     def _fail(self, error: Exception) -> NoReturn:
         kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
+        if isinstance(error, OSError):
+            kept += "; the same command goes on once it can be written"
         flags.fail(PROG, f"{error}; {kept}", status=1)
 
     def _summary(self) -> str:

@@ -40,7 +40,7 @@ from gozero.play.rows import FREQUENCY_UNIT, Rows
 from gozero.play.shards import About, Place
 from gozero.runs import folder as folders
 from gozero.runs import settings
-from gozero.runs.files import write_json
+from gozero.runs.files import parse_json, write_json
 from gozero.runs.folder import lock_file
 from gozero.runs.settings import setting
 from train import folder, games, memory
@@ -351,10 +351,10 @@ def _before(path: pathlib.Path) -> tuple[int, int, str]:
     if not path.exists():
         return 0, 0, _new_id()
     try:
-        records = json.loads(path.read_text())
+        records = parse_json(path.read_bytes())
         id_ = records.get("id") or _new_id()  # of an earlier version: without
         if not re.fullmatch(r"[0-9a-f]{8}", id_):
             raise ValueError(f"id {id_}")
         return int(records["starts"]), int(records["next_shard"]), id_
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"worker {path}: damaged ({error!r}); give another --name") from error

@@ -54,10 +54,14 @@ def save(
         "planes": config.num_planes,
         **about,
     }
-    held = {name: np.asarray(leaf, np.float32) for name, leaf in _by_name(params).items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays.write(path, "weights", held, description)
+    arrays.write(path, "weights", _held(params), description)
     return path
+
+
+def digest(params: dict) -> str:
+    """SHA-256 of parameters, as their file has it."""
+    return arrays.digest(_held(params))
 
 
 def load(path: pathlib.Path | str, size: int | None = None) -> tuple[NetworkConfig, dict, dict]:
@@ -119,6 +123,10 @@ def _config(about: dict) -> NetworkConfig:
             f"{config.num_planes} in this version"
         )
     return config
+
+
+def _held(params: dict) -> dict[str, np.ndarray]:
+    return {name: np.asarray(leaf, np.float32) for name, leaf in _by_name(params).items()}
 
 
 def _by_name(params: dict) -> dict[str, Any]:

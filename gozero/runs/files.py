@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
@@ -28,7 +28,7 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
                 os.fsync(file.fileno())
         partial.replace(path)
         if durable:
-            sync_folder(path.parent)
+            sync(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink()
@@ -42,13 +42,19 @@ def part_of(path: pathlib.Path) -> pathlib.Path:
     return path.with_name(path.name + ".part")
 
 
-def sync_folder(folder: pathlib.Path) -> None:
-    """Have the names in a folder on the disk, after a file in it was renamed."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: pathlib.Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_tree(folder: pathlib.Path) -> None:
+    """Have a folder and all that is in it on the disk."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
 
 
 def is_empty(path: pathlib.Path) -> bool:
@@ -68,8 +74,29 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def parse_json(data: bytes) -> Any:
+    """What JSON says.
+
+    Raises:
+      ValueError: it is none, or is nested too deep.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+class Damaged(NamedTuple):
+    """A line of a file of records that is none."""
+
+    message: str
+    line: bytes
+
+
 def read_lines(
-    path: pathlib.Path, make: Callable[[Any], Any] = lambda value: value, skip_damaged: bool = False
+    path: pathlib.Path,
+    make: Callable[[Any], Any] = lambda value: value,
+    damaged: list[Damaged] | None = None,
 ) -> list[Any]:
     """The records of a file, one JSON value a line; none if there is no file.
 
@@ -77,20 +104,22 @@ def read_lines(
 
     Args:
       path: of the file.
-      make: what is made of each value; a TypeError or a ValueError of it is one of the line.
-      skip_damaged: leave damaged lines out.
+      make: what is made of each value; an error of it is one of the line.
+      damaged: takes the lines that are, which are then left out.
 
     Raises:
       ValueError: a line that is no JSON, or of which no record can be made.
     """
     records = []
-    lines = _whole_lines(path.read_bytes()).splitlines() if path.exists() else []
+    lines = _whole_lines(path.read_bytes()).split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
-            records.append(make(json.loads(line)))
-        except (TypeError, ValueError) as error:
-            if not skip_damaged:
-                raise ValueError(f"out: {path}, line {number} is damaged: {error}") from error
+            records.append(make(parse_json(line)))
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            message = f"out: {path}, line {number} is damaged: {error}"
+            if damaged is None:
+                raise ValueError(message) from error
+            damaged.append(Damaged(message, line))
     return records
 
 
@@ -117,10 +146,13 @@ def add_line(path: pathlib.Path, record: Any) -> None:
     """
     line = _line(record)
     try:
+        fresh = not path.exists()
         with path.open("ab", buffering=0) as file:
             while line:  # a disk that fills up takes a part of it first
                 line = line[file.write(line) :]
             os.fsync(file.fileno())
+        if fresh:
+            sync(path.parent)
     except OSError as error:
         error.filename = str(path)  # a write does not know it
         raise

@@ -11,7 +11,6 @@ import contextlib
 import datetime
 import fcntl
 import importlib.metadata
-import json
 import os
 import pathlib
 import platform
@@ -78,8 +77,11 @@ class RunFolder:
 
     def _read_config(self) -> dict | None:
         config = read_config(self.path, self._kind)
-        if config is not None:
-            self._must_agree(config)
+        try:
+            if config is not None:
+                self._must_agree(config)
+        except RecursionError as error:
+            raise ValueError(not_of(self.path / CONFIG, self._kind)) from error
         return config
 
     def _read_manifest(self) -> dict:
@@ -150,7 +152,7 @@ def read_config(folder: pathlib.Path, kind: str) -> dict | None:
 
 def _read_object(path: pathlib.Path, kind: str) -> dict:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = files.parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ValueError(f"out: {path} cannot be read: {error}") from error
     if not isinstance(value, dict):
@@ -244,7 +246,10 @@ def claim(path: pathlib.Path, but: Collection[str] = ()) -> None:
       ValueError: it holds something, is a file, or cannot be written.
     """
     try:
+        made = [one.parent for one in (path, *path.parents) if not one.exists()]
         path.mkdir(parents=True, exist_ok=True)
+        for parent in made:
+            files.sync(parent)
         if any(file.name not in but for file in path.iterdir()):
             raise ValueError(f"out: {path} is not empty; give a new folder, nothing is overwritten")
         probe = path / ".probe"

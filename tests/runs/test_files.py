@@ -61,11 +61,15 @@ def test_a_torn_record_is_left_out_and_cut_off(tmp_path):
     assert files.read_lines(path) == [{"game": 1}]
 
 
-@pytest.mark.parametrize("damaged", [b"{\n", b"\xff\n", b"[]\n"])
+@pytest.mark.parametrize(
+    "damaged", [b"{\n", b"\xff\n", b"[]\n", b"{}\n", b"12\n", b"null\n", b"[" * 100_000 + b"\n"]
+)
 def test_a_damaged_record_is_named_or_left_out(tmp_path, damaged):
     path = tmp_path / "some.jsonl"
     path.write_bytes(b'{"game": 0}\n' + damaged + b'{"game": 2}\n')
     make = lambda record: record["game"]
     with pytest.raises(ValueError, match=r"^out: .*some.jsonl, line 2 is damaged: "):
         files.read_lines(path, make)
-    assert files.read_lines(path, make, skip_damaged=True) == [0, 2]
+    found: list[files.Damaged] = []
+    assert files.read_lines(path, make, found) == [0, 2]
+    assert [one.line + b"\n" for one in found] == [damaged]

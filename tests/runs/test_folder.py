@@ -56,7 +56,7 @@ def test_a_folder_of_something_else_is_left_as_it_was(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["notes"]
 
 
-@pytest.mark.parametrize("text", ["[1]", "{", "\xff"])
+@pytest.mark.parametrize("text", ["[1]", "{", "\xff", "[" * 100_000])
 def test_a_config_that_is_none_is_named(tmp_path, text):
     (tmp_path / "config.json").write_text(text, encoding="latin-1")
     with pytest.raises(ValueError, match=r"out: .*config.json (is not of a run|cannot be read)"):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
+import random
+import resource
 import shutil
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -104,6 +108,70 @@ def test_a_full_disk_leaves_what_was_there(saved, monkeypatch):
     checkpoint.restore(saved, like(STATE))
 
 
+@pytest.fixture
+def loud(monkeypatch):
+    """What is hushed for good after an error, is not after this test."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    for name in ("absl", "asyncio"):
+        monkeypatch.setattr(logging.getLogger(name), "disabled", False)
+
+
+def test_of_a_disk_that_does_not_write_it_says_no_more_than_that(saved, loud, capfd, caplog):
+    """Orbax's threads would log a traceback for each array."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
+    try:
+        with pytest.raises(OSError, match="000013: cannot be written") as error:
+            checkpoint.save(saved.path.parent, 13, STATE, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr().err == ""
+    assert not caplog.records
+    checkpoint.save(saved.path.parent, 13, STATE, {})
+
+
+def test_any_flipped_bit_of_the_record_is_found(saved):
+    path = saved.path / "about.json"
+    data, draw = path.read_bytes(), random.Random(29)
+    for bit in draw.sample(range(8 * len(data)), 300):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ValueError, match=r"about\.json is damaged|this version reads"):
+            checkpoint.restore(saved, like(STATE))
+    path.write_bytes(data)
+    checkpoint.restore(saved, like(STATE))
+
+
+def without_checksum(saved, **changes):
+    """Have a record say what those of earlier versions did."""
+    path = saved.path / "about.json"
+    record = json.loads(path.read_text()) | {"format": "gozero-run-2"} | changes
+    del record["sha256"]
+    path.write_text(json.dumps({name: value for name, value in record.items() if value != ()}))
+
+
+def test_a_record_of_before_is_read_if_its_keys_are_those(saved):
+    without_checksum(saved)
+    assert checkpoint.restore(saved, like(STATE))[1] == {"games": 5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"more": 1}, "has an unknown or odd 'more'"),
+        ({"files": ()}, "lacks 'files'"),
+        ({"files": []}, "has an unknown or odd 'files'"),
+        ({"iteration": 13}, "is of iteration 13"),
+    ],
+)
+def test_a_record_of_before_with_other_keys_is_refused(saved, changes, said):
+    without_checksum(saved, **changes)
+    with pytest.raises(ValueError, match=said):
+        checkpoint.restore(saved, like(STATE))
+
+
 def damaged(saved):
     file = next(path for path in (saved.path / "arrays").rglob("*") if path.is_file())
     data = bytearray(file.read_bytes())
@@ -135,7 +203,7 @@ def cut(saved):
         (missing, r"its file .* is missing"),
         (edited(format="gozero-run-0"), "of format 'gozero-run-0'; this version reads"),
         (cut, "about.json is damaged"),
-        (edited(arrays={}), "of another network or other games"),
+        (edited(arrays={}), "about.json is damaged"),
     ],
 )
 def test_what_is_wrong_with_one_is_said(saved, harm, message):

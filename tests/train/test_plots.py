@@ -182,3 +182,9 @@ def test_a_run_that_began_with_weights_is_shown_above_them(run, monkeypatch):
     low, high = axis.get_ylim()
     assert -400 < low < 0
     assert 132 < high < 600
+
+
+def test_a_line_that_cannot_be_drawn_is_no_traceback(run):
+    write(run / "metrics.jsonl", [metrics(1), {"iteration": 2}])
+    with pytest.raises(ValueError, match=r"a line of metrics.jsonl or .* is not of a run \(Key"):
+        plots.draw(run)

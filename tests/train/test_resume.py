@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,7 +158,7 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
     plan = make_plan(config)
     tiny.claim(config)
     state = steps.begin(plan, mesh)
-    checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    checkpoint.save(config.folder / "checkpoints", 2, state, tiny.progress(2))
     (config.folder / "checkpoints" / ".000004.part").mkdir()
     assert run.run(config) == 0
     assert "2 of 2 iterations" in capsys.readouterr().out
@@ -166,8 +168,11 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
         newest.write_text(text)
         assert run.run(config) == 0
         assert f"weights {newest}: damaged" in capsys.readouterr().err
-    assert folder.has_weights(config.folder, 2)
-    assert not folder.has_weights(config.folder, 1)
+    params = state.learner.ema
+    assert folder.has_weights(config.folder, 2, params)
+    assert not folder.has_weights(config.folder, 1, params)
+    other = jax.tree.map(lambda x: x + 1, params)
+    assert not folder.has_weights(config.folder, 2, other)
 
 
 def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
@@ -249,7 +254,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, cap
     plan = make_plan(config)
     state = steps.begin(plan, mesh)
     for iteration in (2, 4):
-        checkpoint.save(config.folder / "checkpoints", iteration, state, {"iteration": iteration})
+        checkpoint.save(config.folder / "checkpoints", iteration, state, tiny.progress(iteration))
     newest, older = checkpoint.found(config.folder / "checkpoints")
     file = max((newest.path / "arrays").rglob("*"), key=lambda path: path.stat().st_size)
     file.write_bytes(file.read_bytes()[:-1])
@@ -327,3 +332,111 @@ def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monk
     assert "the checkpoint of iteration 2 is kept" in said
     tiny.claim(dataclasses.replace(config, learning_rate=1e-4))  # what it says is possible
     assert begun(config).iteration == 2
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The folder of a run that came to its end."""
+    config = tiny.config(tmp_path_factory.mktemp("done") / "run")
+    assert run.run(config) == 0
+    return config.folder
+
+
+@pytest.fixture
+def copied(done, tmp_path):
+    """The config of a copy of that run."""
+    return tiny.config(shutil.copytree(done, tmp_path / "copy"))
+
+
+def test_weights_of_a_finished_run_are_verified_and_written_again(copied, capsys):
+    newest, numbered, first = (
+        copied.folder / name
+        for name in (folder.NEWEST, "weights/000004.safetensors", "weights/000000.safetensors")
+    )
+    right, old = newest.read_bytes(), first.read_bytes()
+    network, params, _ = weights.load(first)
+    other = weights.save(copied.folder / "other.safetensors", params, network, 3, iteration=4)
+    for path, wrong in [(newest, None), (newest, b""), (newest, old), (numbered, b"")] + [
+        (path, other.read_bytes()) for path in (newest, numbered)
+    ]:
+        path.unlink()
+        if wrong is not None:
+            path.write_bytes(wrong)
+        assert run.run(copied) == 0
+        said = [line for line in capsys.readouterr().err.splitlines() if "written again" in line]
+        assert [f"weights {path}" in line for line in said] == [True]
+        assert newest.read_bytes() == numbered.read_bytes() == right
+
+
+def test_metrics_without_a_checkpoint_are_not_begun_over(copied):
+    """Later weights tell it from a kill before the first checkpoint, and the number of lines."""
+    metrics = copied.folder / folder.METRICS
+    text = metrics.read_text()
+    for gone in ("checkpoints", "weights"):
+        shutil.rmtree(copied.folder / gone)
+        with pytest.raises(ValueError, match="metrics of 4 iterations and no checkpoint to go on"):
+            run.run(copied)
+        assert metrics.read_text() == text
+
+
+def test_a_kill_before_the_first_checkpoint_is_begun_over(copied):
+    metrics = copied.folder / folder.METRICS
+    lines = folder.read_lines(metrics)
+    files.write_lines(metrics, lines[:2])
+    shutil.rmtree(copied.folder / "checkpoints")
+    (copied.folder / "weights" / "000004.safetensors").unlink()
+    (copied.folder / "weights" / "000002.safetensors").unlink()
+    assert run.run(copied) == 0
+    assert [*map(untimed, folder.read_lines(metrics))] == [*map(untimed, lines)]
+
+
+def test_where_no_checkpoint_can_be_read_the_ways_on_are_said(copied):
+    for one in checkpoint.found(copied.folder / "checkpoints"):
+        (one.path / "about.json").write_bytes(b"")
+    newest = copied.folder / folder.NEWEST
+    ways = f"about.json is damaged .*; put its checkpoints back; .* --weights {newest} begins"
+    with pytest.raises(ValueError, match=ways):
+        run.run(copied)
+    elsewhere = make_plan(tiny.config(copied.folder / "new", weights=newest))
+    assert_same(run.given_params(elsewhere)[0], arrays(weights.load(newest)[1]))
+
+
+@pytest.mark.parametrize("name", ["iteration", "workers", "done"])
+def test_a_record_without_a_checksum_that_lacks_a_key_is_not_believed(copied, capsys, name):
+    newest, _ = checkpoint.found(copied.folder / "checkpoints")
+    path = newest.path / "about.json"
+    record = json.loads(path.read_text()) | {"format": "gozero-run-2"}
+    del record["sha256"]
+    path.write_text(json.dumps(record))
+    assert begun(copied).iteration == 4  # as earlier versions wrote it
+    holder = record["about"]["workers"] if name == "done" else record["about"]
+    holder["x" + name] = holder.pop(name)
+    path.write_text(json.dumps(record))
+    assert begun(copied).iteration == 2
+    assert "000004: about.json is damaged" in capsys.readouterr().err
+
+
+def test_damaged_lines_are_named_and_kept_beside(copied, capsys):
+    path = copied.folder / folder.METRICS
+    whole = path.read_bytes()
+    odd = [b"\xff", b"12", b"null", b"{}", b'{"iteration": "2"}', b"[" * 100_000]
+    damaged = b"".join(line + b"\n" for line in odd)
+    path.write_bytes(damaged + whole + b'{"iteration": 5')
+    assert run.run(copied) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
+    assert len(said) == 1
+    assert f"{path}, line 1 is damaged: " in said[0]
+    assert "6 such in all, moved to metrics.jsonl.damaged" in said[0]
+    assert path.read_bytes() == whole
+    assert path.with_name("metrics.jsonl.damaged").read_bytes() == damaged
+
+
+@pytest.mark.parametrize("name", ["config.json", "manifest.json"])
+@pytest.mark.parametrize("text", ["12", "[" * 100_000, '{"a":' * 985 + "1" + "}" * 985])
+def test_settings_that_are_none_are_named_in_a_line(copied, name, text):
+    path = copied.folder / name
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"{name} (cannot be read|is not of)") as error:
+        run.run(copied)
+    assert "\n" not in str(error.value)
+    assert path.read_text() == text

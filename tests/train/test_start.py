@@ -43,7 +43,7 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
 
     # What has begun does not ask for them again; workers and matches read what the run's were.
     tiny.claim(config)
-    checkpoint.save(config.folder / "checkpoints", 2, state, {"iteration": 2})
+    checkpoint.save(config.folder / "checkpoints", 2, state, tiny.progress(2))
     path.unlink()
     assert run.given_params(plan) == (None, None)
     assert folder.read_config(config.folder) == config

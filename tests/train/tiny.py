@@ -52,6 +52,12 @@ def claim(config: TrainConfig) -> bool:
         return folder.before is not None
 
 
+def progress(iteration: int) -> dict:
+    """What a checkpoint remembers beside the state, of a run that saw no shards of workers."""
+    workers = {"done": {}, "strange": [], "read": 0, "skipped": 0, "rows": 0}
+    return {"iteration": iteration, "games": 0, "steps": 0, "seconds": 0.0, "workers": workers}
+
+
 def placed(plan: Plan, mesh: AbstractMesh) -> steps.RunState:
     """The shapes of a run's state, and where they lie."""
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))

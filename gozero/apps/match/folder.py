@@ -18,7 +18,7 @@ from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.score import Game
 from gozero.play.player_config import FILES
 from gozero.runs import folder as folders
-from gozero.runs.files import add_line, cut_torn_line, read_lines, sync_folder, write_whole
+from gozero.runs.files import add_line, cut_torn_line, read_lines, sync, write_whole
 from gozero.runs.folder import RunFolder
 
 RESULTS = "results.jsonl"
@@ -65,7 +65,7 @@ class MatchFolder(RunFolder):
                 _same_openings(self.path, self.manifest, openings_sha256)
             self.write_config(asked)
             (self.path / "games").mkdir(exist_ok=True)
-            sync_folder(self.path)
+            sync(self.path)
 
     def write_manifest(self, facts: dict) -> None:
         """What ran; its session is added.
