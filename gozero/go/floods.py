@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import batching, mode
-from gozero.compile.kernels import lane_loop
+from gozero.compile.kernels import lane_loop, word_loop
 from gozero.go import bitboard as bb
 
 _STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
@@ -76,12 +76,16 @@ def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.A
     Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
     returns u32[P, W, ...].
     """
-    together = functools.partial(_grow_together, lay)
-    num_words = sum(x.shape[0] for x in (seeds, east, south)) * lay.num_words
-    if mode.plain() or mode.backend() == "cpu" or num_words > _MOST_WORDS:
-        return together(seeds, east, south)
-    kernels = {name: functools.partial(_grow_in_kernel, lay, name) for name in ("tpu", "cuda")}
-    return mode.by_platform(seeds, east, south, default=together, **kernels)
+    together, args = functools.partial(_grow_together, lay), (seeds, east, south)
+    if mode.plain() or mode.backend() == "cpu":
+        return together(*args)
+    num_words = sum(x.shape[0] for x in args) * lay.num_words
+    kernels = {"cuda": functools.partial(_grow_in_memory, lay)}
+    if num_words <= lane_loop.TRITON_WORDS:
+        kernels["cuda"] = functools.partial(_grow_in_kernel, lay, "cuda")
+    if num_words <= _MOST_WORDS:
+        kernels["tpu"] = functools.partial(_grow_in_kernel, lay, "tpu")
+    return mode.by_platform(*args, default=together, **kernels)
 
 
 def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array):
@@ -95,7 +99,7 @@ def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax
 
 
 _MOST_WORDS = 128
-"""Of a game, that a kernel holds in registers, or a TPU not far from them."""
+"""Of a game, that a TPU's kernel holds in registers, or not far from them."""
 
 
 def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Array:
@@ -113,6 +117,26 @@ def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Ar
         return jnp.stack(grown, axis=1), east, south
 
     return lane_loop.run(goes_on, advance, state, platform)[0].reshape(seeds.shape[:2] + games)
+
+
+def _grow_in_memory(lay: bb.Layout, seeds, east, south) -> jax.Array:
+    """The same on a GPU, of boards whose words do not fit into registers."""
+    games, several = seeds.shape[2:], lay.rows_per_word > 1
+
+    def from_above(word, south):
+        return (word & south) >> lay.last_row_shift if several else word & south
+
+    def from_below(word, south):
+        return (word << lay.last_row_shift if several else word) & south
+
+    def grow(full, word, east, south):
+        for _ in range(2 if several else 1):
+            word = grow_word(lay, full, word, east, south)
+        return word
+
+    growth = word_loop.Growth(from_above, from_below, grow)
+    state = (x.reshape(*x.shape[:2], -1) for x in (seeds, east, south))
+    return word_loop.run(growth, lay.full, *state).reshape(seeds.shape[:2] + games)
 
 
 def _words(lay: bb.Layout, x: jax.Array) -> bb.Board:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas
 
 from gozero.go import floods, stacked
 from gozero.go import rules as go
@@ -16,7 +17,7 @@ from gozero.go import rules as go
 @pytest.mark.parametrize(
     ("size", "planes"), [(5, 1), (9, 4), pytest.param(19, 4, marks=pytest.mark.slow)]
 )
-def test_a_kernel_grows_what_a_loop_of_the_batch_grows(size, planes):
+def test_a_kernel_grows_what_a_loop_of_the_batch_grows(size, planes, monkeypatch):
     lay, games = go.Rules(size=size).layout, 40
     rng = np.random.RandomState(size)
     bits = lambda *shape: rng.randint(0, 2**32, shape, np.uint64).astype(np.uint32)
@@ -30,3 +31,8 @@ def test_a_kernel_grows_what_a_loop_of_the_batch_grows(size, planes):
     in_kernel = jax.jit(functools.partial(floods._grow_in_kernel, lay, "interpret"))
     np.testing.assert_array_equal(in_kernel(seeds, *joints), together)
     assert (np.asarray(together) != seeds).any()
+
+    as_it_is = pallas.pallas_call
+    monkeypatch.setattr(pallas, "pallas_call", functools.partial(as_it_is, interpret=True))
+    in_memory = jax.jit(functools.partial(floods._grow_in_memory, lay))
+    np.testing.assert_array_equal(in_memory(seeds, *joints), together)

@@ -24,7 +24,7 @@ from gozero.compile.kernels import by_lane
 _MOST_GAMES = 8  # of a lane, one after another; more are hardly faster
 _MOST_BYTES = 2**21  # of the games of a block; a TPU has four times that in its memory at once
 _FEW_WORDS = 32  # so many, and twice, lie in a TPU's registers
-_TRITON_WORDS = 48
+TRITON_WORDS = 48
 """Of a state that Triton compiles in seconds; uniform playouts on 19x19, 84 words, take it over 8
 minutes (jax 0.10.1, H100)."""
 _WARPS = 528  # that a GPU of 132 processors runs at full speed
@@ -42,7 +42,7 @@ def fits(platform: str, state: Any) -> bool:
       platform: "tpu" or "cuda".
       state: of the lanes, a pytree of arrays [..., B] or of their shapes.
     """
-    return platform == "tpu" or _num_words(state) <= _TRITON_WORDS
+    return platform == "tpu" or _num_words(state) <= TRITON_WORDS
 
 
 class Plan(NamedTuple):
