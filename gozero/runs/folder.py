@@ -86,7 +86,12 @@ class RunFolder:
 
     def _read_manifest(self) -> dict:
         path = self.path / MANIFEST
-        return _read_object(path, self._kind) if self.before and path.exists() else {}
+        if not (self.before and path.exists()):
+            return {}
+        facts = _read_object(path, self._kind)
+        if not _is_manifest(facts):
+            raise ValueError(not_of(path, self._kind))
+        return facts
 
     def write_config(self, asked: Any) -> None:
         """What was asked, once nothing more can refuse it."""
@@ -158,6 +163,18 @@ def _read_object(path: pathlib.Path, kind: str) -> dict:
     if not isinstance(value, dict):
         raise ValueError(not_of(path, kind))
     return value
+
+
+def _is_manifest(facts: dict) -> bool:
+    """Whether what runs read back of it is of the kinds that they wrote."""
+    sessions, sides = facts.get("sessions", []), facts.get("evaluators", {})
+    return (
+        isinstance(facts.get("session", 0), int)
+        and isinstance(sessions, list)
+        and all(isinstance(one, dict) and isinstance(one.get("done"), int) for one in sessions)
+        and isinstance(sides, dict)
+        and all(isinstance(one, dict) for one in sides.values())
+    )
 
 
 def not_of(path: pathlib.Path, kind: str) -> str:

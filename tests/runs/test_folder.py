@@ -63,6 +63,16 @@ def test_a_config_that_is_none_is_named(tmp_path, text):
         opened(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "facts", [12, {"session": None}, {"sessions": [3]}, {"sessions": [{}]}, {"evaluators": [1]}]
+)
+def test_a_manifest_that_is_none_is_named(tmp_path, facts):
+    with opened(tmp_path / "run", games=2) as found:
+        found.write_manifest(facts)
+    with pytest.raises(ValueError, match=r"manifest\.json is not of a run"):
+        opened(tmp_path / "run", games=2)
+
+
 def test_what_a_kill_leaves_as_a_folder_is_made_is_gone_on_with(tmp_path):
     for name in ("run.lock", "config.json.part"):
         (tmp_path / name).touch()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import sys
 from collections.abc import Callable
 
@@ -76,7 +75,8 @@ def _is_complete(config: MatchConfig) -> bool:
     """Whether the records say that as many games, with as many retries, are played."""
     try:
         state, before = (
-            json.loads((config.out / name).read_text()) for name in ("manifest.json", "config.json")
+            files.parse_json((config.out / name).read_bytes())
+            for name in ("manifest.json", "config.json")
         )
         same = (before["games"], before["retries"]) == (config.games, config.retries)
         return state["state"] == "complete" and same

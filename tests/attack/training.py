@@ -1,0 +1,216 @@
+"""A tiny training run under faults, in a process of its own; see `test_training.py`.
+
+python -m tests.attack.training train OUT        train, and say "ready" once it begins
+python -m tests.attack.training full SCRATCH     a full disk from each write on, and at each one
+python -m tests.attack.training power SCRATCH    a power cut at each fsync
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps import flags
+from gozero.nets import weights
+from gozero.play import devices
+from tests.attack.disk import NEVER, Disk, Faults, lay_out
+from tests.train import tiny
+from train import checkpoint, folder, run, steps
+from train.config import TrainConfig
+from train.loop import Loop
+from train.plan import make_plan
+
+ITERATIONS = 12  # of a run that is killed
+SHORT = 2  # of the others
+
+
+def config_of(out: pathlib.Path, iterations: int) -> TrainConfig:
+    """With a checkpoint after each iteration."""
+    return tiny.config(out, iterations=iterations, checkpoint_every=1)
+
+
+def digest_of(loop: Loop) -> str:
+    """SHA-256 of all that a run goes on from: parameters, optimizer, games, replay, keys."""
+    found = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(loop.state):
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        plain = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+        found.update(f"{jax.tree_util.keystr(path)} {plain.dtype} {plain.shape}\n".encode())
+        found.update(plain.tobytes())
+    told = {name: value for name, value in loop.progress.items() if name != "seconds"}
+    found.update(json.dumps(told).encode())
+    return found.hexdigest()
+
+
+def unbroken(iterations: int) -> tuple[list[str], list[dict]]:
+    """(the digest after each iteration, from 0; the metrics of each) of an unbroken run."""
+    mesh = devices.mesh_of(1)
+    plan = make_plan(config_of(pathlib.Path("nowhere"), iterations))
+    loop = Loop(plan, mesh, steps.begin(plan, mesh))
+    digests, lines = [digest_of(loop)], []
+    for _ in range(iterations):
+        lines.append(tiny.untimed(loop.iterate()))
+        digests.append(digest_of(loop))
+    return digests, lines
+
+
+def digest_in(out: pathlib.Path, iterations: int) -> tuple[int, str]:
+    """(iterations that are done, the digest) by the newest checkpoint of a run."""
+    loop = run.begin(make_plan(config_of(out, iterations)), devices.mesh_of(1))
+    return loop.iteration, digest_of(loop)
+
+
+def check_done(out: pathlib.Path, digests: list[str], lines: list[dict]) -> None:
+    """A finished run is, bit for bit, the one that nothing stopped, and its folder is whole."""
+    iterations = len(lines)
+    assert [tiny.untimed(line) for line in folder.read_lines(out / folder.METRICS)] == lines
+    assert digest_in(out, iterations) == (iterations, digests[-1])
+    newest, numbered = out / folder.NEWEST, folder.weights_file(out, f"{iterations:06d}")
+    first, second = (weights.load(path)[2]["digest"] for path in (newest, numbered))
+    assert first == second
+    left = [path.name for path in out.rglob("*") if path.name.endswith((".part", ".damaged"))]
+    assert not left, left
+
+
+@contextlib.contextmanager
+def programs_compiled_once() -> Iterator[None]:
+    """The runs of a process are of one plan."""
+    init, found = Loop.__init__, {}
+
+    def begin(loop, *rest):
+        init(loop, *rest)
+        loop._compiled = found
+
+    Loop.__init__ = begin
+    try:
+        yield
+    finally:
+        Loop.__init__ = init
+
+
+def train(out: pathlib.Path, iterations: int) -> tuple[int, str]:
+    """(the exit status, all that was said) of the command, in this process."""
+    with tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            with flags.failing(run.PROG):
+                status = run.run(config_of(out, iterations))
+        except SystemExit as stop:
+            status = int(str(stop.code))
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+        file.seek(0)
+        return status, file.read().decode()
+
+
+def full(scratch: pathlib.Path) -> dict:
+    """The disk is full from the n-th write on, and at the n-th alone, for all n; there is room
+    again, and the same command goes on."""
+    faults, (digests, lines), out = Faults(), unbroken(SHORT), scratch / "run"
+    counts = {"full": 0, "once": 0, "writes": 0}
+    faults.arm(NEVER)
+    assert train(out, SHORT)[0] == 0
+    counts["writes"] = faults.count
+    check_done(out, digests, lines)
+    for name, last in (("full", lambda n: NEVER), ("once", lambda n: n)):
+        n = 1
+        while True:
+            shutil.rmtree(out)
+            faults.arm(n, last(n))
+            status, said = train(out, SHORT)
+            hit = faults.count >= n
+            faults.arm(NEVER)
+            if not hit:
+                break
+            check_said(status, said, (name, n))
+            assert train(out, SHORT)[0] == 0, (name, n)
+            check_done(out, digests, lines)
+            counts[name] = n
+            n += 1
+    return counts
+
+
+def check_said(status: int, said: str, where: tuple[str, int]) -> None:
+    """A full disk is a line, and not a success unless nothing was lost."""
+    told = [line for line in said.splitlines() if "No space left" in line]
+    assert "Traceback" not in said, (where, said)
+    assert len(told) <= 1, (where, said)
+    assert status == 0 or (status in (1, 2) and said.splitlines()[-1] in told), (where, said)
+
+
+def power(scratch: pathlib.Path) -> dict:
+    """The power goes at each fsync, and the same command goes on, from no earlier than the newest
+    checkpoint that it had been told of."""
+    faults, (digests, lines), place = Faults(), unbroken(SHORT), scratch / "disk"
+    place.mkdir()
+    promised, save = [0], checkpoint.save
+
+    def saves(where, iteration, *rest):
+        saved = save(where, iteration, *rest)
+        promised[0] = iteration
+        return saved
+
+    checkpoint.save = saves
+    disk = Disk(place, lambda: promised[0])
+    faults.on_sync(disk.sync)
+    assert train(place / "run", SHORT)[0] == 0
+    faults.on_sync(None)
+    checkpoint.save = save
+    check_left(place / "run", *disk.cut())
+    check_images(disk, scratch / "after", digests, lines)
+    return {"fsyncs": disk.count, "images": len(disk.images)}
+
+
+def check_images(disk: Disk, place: pathlib.Path, digests: list[str], lines: list[dict]) -> None:
+    for image, promised in disk.images.values():
+        lay_out(image, place)
+        status, said = train(place / "run", SHORT)
+        went_on = said.partition("going on after iteration ")[2].split()
+        assert status == 0, (promised, sorted(image), said)
+        assert int((went_on or ["0"])[0]) >= promised, (promised, sorted(image), said)
+        check_done(place / "run", digests, lines)
+        shutil.rmtree(place)
+
+
+def check_left(out: pathlib.Path, *images: dict[str, bytes | None]) -> None:
+    """What a run has told of at its end is on the disk: nothing is to be mended."""
+    for name in ("metrics.jsonl", "weights.safetensors", f"weights/{SHORT:06d}.safetensors"):
+        for image in images:
+            assert image.get(f"run/{name}") == (out / name).read_bytes(), name
+
+
+def main(work: str, place: str) -> int:
+    path = pathlib.Path(place)
+    if work == "train":
+        begin = run.begin
+
+        def begins(*given):
+            loop = begin(*given)
+            print("ready", flush=True)
+            return loop
+
+        run.begin = begins
+        with flags.failing(run.PROG):
+            return run.run(config_of(path, ITERATIONS))
+    with programs_compiled_once():
+        print(json.dumps({"full": full, "power": power}[work](path)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
