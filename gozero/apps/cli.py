@@ -16,6 +16,7 @@ _COMMANDS = {
     "gtp": ("gozero.apps.gtp.run", "GtpConfig"),
     "match": ("gozero.apps.match.run", "MatchConfig"),
     "review": ("gozero.apps.review.run", "ReviewConfig"),
+    "analyze": ("gozero.apps.analysis.run", "AnalyzeConfig"),
 }
 """Command: the module whose ``run(config)`` it is, and the class of its flags."""
 

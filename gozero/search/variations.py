@@ -16,19 +16,29 @@ def principal_variation(tree: Tree, length: int) -> jax.Array:
 
     Of children with as many visits the first tried is taken.
     """
+    root = jnp.full((tree.num_trees, 1), ROOT, jnp.int32)
+    return lines_below(tree, root, length)[0][:, 0]
 
-    def step(node: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
-        row = tree.row(jnp.maximum(node, ROOT))
+
+def lines_below(tree: Tree, nodes: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
+    """The same from nodes i32[B, M] on: (actions i32[B, M, length], visits of each).
+
+    A negative node stands for none.
+    """
+    base = tree.row(0)[:, None]
+
+    def step(node: jax.Array, _: None) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        row = base + jnp.maximum(node, ROOT)
         below = rows.read(tree.children, row).astype(jnp.int32)
         count = jnp.where(node >= 0, rows.read(tree.num_children, row), 0)
-        is_child = jnp.arange(tree.num_actions)[None] < count[:, None]
-        base = tree.row(0)[:, None]
-        visits = rows.read(tree.visits, base + jnp.where(is_child, below, ROOT))
-        best = jnp.argmax(jnp.where(is_child, visits, -1), axis=1)
-        child = jnp.take_along_axis(below, best[:, None], axis=1)[:, 0]
+        is_child = jnp.arange(tree.num_actions)[None, None] < count[..., None]
+        visits = rows.read(tree.visits, base[..., None] + jnp.where(is_child, below, ROOT))
+        best = jnp.argmax(jnp.where(is_child, visits, -1), axis=-1)
+        child = jnp.take_along_axis(below, best[..., None], axis=-1)[..., 0]
         child = jnp.where(count > 0, child, -1)
-        action = rows.read(tree.action, tree.row(jnp.maximum(child, ROOT)))
-        return child, jnp.where(child >= 0, action, NO_ACTION).astype(jnp.int32)
+        row = base + jnp.maximum(child, ROOT)
+        action = jnp.where(child >= 0, rows.read(tree.action, row), NO_ACTION)
+        return child, (action.astype(jnp.int32), rows.read(tree.visits, row))
 
-    start = jnp.full(tree.num_trees, ROOT, jnp.int32)
-    return jax.lax.scan(step, start, None, length=length)[1].T
+    _, (actions, visits) = jax.lax.scan(step, nodes, None, length=length)
+    return jnp.moveaxis(actions, 0, -1), jnp.moveaxis(visits, 0, -1)

@@ -17,6 +17,7 @@ COMMANDS = {
     "gozero gtp": ("gozero.apps.gtp.config", "GtpConfig"),
     "gozero match": ("gozero.apps.match.config", "MatchConfig"),
     "gozero review": ("gozero.apps.review.config", "ReviewConfig"),
+    "gozero analyze": ("gozero.apps.analysis.config", "AnalyzeConfig"),
     "python -m train": ("train.config", "TrainConfig"),
     "python -m train --dry-run": ("train.dry_run", "DryRunConfig"),
     "python -m train evaluate": ("train.evaluate", "EvaluateConfig"),

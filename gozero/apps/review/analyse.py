@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.apps.forecast import forecast
 from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
 from gozero.apps.review.config import ReviewConfig
 from gozero.apps.sgf import GameRecord
@@ -17,12 +18,7 @@ from gozero.games.go import go_game
 from gozero.go import scoring
 from gozero.go.rules import GameState, Rules, position_stones, with_to_play
 from gozero.go.setup import from_stones
-from gozero.nets import network, weights
-from gozero.nets.features import feature_set
 from gozero.play.setups import make_setup
-from gozero.playouts.engine import ownership
-from gozero.playouts.policies.mogo.playouts import mogo_playouts
-from gozero.search.game import Trail
 from gozero.search.search import search
 from gozero.search.variations import principal_variation
 
@@ -138,7 +134,7 @@ class _Found(NamedTuple):
 
 def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState], _Found]:
     setup = make_setup(rules, config, config.seed)
-    game, foresee = go_game(rules), _foresee(rules, config)
+    game, foresee = go_game(rules), forecast(rules, config.weights, config.score_playouts)
     trees = 1 if setup.search.ensemble is None else setup.search.ensemble.trees
 
     @jax.jit
@@ -162,41 +158,6 @@ def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState
         )
 
     return functools.partial(judge, setup.evaluator.params)
-
-
-def _foresee(rules: Rules, config: ReviewConfig) -> Callable:
-    """(key, states [B]) -> (Black's score, f32[B]; whose the points are, f32[B, N]) at the end.
-
-    By a network that was trained for it, else by playouts.
-    """
-    if config.evaluator == "network" and config.weights is not None:
-        shape, params, _ = weights.load(config.weights, rules.size)
-        if shape.auxiliary:
-            return functools.partial(_by_network, rules, shape, params)
-    return functools.partial(_by_playouts, rules, config.score_playouts)
-
-
-def _by_network(rules: Rules, shape, params, key: jax.Array, states: GameState):
-    del key
-    observe = feature_set(shape.features).observe
-
-    def see(state: GameState):
-        alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-        return observe(rules, state, state.position, alone)
-
-    said = network.apply(shape, params, jax.vmap(see)(states))
-    assert said.score is not None  # it has these heads
-    assert said.ownership is not None
-    black = jnp.where(states.to_play == 0, 1.0, -1.0)
-    return black * said.score, black[:, None] * said.ownership
-
-
-def _by_playouts(rules: Rules, count: int, key: jax.Array, states: GameState):
-    many = jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), states.position)
-    played = mogo_playouts(rules, many, key, ends=True)
-    mean = lambda x: jnp.mean(x.reshape(-1, count, *x.shape[1:]).astype(jnp.float32), axis=1)
-    owners = ownership(rules, played).reshape(len(played.score), rules.num_points)
-    return mean(played.score) - states.komi, mean(owners)
 
 
 def _judged(

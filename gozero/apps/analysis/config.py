@@ -1,0 +1,61 @@
+"""The flags of ``gozero analyze``. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from gozero.go.coords import KoRule
+from gozero.play.player_config import PlayerConfig
+from gozero.runs import settings
+from gozero.runs.settings import setting
+
+WinratesAs = Literal["BLACK", "WHITE", "SIDETOMOVE"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AnalyzeConfig(PlayerConfig):
+    """Analyse positions for other programs, KaTrain say, by KataGo's protocol: a query on a line of
+    standard input, its answers on lines of standard output. Many queries are searched in lockstep.
+    """
+
+    search: Literal["puct", "uct", "rave", "gumbel"] = settings.same_as(PlayerConfig, "search")
+    simulations: int = settings.same_as(
+        PlayerConfig,
+        "simulations",
+        500,
+        help="The most visits of a query, for which trees have room; a query that asks for more "
+        "gets so many, and one that names none, too.",
+    )
+
+    json: bool = setting(False, group="analysis")
+    """KataGo's JSON lines; there is no other protocol."""
+
+    batch: int = setting(64, least=1, most=4096, unit="positions")
+    """Positions searched at once, at most."""
+
+    report_winrates_as: WinratesAs = setting("BLACK")
+    """Whose the winrates, leads and ownership are that are told; a query may say another."""
+
+    score_playouts: int = setting(16, least=1, most=2**16)
+    """Playouts of each position that say who will own what, if the network does not."""
+
+    ko: KoRule = setting("positional")
+    """The ko rule of queries that name no rules, or rules that leave it open."""
+
+    seed: int = settings.seed_setting()
+    """The seed of all that is random."""
+
+    EXAMPLES = (
+        "gozero analyze --json --evaluator network --weights NET.safetensors",
+        "gozero analyze --json --search rave --simulations 2000 --batch 8",
+    )
+
+    def __post_init__(self):
+        self.check()
+        if not self.json:
+            raise ValueError("--json is missing: there is no other protocol")
+        if self.trees > 1:
+            raise ValueError(f"--trees {self.trees}: a position has one tree here")
+        if self.resign is not None:
+            raise ValueError(f"--resign {self.resign}: an analysis plays no moves")

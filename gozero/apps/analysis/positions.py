@@ -1,0 +1,83 @@
+"""The games that queries are about: replayed from the longest line that is known already."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import jax
+import numpy as np
+
+from gozero.apps.analysis.query import Query, QueryError
+from gozero.apps.analysis.search import Asked
+from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
+from gozero.go import coords
+from gozero.go.rules import GameState, Rules, with_to_play
+from gozero.go.setup import from_stones
+
+KEPT = 512
+"""Games that are kept to go on from."""
+
+RulesKey = tuple[int, str, bool]
+"""Size, ko, suicide."""
+
+
+def rules_of(key: RulesKey) -> Rules:
+    """The rules of a query."""
+    size, ko, suicide = key
+    return Rules(size, ko, suicide, roomy_limit(size))
+
+
+class Positions:
+    """Games by what led to them."""
+
+    def __init__(self):
+        self._known: collections.OrderedDict[Any, GameState] = collections.OrderedDict()
+
+    def check(self, query: Query, key: RulesKey) -> None:
+        """Replay all moves of a query.
+
+        Raises:
+          QueryError: stones without liberties, or a move that is illegal, naming it.
+        """
+        self._state(query, len(query.moves), key)
+
+    def asked(self, query: Query, turn: int, key: RulesKey) -> Asked:
+        """The game after so many moves, for the player to move, and what is to be avoided."""
+        state = with_to_play(self._state(query, turn, key), query.mover(turn))
+        avoid = np.zeros((2, query.size**2 + 1), np.int32)
+        for player, actions, depth in query.avoid:
+            avoid[player, list(actions)] = np.maximum(avoid[player, list(actions)], depth)
+        return Asked(jax.device_get(state), avoid)
+
+    def _state(self, query: Query, turn: int, key: RulesKey) -> GameState:
+        rules = rules_of(key)
+        start = key, query.stones, query.first, query.komi
+        known = next((n for n in range(turn, 0, -1) if (start, query.moves[:n]) in self._known), 0)
+        if known:
+            self._known.move_to_end((start, query.moves[:known]))
+            begun = self._known[start, query.moves[:known]]
+        else:
+            begun = self._start(rules, query)
+        game = HostGame(rules, start=begun)
+        for number, (colour, action) in enumerate(query.moves[known:turn], start=known + 1):
+            try:
+                game.play(colour, action)
+            except IllegalMove as error:
+                vertex = coords.to_gtp(query.size, action)
+                message = f"Illegal move {number - 1}: {vertex} ({error})"
+                raise QueryError("moves", message) from error
+            self._known[start, query.moves[:number]] = game.state
+        while len(self._known) > KEPT:
+            self._known.popitem(last=False)
+        return game.state
+
+    def _start(self, rules: Rules, query: Query) -> GameState:
+        stones = np.zeros(rules.num_points, np.int8)
+        for colour, point in query.stones:
+            stones[point] = 1 - 2 * colour
+        try:
+            board = stones.reshape(rules.size, rules.size)
+            return from_stones(rules, board, query.mover(0), query.komi)
+        except ValueError as error:
+            raise QueryError("initialStones", str(error)) from error

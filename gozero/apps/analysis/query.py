@@ -1,0 +1,273 @@
+"""Queries of KataGo's analysis protocol: what a line asks for, and what is wrong with it.
+
+https://github.com/lightvector/KataGo/blob/master/docs/Analysis_Engine.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gozero.go import coords
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
+
+MAX_LINE = 1 << 20
+"""Bytes of a line."""
+
+_COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
+_KO = {"SIMPLE": "simple", "POSITIONAL": "positional", "SITUATIONAL": "situational"}
+_RULES = {
+    "tromp-taylor": ("positional", True, "AREA"),
+    "chinese": ("simple", False, "AREA"),
+    "chinese-ogs": ("positional", False, "AREA"),
+    "chinese-kgs": ("positional", False, "AREA"),
+    "japanese": ("simple", False, "TERRITORY"),
+    "korean": ("simple", False, "TERRITORY"),
+    "stone-scoring": ("simple", False, "AREA"),
+    "aga": ("situational", False, "AREA"),
+    "bga": ("situational", False, "AREA"),
+    "new-zealand": ("situational", True, "AREA"),
+    "aga-button": ("situational", False, "AREA"),
+}
+"""Name: (ko, suicide, scoring)."""
+
+KNOWN = frozenset(
+    (
+        *("id", "action", "moves", "initialStones", "initialPlayer", "rules", "komi"),
+        *("whiteHandicapBonus", "boardXSize", "boardYSize", "analyzeTurns", "maxVisits"),
+        *("rootPolicyTemperature", "rootFpuReductionMax", "analysisPVLen", "includeOwnership"),
+        *("includeOwnershipStdev", "includeMovesOwnership", "includeMovesOwnershipStdev"),
+        *("includePolicy", "includePVVisits", "includeNoResultValue", "avoidMoves", "allowMoves"),
+        *("overrideSettings", "reportDuringSearchEvery", "priority", "priorities"),
+    )
+)
+"""Fields of KataGo's; what changes the search in ways that ours has not is ignored."""
+
+
+class QueryError(ValueError):
+    """What is wrong with a field of a query."""
+
+    def __init__(self, field: str | None, message: str):
+        super().__init__(message)
+        self.field = field
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """A query; moves are (0 Black or 1 White, action), stones the same."""
+
+    id: str
+    size: int
+    komi: float
+    ko: str | None  # None: the engine's own
+    suicide: bool
+    moves: tuple[tuple[int, int], ...]
+    stones: tuple[tuple[int, int], ...]
+    first: int | None  # who is to play first, if it is said
+    turns: tuple[int, ...]
+    priorities: tuple[float, ...]  # of each turn
+    visits: int | None
+    pv_length: int
+    ownership: bool
+    moves_ownership: bool
+    policy: bool
+    pv_visits: bool
+    avoid: tuple[tuple[int, tuple[int, ...], int], ...]  # player, actions, until which depth
+    winrates_as: str | None
+    max_time: float
+    report_every: float
+    warnings: tuple[tuple[str, str], ...]  # field, message
+
+    def mover(self, turn: int) -> int:
+        """Who is to play after so many moves."""
+        if turn < len(self.moves):
+            return self.moves[turn][0]
+        if self.moves:
+            return 1 - self.moves[-1][0]
+        return self.first or 0
+
+
+def decode(line: str) -> dict:
+    """The object that a line is.
+
+    Raises:
+      QueryError: it is none.
+    """
+    if len(line) > MAX_LINE:
+        raise QueryError(None, f"a line of more than {MAX_LINE} characters")
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise QueryError(None, f"Could not parse input as json: {str(error)[:200]}") from error
+    if not isinstance(value, dict):
+        raise QueryError(None, "Input line was valid json but was not an object")
+    return value
+
+
+def read(fields: Mapping[str, Any]) -> Query:
+    """The query that an object is.
+
+    Raises:
+      QueryError: what is missing, of another kind, or cannot be.
+    """
+    size = _size(fields)
+    warnings = [(name, "Unknown field, it is ignored") for name in fields if name not in KNOWN]
+    ko, suicide, more = _rules(fields.get("rules"))
+    warnings += more
+    moves = _moves(fields, "moves", size)
+    turns = _turns(fields, len(moves))
+    first = fields.get("initialPlayer")
+    override = _of(fields, "overrideSettings", dict, {})
+    winrates_as = override.get("reportAnalysisWinratesAs")
+    if winrates_as not in (None, "BLACK", "WHITE", "SIDETOMOVE"):
+        message = "reportAnalysisWinratesAs is BLACK, WHITE or SIDETOMOVE"
+        raise QueryError("overrideSettings", message)
+    visits = fields.get("maxVisits")
+    return Query(
+        id=_of(fields, "id", str),
+        size=size,
+        komi=_komi(fields),
+        ko=ko,
+        suicide=suicide,
+        moves=moves,
+        stones=_moves(fields, "initialStones", size, stones=True),
+        first=None if first is None else _colour("initialPlayer", first),
+        turns=turns,
+        priorities=_priorities(fields, len(turns)),
+        visits=None if visits is None else _whole("maxVisits", visits, 1, 10**15),
+        pv_length=_whole("analysisPVLen", fields.get("analysisPVLen", 15), 1, 1000) + 1,
+        ownership=_flag(fields, "includeOwnership"),
+        moves_ownership=_flag(fields, "includeMovesOwnership"),
+        policy=_flag(fields, "includePolicy"),
+        pv_visits=_flag(fields, "includePVVisits"),
+        avoid=_avoid(fields, size),
+        winrates_as=winrates_as,
+        max_time=_number("overrideSettings", override.get("maxTime", 1e9), 0, math.inf),
+        report_every=_number(
+            "reportDuringSearchEvery", fields.get("reportDuringSearchEvery", 1e9), 0.001, 1e9
+        ),
+        warnings=tuple(warnings),
+    )
+
+
+def _size(fields: Mapping[str, Any]) -> int:
+    across, down = (
+        _whole(name, fields.get(name), MIN_SIZE, MAX_SIZE) for name in ("boardXSize", "boardYSize")
+    )
+    if across != down:
+        raise QueryError("boardYSize", f"only square boards can be analysed, not {across}x{down}")
+    return across
+
+
+def _of(fields: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
+    value = fields.get(name, default)
+    if not isinstance(value, kind):
+        raise QueryError(name, f"Must be {_KINDS[kind]}")
+    return value
+
+
+_KINDS = {str: "a string", dict: "an object", list: "an array", bool: "a boolean"}
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    return _of(fields, name, bool, False)
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if type(value) is not int or not least <= value <= most:
+        raise QueryError(name, f"Must be an integer from {least} to {most}")
+    return value
+
+
+def _number(name: str, value: Any, least: float, most: float) -> float:
+    if type(value) not in (int, float) or not least <= value <= most:
+        raise QueryError(name, f"Must be a number from {least:g} to {most:g}")
+    return float(value)
+
+
+def _komi(fields: Mapping[str, Any]) -> float:
+    komi = _number("komi", fields.get("komi", 7.5), -150, 150)
+    if komi * 2 != round(komi * 2):
+        raise QueryError("komi", "Must be a multiple of 0.5")
+    return komi
+
+
+def _colour(name: str, value: Any) -> int:
+    if not isinstance(value, str) or value.lower() not in _COLOURS:
+        raise QueryError(name, "Must be B or W")
+    return _COLOURS[value.lower()]
+
+
+def _action(name: str, value: Any, size: int) -> int:
+    try:
+        return coords.from_gtp(size, value[:20] if isinstance(value, str) else "")
+    except ValueError as error:
+        text = str(value)[:20]
+        raise QueryError(name, f"Could not parse board location: {text}") from error
+
+
+def _moves(
+    fields: Mapping[str, Any], name: str, size: int, stones: bool = False
+) -> tuple[tuple[int, int], ...]:
+    found = []
+    for pair in _of(fields, name, list, [] if stones else None):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise QueryError(name, 'Must be an array of pairs, ["B", "D4"]')
+        found.append((_colour(name, pair[0]), _action(name, pair[1], size)))
+    points = [action for _, action in found]
+    if stones and (len(set(points)) != len(points) or size * size in points):
+        raise QueryError(name, "Stones must lie on different points")
+    return tuple(found)
+
+
+def _turns(fields: Mapping[str, Any], num_moves: int) -> tuple[int, ...]:
+    turns = _of(fields, "analyzeTurns", list, [num_moves])
+    return tuple(sorted({_whole("analyzeTurns", turn, 0, num_moves) for turn in turns}))
+
+
+def _priorities(fields: Mapping[str, Any], count: int) -> tuple[float, ...]:
+    several = _of(fields, "priorities", list, [fields.get("priority", 0)] * count)
+    if len(several) != count:
+        raise QueryError("priorities", "Must be as many as the turns")
+    return tuple(_number("priority", one, -(2**31), 2**31) for one in several)
+
+
+def _rules(rules: Any) -> tuple[str | None, bool, list[tuple[str, str]]]:
+    """(ko, whether suicide is allowed, warnings)."""
+    if rules is None:
+        return None, False, []
+    if isinstance(rules, str):
+        known = _RULES.get(rules.lower().replace("_", "-").replace(" ", "-"))
+        if known is None:
+            raise QueryError("rules", f"Could not parse rules: {rules[:40]}")
+        ko, suicide, scoring = known
+    elif isinstance(rules, dict):
+        ko = _KO.get(str(rules.get("ko", rules.get("koRule", "POSITIONAL"))).upper())
+        if ko is None:
+            raise QueryError("rules", "ko must be SIMPLE, POSITIONAL or SITUATIONAL")
+        suicide = rules.get("suicide", rules.get("multiStoneSuicideLegal", False)) is True
+        scoring = str(rules.get("scoring", rules.get("scoringRule", "AREA"))).upper()
+    else:
+        raise QueryError("rules", "Must be a string or an object")
+    warning = "The score is counted by area, as there is no other here"
+    return ko, suicide, [] if scoring == "AREA" else [("rules", warning)]
+
+
+def _avoid(fields: Mapping[str, Any], size: int) -> tuple[tuple[int, tuple[int, ...], int], ...]:
+    """Of avoidMoves those named, of allowMoves all others."""
+    found = []
+    for name in ("avoidMoves", "allowMoves"):
+        for one in _of(fields, name, list, []):
+            if not isinstance(one, dict):
+                raise QueryError(name, "Must be an array of objects")
+            actions = {_action(name, move, size) for move in _of(one, "moves", list)}
+            if name == "allowMoves":
+                actions = set(range(size * size + 1)) - actions
+            depth = _whole(name, one.get("untilDepth"), 1, 10**9)
+            found.append((_colour(name, one.get("player")), tuple(sorted(actions)), depth))
+    return tuple(found)

@@ -1,0 +1,287 @@
+"""``gozero analyze --json``: queries of KataGo's protocol, answered as they are done.
+
+A thread reads; the others of a batch are searched together, in pieces of a tenth of a second, and
+between two pieces what has come is read: queries wait, and those to be ended end.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gozero import __version__
+from gozero.apps import flags, runtime
+from gozero.apps.analysis import query as queries
+from gozero.apps.analysis.config import AnalyzeConfig
+from gozero.apps.analysis.query import Query, QueryError
+
+if TYPE_CHECKING:
+    from gozero.apps.analysis.positions import Positions
+    from gozero.apps.analysis.search import Searches
+
+PROG = "gozero analyze"
+PIECE = 0.1
+"""Seconds between two looks at what has come, about."""
+
+__all__ = ["AnalyzeConfig", "run"]
+
+
+def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
+    """Answer until the end of input, and all that was asked before; the exit status.
+
+    Raises:
+      SystemExit: status 2 and one line for files that cannot be used, before any answer.
+    """
+    if config.is_random:
+        print(runtime.random_network(), file=sys.stderr)
+    with flags.failing(PROG):
+        for name in ("weights", "strengths", "shapes"):
+            path = getattr(config, name)
+            if path is not None and not path.is_file():
+                raise ValueError(f"--{name} {path}: there is no such file")
+    server = Server(config, stdout or sys.stdout)
+    threading.Thread(target=server.listen, args=(stdin or sys.stdin,), daemon=True).start()
+    print(f"gozero {__version__}, ready for queries", file=sys.stderr, flush=True)
+    try:
+        server.serve()
+    except BrokenPipeError:  # nobody listens, which is as good as the end
+        return 0
+    return 0
+
+
+@dataclasses.dataclass
+class Job:
+    """A position of a query that is to be searched."""
+
+    query: Query
+    turn: int
+    priority: float
+    number: int  # in the order in which they came
+    begun: float = 0.0
+    reported: float = 0.0
+    ended: bool = False  # it is to be told as it is
+
+
+class Server:
+    """Takes queries and answers them.
+
+    Args:
+      config: the flags.
+      out: where answers go, a line each.
+      clock: seconds, from any moment on.
+    """
+
+    def __init__(
+        self, config: AnalyzeConfig, out: Any, clock: Callable[[], float] = time.monotonic
+    ):
+        self._config, self._out, self._clock = config, out, clock
+        self._inbox: queue.Queue[str | None] = queue.Queue()
+        self._waiting: list[Job] = []
+        self._running: list[Job] = []
+        self._count, self._batches, self._closed = 0, 0, False
+        self._searches: collections.OrderedDict[Any, Searches] = collections.OrderedDict()
+        self._known: Positions | None = None
+
+    def listen(self, stream: Any) -> None:
+        """Takes the lines of a stream until its end."""
+        try:
+            for line in stream:
+                self._inbox.put(line)
+        except (ValueError, OSError):  # closed under the reader, or no text
+            pass
+        self._inbox.put(None)
+
+    def serve(self) -> None:
+        """Answers until the end of input."""
+        while not (self._closed and not self._waiting):
+            self._take(wait=not self._waiting and not self._closed)
+            if self._waiting:
+                self._search(self._next_batch())
+
+    def _take(self, wait: bool) -> None:
+        """What has come; waits for something, if it is told to, and then for what comes with it."""
+        while True:
+            try:
+                line = self._inbox.get(block=wait, timeout=None)
+            except queue.Empty:
+                return
+            wait = False
+            if line is None:
+                self._closed = True
+            elif line.strip():
+                self._handle(line)
+
+    def _say(self, answer: dict) -> None:
+        self._out.write(json.dumps(answer) + "\n")
+        self._out.flush()
+
+    def _handle(self, line: str) -> None:
+        fields: dict = {}
+        try:
+            fields = queries.decode(line)
+            if "action" in fields:
+                self._act(fields)
+                return
+            query = queries.read(fields)
+            self._positions().check(query, self._rules_of(query))
+        except QueryError as error:
+            told: dict[str, Any] = {"error": str(error)}
+            told |= {} if error.field is None else {"field": error.field}
+            self._say(told | ({"id": fields["id"]} if isinstance(fields.get("id"), str) else {}))
+            return
+        for field, message in query.warnings:
+            self._say({"id": query.id, "field": field, "warning": message})
+        for turn, priority in zip(query.turns, query.priorities, strict=True):
+            self._count += 1
+            self._waiting.append(Job(query, turn, priority, self._count))
+
+    def _act(self, fields: dict) -> None:
+        """query_version, clear_cache, terminate, terminate_all, query_models."""
+        action = fields["action"]
+        if not isinstance(fields.get("id"), str):
+            raise QueryError("id", "Must be a string")
+        if action == "query_version":
+            self._say({**fields, "version": __version__, "git_hash": "gozero"})
+        elif action == "query_models":
+            self._say({**fields, "models": []})
+        elif action == "clear_cache":
+            self._known = None
+            self._say(fields)
+        elif action in ("terminate", "terminate_all"):
+            wanted = fields.get("terminateId")
+            if action == "terminate" and not isinstance(wanted, str):
+                raise QueryError("terminateId", "Must be a string")
+            turns = fields.get("turnNumbers")
+            if turns is not None and not isinstance(turns, list):
+                raise QueryError("turnNumbers", "Must be an array of integers")
+            self._say(fields)
+            self._terminate(wanted if action == "terminate" else None, turns)
+        else:
+            raise QueryError("action", f"Unknown action: {str(action)[:40]}")
+
+    def _terminate(self, wanted: str | None, turns: list | None) -> None:
+        is_meant = lambda job: (
+            (wanted is None or job.query.id == wanted) and (turns is None or job.turn in turns)
+        )
+        for job in filter(is_meant, self._running):
+            job.ended = True
+        meant = [job for job in self._waiting if is_meant(job)]
+        self._waiting = [job for job in self._waiting if not is_meant(job)]
+        for job in meant:
+            self._say(_nothing(job))
+
+    def _positions(self) -> Positions:
+        if self._known is None:
+            from gozero.apps.analysis.positions import Positions  # JAX, which takes seconds
+
+            self._known = Positions()
+        return self._known
+
+    def _rules_of(self, query: Query) -> tuple[int, str, bool]:
+        return query.size, query.ko or self._config.ko, query.suicide
+
+    def _next_batch(self) -> list[Job]:
+        """The most wanted, and others under the same rules."""
+        self._waiting.sort(key=lambda job: (-job.priority, job.number))
+        rules = self._rules_of(self._waiting[0].query)
+        fit = [job for job in self._waiting if self._rules_of(job.query) == rules]
+        batch = fit[: self._config.batch]
+        taken = {job.number for job in batch}
+        self._waiting = [job for job in self._waiting if job.number not in taken]
+        return batch
+
+    def _made(self, key: tuple[int, str, bool]) -> Searches:
+        from gozero.apps.analysis.search import Searches
+
+        if key not in self._searches:
+            from gozero.apps.analysis.positions import rules_of
+
+            print(runtime.compiling(key[0]), file=sys.stderr, flush=True)
+            self._searches[key] = Searches(rules_of(key), self._config)
+            while len(self._searches) > 4:
+                self._searches.popitem(last=False)
+        self._searches.move_to_end(key)
+        return self._searches[key]
+
+    def _search(self, batch: list[Job]) -> None:
+        """Search some jobs in lockstep."""
+        key = self._rules_of(batch[0].query)
+        try:
+            searches = self._made(key)
+        except ValueError as error:  # weights of another size, say
+            for job in batch:
+                self._say({"id": job.query.id, "error": str(error), "field": "boardXSize"})
+            return
+        asked = [self._positions().asked(job.query, job.turn, key) for job in batch]
+        padded = asked + asked[-1:] * (_rounded(len(asked), self._config.batch) - len(asked))
+        searches.compile(padded)
+        self._batches += 1
+        now = self._clock()
+        for job in batch:
+            job.begun = job.reported = now
+        self._running = batch
+        self._advance(searches, *searches.begin(self._batches, padded))
+        self._running = []
+
+    def _advance(self, searches: Searches, running: Any, states: Any) -> None:
+        """Go on with a search until each job has been told: as soon as it has its visits or its
+        time, and in between as often as it asks."""
+        leaves, open_ = searches.settings.leaves, dict(enumerate(self._running))
+        done, steps = 0, 4
+        while open_:
+            next_ = min(self._visits(job) for job in open_.values())
+            steps = max(1, min(steps, -(-(next_ - done) // leaves)))
+            before = self._clock()
+            running = searches.advance(running, steps)
+            now, done = self._clock(), done + steps * leaves
+            steps = min(4 * steps, int(steps * PIECE / max(now - before, 1e-4)))
+            self._take(wait=False)
+            over = {i for i, job in open_.items() if self._is_over(job, done, now)}
+            due = over | {
+                i for i, job in open_.items() if now - job.reported >= job.query.report_every
+            }
+            told = searches.tell(running, states) if due else None
+            for i in sorted(due):
+                self._tell(open_[i], told, i, during=i not in over)
+                open_[i].reported = now
+            open_ = {i: job for i, job in open_.items() if i not in over}
+
+    def _visits(self, job: Job) -> int:
+        """How many it wants, and there is room for."""
+        return min(job.query.visits or self._config.simulations, self._config.simulations)
+
+    def _is_over(self, job: Job, done: int, now: float) -> bool:
+        """It has its visits or its time, or is to end."""
+        is_late = now - job.begun >= job.query.max_time
+        return job.ended or done >= self._visits(job) or is_late
+
+    def _tell(self, job: Job, told: Any, i: int, during: bool) -> None:
+        from gozero.apps.analysis.answer import answer
+
+        one = type(told)(*(field[i] for field in told))
+        if not one.ok:
+            self._say({"id": job.query.id, "error": "the evaluator gave no numbers"})
+            return
+        view = job.query.winrates_as or self._config.report_winrates_as
+        self._say(answer(job.query, job.turn, one, view, during))
+
+
+def _nothing(job: Job) -> dict:
+    return {
+        "id": job.query.id,
+        "isDuringSearch": False,
+        "noResults": True,
+        "turnNumber": job.turn,
+    }
+
+
+def _rounded(count: int, most: int) -> int:
+    """Positions of a search for so many: few numbers, for each is compiled."""
+    return next((size for size in (1, 8, most) if size >= count and size <= most), most)

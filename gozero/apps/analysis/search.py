@@ -1,0 +1,160 @@
+"""Searches of many positions in lockstep, in pieces, for queries of the analysis engine."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps.analysis.config import AnalyzeConfig
+from gozero.apps.forecast import forecast
+from gozero.games.go import go_game
+from gozero.go.rules import GameState, Position, Rules, play
+from gozero.play.setups import make_setup
+from gozero.search import search as pieces
+from gozero.search import tree as trees
+from gozero.search.game import Game, History, Trail
+from gozero.search.variations import lines_below
+
+DETAILED = 12
+"""Moves of a position whose lines and outcomes are told."""
+
+LINE = 15
+"""Moves of a line after its first."""
+
+
+class Asked(NamedTuple):
+    """A game, and which moves a search is not to look at."""
+
+    state: GameState
+    avoid: Any  # i32[2, A]: until which depth, by the player and the action; 0: it may
+
+
+class Told(NamedTuple):
+    """What a search found of positions [B]; Q and values are for the player to move."""
+
+    visits: jax.Array  # i32[B, A]
+    q: jax.Array  # f32[B, A]
+    prior: jax.Array  # f32[B, A]; negative where illegal
+    value: jax.Array  # f32[B]
+    ok: jax.Array  # bool[B]
+    lead: jax.Array  # f32[B]: Black's
+    ownership: jax.Array  # f32[B, N]: +1 Black's
+    actions: jax.Array  # i32[B, M]: the most visited
+    lines: jax.Array  # i32[B, M, L]: what is expected after each
+    line_visits: jax.Array  # i32[B, M, L]
+    leads: jax.Array  # f32[B, M]: after each, Black's
+    ownerships: jax.Array  # f32[B, M, N]
+
+
+def without_avoided(game: Game) -> Game:
+    """The game, with states `Asked`: avoided moves are illegal in the search, unless it would have
+    no other."""
+    history = game.history
+    assert history is not None  # Go has one
+
+    def root(asked: Asked) -> tuple[Asked, Position]:
+        context, position = history.root(asked.state)
+        return Asked(context, asked.avoid), position
+
+    def legal(asked: Asked, position: Position, trail: Trail) -> jax.Array:
+        allowed = history.legal(asked.state, position, trail)
+        wanted = allowed & (trail.length >= asked.avoid[position.to_play])
+        return jnp.where(jnp.any(wanted), wanted, allowed)
+
+    of_state = lambda function: lambda asked, *rest: function(asked.state, *rest)
+    return game._replace(
+        history=History(
+            root=root,
+            play=history.play,
+            legal=legal,
+            outcome=of_state(history.outcome),
+            observe=of_state(history.observe),
+            sees_ancestors=history.sees_ancestors,
+        )
+    )
+
+
+class Searches:
+    """Searches under some rules; each number of positions is compiled once."""
+
+    def __init__(self, rules: Rules, config: AnalyzeConfig):
+        setup = make_setup(rules, config, config.seed)
+        own, self.settings = setup.evaluator, setup.search
+        foresee = forecast(rules, config.weights, config.score_playouts)
+        game = without_avoided(go_game(rules))
+        observe = own.observe
+        if observe is not None:
+            own = own._replace(observe=lambda asked, *rest: observe(asked.state, *rest))
+
+        def begin(params: Any, key: jax.Array, asked: Asked):
+            return pieces.begin(game, own._replace(params=params), key, asked, self.settings)
+
+        def advance(params: Any, running: pieces.Running, steps: jax.Array):
+            evaluator = own._replace(params=params)
+            return pieces.advance(game, evaluator, running, self.settings, steps)
+
+        def tell(running: pieces.Running, key: jax.Array, states: GameState) -> Told:
+            result = pieces.finish(running, self.settings)
+            tree = result.tree
+            edges = trees.by_action(tree, trees.ROOT, tree.num_actions)
+            many = min(DETAILED, tree.num_actions)
+            actions = jax.lax.top_k(result.visits, many)[1]
+            nodes = jnp.take_along_axis(edges.nodes, actions, axis=1)
+            lines, visits = lines_below(tree, nodes, LINE)
+            step = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
+            after = jax.vmap(step)(states, actions)
+            flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
+            keys = jax.random.split(key)
+            lead, owners = foresee(keys[0], states)
+            leads, all_owners = foresee(keys[1], flat)
+            return Told(
+                result.visits,
+                result.q,
+                jnp.maximum(_prior(edges.edges.prior), -1.0),
+                result.value,
+                result.ok,
+                lead,
+                owners,
+                actions,
+                lines,
+                visits,
+                leads.reshape(-1, many),
+                all_owners.reshape(-1, many, rules.num_points),
+            )
+
+        self._params = own.params
+        self._begin, self._tell = jax.jit(begin), jax.jit(tell)
+        self._advance = jax.jit(advance, donate_argnums=1)
+        self._key = jax.random.key(config.seed)
+        self._compiled: set[int] = set()
+
+    def compile(self, asked: Sequence[Asked]) -> None:
+        """Compile what searches of so many positions take, unless it is: a time limit is for the
+        search itself."""
+        if len(asked) not in self._compiled:
+            running, states = self.begin(0, asked)
+            self.tell(self.advance(running, 1), states)
+            self._compiled.add(len(asked))
+
+    def begin(self, number: int, asked: Sequence[Asked]) -> tuple[pieces.Running, GameState]:
+        """A search of some positions, whose streams go by a number: (it, the games)."""
+        stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *asked)
+        key = jax.random.fold_in(self._key, number)
+        return self._begin(self._params, key, stacked), stacked.state
+
+    def advance(self, running: pieces.Running, steps: int) -> pieces.Running:
+        """So many steps more, unless it is at its end. The search that is given is used up."""
+        running = self._advance(self._params, running, jnp.int32(steps))
+        return jax.block_until_ready(running)
+
+    def tell(self, running: pieces.Running, states: GameState) -> Told:
+        """What it has found so far, on the host."""
+        return jax.device_get(self._tell(running, self._key, states))
+
+
+_prior = functools.partial(jnp.nan_to_num, nan=-1.0, neginf=-1.0)

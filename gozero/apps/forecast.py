@@ -1,0 +1,66 @@
+"""How games will end: the score, and whose the points will be."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gozero.go.rules import GameState, Rules
+from gozero.nets import network, weights
+from gozero.nets.features import feature_set
+from gozero.nets.network import NetworkConfig
+from gozero.playouts.engine import ownership
+from gozero.playouts.policies.mogo.playouts import mogo_playouts
+from gozero.search.game import Trail
+
+Forecast = Callable[[jax.Array, GameState], tuple[jax.Array, jax.Array]]
+"""(key, games [B]) -> (Black's lead, f32[B] points after komi; ownership f32[B, size * size], +1
+Black's, -1 White's)."""
+
+
+def forecast(rules: Rules, path: pathlib.Path | None, playouts: int) -> Forecast:
+    """By a network that was trained for it, or else by playouts.
+
+    Args:
+      rules: the rules.
+      path: the network's weights, if there are any.
+      playouts: of each position, by MoGo's rules.
+
+    Raises:
+      ValueError: weights that are missing, damaged or for another size.
+    """
+    if path is not None:
+        shape, params, _ = weights.load(path, rules.size)
+        if shape.auxiliary:
+            return functools.partial(_by_network, rules, shape, params)
+    return functools.partial(_by_playouts, rules, playouts)
+
+
+def _by_network(
+    rules: Rules, shape: NetworkConfig, params: dict, key: jax.Array, states: GameState
+) -> tuple[Any, Any]:
+    del key
+    observe = feature_set(shape.features).observe
+
+    def see(state: GameState):
+        alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
+        return observe(rules, state, state.position, alone)
+
+    said = network.apply(shape, params, jax.vmap(see)(states))
+    assert said.score is not None  # it has these heads
+    assert said.ownership is not None
+    black = jnp.where(states.to_play == 0, 1.0, -1.0)
+    return black * said.score, black[:, None] * said.ownership
+
+
+def _by_playouts(rules: Rules, count: int, key: jax.Array, states: GameState) -> tuple[Any, Any]:
+    many = jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), states.position)
+    played = mogo_playouts(rules, many, key, ends=True)
+    mean = lambda x: jnp.mean(x.reshape(-1, count, *x.shape[1:]).astype(jnp.float32), axis=1)
+    owners = ownership(rules, played).reshape(len(played.score), rules.num_points)
+    return mean(played.score) - states.komi, mean(owners)

@@ -1,0 +1,291 @@
+"""``gozero analyze --json``: KataGo's protocol, asked as its clients ask."""
+
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+
+from gozero.apps import cli
+from gozero.apps.analysis import answer, query, run
+from gozero.apps.analysis.config import AnalyzeConfig
+from gozero.apps.analysis.query import QueryError
+from gozero.apps.analysis.search import Told
+
+BASE = {"id": "q", "moves": [], "boardXSize": 3, "boardYSize": 3, "komi": 0.5}
+VISITS = 24
+
+
+def ask(**fields):
+    return {**BASE, **fields}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        ({"id": 3}, "id", "Must be a string"),
+        ({"boardXSize": None}, "boardXSize", "Must be an integer from 2 to 25"),
+        ({"boardXSize": True}, "boardXSize", "Must be an integer"),
+        ({"boardYSize": 4}, "boardYSize", "only square boards"),
+        ({"komi": "7"}, "komi", "Must be a number from -150 to 150"),
+        ({"komi": math.nan}, "komi", "Must be a number"),
+        ({"komi": 7.25}, "komi", "a multiple of 0.5"),
+        ({"moves": None}, "moves", "Must be an array"),
+        ({"moves": [["B"]]}, "moves", "array of pairs"),
+        ({"moves": [["X", "A1"]]}, "moves", "Must be B or W"),
+        ({"moves": [["B", "D4"]]}, "moves", "Could not parse board location: D4"),
+        ({"moves": [["B", 7]]}, "moves", "Could not parse board location: 7"),
+        ({"initialStones": [["B", "A1"], ["W", "A1"]]}, "initialStones", "different points"),
+        ({"initialStones": [["B", "pass"]]}, "initialStones", "different points"),
+        ({"initialPlayer": "red"}, "initialPlayer", "Must be B or W"),
+        ({"analyzeTurns": [1]}, "analyzeTurns", "from 0 to 0"),
+        ({"priorities": [1, 2]}, "priorities", "as many as the turns"),
+        ({"maxVisits": 0}, "maxVisits", "from 1"),
+        ({"includePolicy": "yes"}, "includePolicy", "Must be a boolean"),
+        ({"rules": "chess"}, "rules", "Could not parse rules: chess"),
+        ({"rules": {"ko": "SOMETIMES"}}, "rules", "ko must be"),
+        ({"rules": 7}, "rules", "a string or an object"),
+        ({"avoidMoves": [{"player": "B", "moves": ["A1"]}]}, "avoidMoves", "Must be an integer"),
+        ({"avoidMoves": ["A1"]}, "avoidMoves", "array of objects"),
+        ({"overrideSettings": {"maxTime": "long"}}, "overrideSettings", "Must be a number"),
+        (
+            {"overrideSettings": {"reportAnalysisWinratesAs": "ME"}},
+            "overrideSettings",
+            "BLACK, WHITE or SIDETOMOVE",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_said_of_its_field(fields, field, message):
+    with pytest.raises(QueryError, match=message) as error:
+        query.read(ask(**fields))
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{", "[1]", "7", '"a"', "[" * 100_000, "{}" + " " * (1 << 20)]
+)
+def test_what_is_no_object(line):
+    with pytest.raises(QueryError) as error:
+        query.decode(line)
+    assert error.value.field is None
+
+
+def test_a_query_of_katrains():
+    asked = query.read(
+        {
+            "rules": "japanese",
+            "priority": 1,
+            "analyzeTurns": [2],
+            "maxVisits": 500,
+            "komi": 6.5,
+            "boardXSize": 19,
+            "boardYSize": 19,
+            "includeOwnership": True,
+            "includeMovesOwnership": True,
+            "includePolicy": True,
+            "initialStones": [["B", "D4"], ["B", "Q16"]],
+            "initialPlayer": "W",
+            "moves": [["W", "Q4"], ["B", "D16"]],
+            "overrideSettings": {
+                "reportAnalysisWinratesAs": "BLACK",
+                "wideRootNoise": 0.04,
+                "maxTime": 8.0,
+            },
+            "id": "QUERY:1",
+            "reportDuringSearchEvery": 1,
+            "avoidMoves": [{"moves": ["A1", "pass"], "player": "W", "untilDepth": 1}],
+            "allowMoves": [{"moves": ["A1"], "player": "B", "untilDepth": 2}],
+        }
+    )
+    assert (asked.ko, asked.suicide, asked.mover(0), asked.mover(2)) == ("simple", False, 1, 1)
+    assert asked.warnings == (("rules", "The score is counted by area, as there is no other here"),)
+    assert asked.avoid[0] == (1, (18 * 19, 361), 1)
+    assert asked.avoid[1][0] == 0
+    assert len(asked.avoid[1][1]) == 361
+    assert (asked.max_time, asked.winrates_as, asked.visits) == (8.0, "BLACK", 500)
+    assert query.read(ask(surprise=1)).warnings[0][0] == "surprise"
+
+
+def serve(lines, **settings):
+    config = AnalyzeConfig(
+        json=True, simulations=VISITS, batch=1, score_playouts=2, search="puct", **settings
+    )
+    out = io.StringIO()
+    server = run.Server(config, out)
+    server.listen(io.StringIO("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines)))
+    server.serve()
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Of a session."""
+    wall = [["B", "A2"], ["B", "B2"], ["B", "C2"], ["B", "B1"]]
+    told = serve(
+        [
+            {"id": "v", "action": "query_version"},
+            ask(id="late", priority=-1, moves=[["B", "B2"]], maxVisits=6),
+            ask(
+                id="turns",
+                moves=[["B", "B2"], ["W", "B1"]],
+                analyzeTurns=[0, 2],
+                includeOwnership=True,
+                includePolicy=True,
+                includePVVisits=True,
+                includeMovesOwnership=True,
+                maxVisits=10**7,
+            ),
+            ask(id="owned", initialStones=wall, includeOwnership=True, initialPlayer="W"),
+            ask(
+                id="avoid",
+                avoidMoves=[{"player": "B", "moves": ["B2", "A1", "pass"], "untilDepth": 1}],
+                overrideSettings={"reportAnalysisWinratesAs": "WHITE"},
+            ),
+            ask(id="allow", allowMoves=[{"player": "B", "moves": ["C3"], "untilDepth": 1}]),
+            ask(id="occupied", moves=[["B", "B2"], ["W", "B2"]]),
+            ask(id="dead", initialStones=[["B", f"{x}{y}"] for x in "ABC" for y in (1, 2, 3)]),
+            "no json",
+            ask(id="never", moves=[["B", "A1"]]),
+            {"id": "t", "action": "terminate", "terminateId": "never"},
+            {"id": "x", "action": "dance"},
+            {"id": "c", "action": "clear_cache"},
+        ]
+    )
+    return {(one.get("id"), one.get("turnNumber")): one for one in told}, told
+
+
+def test_everything_is_answered_once(answers):
+    by_id, told = answers
+    assert len(by_id) == len(told) == 14
+    assert by_id["v", None]["version"] == run.__version__
+    assert "Illegal move 1: B2 (B2 is occupied)" in by_id["occupied", None]["error"]
+    assert by_id["dead", None]["field"] == "initialStones"
+    assert "error" in by_id[None, None]
+    assert by_id["x", None] == {"error": "Unknown action: dance", "field": "action", "id": "x"}
+    assert by_id["never", 1]["noResults"] is True
+    assert by_id["t", None] == {"id": "t", "action": "terminate", "terminateId": "never"}
+    assert [one["id"] for one in told if "moveInfos" in one][-1] == "late"
+
+
+@pytest.mark.parametrize("turn", [0, 2])
+def test_an_answer_has_what_clients_read(answers, turn):
+    one = answers[0]["turns", turn]
+    root, infos = one["rootInfo"], one["moveInfos"]
+    assert one["isDuringSearch"] is False
+    assert root["currentPlayer"] == "B"
+    assert root["visits"] == VISITS + 1 == 1 + sum(info["visits"] for info in infos)
+    assert [info["order"] for info in infos] == list(range(len(infos)))
+    visits = [info["visits"] for info in infos]
+    assert visits == sorted(visits, reverse=True)
+    for info in infos:
+        assert 0 <= info["lcb"] <= info["winrate"] <= 1  # Black is to move
+        assert info["pv"][0] == info["move"]
+        assert len(info["pvVisits"]) == len(info["pv"])
+        assert info["pvVisits"] == sorted(info["pvVisits"], reverse=True)
+        assert len(info["ownership"]) == 9
+    assert len(one["ownership"]) == 9
+    policy = np.array(one["policy"])
+    assert len(policy) == 10
+    assert policy[policy >= 0].sum() == pytest.approx(1, abs=1e-4)
+    assert (policy < 0).tolist() == [False] * 10 if turn == 0 else policy[4] < 0
+
+
+def test_what_one_owns_is_said(answers):
+    one = answers[0]["owned", 0]
+    assert one["rootInfo"]["currentPlayer"] == "W"
+    assert one["rootInfo"]["scoreLead"] > 5
+    assert np.mean(one["ownership"]) > 0.5
+    assert one["rootInfo"]["winrate"] > 0.7
+
+
+def test_moves_are_avoided_or_allowed(answers):
+    avoided = {info["move"] for info in answers[0]["avoid", 0]["moveInfos"]}
+    assert len(avoided) == 7
+    assert not avoided & {"B2", "A1", "pass"}
+    assert [info["move"] for info in answers[0]["allow", 0]["moveInfos"]] == ["C3"]
+    black = answers[0]["turns", 0]["rootInfo"]["scoreLead"]
+    assert answers[0]["avoid", 0]["rootInfo"]["scoreLead"] == pytest.approx(-black, abs=9)
+
+
+def _told():
+    zeros = np.zeros
+    visits = np.array([3, 1] + [0] * 8)
+    return Told(
+        visits=visits,
+        q=np.array([0.5, -0.5] + [0.0] * 8),
+        prior=np.full(10, 0.1),
+        value=0.25,
+        ok=True,
+        lead=-2.0,
+        ownership=np.linspace(-1, 1, 9),
+        actions=np.array([0, 1]),
+        lines=np.array([[1, 9, -1], [-1, -1, -1]]),
+        line_visits=np.array([[2, 1, 0], [0, 0, 0]]),
+        leads=np.array([-3.0, 4.0]),
+        ownerships=zeros((2, 9)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("moves", "view", "winrate", "lead", "first"),
+    [
+        ([], "BLACK", 0.625, -2.0, 0.75),
+        ([], "WHITE", 0.375, 2.0, 0.25),
+        ([["B", "C1"]], "SIDETOMOVE", 0.625, 2.0, 0.75),
+        ([["B", "C1"]], "BLACK", 0.375, -2.0, 0.25),
+    ],
+)
+def test_numbers_are_of_the_side_that_is_asked_for(moves, view, winrate, lead, first):
+    asked = query.read(ask(moves=moves, includeOwnership=True, includePVVisits=True))
+    said = answer.answer(asked, len(moves), _told(), view, during=True)
+    assert said["isDuringSearch"] is True
+    assert said["rootInfo"]["winrate"] == winrate
+    assert said["rootInfo"]["scoreLead"] == lead
+    best = said["moveInfos"][0]
+    assert (best["move"], best["winrate"], best["pv"]) == ("A3", first, ["A3", "B3", "pass"])
+    assert best["pvVisits"] == [3, 2, 1]
+    black = view == "BLACK" or (view == "SIDETOMOVE" and not moves)
+    assert said["ownership"][0] == (-1 if black else 1)
+    # The bound is worse for who is to move, whoever's winrate it is.
+    worse = best["lcb"] < best["winrate"]
+    mover = "B" if not moves else "W"
+    assert worse == ((mover == "B") == black)
+
+
+def test_during_a_search_is_reported_and_time_ends_it():
+    """By a clock that goes on by a second a look."""
+    ticks = iter(range(10_000))
+    out = io.StringIO()
+    config = AnalyzeConfig(json=True, simulations=200, batch=1, score_playouts=2)
+    server = run.Server(config, out, clock=lambda: float(next(ticks)))
+    lines = [
+        ask(id="long", reportDuringSearchEvery=3, overrideSettings={"maxTime": 12}, maxVisits=150)
+    ]
+    server.listen(io.StringIO(json.dumps(lines[0])))
+    server.serve()
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [one["isDuringSearch"] for one in told] == [True] * (len(told) - 1) + [False]
+    assert len(told) >= 2
+    visits = [one["rootInfo"]["visits"] for one in told]
+    assert visits == sorted(visits)
+    assert visits[-1] < 150  # the time was up
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "--json is missing: there is no other protocol"),
+        (["--json", "--trees", "2"], "--trees 2: a position has one tree here"),
+        (["--json", "--resign", "-0.5"], "--resign -0.5: an analysis plays no moves"),
+        (
+            ["--json", "--evaluator", "network", "--weights", "/nowhere"],
+            "--weights /nowhere: there is no such file",
+        ),
+    ],
+)
+def test_flags_that_cannot_be(arguments, complaint, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["analyze", *arguments])
+    assert stopped.value.code == 2
+    assert complaint in capsys.readouterr().err
