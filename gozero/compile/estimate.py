@@ -228,6 +228,8 @@ _OVERLAPPED = _words(
 _PRODUCTS = _words("convolution dot")
 _LIBRARIES = re.compile(r'custom_call_target="[^"]*(gemm|matmul|conv)', re.IGNORECASE)
 _PALLAS = re.compile(r'custom_call_target="(tpu_custom_call|[^"]*triton[^"]*|[^"]*mosaic[^"]*)"')
+_NO_CODE = re.compile(r'custom_call_target="(ConcatBitcast|AllocateBuffer)"')
+"""Calls for which a TPU's compiler makes no code: names for memory that is there."""
 _COLLECTIVES = _words(
     "all-reduce all-gather reduce-scatter all-to-all collective-permute collective-broadcast "
     "ragged-all-to-all"
@@ -289,12 +291,16 @@ class _Reader:
                 conditionals += 1
             elif line.opcode == "call" and (called := _CALLED.search(line.rest)):
                 more = self._visit(called[1])
-            elif line.opcode not in _NOTHING and not self._is_half(line):
+            elif not self._is_nothing(line):
                 steps.append(self._step(line))
             steps += more[0]
             conditionals += more[1]
             loops += more[2]
         return steps, conditionals, loops
+
+    def _is_nothing(self, line: Instruction) -> bool:
+        no_code = line.opcode == "custom-call" and _NO_CODE.search(line.rest)
+        return line.opcode in _NOTHING or bool(no_code) or self._is_half(line)
 
     def _is_half(self, line: Instruction) -> bool:
         """Whether it only begins what a GPU, or a collective, ends at another line."""

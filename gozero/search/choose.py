@@ -47,18 +47,25 @@ def write_untried(
     Of actions with the priors f32[M, A] the rule's first, at random among equals; none, which a
     prior of -inf says, if all have children, or where bool[M] `tree_full`.
     """
-    rank = jax.vmap(as_rule(select).rank_untried)(prior)
-    actions = jnp.arange(prior.shape[1])
-    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seeds, nodes, actions)
-    action = jax.vmap(best_edge)(rank, priority)
-    is_it = actions[None] == action[:, None]
-    best = jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1)
+    action, best = best_untried(prior, select, tie_seeds, nodes)
     if tree_full is not None:
         best = jnp.where(tree_full, -jnp.inf, best)
     return tree.replace(
         untried=rows.write(tree.untried, row, action),
         untried_prior=rows.write(tree.untried_prior, row, best),
     )
+
+
+def best_untried(
+    prior: jax.Array, select: Rule, tie_seeds: jax.Array, nodes: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(action i32[M], its prior f32[M]): see `write_untried`."""
+    rank = jax.vmap(as_rule(select).rank_untried)(prior)
+    actions = jnp.arange(prior.shape[1])
+    priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seeds, nodes, actions)
+    action = jax.vmap(best_edge)(rank, priority)
+    is_it = actions[None] == action[:, None]
+    return action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1)
 
 
 def choose_again(

@@ -60,12 +60,14 @@ class SelectionRule:
         visits or values decide.
       policy_target: of a root: ``edges -> f32[A]``; None: the share of the visits.
       in_kernel: a GPU's kernel may compute it: by elementwise operations, sums and maxima.
+      in_lanes: a TPU's may, see `lanes`: by those, and by what moves whole actions.
     """
 
     needs: Needs = Needs()
     final_action: Callable[[Edges, jax.Array], jax.Array] | None = None
     policy_target: Callable[[Edges], jax.Array] | None = None
     in_kernel: bool = False
+    in_lanes: bool = False
 
     def __call__(self, edges: Edges) -> jax.Array:
         """f32[K]: the scores, -inf where illegal."""

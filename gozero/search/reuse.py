@@ -124,24 +124,12 @@ def _by_tree(tree: Tree, x: jax.Array) -> jax.Array:
     return x if x.dtype == bool else x.astype(jnp.int32)
 
 
-def _first_row(tree: Tree) -> jax.Array:
-    """i32[B, 1]: the row of each tree's root."""
-    return tree.row(ROOT)[:, None]
-
-
-def _outside(tree: Tree) -> jax.Array:
-    """i32[B, N]: for each row another one that is outside the tree."""
-    return tree.num_rows + jnp.arange(tree.num_rows, dtype=jnp.int32).reshape(
-        tree.num_trees, tree.capacity
-    )
-
-
 def _furthest(tree: Tree, up: jax.Array) -> jax.Array:
     """i32[B, N]: where each node comes to by `up`, again and again; a last one leads to itself.
 
     Pointer doubling: trip bound log2(depth) + 2.
     """
-    first = _first_row(tree)
+    first = trees.first_row(tree)
 
     def double(carry):
         _, up = carry
@@ -172,10 +160,10 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
 
     Fields that are not named here hold no node numbers: their rows move as they are.
     """
-    first, node = _first_row(tree), jnp.arange(tree.capacity, dtype=jnp.int32)[None]
+    first, node = trees.first_row(tree), jnp.arange(tree.capacity, dtype=jnp.int32)[None]
     new = _new_numbers(kept)
     size = jnp.sum(kept, axis=1, dtype=jnp.int32)
-    goes_to = jnp.where(kept, first + new, _outside(tree)).reshape(-1)
+    goes_to = jnp.where(kept, first + new, trees.outside(tree)).reshape(-1)
     source = rows.write(jnp.zeros(tree.num_rows, jnp.int32), goes_to, jnp.arange(tree.num_rows))
     in_use = (node < size[:, None]).reshape(-1)
 
@@ -204,7 +192,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
     fields["untried_prior"] = fields["prior"][
         jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
     ]
-    children, num_children = _children_of(tree, parent)
+    children, num_children = trees.children_of(tree, parent)
     return tree.replace(
         **fields,
         children=children,
@@ -244,46 +232,9 @@ def _new_numbers(kept: jax.Array) -> jax.Array:
     return jnp.where(kept, jnp.cumsum(kept, axis=1, dtype=jnp.int32) - 1, NO_NODE)
 
 
-def _children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`children` and `num_children` of nodes that have these parents, i32[R].
-
-    A node's children are numbered by their first visits: sorted by their parents, and in their
-    order among equals, they are one list after another.
-    """
-    first, outside = _first_row(tree), _outside(tree)
-    parent = _by_tree(tree, parent)
-    lanes = jnp.broadcast_to(first, parent.shape)
-    parent_row = jnp.where(parent >= 0, first + parent, outside)
-    count = jnp.zeros(tree.num_rows, jnp.int32).at[parent_row].add(1, mode="drop")
-    ahead = _by_tree(tree, count)
-    ahead = jnp.cumsum(ahead, axis=1, dtype=jnp.int32) - ahead
-    node = jnp.broadcast_to(jnp.arange(tree.capacity, dtype=jnp.int32)[None], parent.shape)
-    key = jnp.where(parent >= 0, parent, tree.capacity)  # those without one come last
-    key, child = _sorted_pairs(key, node, tree.capacity + 1)
-    has_parent = key < tree.capacity
-    owner = lanes + jnp.where(has_parent, key, ROOT)
-    place = node - rows.read(ahead.reshape(-1), owner)
-    children = rows.write_entry(
-        jnp.full_like(tree.children, NO_NODE),
-        jnp.where(has_parent, owner, outside).reshape(-1),
-        jnp.where(has_parent, place, 0).reshape(-1),
-        child.reshape(-1),
-    )
-    return children, count.astype(tree.num_children.dtype)
-
-
-def _sorted_pairs(x: jax.Array, y: jax.Array, limit: int) -> tuple[jax.Array, jax.Array]:
-    """Pairs of i32[B, N], each from 0 and below `limit`, in order along the last axis."""
-    if limit * limit < 2**31:  # a single array is sorted several times as fast
-        pair = jnp.sort(x * limit + y, axis=-1)
-        return pair // limit, pair % limit
-    x, y = lax.sort((x, y), num_keys=2)
-    return x, y
-
-
 def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
     """`tree`, of the nodes bool[B, N] of `old`, with the priors of children that it has lost."""
-    first, new, outside = _first_row(old), _new_numbers(kept), _outside(old)
+    first, new, outside = trees.first_row(old), _new_numbers(kept), trees.outside(old)
     in_use = jnp.arange(old.capacity)[None] < old.size[:, None]
     parent = _by_tree(old, old.parent)
     parent = jnp.where(
@@ -299,7 +250,7 @@ def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
     best_action = jnp.full(old.num_rows, -1, jnp.int32).at[at_best].max(action, mode="drop")
     better = best > tree.untried_prior
     return tree.replace(
-        prior=rows.write_entry(tree.prior, row, action, prior),
+        prior=rows.write_entries(tree.prior, row, action, prior),
         untried=jnp.where(better, best_action.astype(tree.untried.dtype), tree.untried),
         untried_prior=jnp.where(better, best, tree.untried_prior),
     )

@@ -97,27 +97,40 @@ def choose_at_roots(tree: Tree, found: Entries, config: SearchConfig, draws: Dra
     Returns:
       The trees with what a descent does at the root: `next`, or `untried` and `untried_prior`.
     """
+    keeps = None
+    if config.fills:
+        # Else a full tree whose rule prefers an untried action would evaluate its root only.
+        keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
+    child, action, prior = choice_at_roots(found, config, draws, keeps)
+    row = tree.row(ROOT)
+    # Where a child is chosen, what has no child and comes first stays known.
+    untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
+    return tree.replace(
+        next=rows.write(tree.next, row, trees.unless_proven(tree, row, child)),
+        untried=rows.write(tree.untried, untried_row, action),
+        untried_prior=rows.write(tree.untried_prior, untried_row, prior),
+    )
+
+
+def choice_at_roots(
+    found: Entries, config: SearchConfig, draws: Draws, keeps: jax.Array | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(child i32[B] or NO_NODE, action i32[B], its prior f32[B]) that `config.root_select` chooses.
+
+    Where bool[B] `keeps`, among the actions with a child.
+    """
     rule = config.root_rule
     assert rule is not None
     score = functools.partial(rule.score_root, num_simulations=config.num_simulations)
     scores = jax.vmap(score)(found.edges, draws.gumbel)
     order = jax.vmap(tie_break, in_axes=(0, None, None))
     scores = proofs.avoid_lost(scores, found.edges.proven)
-    if config.fills:
-        # Else a full tree whose rule prefers an untried action would evaluate its root only.
-        keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
+    if keeps is not None:
         scores = jnp.where(keeps[:, None] & (found.nodes == NO_NODE), -jnp.inf, scores)
-    priority = order(draws.tie_seeds, jnp.int32(ROOT), jnp.arange(tree.num_actions))
+    priority = order(draws.tie_seeds, jnp.int32(ROOT), jnp.arange(scores.shape[1]))
     action = jax.vmap(best_edge)(scores, priority)
     take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]
-    child, row = take(found.nodes), tree.row(ROOT)
-    # Where a child is chosen, what has no child and comes first stays known.
-    untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
-    return tree.replace(
-        next=rows.write(tree.next, row, trees.unless_proven(tree, row, child)),
-        untried=rows.write(tree.untried, untried_row, action),
-        untried_prior=rows.write(tree.untried_prior, untried_row, take(found.edges.prior)),
-    )
+    return take(found.nodes), action, take(found.edges.prior)
 
 
 class Found(NamedTuple):

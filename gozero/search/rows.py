@@ -39,10 +39,12 @@ def write_entry(array: jax.Array, rows: jax.Array, columns: jax.Array, values: j
     A TPU would flatten the whole array for such a scatter: there rows are read and written.
     """
     args = array, rows, columns, values.astype(array.dtype)
-    return mode.by_platform(*args, tpu=_write_entry_by_row, default=_write_entry)
+    return mode.by_platform(*args, tpu=_write_entry_by_row, default=write_entries)
 
 
-def _write_entry(array, rows, columns, values):
+def write_entries(array: jax.Array, rows: jax.Array, columns: jax.Array, values: jax.Array):
+    """As `write_entry`, but that a row may be there several times: no entry twice."""
+    values = values.astype(array.dtype)
     return array.at[rows, columns].set(values, mode="drop", unique_indices=True)
 
 

@@ -11,6 +11,8 @@ batched predicate. A descent reads the tree and carries node indices and the pat
 then writes each array once, at rows that depend on what was read, so that XLA has no reason
 to keep the old copy.
 
+On a TPU small trees lie in lanes while they are searched, see `lanes`.
+
 A search can be run in pieces: `begin`, `advance` any number of times, `finish`; `search` is all of
 them. `runner.Runner` runs the pieces from the host.
 """
@@ -26,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import ensemble, expand, leaves, reuse, root, rows, transpositions
+from gozero.search import ensemble, expand, lanes, leaves, reuse, root, rows, transpositions
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
@@ -206,7 +208,9 @@ def advance(
 
     start, carry = running.steps, (running.tree, running.ok)
     steps = end if num_steps is None and last_step is None else jnp.maximum(start, end)
-    if config.early_stop:
+    if lanes.fit(running.tree, config):
+        carry = _in_lanes(history, evaluator, running, config, start, end)
+    elif config.early_stop:
         is_open = lambda tree, i: ~jnp.all(root.decided(tree, (last - i) * config.leaves))
         steps, carry = _while_open(start, end, simulate_step, carry, is_open)
     elif group is not None and group.every is not None:
@@ -243,6 +247,26 @@ def simulate(
     trail, positions = expand.new_positions(game, tree, leaf, config)
     evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
     return expand.add_leaf(tree, leaf, positions, evaluated, config, draws), ok & evaluated.ok
+
+
+def _in_lanes(
+    history: History,
+    evaluator: Evaluator,
+    running: Running,
+    config: SearchConfig,
+    start: jax.Array,
+    end: jax.Array | int,
+) -> tuple[Tree, jax.Array]:
+    """(trees, ok) after the steps from start to end, made with the trees in lanes."""
+
+    def step(i, carry):
+        key = jax.random.fold_in(running.evaluation_key, i + 1)
+        given = history, evaluator, key, running.contexts, config, running.draws
+        return lanes.simulate(*given, running.tree, i, *carry)
+
+    carry = lanes.in_lanes(running.tree), running.ok
+    found, ok = lax.fori_loop(start, end, step, carry)
+    return lanes.in_rows(found, running.tree), ok
 
 
 def _while_open(

@@ -415,3 +415,52 @@ def unless_proven(tree: Tree, row: jax.Array, child: jax.Array) -> jax.Array:
     if tree.proven is None:
         return child
     return jnp.where(rows.read(tree.proven, row) == proofs.UNKNOWN, child, NO_NODE)
+
+
+def first_row(tree: Tree) -> jax.Array:
+    """i32[B, 1]: the row of each tree's root."""
+    return tree.row(ROOT)[:, None]
+
+
+def outside(tree: Tree) -> jax.Array:
+    """i32[B, N]: for each row another one that is outside the tree."""
+    return tree.num_rows + jnp.arange(tree.num_rows, dtype=jnp.int32).reshape(
+        tree.num_trees, tree.capacity
+    )
+
+
+def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`children` and `num_children` of nodes that have these parents, i32[R].
+
+    A node's children are numbered by their first visits: sorted by their parents, and in their
+    order among equals, they are one list after another.
+    """
+    first, beyond = first_row(tree), outside(tree)
+    parent = parent.reshape(tree.num_trees, tree.capacity).astype(jnp.int32)
+    lanes = jnp.broadcast_to(first, parent.shape)
+    parent_row = jnp.where(parent >= 0, first + parent, beyond)
+    count = jnp.zeros(tree.num_rows, jnp.int32).at[parent_row].add(1, mode="drop")
+    counts = count.reshape(parent.shape)
+    ahead = jnp.cumsum(counts, axis=1, dtype=jnp.int32) - counts
+    node = jnp.broadcast_to(jnp.arange(tree.capacity, dtype=jnp.int32)[None], parent.shape)
+    key = jnp.where(parent >= 0, parent, tree.capacity)  # those without one come last
+    key, child = _sorted_pairs(key, node, tree.capacity + 1)
+    has_parent = key < tree.capacity
+    owner = lanes + jnp.where(has_parent, key, ROOT)
+    place = node - rows.read(ahead.reshape(-1), owner)
+    children = rows.write_entries(
+        jnp.full_like(tree.children, NO_NODE),
+        jnp.where(has_parent, owner, beyond).reshape(-1),
+        jnp.where(has_parent, place, 0).reshape(-1),
+        child.reshape(-1),
+    )
+    return children, count.astype(tree.num_children.dtype)
+
+
+def _sorted_pairs(x: jax.Array, y: jax.Array, limit: int) -> tuple[jax.Array, jax.Array]:
+    """Pairs of i32[B, N], each from 0 and below `limit`, in order along the last axis."""
+    if limit * limit < 2**31:  # a single array is sorted several times as fast
+        pair = jnp.sort(x * limit + y, axis=-1)
+        return pair // limit, pair % limit
+    x, y = lax.sort((x, y), num_keys=2)
+    return x, y

@@ -54,6 +54,7 @@ HloModule jit_f, is_scheduled=true
   %w = (s32[]{:T(128)}, f32[8,128]{1,0:T(8,128)}) parameter(0)
   %x = f32[8,128]{1,0:T(8,128)} get-tuple-element(%w), index=1
   %network = f32[8,128]{1,0:T(8,128)} fusion(%x), kind=kOutput, calls=%fused_conv, metadata={op_name="jit(f)/while/body/relu"}, backend_config={"estimated_cycles":"3000"}
+  %joined = f32[8,128]{1,0:T(8,128)S(1)} custom-call(%network), custom_call_target="ConcatBitcast"
   %tu = (f32[8,128]{1,0:T(8,128)}, pred[]{:T(512)}) tuple(%network)
   %loop.2 = (f32[8,128]{1,0:T(8,128)}, pred[]{:T(512)}) while(%tu), condition=%flood_condition, body=%flood, metadata={op_name="jit(f)/while/body/while"}
   %y = f32[8,128]{1,0:T(8,128)} get-tuple-element(%loop.2), index=0

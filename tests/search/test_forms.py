@@ -13,6 +13,7 @@ from jax.experimental import pallas
 from gozero.compile import mode
 from gozero.games.go import go_game
 from gozero.go import rules as go
+from gozero.search import reuse
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
@@ -38,14 +39,24 @@ def form_of(platform, monkeypatch):
         yield
 
 
-def random_game(**settings):
+def random_game(simulations=48, **settings):
     evaluate = hash_evaluate(random_tree.NUM_ACTIONS, 3.0, 0.6)
     if "amaf" in settings:
         evaluate = random_tree.with_more(evaluate, True, False)
-    config = SearchConfig(48, **settings)
+    config = SearchConfig(simulations, **settings)
     codes = jnp.arange(1, 6, dtype=jnp.uint32) * np.uint32(7919)
     run = random_tree.compiled_search(evaluate, config, len(codes))
     return run(codes, jax.random.key(3))
+
+
+def rerooted():
+    """Trees of the next move, pruned."""
+
+    def smaller(tree, action):
+        return reuse.prune(reuse.reroot(tree, action), 4)
+
+    result = random_game(10, capacity=12, select=Ucb1(1.0))
+    return result._replace(tree=jax.jit(smaller)(result.tree, result.action))
 
 
 def go_with_wide_nodes():
@@ -63,6 +74,10 @@ SEARCHES = {
     "puct": random_game,
     "puct, full trees": lambda: random_game(capacity=20),
     "gumbel": lambda: random_game(select=GumbelInterior(), root_select=GumbelRoot()),
+    "gumbel, small trees": lambda: random_game(
+        10, expand_after=2, max_depth=3, select=GumbelInterior(), root_select=GumbelRoot()
+    ),
+    "trees to go on from": rerooted,
     "rave": lambda: random_game(select=Rave(), amaf=Amaf()),
     "proofs, several leaves": lambda: random_game(prove=True, leaves=4, virtual_loss=1),
     "ucb1 on 6x6": go_with_wide_nodes,
@@ -83,6 +98,6 @@ def test_other_platforms_find_the_same(name, monkeypatch):
         for field in ("action", "visits", "q", "value", "ok"):
             one, other = getattr(here, field), getattr(there, field)
             np.testing.assert_array_equal(one, other, err_msg=f"{field} on {platform}")
-        for field in ("visits", "value_sum", "children", "next", "size"):
+        for field in ("visits", "value_sum", "children", "next", "size", "prior", "untried"):
             one, other = getattr(here.tree, field), getattr(there.tree, field)
             np.testing.assert_array_equal(one, other, err_msg=f"tree.{field} on {platform}")

@@ -197,6 +197,7 @@ class GumbelInterior(SelectionRule):
     rescale: bool = True
 
     needs = Needs(raw_value=True, siblings=True)
+    in_lanes = True
 
     def __post_init__(self):
         check_ranges(self, **_SIGMA_RANGES)

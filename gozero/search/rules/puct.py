@@ -75,6 +75,7 @@ class Puct(SelectionRule):
     reduction: float = 0.0
 
     in_kernel = True
+    in_lanes = True
 
     def __post_init__(self):
         check_ranges(self, c_puct=AT_LEAST_0, c_base=ABOVE_0._replace(optional=True))

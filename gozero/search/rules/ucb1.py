@@ -64,6 +64,7 @@ class Ucb1(SelectionRule):
     first_play: float = math.inf
 
     in_kernel = True
+    in_lanes = True
 
     def __post_init__(self):
         check_ranges(self, c=AT_LEAST_0, first_play=AT_LEAST_0)

@@ -1,0 +1,350 @@
+"""Trees in lanes: of a block of trees all nodes' numbers, each a vector over the trees (Mosaic).
+
+On a TPU a read of one number of each tree takes as long as a few operations on all numbers of
+small trees: a node is found by looking at every one. So a descent, and what goes up a path and is
+chosen again along it, are one kernel each, and no number is read or written by an index.
+
+A block is [..., 8, 128]: whatever is said of a tree is a vector of the trees' own shape, here
+written [trees].
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+NO_NODE = -1
+_LANES, _SUBLANES = 128, 8
+_VMEM_BYTES = 2**26
+
+
+class Numbers(NamedTuple):
+    """Of N nodes of all trees, [N, trees] each."""
+
+    next: jax.Array  # i32: the child that a descent goes to; NO_NODE: it ends here
+    parent: jax.Array  # i32; NO_NODE of the root, and where no node is
+    action: jax.Array  # i32: what led to the node
+    edge_prior: jax.Array  # f32: the prior it had
+    visits: jax.Array  # i32
+    value_sum: jax.Array  # i32
+    value: jax.Array  # i32: its own
+    over: jax.Array  # i32: 1 where the game has ended
+    slot: jax.Array  # i32: where the priors of its actions are
+    untried: jax.Array  # i32: the best action without a child
+    untried_prior: jax.Array  # f32: its prior; -inf if there is none
+
+
+class End(NamedTuple):
+    """Where a descent ended, [trees] each."""
+
+    node: jax.Array
+    length: jax.Array  # edges from the root
+    visits: jax.Array
+    over: jax.Array
+    slot: jax.Array
+    untried: jax.Array
+    untried_prior: jax.Array
+
+
+class New(NamedTuple):
+    """What a simulation brings to a tree, [trees] each; nodes of NO_NODE: there is none."""
+
+    node: jax.Array  # that is added
+    parent: jax.Array  # whose child it is, and which has another `untried` then
+    action: jax.Array
+    edge_prior: jax.Array
+    value: jax.Array
+    over: jax.Array
+    slot: jax.Array
+    untried: jax.Array
+    untried_prior: jax.Array
+    parent_untried: jax.Array
+    parent_untried_prior: jax.Array
+
+
+def shape_of(num_trees: int) -> tuple[int, int] | None:
+    """The trees' shape in lanes; None: so many do not fill it."""
+    if num_trees <= _LANES:
+        return 1, num_trees
+    rows = num_trees // _LANES
+    fits = num_trees % _LANES == 0 and (rows % _SUBLANES == 0 or rows < _SUBLANES)
+    return (rows, _LANES) if fits else None
+
+
+def descend(numbers: Numbers, num_levels: int, num_words: int) -> tuple[jax.Array, End, jax.Array]:
+    """Follow `next` from node 0 on.
+
+    Args:
+      numbers: of the trees.
+      num_levels: as deep as paths may go; beyond their ends stands NO_NODE.
+      num_words: of a set of actions.
+
+    Returns:
+      (the nodes of the paths, i32[num_levels, trees]; their ends; the actions that have led on from
+      there, in bits, i32[num_words, trees]).
+    """
+    trees = numbers.next.shape[1:]
+    of = lambda dtype, *lead: jax.ShapeDtypeStruct((*lead, *trees), dtype)
+    dtypes = [jnp.float32 if name == "untried_prior" else jnp.int32 for name in End._fields]
+    end = End._make(map(of, dtypes))
+    shapes = of(jnp.int32, num_levels), end, of(jnp.int32, num_words)
+    return _call(_descend, shapes, numbers)
+
+
+def _descend(given: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
+    (numbers,), (nodes, end, tried) = given, out
+    limit = nodes.shape[0] - 1
+    # Zeros that are no constant: the compiler gives a loop no other vectors (jax 0.10.1).
+    root = jnp.where(numbers.parent[0] == NO_NODE, 0, 1)
+    nodes[...] = jnp.full(nodes.shape, NO_NODE, jnp.int32)
+
+    def one_down(carry):
+        level, node, last, length = carry
+        nodes[level] = node
+        goes = node != NO_NODE
+        last, length = jnp.where(goes, node, last), jnp.where(goes, level, length)
+        child = jnp.where(goes, _at(numbers.next, node), NO_NODE)
+        return level + 1, jnp.where(level < limit, child, NO_NODE), last, length
+
+    start = jnp.int32(0), root, root, root
+    carry = lax.while_loop(lambda carry: jnp.max(carry[1]) > NO_NODE, one_down, start)
+    end.node[...], end.length[...] = carry[2:]
+    for name in End._fields[2:]:
+        getattr(end, name)[...] = _at(getattr(numbers, name), carry[2])
+    is_child, action = numbers.parent[...] == carry[2][None], numbers.action[...]
+    bit = jnp.int32(1) << (action & 31)
+    for word in range(tried.shape[0]):  # no action leads to two children
+        here = jnp.where(is_child & (action >> 5 == word), bit, 0)
+        tried[word] = jnp.sum(here, axis=0, dtype=jnp.int32)
+
+
+def back_up(
+    choose: Callable,
+    numbers: Numbers,
+    new: New,
+    nodes: jax.Array,
+    length: jax.Array,
+    value: jax.Array,
+    of_trees: tuple[jax.Array, ...],
+    first_level: int,
+) -> Numbers:
+    """Write the new nodes, add the values to the nodes of the paths, and choose there again.
+
+    Args:
+      choose: (`Numbers`, without those that say nothing of a node's worth; bool[N, trees], which
+        nodes are children; the node; its own `Numbers`, [trees] each; of the tree, [trees] each)
+        -> i32[trees], a child or NO_NODE.
+      numbers: of the trees; they are changed in place.
+      new: the nodes that are added.
+      nodes: i32[D, trees], the paths with these.
+      length: i32[trees], edges of these paths; -1: nothing goes up.
+      value: i32[trees], for the player to move where the path ends; of a node an odd number of
+        edges above it counts -value.
+      of_trees: [trees] each.
+      first_level: static; the nodes on levels above choose otherwise, as the last of a path does.
+    """
+    shapes = Numbers._make(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers)
+    kernel = functools.partial(_back_up, choose, first_level)
+    given = numbers, new, nodes, length, value, of_trees
+    return _call(kernel, shapes, *given, in_place=len(numbers))
+
+
+def _back_up(choose: Callable, first_level: int, given: tuple, out: Numbers) -> None:
+    numbers, new, nodes, length, value, of_trees = given
+    _write_new(numbers, jax.tree.map(lambda ref: ref[...], new), out)
+    length, value = length[...], value[...]
+    known = [x[...] for x in of_trees]
+
+    def add(level):
+        """(the node of each path on a level, NO_NODE where it has none; where it is)."""
+        node = jnp.where(level <= length, nodes[level], NO_NODE)
+        is_it = _is_at(out.next, node)
+        gained = jnp.where((length - level) & 1 == 1, -value, value)
+        out.visits[...] += is_it.astype(jnp.int32)
+        out.value_sum[...] += jnp.where(is_it, gained[None], 0)
+        return node, is_it
+
+    def one_up(i, carry):
+        level = last - 1 - i
+        node, is_it = add(level)
+        unread = dict.fromkeys(("action", "over", "slot", "untried"))
+        now = jax.tree.map(lambda ref: ref[...], out._replace(**unread))
+        own = jax.tree.map(lambda x: jnp.sum(jnp.where(is_it, x, 0), axis=0), now)
+        is_child = (now.parent == node[None]) & (node != NO_NODE)[None]
+        chosen = choose(now, is_child, node, own, known)
+        leads_on = (level < length) & (level >= first_level)
+        out.next[...] = jnp.where(is_it & leads_on[None], chosen[None], now.next)
+        return carry
+
+    last = jnp.max(length)
+    add(jnp.maximum(last, 0))
+    lax.fori_loop(0, last, one_up, jnp.int32(0))
+
+
+def _write_new(numbers: Numbers, new: New, out: Numbers) -> None:
+    """All numbers as they are, with those of the new nodes."""
+    is_new = _is_at(numbers.next, new.node)
+    is_parent = _is_at(numbers.next, new.parent) & (new.node != NO_NODE)[None]
+    for name in Numbers._fields:
+        x = getattr(numbers, name)[...]
+        if name in New._fields:
+            x = jnp.where(is_new, getattr(new, name)[None], x)
+        if f"parent_{name}" in New._fields:
+            x = jnp.where(is_parent, getattr(new, f"parent_{name}")[None], x)
+        getattr(out, name)[...] = x
+
+
+def _is_at(like: Any, node: jax.Array) -> jax.Array:
+    """bool[N, trees]: the places of nodes [trees]; nowhere for NO_NODE."""
+    return lax.broadcasted_iota(jnp.int32, like.shape, 0) == node[None]
+
+
+def _at(numbers: Any, node: jax.Array) -> jax.Array:
+    """[trees]: of a node of each, a number; 0 for NO_NODE."""
+    return jnp.sum(jnp.where(_is_at(numbers, node), numbers[...], 0), axis=0)
+
+
+def of_one(function: Callable, args: Any) -> jax.Array:
+    """``function(args)``, of arrays [...] of one tree, for arrays [..., trees] of all.
+
+    As `jax.vmap` would have it, but that the trees come last in everything that is computed: the
+    compiler of kernels moves no axis.
+
+    Args:
+      function: elementwise, but for reductions, and what only moves elements.
+      args: its argument, a pytree of arrays.
+    """
+    leaves, tree = jax.tree.flatten(args)
+    trees = leaves[0].shape[-2:]
+    one = [jax.ShapeDtypeStruct(x.shape[:-2], x.dtype) for x in leaves]
+    closed = jax.make_jaxpr(lambda *leaves: function(tree.unflatten(leaves)))(*one)
+    return _run(closed.jaxpr, closed.consts, leaves, trees)[0]
+
+
+def _run(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], trees: Sequence[int]) -> list:
+    """The results of a program of one tree, for all."""
+    shared = [_for_all(jnp.asarray(x), trees) for x in consts]
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*shared, *args], strict=True))
+
+    def value(x):
+        is_literal = hasattr(x, "val")
+        return _for_all(jnp.asarray(x.val, x.aval.dtype), trees) if is_literal else known[x]
+
+    for eqn in jaxpr.eqns:
+        inner = eqn.params.get("jaxpr") or eqn.params.get("call_jaxpr")
+        inputs = [value(x) for x in eqn.invars]
+        if inner is None:
+            out = [_apply(eqn, inputs, trees)]
+        else:
+            out = _run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), inputs, trees)
+        known.update(zip(eqn.outvars, out, strict=True))
+    return [value(x) for x in jaxpr.outvars]
+
+
+def _for_all(x: jax.Array, trees: Sequence[int]) -> jax.Array:
+    return jnp.broadcast_to(x.reshape(*x.shape, 1, 1), (*x.shape, *trees))
+
+
+def _apply(eqn: Any, args: list[jax.Array], trees: Sequence[int]) -> jax.Array:
+    name, params = eqn.primitive.name, eqn.params
+    shape = (*eqn.outvars[0].aval.shape, *trees)
+    if name == "broadcast_in_dim":
+        last = len(shape) - 2, len(shape) - 1
+        return lax.broadcast_in_dim(args[0], shape, (*params["broadcast_dimensions"], *last))
+    if name in ("reshape", "squeeze"):
+        return args[0].reshape(shape)
+    if name == "slice":
+        strides = params["strides"] or (1,) * len(params["start_indices"])
+        bounds = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
+        return args[0][tuple(slice(*each) for each in bounds)]
+    if name == "stop_gradient":
+        return args[0]
+    if name in ("reduce_or", "reduce_and"):
+        fold = jnp.max if name == "reduce_or" else jnp.min
+        return fold(args[0].astype(jnp.int32), axis=params["axes"]) > 0
+    if name in ("concatenate", *_REDUCTIONS):
+        return eqn.primitive.bind(*args, **params)
+    if name in _NOT_ELEMENTWISE:
+        raise NotImplementedError(f"{name} in a kernel of trees: {eqn}")
+    return eqn.primitive.bind(*[jnp.broadcast_to(x, shape) for x in args], **params)
+
+
+_REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
+_NOT_ELEMENTWISE = ("while", "scan", "cond", "gather", "scatter", "iota", "cumsum", "sort")
+
+
+def read_along(words: jax.Array, nodes: jax.Array) -> jax.Array:
+    """i32[W, D, B]: words i32[W, N, B] of the nodes i32[D, B]; 0 of NO_NODE, which comes last."""
+    num_words, num_nodes, num_trees = words.shape
+    lanes = _LANES if num_trees % _LANES == 0 else num_trees
+    shape = jax.ShapeDtypeStruct((num_words, nodes.shape[0], num_trees), words.dtype)
+    one = lambda *lead: _block((*lead, lanes), len(lead))
+    specs = one(num_words, num_nodes), one(nodes.shape[0])
+    out = one(num_words, nodes.shape[0])
+    return _pallas(_read_along, shape, num_trees // lanes, specs, out)(words, nodes)
+
+
+def _read_along(words: Any, nodes: Any, out: Any) -> None:
+    from jax.experimental import pallas as pl
+
+    num_words, num_nodes, lanes = words.shape
+    place = lax.broadcasted_iota(jnp.int32, (num_nodes, lanes), 0)
+    out[...] = jnp.zeros(out.shape, out.dtype)
+
+    def at_level(level, carry):
+        is_it = place == nodes[pl.ds(level, 1), :]
+        for w in range(num_words):
+            found = jnp.sum(jnp.where(is_it, words[w], 0), axis=0, keepdims=True)
+            out[w, pl.ds(level, 1), :] = found
+        return carry
+
+    num_levels = jnp.max(jnp.sum((nodes[...] != NO_NODE).astype(jnp.int32), axis=0))
+    lax.fori_loop(0, num_levels, at_level, jnp.int32(0))
+
+
+def _call(kernel: Callable, shapes: Any, *given: Any, in_place: int = 0) -> Any:
+    """A kernel of (references to what is given, references to what it makes), a block at a time.
+
+    Whatever comes last in the shape of the trees is divided among blocks.
+    """
+    arrays, tree = jax.tree.flatten(given)
+    results, made = jax.tree.flatten(shapes)
+    rows, lanes = arrays[0].shape[-2:]
+    block = min(rows, _SUBLANES), lanes
+
+    def flat_kernel(*refs):
+        kernel(tree.unflatten(refs[: len(arrays)]), made.unflatten(refs[len(arrays) :]))
+
+    spec = lambda x: _block((*x.shape[:-2], *block), x.ndim - 2)
+    specs = list(map(spec, arrays)), list(map(spec, results))
+    aliases = {i: i for i in range(in_place)}
+    call = _pallas(flat_kernel, results, math.ceil(rows / block[0]), *specs, aliases)
+    return made.unflatten(call(*arrays))
+
+
+def _block(shape: tuple[int, ...], axis: int) -> Any:
+    from jax.experimental import pallas as pl
+
+    return pl.BlockSpec(shape, lambda i: (*[0] * axis, i, *[0] * (len(shape) - axis - 1)))
+
+
+def _pallas(kernel, shapes, blocks, in_specs, out_specs, aliases=None) -> Callable:
+    from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
+    from jax.experimental.pallas import tpu
+
+    options = {"dimension_semantics": ("parallel",), "vmem_limit_bytes": _VMEM_BYTES}
+    return pl.pallas_call(
+        kernel,
+        out_shape=shapes,
+        grid=(blocks,),
+        in_specs=in_specs,
+        out_specs=out_specs,
+        input_output_aliases=aliases or {},
+        compiler_params=tpu.CompilerParams(**options),
+    )

@@ -1,0 +1,332 @@
+"""Trees in lanes: the simulations of small trees on a TPU, where all numbers of a tree are at hand.
+
+`search.simulate` reads and writes rows of flat arrays, by index; a TPU does that a number at a
+time. While its trees are in lanes a search finds nodes by looking at all of them instead, in two
+kernels a simulation (`kernels.lane_trees`). Priors stay rows: those that an evaluation gave, and a
+simulation's are written side by side, in a slot of their own. What `in_lanes` and `in_rows`
+convert, once a search, is the same tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.compile import mode
+from gozero.compile.kernels import lane_trees
+from gozero.compile.kernels.lane_trees import Numbers
+from gozero.search import root, rows, values
+from gozero.search import tree as trees
+from gozero.search.choose import Draws, best_untried
+from gozero.search.config import SearchConfig
+from gozero.search.edges import Edges, Rule, as_rule, tie_break
+from gozero.search.evaluate import Evaluated, evaluate_positions
+from gozero.search.expand import played
+from gozero.search.game import Evaluator, History, Trail
+from gozero.search.select import Leaf
+from gozero.search.tree import NO_NODE, ROOT, Path, Tree
+
+_MOST_NODES = 72
+"""Of a tree: for each of them a kernel has code of its own."""
+
+
+class LaneTrees(NamedTuple):
+    """B trees of N nodes."""
+
+    numbers: Numbers  # [N, trees]: the trees as vectors
+    prior: jax.Array  # f32[N, B, A]: by slot
+    words: jax.Array  # i32[W, N, B]: the positions
+    size: jax.Array  # i32[B]
+
+
+def fit(tree: Tree, config: SearchConfig) -> bool:
+    """Whether a search's trees go into lanes: small ones, of a search without more than PUCT asks
+    for, when it is compiled for a TPU. Static."""
+    if mode.plain() or mode.backend() != "tpu" or config.leaves > 1 or config.early_stop:
+        return False
+    more = tree.amaf, tree.prior_counts, tree.shared, tree.backup_value, tree.proven, tree.last_sync
+    is_plain = all(x is None for x in more) and not config.fills and as_rule(config.select).in_lanes
+    is_small = tree.capacity <= _MOST_NODES and all(map(_fits_word, tree.positions))
+    return is_plain and is_small and lane_trees.shape_of(tree.num_trees) is not None
+
+
+def in_lanes(tree: Tree) -> LaneTrees:
+    """The trees of rows."""
+    by_node = lambda x: x.reshape(tree.num_trees, tree.capacity).T
+    node = jnp.arange(tree.capacity, dtype=jnp.int32)[:, None]
+    numbers = {name: by_node(getattr(tree, name)) for name in Numbers._fields if name != "slot"}
+    numbers["parent"] = jnp.where(node < tree.size[None], numbers["parent"], NO_NODE)
+    numbers["slot"] = jnp.broadcast_to(node, numbers["parent"].shape)
+    prior = tree.prior.reshape(tree.num_trees, tree.capacity, -1)
+    return LaneTrees(
+        numbers=Numbers(**{name: _vectors(x) for name, x in numbers.items()}),
+        prior=prior.transpose(1, 0, 2),
+        words=_words(tree.positions).reshape(-1, tree.num_trees, tree.capacity).transpose(0, 2, 1),
+        size=tree.size,
+    )
+
+
+def in_rows(found: LaneTrees, tree: Tree) -> Tree:
+    """The trees of lanes, in place of `tree`, of which they were."""
+    by_row = lambda x: x.reshape(tree.capacity, tree.num_trees).T.reshape(-1)
+    names = set(Numbers._fields) - {"slot"}
+    numbers = {name: by_row(getattr(found.numbers, name)) for name in names}
+    numbers = {name: x.astype(getattr(tree, name).dtype) for name, x in numbers.items()}
+    node = jnp.tile(jnp.arange(tree.capacity, dtype=jnp.int32), tree.num_trees)
+    lane = jnp.repeat(jnp.arange(tree.num_trees, dtype=jnp.int32), tree.capacity)
+    parent = by_row(found.numbers.parent)
+    slot = by_row(found.numbers.slot) * tree.num_trees + lane
+    prior = jnp.where((node < found.size[lane])[:, None], _prior_of(found, slot), tree.prior)
+    outside = tree.num_rows + jnp.arange(tree.num_rows, dtype=jnp.int32)
+    at = jnp.where(parent == NO_NODE, outside, lane * tree.capacity + parent)
+    gone = jnp.full(tree.num_rows, -jnp.inf, jnp.float32)
+    prior = rows.write_entries(prior, at, by_row(found.numbers.action), gone)
+    tree = tree.replace(prior=prior, size=found.size, **numbers)
+    children, num_children = trees.children_of(tree, parent)
+    words = found.words.transpose(0, 2, 1).reshape(-1, tree.num_rows)
+    positions = tuple(_matrices(words, tree.positions))
+    return tree.replace(children=children, num_children=num_children, positions=positions)
+
+
+def _vectors(x: jax.Array) -> jax.Array:
+    """[..., B], as i32 or f32 [..., trees]."""
+    shape = lane_trees.shape_of(x.shape[-1])
+    assert shape is not None
+    x = x if x.dtype == jnp.float32 else x.astype(jnp.int32)
+    return x.reshape(*x.shape[:-1], *shape)
+
+
+def _prior_of(found: LaneTrees, at: jax.Array) -> jax.Array:
+    """f32[M, A]: of places i32[M], slot * B + tree."""
+    return rows.read(found.prior.reshape(-1, found.prior.shape[2]), at)
+
+
+def _words(matrices: tuple[jax.Array, ...]) -> jax.Array:
+    """i32[W, M] of numbers [M, width], one after another."""
+    return jnp.concatenate([_as_words(x).T for x in matrices])
+
+
+def _fits_word(x: jax.Array) -> bool:
+    return x.dtype.itemsize == 4 or (x.dtype.itemsize < 4 and x.dtype.kind in "iub")
+
+
+def _as_words(x: jax.Array) -> jax.Array:
+    if x.dtype.itemsize == 4:
+        return lax.bitcast_convert_type(x, jnp.int32)
+    return x.astype(jnp.int32)
+
+
+def _matrices(words: jax.Array, like: tuple[jax.Array, ...]) -> list[jax.Array]:
+    """Numbers [..., width] of i32[W, ...], in the dtypes and widths of matrices."""
+    start, out = 0, []
+    for x in like:
+        some = jnp.moveaxis(words[start : start + x.shape[1]], 0, -1)
+        is_whole = x.dtype.itemsize == 4
+        out.append(lax.bitcast_convert_type(some, x.dtype) if is_whole else some.astype(x.dtype))
+        start += x.shape[1]
+    return out
+
+
+def simulate(
+    game: History,
+    evaluator: Evaluator,
+    key: jax.Array,
+    contexts: Any,
+    config: SearchConfig,
+    draws: Draws,
+    tree: Tree,
+    step: jax.Array | int,
+    found: LaneTrees,
+    ok: jax.Array,
+) -> tuple[LaneTrees, jax.Array]:
+    """`search.simulate` of trees in lanes: one simulation of each.
+
+    Args:
+      game, evaluator, key, contexts, config, draws: as there.
+      tree: of which the trees were, for its shapes.
+      step: i32[], of the whole search: its priors get a slot that no tree uses yet.
+      found, ok: so far.
+    """
+    leaf, end = _find_leaf(tree, found, config)
+    trail, parents = _read_trail(game, tree, found, leaf.path, end, config)
+    positions = played(game, parents, leaf)
+    trail = trail._replace(length=end.length + leaf.grows)
+    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
+    if evaluated.positions is not None:
+        positions = evaluated.positions
+
+    slot = config.num_kept + step
+    new = _new_node(found, leaf, end, evaluated, slot, config, draws)
+    path = leaf.longer_path(found.size)
+    numbers = lane_trees.back_up(
+        choose_by(config.select),
+        found.numbers,
+        jax.tree.map(_vectors, new),
+        _vectors(path.nodes),
+        _vectors(path.length),
+        _vectors(evaluated.value),
+        (_unsigned(_vectors(lax.bitcast_convert_type(draws.tie_seeds, jnp.int32))),),
+        int(config.root_select is not None),
+    )
+    is_new = jnp.arange(tree.capacity, dtype=jnp.int32)[:, None] == new.node[None]
+    words = _words(rows.encode(tree.codec, positions))
+    at_slot = (jnp.asarray(slot, jnp.int32), jnp.int32(0), jnp.int32(0))
+    grown = LaneTrees(
+        numbers=numbers,
+        prior=lax.dynamic_update_slice(found.prior, evaluated.prior[None], at_slot),
+        words=jnp.where(is_new[None], words[:, None], found.words),
+        size=found.size + leaf.grows,
+    )
+    if config.root_select is not None:
+        grown = _choose_at_roots(grown, config, draws)
+    return grown, ok & evaluated.ok
+
+
+def _find_leaf(tree: Tree, found: LaneTrees, config: SearchConfig) -> tuple[Leaf, lane_trees.End]:
+    """`select.find_leaf`."""
+    num_words = rows.num_words(tree.num_actions)
+    descent = lane_trees.descend(found.numbers, config.path_limit + 1, num_words)
+    flat = lambda x: x.reshape(*x.shape[:-2], tree.num_trees)
+    nodes, end, tried = jax.tree.map(flat, descent)
+    prior = _prior_of(found, end.slot * tree.num_trees + jnp.arange(tree.num_trees))
+    prior = jnp.where(rows.unpack(_unsigned(tried.T), tree.num_actions), -jnp.inf, prior)
+    may_grow = (end.over == 0) & (end.length < config.path_limit)
+    if config.expand_after > 1:
+        may_grow &= (end.visits >= config.expand_after) | (end.length == 0)
+    edge_prior = jnp.where(may_grow, end.untried_prior, -jnp.inf)
+    action = jnp.arange(tree.num_actions, dtype=jnp.int32)[None]
+    is_tried = (action == end.untried[:, None]) & may_grow[:, None]
+    left = jnp.where(is_tried, -jnp.inf, prior)
+    path, row, no_one = Path(nodes, end.length), tree.row(end.node), jnp.zeros(tree.num_trees, bool)
+    return Leaf(path, row, end.untried, edge_prior, left, edge_prior >= 0, no_one), end
+
+
+def _new_node(
+    found: LaneTrees,
+    leaf: Leaf,
+    end: lane_trees.End,
+    evaluated: Evaluated,
+    slot: jax.Array | int,
+    config: SearchConfig,
+    draws: Draws,
+) -> lane_trees.New:
+    untried, untried_prior = best_untried(
+        jnp.concatenate([leaf.left, evaluated.prior]),
+        config.select,
+        jnp.tile(draws.tie_seeds, 2),
+        jnp.concatenate([end.node, found.size]),
+    )
+    num_trees = found.size.size
+    node = jnp.where(leaf.grows, found.size, NO_NODE)
+    return lane_trees.New(
+        node=node,
+        parent=end.node,
+        action=leaf.action,
+        edge_prior=leaf.edge_prior,
+        value=evaluated.value,
+        over=evaluated.over,
+        slot=jnp.full_like(node, slot),
+        untried=untried[num_trees:],
+        untried_prior=untried_prior[num_trees:],
+        parent_untried=untried[:num_trees],
+        parent_untried_prior=untried_prior[:num_trees],
+    )
+
+
+def _unsigned(x: jax.Array) -> jax.Array:
+    return lax.bitcast_convert_type(x, jnp.uint32)
+
+
+def _read_trail(
+    game: History,
+    tree: Tree,
+    found: LaneTrees,
+    path: Path,
+    end: lane_trees.End,
+    config: SearchConfig,
+) -> tuple[Trail, Any]:
+    """`expand.read_trail`; ancestors from the length on are made of zeros."""
+    node, length = end.node, end.length
+    is_end = jnp.arange(tree.capacity, dtype=jnp.int32)[:, None] == node[None]
+    decoded = lambda words: rows.decode(tree.codec, tuple(_matrices(words, tree.positions)))
+    ends = decoded(jnp.sum(jnp.where(is_end[None], found.words, 0), axis=1))
+    if not game.sees_ancestors:
+        along = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
+        return Trail(jax.tree.map(along, ends), length), ends
+    words = lane_trees.read_along(found.words, path.nodes[: config.path_limit])
+    return Trail(decoded(words.transpose(0, 2, 1)), length), ends
+
+
+def choose_by(select: Rule):
+    """What `lane_trees.back_up` asks for, by a rule."""
+
+    def choose(numbers, is_child, node, own, known):
+        visits = jnp.where(is_child, numbers.visits, 0)
+        sums = jnp.where(is_child, numbers.value_sum, 0)
+        prior = jnp.where(is_child, numbers.edge_prior, -jnp.inf)
+        # The best untried action stands after the children.
+        with_rest = lambda x, rest: jnp.concatenate([x, jnp.full_like(x[:1], rest)])
+        edges = Edges(
+            prior=jnp.concatenate([prior, own.untried_prior[None]]),
+            visits=with_rest(visits, 0),
+            q=with_rest(values.mean(-sums, visits), 0.0),
+            value=values.mean(own.value_sum, own.visits),
+            total=jnp.sum(visits, axis=0),
+            raw_value=values.to_float(own.value),
+        )
+        scores = lane_trees.of_one(as_rule(select), edges)
+        place = lax.broadcasted_iota(jnp.int32, scores.shape, 0)
+        child = jnp.where(place == len(is_child), NO_NODE, place)
+        candidates = with_rest(is_child.astype(jnp.int32), 1) > 0
+        highest = jnp.max(jnp.where(candidates, scores, -jnp.inf), axis=0, keepdims=True)
+        best = candidates & (scores == highest)
+        # Numbers without a sign in the order of those with one: kernels have no other maxima.
+        priority = tie_break(known[0][None], node[None], child) ^ np.uint32(1 << 31)
+        priority = lax.bitcast_convert_type(priority, jnp.int32)
+        top = jnp.max(jnp.where(best, priority, np.iinfo(np.int32).min), axis=0, keepdims=True)
+        first = jnp.min(jnp.where(best & (priority == top), place, len(is_child)), axis=0)
+        return jnp.where(first == len(is_child), NO_NODE, first)
+
+    return choose
+
+
+def _choose_at_roots(found: LaneTrees, config: SearchConfig, draws: Draws) -> LaneTrees:
+    """`root.choose_at_roots`."""
+    child, action, prior = root.choice_at_roots(_root_actions(found), config, draws)
+    numbers, tries = found.numbers, child == NO_NODE
+    put = lambda x, new: x.at[ROOT].set(_vectors(new).astype(x.dtype))
+    first = lambda x: x[ROOT].reshape(-1)
+    numbers = numbers._replace(
+        next=put(numbers.next, child),
+        untried=put(numbers.untried, jnp.where(tries, action, first(numbers.untried))),
+        untried_prior=put(
+            numbers.untried_prior, jnp.where(tries, prior, first(numbers.untried_prior))
+        ),
+    )
+    return found._replace(numbers=numbers)
+
+
+def _root_actions(found: LaneTrees) -> trees.Entries:
+    """`trees.by_action` of the roots: [B, A]."""
+    num_nodes, num_trees, num_actions = found.prior.shape
+    numbers = jax.tree.map(lambda x: x.reshape(num_nodes, 1, num_trees), found.numbers)
+    actions = jnp.arange(num_actions, dtype=jnp.int32)[None, :, None]
+    is_it = (numbers.action == actions) & (numbers.parent == ROOT)
+    total = lambda x: jnp.sum(jnp.where(is_it, x, 0), axis=0).T
+    most = lambda x, none: jnp.max(jnp.where(is_it, x, none), axis=0).T
+    nodes = most(jnp.arange(num_nodes, dtype=jnp.int32)[:, None, None], NO_NODE)
+    visits = total(numbers.visits)
+    own = lambda x: x[ROOT, 0]
+    edges = Edges(
+        prior=jnp.where(nodes == NO_NODE, found.prior[ROOT], most(numbers.edge_prior, -jnp.inf)),
+        visits=visits,
+        q=values.mean(-total(numbers.value_sum), visits),
+        value=values.mean(own(numbers.value_sum), own(numbers.visits)),
+        total=jnp.sum(visits, axis=1),
+        raw_value=values.to_float(own(numbers.value)),
+    )
+    return trees.Entries(edges, nodes, None)
