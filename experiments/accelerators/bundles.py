@@ -1,19 +1,25 @@
-"""How long a TPU takes for whole playouts in one kernel, whose time no compiled text tells.
+"""How long a TPU takes for whole playouts in one kernel, and for a search's kernels, whose time no
+compiled text tells.
 
     python -m experiments.accelerators.bundles --target v5e     # needs libtpu: extra tpu-ahead
+    python -m experiments.accelerators.bundles --program puct-9x9
 
-The compiler writes down the instructions of the kernel, in bundles of one cycle each. Of its loops
-the inner ones have known lengths; how often the outer one runs is counted here, by playing the
-same playouts on the CPU. Waits for memory are not counted; the kernel has hardly any.
+The compiler writes down the instructions of a kernel, in bundles of one cycle each. Of the loops of
+playouts the inner ones have known lengths; how often the outer one runs is counted here, by playing
+the same playouts on the CPU, and so is how deep paths go. Waits for memory are not counted:
+playouts have hardly any, and what a search's kernels move is in the estimates of texts.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import math
 import os
 import pathlib
 import re
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,14 +27,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from experiments.accelerators.programs import LANES, PROGRAMS
+from experiments.accelerators.programs import LANES, PROGRAMS, SIMULATIONS
+from experiments.throughput import games, stub_evaluator
 from gozero.compile import ahead, estimate
-from gozero.compile.kernels import lane_loop
+from gozero.compile.kernels import lane_loop, lane_trees
+from gozero.compile.kernels.lane_trees import Numbers
+from gozero.games.go import go_game
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.playouts import engine
 from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo import playouts as mogo
+from gozero.search import lanes
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
+from gozero.search.rows import num_words
+from gozero.search.rules.puct import Puct
+from gozero.search.search import search
 
 KERNELS = {
     "playouts-9x9": (9, "uniform", (8,)),
@@ -125,16 +140,90 @@ def seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, 
     }
 
 
+SEARCHES = {"search-9x9": (9, 1024), "puct-9x9": (9, 1024), "puct-19x19": (19, 256)}
+"""Of programs with trees in lanes: size and batch; all choose by PUCT."""
+
+
+def cycles(text: str, trips: tuple[float, ...]) -> float:
+    """Of a kernel whose loops run so often, by depth."""
+    return sum(count * math.prod(trips[:depth]) for depth, count in loops(text))
+
+
+def longest_path(size: int, batch: int) -> float:
+    """Edges of the longest path to a new node among the trees, on average over simulations, where
+    priors are as far from even as a network's."""
+    rules = go.Rules(size)
+    spread = stub_evaluator.NETWORK_SPREAD
+    evaluate = functools.partial(stub_evaluator.evaluate, rules.num_actions, spread)
+    evaluator = Evaluator(evaluate, None, stub_evaluator.observe)
+    game = go_game(rules, evaluator.observe)
+    run = jax.jit(functools.partial(search, game, evaluator, config=SearchConfig(SIMULATIONS)))
+    tree = run(jax.random.key(0), games.start(rules, batch)).tree
+    parent = np.asarray(tree.parent).reshape(batch, -1)
+    depth = np.zeros_like(parent)
+    for node in range(1, parent.shape[1]):
+        above = np.maximum(parent[:, node], 0)
+        depth[:, node] = depth[np.arange(batch), above] + 1
+    return float(depth[:, 1:].max(axis=0).mean())
+
+
+def search_seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, Any]:
+    """What the kernels of a simulation take: descent, ancestors, backup with choices."""
+    size, batch = SEARCHES[name]
+    depth, found = longest_path(size, batch), {}
+    for kernel, (function, args, blocks) in _search_kernels(size, batch).items():
+        for old in folder.iterdir():
+            old.unlink()
+        ahead.compile(target, function, *args)
+        trips = (blocks, depth) if blocks > 1 else (depth,)
+        count = cycles(kernel_text(folder), trips)
+        found[f"{kernel}_us"] = 1e6 * count / estimate.SPEEDS[target.chip].clock_hz
+    return {"longest_path": depth, **found, "kernels_us": sum(found.values())}
+
+
+def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, int]]:
+    """Of each kernel: the function, its arguments' shapes, and how many blocks of trees it has."""
+    trees = lane_trees.shape_of(batch)
+    assert trees is not None
+    nodes = levels = SIMULATIONS + 1
+    shape = jax.ShapeDtypeStruct
+    number = lambda name: jnp.float32 if "prior" in name else jnp.int32
+    numbers = [shape((nodes, *trees), number(name)) for name in Numbers._fields]
+    new = [shape(trees, number(name)) for name in lane_trees.New._fields]
+    of_tree = shape(trees, jnp.int32), shape(trees, jnp.int32), shape(trees, jnp.uint32)
+    path = shape((levels, *trees), jnp.int32)
+    position = jax.eval_shape(lambda: go.empty_position(go.Rules(size)))
+    words = sum(x.size for x in jax.tree.leaves(position))
+    flat = lambda *lead: shape((*lead, batch), jnp.int32)
+
+    def descend(numbers):
+        return lane_trees.descend(numbers, levels, num_words(size * size + 1))
+
+    def back_up(numbers, new, path, length, value, seeds):
+        of_trees = (seeds,)
+        choose = lanes.choose_by(Puct())
+        return lane_trees.back_up(choose, numbers, new, path, length, value, of_trees, 0)
+
+    blocks = math.ceil(trees[0] / 8)
+    given = Numbers(*numbers), lane_trees.New(*new), path, *of_tree
+    return {
+        "descend": (descend, (Numbers(*numbers),), blocks),
+        "read_along": (lane_trees.read_along, (flat(words, nodes), flat(levels - 1)), batch // 128),
+        "back_up": (back_up, given, blocks),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--target", default="v5e", choices=sorted(estimate.SPEEDS))
-    parser.add_argument("--program", default="playouts-9x9", choices=sorted(KERNELS))
+    parser.add_argument("--program", default="playouts-9x9", choices=sorted([*KERNELS, *SEARCHES]))
     asked = parser.parse_args()
     jax.config.update("jax_enable_compilation_cache", False)  # or nothing is compiled
     with tempfile.TemporaryDirectory() as folder:
         flags = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
         os.environ["LIBTPU_INIT_ARGS"] = flags  # libtpu reads it once, when it is loaded
-        found = seconds(asked.program, ahead.target(asked.target), pathlib.Path(folder))
+        of = seconds if asked.program in KERNELS else search_seconds
+        found = of(asked.program, ahead.target(asked.target), pathlib.Path(folder))
     print(asked.program, asked.target, {key: float(f"{x:.4g}") for key, x in found.items()})
 
 

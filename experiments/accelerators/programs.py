@@ -73,7 +73,13 @@ def _rules(target: Target, size: int, batch: int, ko: str) -> Program:
 COMPARED = {9: 1.3, 19: 0.3}
 """Boards that a TPU compares stone by stone at a move of so many games: the most of any of them, on
 average over random games (counted on a CPU in 2,048 of 9x9 and 512 of 19x19: 1.0 and 0.1; without
-looking closely 4.8 and 1.1)."""
+looking closely 4.8 and 1.1). The searches here begin at the empty board, where none fits; games of
+self-play are taken to be like random ones."""
+
+
+def _superko(size: int) -> dict[str, float]:
+    """The rounds of both loops of a simulation: boards of the game, and of the tree."""
+    return {r"vmap\(\)/cond/branch_0_fun/while$": COMPARED[size]}
 
 
 def _pgx_rules(target: Target, size: int, batch: int) -> Program:
@@ -128,7 +134,8 @@ def _search(rules, evaluator, batch, params=None, rounds=None, **settings) -> Pr
 
     make = lambda: (params() if params else None, games.start(rules, batch), jax.random.key(0))
     units = SIMULATIONS * batch
-    return Program(run, make, "simulations", units, (SIMULATIONS,), rounds or {})
+    rounds = (rounds or {}) | _superko(rules.size)
+    return Program(run, make, "simulations", units, (SIMULATIONS,), rounds)
 
 
 def _stub_search(target: Target, size: int, batch: int) -> Program:
@@ -174,8 +181,8 @@ def _preset(target: Target, preset: str, part: str) -> Program:
         units, hot = num_steps * config.batch_size, (num_steps,) if num_steps > 1 else ()
         return Program(function, make, "rows", units, hot, where=where)
     units = config.moves * config.batch * config.simulations * target.num_devices
-    hot = (config.moves, config.simulations)
-    return Program(function, make, "simulations", units, hot, where=where)
+    hot, rounds = (config.moves, config.simulations), _superko(config.size)
+    return Program(function, make, "simulations", units, hot, rounds, where)
 
 
 def _preset_worker(target: Target, preset: str) -> Program:
@@ -191,7 +198,8 @@ def _preset_worker(target: Target, preset: str) -> Program:
         functools.partial(worker._play_moves, plan, config.simulations), donate_argnums=1
     )
     units = config.moves * config.batch * config.simulations
-    return Program(function, make, "simulations", units, (config.moves, config.simulations))
+    hot = (config.moves, config.simulations)
+    return Program(function, make, "simulations", units, hot, _superko(config.size))
 
 
 _PRESETS = ("9x9-gpu", "19x19-slice")

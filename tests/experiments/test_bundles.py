@@ -26,3 +26,7 @@ def test_a_round_has_the_inner_loops_at_their_lengths():
     assert bundles.cycles_of_an_advance(TEXT, (10, 5, 3)) == 2 + 2 * 10 + 5 + 3
     with pytest.raises(ValueError, match="expected 2 within one"):
         bundles.cycles_of_an_advance(TEXT, (10, 4))
+
+
+def test_loops_run_as_often_as_said_by_depth():
+    assert bundles.cycles(TEXT, (2, 10)) == 2 + 2 * 2 + 20 * 4
