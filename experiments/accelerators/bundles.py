@@ -208,7 +208,7 @@ def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, i
     given = Numbers(*numbers), lane_trees.New(*new), path, *of_tree
     return {
         "descend": (descend, (Numbers(*numbers),), blocks),
-        "read_along": (lane_trees.read_along, (flat(words, nodes), flat(levels - 1)), batch // 128),
+        "read_along": (lane_trees.read_along, (flat(words, nodes), flat(levels)), batch // 128),
         "back_up": (back_up, given, blocks),
     }
 

@@ -152,7 +152,7 @@ def simulate(
       found, ok: so far.
     """
     leaf, end = _find_leaf(tree, found, config)
-    trail, parents = _read_trail(game, tree, found, leaf.path, end, config)
+    trail, parents = _read_trail(game, tree, found, leaf.path, config)
     positions = played(game, parents, leaf)
     trail = trail._replace(length=end.length + leaf.grows)
     evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
@@ -242,23 +242,16 @@ def _unsigned(x: jax.Array) -> jax.Array:
 
 
 def _read_trail(
-    game: History,
-    tree: Tree,
-    found: LaneTrees,
-    path: Path,
-    end: lane_trees.End,
-    config: SearchConfig,
+    game: History, tree: Tree, found: LaneTrees, path: Path, config: SearchConfig
 ) -> tuple[Trail, Any]:
     """`expand.read_trail`; ancestors from the length on are made of zeros."""
-    node, length = end.node, end.length
-    is_end = jnp.arange(tree.capacity, dtype=jnp.int32)[:, None] == node[None]
+    along, last = lane_trees.read_along(found.words, path.nodes)
     decoded = lambda words: rows.decode(tree.codec, tuple(_matrices(words, tree.positions)))
-    ends = decoded(jnp.sum(jnp.where(is_end[None], found.words, 0), axis=1))
+    ends = decoded(last)
     if not game.sees_ancestors:
-        along = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
-        return Trail(jax.tree.map(along, ends), length), ends
-    words = lane_trees.read_along(found.words, path.nodes[: config.path_limit])
-    return Trail(decoded(words.transpose(0, 2, 1)), length), ends
+        repeat = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
+        return Trail(jax.tree.map(repeat, ends), path.length), ends
+    return Trail(decoded(along.transpose(0, 2, 1)), path.length), ends
 
 
 def choose_by(select: Rule):

@@ -279,29 +279,48 @@ _REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
 _NOT_ELEMENTWISE = ("while", "scan", "cond", "gather", "scatter", "iota", "cumsum", "sort")
 
 
-def read_along(words: jax.Array, nodes: jax.Array) -> jax.Array:
-    """i32[W, D, B]: words i32[W, N, B] of the nodes i32[D, B]; 0 of NO_NODE, which comes last."""
+def read_along(words: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """What is known of the nodes of paths.
+
+    Args:
+      words: i32[W, N, B], of every node.
+      nodes: i32[D + 1, B]; beyond the end of a path stands NO_NODE.
+
+    Returns:
+      (i32[W, D, B]: of all nodes but one on the last level, 0 of NO_NODE; i32[W, B]: of the last
+      node of each path).
+    """
     num_words, num_nodes, num_trees = words.shape
     lanes = _LANES if num_trees % _LANES == 0 else num_trees
-    shape = jax.ShapeDtypeStruct((num_words, nodes.shape[0], num_trees), words.dtype)
     one = lambda *lead: _block((*lead, lanes), len(lead))
-    specs = one(num_words, num_nodes), one(nodes.shape[0])
-    out = one(num_words, nodes.shape[0])
-    return _pallas(_read_along, shape, num_trees // lanes, specs, out)(words, nodes)
+    of = lambda *lead: jax.ShapeDtypeStruct((*lead, num_trees), words.dtype)
+    levels = nodes.shape[0] - 1
+    shapes = of(num_words, levels), of(num_words)
+    given = one(num_words, num_nodes), one(levels + 1)
+    made = one(num_words, levels), one(num_words)
+    return _pallas(_read_along, shapes, num_trees // lanes, given, made)(words, nodes)
 
 
-def _read_along(words: Any, nodes: Any, out: Any) -> None:
+def _read_along(words: Any, nodes: Any, out: Any, last: Any) -> None:
     from jax.experimental import pallas as pl
 
     num_words, num_nodes, lanes = words.shape
     place = lax.broadcasted_iota(jnp.int32, (num_nodes, lanes), 0)
     out[...] = jnp.zeros(out.shape, out.dtype)
+    last[...] = jnp.zeros(last.shape, last.dtype)
 
     def at_level(level, carry):
-        is_it = place == nodes[pl.ds(level, 1), :]
+        node = nodes[pl.ds(level, 1), :]
+        is_it = place == node
         for w in range(num_words):
             found = jnp.sum(jnp.where(is_it, words[w], 0), axis=0, keepdims=True)
-            out[w, pl.ds(level, 1), :] = found
+            here = pl.ds(w, 1)
+            last[here, :] = jnp.where(node == NO_NODE, last[here, :], found)
+
+            @pl.when(level < out.shape[1])
+            def _(found=found, w=w):
+                out[w, pl.ds(level, 1), :] = found
+
         return carry
 
     num_levels = jnp.max(jnp.sum((nodes[...] != NO_NODE).astype(jnp.int32), axis=0))
