@@ -181,7 +181,7 @@ class GtpClient:
 
     def _failed(self, kind: type[EngineFailed], what: str) -> EngineFailed:
         """The error to raise; the process is stopped, for what it says later is of no use."""
-        self._stop(grace=0.2)
+        self._stop(_GRACE if kind is EngineDied else 0.2)  # its keeper ends a little after it
         status = ""
         if kind is EngineDied:
             how = f"exit status {self._process.returncode}"
