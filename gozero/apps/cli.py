@@ -17,6 +17,9 @@ _COMMANDS = {
     "match": ("gozero.apps.match.run", "MatchConfig"),
     "review": ("gozero.apps.review.run", "ReviewConfig"),
     "analyze": ("gozero.apps.analysis.run", "AnalyzeConfig"),
+    "players": ("gozero.apps.players", "PlayersConfig"),
+    "warmup": ("gozero.apps.gtp.ready", "WarmupConfig"),
+    "doctor": ("gozero.apps.doctor", "DoctorConfig"),
 }
 """Command: the module whose ``run(config)`` it is, and the class of its flags."""
 

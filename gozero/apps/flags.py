@@ -36,7 +36,8 @@ def parse(
     """An instance of `config` from the command line; its fields are the flags.
 
     Args:
-      config: a frozen dataclass of `settings`, or {command: dataclass}; then the first argument is
+      config: a frozen dataclass of `settings`, which is made by its `of_flags` of the flags that
+        were given if it has that; or {command: dataclass}; then the first argument is
         the command, and the answer an instance of that command's class.
       argv: the arguments, without the program's name; None for ``sys.argv[1:]``.
       prog: the program's name in help and complaints.
@@ -100,8 +101,18 @@ def _parse_one(
         fail(prog, _explain(config, argv, complaint.getvalue(), prog))
     if unknown:
         fail(prog, _unknown(config, unknown[0], prog))
+    values = {f.name: getattr(parsed, f.name) for f in dataclasses.fields(config)}
     with failing(prog):
-        return config(**{f.name: getattr(parsed, f.name) for f in dataclasses.fields(config)})
+        of_flags = getattr(config, "of_flags", None)
+        if of_flags is None:
+            return config(**values)
+        return of_flags({name: value for name, value in values.items() if _is_given(name, argv)})
+
+
+def _is_given(name: str, argv: list[str]) -> bool:
+    """Whether a field's flag is there, or that which says no."""
+    flags = settings.flag_of(name), settings.flag_of(f"no-{name}")
+    return any(_name(argument) in flags for argument in argv)
 
 
 def _unchecked(config: type) -> type:

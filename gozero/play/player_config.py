@@ -13,7 +13,7 @@ MAX_SIMULATIONS = 131_070
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
 
 EvaluatorName = Literal["network", "playout"]
-RuleName = Literal["puct", "uct", "rave", "gumbel", "td"]
+RuleName = Literal["puct", "uct", "rave", "gumbel", "td", "random"]
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
 POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
 """Playouts by name: the module of `gozero.playouts.policies` that has their ``policy(layout)``."""
@@ -70,8 +70,9 @@ class PlayerConfig:
 
     search: RuleName = setting("puct", group="search")
     """The rule of the search: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential
-    halving at the root, without its noise, the stronger for a network of `python -m train`); or td
-    (temporal-difference search: no tree, but local shapes that learn before each move)."""
+    halving at the root, without its noise, the stronger for a network of `python -m train`); td
+    (temporal-difference search: no tree, but local shapes that learn before each move); or random
+    (no search: any play that fills no eye of its own)."""
 
     simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
     """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at most
@@ -148,7 +149,8 @@ class PlayerConfig:
         Conflict("exploration heuristic", "search=gumbel", "it has a bonus of its own"),
         Conflict("search=gumbel", "reuse", "it begins every search anew; use --no-reuse"),
         Conflict("considered", "!search=gumbel", "the others consider every move"),
-        Conflict(_NOT_OF_TD, "search=td", "it has neither a tree nor an evaluator"),
+        Conflict(_NOT_OF_TD, "search=td|random", "they have neither a tree nor an evaluator"),
+        Conflict("simulations resign", "search=random", "it has none"),
         Conflict("search=rave", "!evaluator=playout", "only playouts say who played where first"),
         Conflict("rave_bias rave_k", "!search=rave", "the others have no schedule"),
         Conflict("rave_k", "rave_bias", "give one schedule"),
@@ -217,7 +219,7 @@ class PlayerConfig:
         wanted = {
             "playouts": (None, "uniform"),
             "heuristic": (None, "grandfather"),
-            "search": ("puct", "uct", "rave", "gumbel"),
+            "search": ("puct", "uct", "rave", "gumbel", "random"),
         }
         for name, known in wanted.items():
             value = getattr(self, name)
@@ -272,6 +274,8 @@ class PlayerConfig:
         """In a few words, for the records of a game: ``mogo playouts rave 3000``."""
         if self.search == "td":
             return f"local shapes td {self.simulations}"
+        if self.search == "random":
+            return "random moves"
         evaluator = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
         parts = [evaluator, self.search]
         parts += [] if self.heuristic is None else [f"{self.heuristic} heuristic"]

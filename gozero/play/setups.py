@@ -21,6 +21,7 @@ from gozero.play.player import (
     Turn,
     as_game,
     check_resign,
+    random_player,
     search_player,
 )
 from gozero.play.player_config import LEARNT_POLICIES, PlayerConfig
@@ -91,6 +92,9 @@ def make_player(
         )
         room = lambda games: f"{games} games, one after the other"
         return Made(player, {"evaluator": "local shapes", **about}, room)
+    if config.search == "random":
+        config.check()
+        return Made(random_player(rules), {"evaluator": "none"}, lambda games: "no trees")
     setup = make_setup(rules, config, seed)
     player = search_player(
         rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
@@ -124,8 +128,8 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     config.check()
     if not isinstance(rules, Rules):
         config.check_other_game()
-    if config.search == "td":
-        raise ValueError("search: td has no tree, and no evaluator beside it")
+    if config.search in ("td", "random"):
+        raise ValueError(f"search: {config.search} has no tree, and no evaluator beside it")
     evaluator = _evaluator(rules, config, seed)
     visits, amaf_visits = config.confidences
     grandfather = None

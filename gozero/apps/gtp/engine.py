@@ -86,7 +86,7 @@ class Engine:
         if self.size not in self._searchers:
             from gozero.apps.gtp.search import make_searcher
 
-            made = make_searcher(self._rules(), self.config, self.clock)
+            made = make_searcher(self._rules(), self.config.on(self.size), self.clock)
             self._searchers[self.size] = made
         return self._searchers[self.size]
 
@@ -100,9 +100,9 @@ class Engine:
             raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
         given = self.config.size
         for name in ("weights", "shapes"):
-            if getattr(self.config, name) is not None and size != given:
+            if name in self.config.own_files and size != given:
                 raise ValueError(f"the {name} are for {given}x{given}")
-        self.config.check_size(size)
+        self.config.on(size).check_size(size)
         self.size = size
         self.clear()
 

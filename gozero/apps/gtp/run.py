@@ -22,7 +22,6 @@ from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
-from gozero.play.player_config import FILES
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -63,16 +62,20 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
       SystemExit: status 2 and one line for files that cannot be used, before any answer; status 1
         and one line where there is no standard input or output, or it fails (a full disk, say).
     """
+    if config.selftest:
+        from gozero.apps.gtp import ready
+
+        return ready.selftest(config)
     stdin, stdout = stdin or sys.stdin, stdout or sys.stdout
     for name, stream in (("input", stdin), ("output", stdout)):
         if stream is None:
             flags.fail("gozero gtp", f"standard {name} is closed", status=1)
     engine = Engine(config)
-    if config.search == "gumbel":
+    if config.search == "gumbel" and config.player is None:
         print("gumbel begins every search anew: reuse is off", file=sys.stderr, flush=True)
     if config.is_random:
         print(runtime.random_network(), file=sys.stderr, flush=True)
-    if any(getattr(config, name) is not None for name in FILES):
+    if config.own_files:
         with flags.failing("gozero gtp"):
             engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove
     try:

@@ -20,6 +20,7 @@ import numpy as np
 from gozero.apps.host_game import HostGame
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
+from gozero.play.openings import any_sensible_play
 from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.search import move_choice, reuse
 from gozero.search.runner import Budget, Runner
@@ -61,11 +62,12 @@ def make_searcher(
     Raises:
       ValueError: files that are missing, damaged or for another size.
     """
-    return (TdSearcher if config.search == "td" else TreeSearcher)(rules, config, clock)
+    kinds = {"td": TdSearcher, "random": RandomSearcher}
+    return kinds.get(config.search, TreeSearcher)(rules, config, clock)
 
 
 class Searcher:
-    """What both searches share: random streams, and what is kept while a game goes on.
+    """What all searches share: random streams, and what is kept while a game goes on.
 
     A search has `_begin`, what it keeps at first; `_follow`, that after an action was played;
     `_whole`, a search of all simulations, and `_within`, one with a limit of time, which give what
@@ -229,3 +231,22 @@ class TdSearcher(Searcher):
         value = float(best.value)
         resigns = self._resign is not None and value < self._resign
         return best.action, value, np.isfinite(value), resigns
+
+
+class RandomSearcher(Searcher):
+    """No search: any play that fills no eye of its own."""
+
+    def __init__(
+        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+    ):
+        super().__init__(rules, config)
+        game = go_game(rules)
+
+        def whole(key: jax.Array, state: GameState, colour: jax.Array, kept: None):
+            states = jax.tree.map(lambda x: x[None], with_to_play(state, colour))
+            action = any_sensible_play(game, key, states, jax.vmap(game.legal)(states))
+            return (action[0], jnp.float32(0), jnp.bool_(True), jnp.bool_(False)), kept
+
+        self._whole = jax.jit(whole)
+        self._within = lambda seconds, *arguments: self._whole(*arguments)
+        self._begin, self._follow = lambda: None, lambda kept, action: kept

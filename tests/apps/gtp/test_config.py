@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from gozero.apps import host_game
+from gozero.apps import flags, host_game
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords
-from gozero.play import player_config
+from gozero.play import player_config, players
+from gozero.play.player_config import PlayerConfig
 from gozero.search.values import MAX_VISITS
 from gozero.td import weights as shape_weights
 
@@ -68,6 +71,67 @@ def test_bad_flags(flags, message):
 def test_gumbel_turns_reuse_off():
     assert GtpConfig().reuse
     assert not GtpConfig(search="gumbel").reuse
+
+
+def of_line(*words: str) -> GtpConfig:
+    return flags.parse(GtpConfig, words, prog="gozero gtp")
+
+
+def settings_of(config: GtpConfig) -> dict:
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(PlayerConfig)}
+
+
+def test_without_flags_it_is_the_strong_player_of_each_board():
+    config = of_line()
+    assert (config.player, config.size, config.evaluator, config.simulations) == (
+        *("strong", 9, "network", 200),
+    )
+    assert config.weights == players.NETWORKS[9]
+    assert not config.reuse
+    other = config.on(13)
+    assert (other.size, other.evaluator, other.search, other.heuristic) == (
+        *(13, "playout", "rave", "mogo"),
+    )
+    assert other.reuse
+    assert other.on(7).weights == players.NETWORKS[7]
+    assert settings_of(other.on(9)) == settings_of(config)
+
+
+def test_flags_refine_a_player_on_every_board():
+    config = of_line("--simulations", "400", "--seconds", "2", "--komi", "5", "--no-reuse")
+    assert (config.player, config.evaluator, config.simulations) == ("strong", "network", 400)
+    other = config.on(19)
+    assert (other.search, other.simulations, other.seconds, other.komi, other.reuse) == (
+        *("rave", 400, 2.0, 5.0, False),
+    )
+    config = of_line("--player", "rave", "--exploration", "0.1", "--size", "5")
+    assert (config.nakade, config.simulations, config.exploration) == (True, 3000, 0.1)
+    assert config.on(7).exploration == 0.1
+
+
+def test_flags_of_another_player_ask_for_no_named_one():
+    """They mean what they meant before players had names."""
+    for words in (["--search", "rave"], ["--evaluator", "playout"], ["--playouts", "mogo"]):
+        config = of_line(*words)
+        plain = GtpConfig(**{words[0][2:]: words[1]})
+        assert config == plain
+        assert config.player is None
+        assert config.on(13) is config
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--player", "weak"], "--player weak: expected one of strong, fast, rave, uct, random"),
+        (["--player", "uct", "--weights", "x"], "--weights x: only with --evaluator network"),
+        (["--player", "random", "--leaves", "2"], "--leaves 2: not with --search td or random"),
+        (["--player", "random", "--resign", "-0.9"], "--resign -0.9: not with --search random"),
+    ],
+)
+def test_what_does_not_go_with_a_player(words, message, capsys):
+    with pytest.raises(SystemExit):
+        of_line("--size", "9", *words)
+    assert message in capsys.readouterr().err
 
 
 def test_limits_are_those_of_the_rooms_below():

@@ -1,0 +1,135 @@
+"""``gozero doctor``: versions, devices, the compile cache, and what a board size costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import pathlib
+import platform
+import shutil
+import time
+from collections.abc import Iterator
+
+from gozero import __version__
+from gozero.apps import flags, runtime
+from gozero.apps.gtp.config import GtpConfig
+from gozero.runs.settings import setting
+
+PACKAGES = ("jax", "jaxlib", "flax", "numpy")
+BAD_JAX = {
+    "0.10.2": "wrong products of matrices and vectors under vmap, on a CPU",
+    "0.11.0": "scatters on a GPU are up to 2,000 times slower",
+    "0.11.1": "small updates in a loop write whole arrays anew, on a CPU",
+}
+"""Versions that must not be used, and what is wrong with them."""
+
+
+_HERE = ("cpu",)
+
+
+@dataclasses.dataclass(frozen=True)
+class DoctorConfig(GtpConfig):
+    """Say what runs here, what is wrong, and with --size or --target what a move costs.
+
+    The other flags are those of `gozero gtp`: they say which player that is of.
+    """
+
+    target: tuple[str, ...] = setting((), group="cost", unset="the CPU")
+    """Devices to compile for, which need not be here: cpu, v5e, v6e, v5p, h100. Times are measured
+    here, for TPUs estimated by their compiler."""
+
+    EXAMPLES = ("gozero doctor", "gozero doctor --size 19 --target cpu v5e")
+
+
+def run(config: DoctorConfig) -> int:
+    """Print what was found, a line each; 1 if something is wrong, which begins ``wrong:``."""
+    found = list(_checks())
+    if not any(line.startswith("wrong:") for line in found) and (
+        config.target or "size" in (config.given or {})
+    ):
+        with flags.failing("gozero doctor"):
+            found += _costs(config)
+    runtime.tell("\n".join(found))
+    return int(any(line.startswith("wrong:") for line in found))
+
+
+def _checks() -> Iterator[str]:
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield f"gozero {__version__}, Python {platform.python_version()}, {told}"
+    if why := BAD_JAX.get(versions["jax"]):
+        yield f"wrong: jax {versions['jax']} has a known fault: {why}; install another version"
+    yield from _devices()
+    yield _cache()
+
+
+def _devices() -> Iterator[str]:
+    try:
+        import jax
+
+        devices = jax.devices()
+    except Exception as error:
+        said = runtime.missing_device(error) or f"JAX finds no device: {error}"
+        yield f"wrong: {' '.join(said.split())}"
+        return
+    kinds = ", ".join(f"{d.device_kind} ({d.platform})" for d in devices)
+    yield f"devices: {kinds}; {os.cpu_count()} cores"
+    if devices[0].platform == "cpu" and shutil.which("nvidia-smi"):
+        yield "wrong: there is an NVIDIA driver, but JAX uses the CPU: pip install 'jax[cuda13]'"
+
+
+def _cache() -> str:
+    where = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if not where:
+        return f"compiled programs are not kept ({runtime.CACHE_SWITCH} is off): starts are slow"
+    path = pathlib.Path(where)
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if not os.access(there, os.W_OK):
+        return f"wrong: compiled programs cannot be kept: {there} is not writable"
+    sizes = [one.stat().st_size for one in path.glob("*") if one.is_file()]
+    return f"compiled programs: {len(sizes)} files, {_mib(sum(sizes))} in {path}"
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:,.1f} MiB"
+
+
+def _costs(config: DoctorConfig) -> Iterator[str]:
+    """What a move of a single game costs, a line a target."""
+    import jax
+
+    from gozero.compile import ahead, estimate
+    from gozero.games.go import go_game
+    from gozero.go.rules import Rules, init
+    from gozero.play.setups import make_setup, trees_text
+    from gozero.search.search import search
+
+    assert config.size is not None  # since it was made
+    rules = Rules(config.size, config.ko, config.suicide)
+    setup = make_setup(rules, config, config.seed)
+    yield f"{config.text} on {config.size}x{config.size}; {trees_text(rules, setup, False, 1)}"
+
+    def move(params, states, key):
+        evaluator = setup.evaluator._replace(params=params)
+        return search(go_game(rules), evaluator, key, states, setup.search).action
+
+    states = jax.vmap(lambda komi: init(rules, komi))(jax.numpy.full(1, config.komi))
+    arguments = setup.evaluator.params, states, jax.random.key(config.seed)
+    for name in config.target or _HERE:
+        target = ahead.target(name)
+        try:
+            compiled = ahead.compile(target, move, *arguments)
+        except ahead.MissingCompiler as error:
+            yield f"{name}: {error}"
+            continue
+        needs = f"{_mib(compiled.temp_bytes)}, compiled in {compiled.compile_seconds:.1f} s"
+        if target.is_here:
+            compiled.program(*arguments)
+            started = time.perf_counter()
+            jax.block_until_ready(compiled.program(*arguments))
+            needs += f", {time.perf_counter() - started:.3f} s a move"
+        elif target.chip in estimate.SPEEDS:
+            seconds = estimate.read(compiled.text, target.chip).seconds
+            needs += f", {seconds:.3f} s a move by the compiler's estimate"
+        yield f"{name}: {needs}"

@@ -1,0 +1,46 @@
+"""``gozero players``: the players by name, and how strong they are. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+
+from gozero.apps import runtime
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.play import players
+from gozero.play.player_config import DEFAULT_SIZE, PlayerConfig
+from gozero.runs.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayersConfig:
+    """List the players of --player: what they are, how strong, and the time of a move.
+
+    Scores and times are those of recorded matches (experiments/ of a checkout), on two cores, many
+    games at once.
+    """
+
+    size: int = setting(DEFAULT_SIZE, least=MIN_SIZE, most=MAX_SIZE, group="game")
+    """Points on a side of the board."""
+
+    EXAMPLES = ("gozero players", "gozero players --size 19")
+
+
+def run(config: PlayersConfig) -> int:
+    """Print a line for each player and one for each of its matches."""
+    lines = []
+    for name in typing.get_args(players.PlayerName):
+        what = PlayerConfig(**players.settings_of(name, config.size)).text
+        lines.append(f"{name:8}{what}{' (the default)' * (name == players.DEFAULT)}")
+        rows = [row for row in players.MEASURED if (row.player, row.size) == (name, config.size)]
+        lines += [" " * 8 + _told(row) for row in rows] or [" " * 8 + "not measured on this board"]
+    runtime.tell("\n".join(lines))
+    return 0
+
+
+def _told(row: players.Measured) -> str:
+    low, score, high = (f"{100 * x:.1f}%" for x in (row.low, row.score, row.high))
+    return (
+        f"{score} [{low}, {high}] of {row.games} games against {row.opponent}, "
+        f"{row.seconds:.2f} s a move"
+    )

@@ -1,0 +1,87 @@
+"""Players by name: settings for each board, and how strong they were in recorded matches. No JAX.
+
+The networks in ``data/`` are those of ``experiments/zero_strength``; see its README.md.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Literal, NamedTuple
+
+PlayerName = Literal["strong", "fast", "rave", "uct", "random"]
+
+DEFAULT: PlayerName = "strong"
+NETWORKS = {
+    size: pathlib.Path(__file__).parent / "data" / f"{size}x{size}.safetensors" for size in (7, 9)
+}
+"""Networks that come with the package, by board size."""
+
+_RAVE = {"search": "rave", "simulations": 3000, "leaves": 2, "rave_bias": 0.01, "nakade": True}
+
+
+def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
+    """The settings of a player, of those of `PlayerConfig`, on a board.
+
+    Args:
+      name: strong: the network where one comes with the package for the size, else MC-RAVE with
+        what MoGo's rules say of new nodes. fast: MC-RAVE with a seventh of the simulations. rave,
+        uct: the searches of Gelly & Silver (2011). random: any play that fills no eye of its own.
+      size: points on a side.
+    """
+    if name == "strong" and size in NETWORKS:
+        weights = NETWORKS[size]
+        return {"evaluator": "network", "weights": weights, "search": "gumbel", "simulations": 200}
+    return {
+        "strong": {**_RAVE, "heuristic": "mogo"},
+        "fast": {"search": "rave", "simulations": 400, "leaves": 2, "rave_bias": 0.01},
+        "rave": _RAVE,
+        "uct": {
+            "search": "uct",
+            "simulations": 3000,
+            "playouts": "mogo",
+            "nakade": True,
+            "exploration": 0.25,
+            "first_play": 1.0,
+        },
+        "random": {"search": "random"},
+    }[name]
+
+
+class Measured(NamedTuple):
+    """A player's score in a match, and the time of its moves there, many games at once on two
+    cores. Its record: ``experiments/RECORD/summary.json``."""
+
+    player: PlayerName
+    size: int
+    opponent: str
+    games: int
+    score: float
+    low: float
+    high: float
+    seconds: float
+    record: str
+
+
+MEASURED = (
+    Measured(
+        *("strong", 7, "GNU Go 3.8", 200, 0.865, 0.817805, 0.901443, 0.5802),
+        "zero_strength/results/7x7-gnugo",
+    ),
+    Measured(
+        *("strong", 9, "GNU Go 3.8", 200, 0.8025, 0.741249, 0.852144, 0.2466),
+        "zero_strength/results/9x9-gnugo",
+    ),
+    Measured(
+        *("fast", 9, "itself with uniform playouts", 200, 0.775, 0.715632, 0.825005, 0.0264),
+        "against_gnugo/results/playouts",
+    ),
+    Measured(
+        *("rave", 9, "GNU Go 3.8", 200, 0.56, 0.490717, 0.627022, 0.6963),
+        "against_gnugo/results/rave",
+    ),
+    Measured(
+        *("uct", 9, "GNU Go 3.8", 200, 0.16, 0.115674, 0.217141, 0.6409),
+        "against_gnugo/results/uct",
+    ),
+)
+"""What the package's players did, of the seasons that are recorded; they resigned at -0.95."""

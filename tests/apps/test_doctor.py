@@ -1,0 +1,68 @@
+"""What is there and how strong it is, said in lines; and an engine that tests itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pathlib
+import re
+import tomllib
+
+import pytest
+
+from gozero.apps import cli, doctor
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_known_bad_versions_are_those_that_the_package_refuses():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (wanted,) = (line for line in project["dependencies"] if line.startswith("jax "))
+    assert set(re.findall(r"!= ([\d.]+)", wanted)) == set(doctor.BAD_JAX)
+
+
+def test_doctor(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    assert cli.main(["doctor"]) == 0
+    versions, devices, cache = capsys.readouterr().out.splitlines()
+    assert importlib.metadata.version("jaxlib") in versions
+    assert "cpu (cpu)" in devices
+    assert cache == f"compiled programs: 0 files, 0.0 MiB in {tmp_path / 'cache'}"
+    monkeypatch.setitem(doctor.BAD_JAX, importlib.metadata.version("jax"), "it is slow")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: name)
+    assert cli.main(["doctor"]) == 1
+    wrong = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wrong: ")]
+    assert "has a known fault: it is slow" in wrong[0]
+    assert "an NVIDIA driver" in wrong[1]
+
+
+def test_doctor_says_what_a_move_costs(capsys):
+    words = ["--size", "3", "--search", "uct", "--simulations", "4", "--target", "cpu"]
+    assert cli.main(["doctor", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"uniform playouts uct 4 on 3x3; a tree of 5 nodes: .*", lines[-2])
+    assert re.fullmatch(r"cpu: [\d.]+ MiB, compiled in [\d.]+ s, [\d.]+ s a move", lines[-1])
+
+
+def test_players(capsys):
+    assert cli.main(["players"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "strong  network gumbel 200 (the default)"
+    assert lines[1].strip().startswith("80.2% [74.1%, 85.2%] of 200 games against GNU Go 3.8, 0.25")
+    assert lines[-2:] == ["random  random moves", "        not measured on this board"]
+
+
+@pytest.mark.parametrize("command", [["gtp", "--selftest"], ["warmup"]])
+def test_an_engine_that_plays_says_so(command, capsys):
+    assert cli.main([*command, "--player", "random", "--size", "5"]) == 0
+    told = capsys.readouterr().out
+    assert re.match(r"ok: random moves plays [A-E][1-5] on 5x5, [\d.]+ s from the start", told)
+
+
+def test_an_engine_that_cannot_play_says_why(tmp_path, capsys):
+    (tmp_path / "net").write_bytes(b"no weights")
+    words = ["--evaluator", "network", "--weights", str(tmp_path / "net"), "--size", "5"]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["gtp", "--selftest", *words])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("gozero gtp --selftest: weights")

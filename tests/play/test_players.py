@@ -1,0 +1,51 @@
+"""Players by name: each can be made on every board, and what is said of them is in the records."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing
+
+import pytest
+
+from gozero.play import players
+from gozero.play.player_config import PlayerConfig
+
+ROOT = pathlib.Path(__file__).parents[2]
+NAMES = typing.get_args(players.PlayerName)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_can_play_on_every_board(name):
+    for size in range(2, 26):
+        config = PlayerConfig(**players.settings_of(name, size))
+        config.check()
+        config.check_size(size)
+        assert (config.evaluator == "network") == (name == "strong" and size in (7, 9))
+        assert not config.is_random
+
+
+@pytest.mark.parametrize("row", players.MEASURED, ids=lambda row: f"{row.player}-{row.size}")
+def test_what_is_said_of_them_was_measured(row):
+    folder = ROOT / "experiments" / row.record
+    summary, config = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("summary", "config")
+    )
+    assert [summary["score"], *summary["interval"]] == [row.score, row.low, row.high]
+    assert (summary["games"], summary["seconds_a_move"]["player"]) == (row.games, row.seconds)
+    played = config["player"]
+    assert played.pop("resign") == -0.95
+    own = PlayerConfig(**players.settings_of(row.player, row.size))
+    weights = played.pop("weights")
+    assert weights is None or pathlib.Path(weights).stem == f"{row.size}x{row.size}"
+    known = {name: value for name, value in played.items() if name not in ("command", "reuse")}
+    assert {name: getattr(own, name) for name in known} == known
+    assert config["size"] == row.size
+
+
+def test_the_networks_are_those_that_were_measured_and_the_wheel_stays_small():
+    for size, path in players.NETWORKS.items():
+        measured = ROOT / f"experiments/zero_strength/results/{size}x{size}.safetensors"
+        assert path.read_bytes() == measured.read_bytes()
+    shipped = (ROOT / "gozero").rglob("*.safetensors")
+    assert sum(path.stat().st_size for path in shipped) <= 4 * 2**20
