@@ -36,6 +36,7 @@ def test_doctor(monkeypatch, capsys, tmp_path):
     assert "an NVIDIA driver" in wrong[1]
 
 
+@pytest.mark.slow
 def test_doctor_says_what_a_move_costs(capsys):
     words = ["--size", "3", "--search", "uct", "--simulations", "4", "--target", "cpu"]
     assert cli.main(["doctor", *words]) == 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gozero.apps import pictures, runtime
@@ -25,15 +25,23 @@ from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from gozero.apps.gtp.search import Searcher
     from gozero.apps.host_game import HostGame
+    from gozero.apps.sgf import GameRecord
+    from gozero.go.coords import KoRule
     from gozero.go.rules import Rules
+
+
+Stones = tuple[tuple[int, ...], tuple[int, ...]]
+"""Points of Black's and of White's."""
 
 
 class _Searched(NamedTuple):
     """What the last search was of."""
 
-    start: tuple  # size, komi, handicap
+    start: tuple  # size, komi, handicap, stones
     moves: list[tuple[int, int]]
     colour: int
 
@@ -46,7 +54,9 @@ class Engine:
         self.clock, self.game_clock = clock, GameClock()
         assert config.size is not None  # since it was made
         self.size, self.komi = config.size, config.komi
+        self.ko, self.suicide = config.ko, config.suicide
         self.handicap: tuple[int, ...] = ()
+        self.stones: Stones = ((), ())
         self._game: HostGame | None = None
         self._searchers: dict[int, Searcher] = {}
         self._announced: set[int] = set()
@@ -58,17 +68,33 @@ class Engine:
         """The game, made when first needed: that imports JAX."""
         if self._game is None:
             self._say_what_takes_long()
-            from gozero.apps.host_game import HostGame
-
-            self._game = HostGame(self._rules(), self.komi, self.handicap)
+            self._game = self._new_game(self.handicap, self.stones)
         return self._game
+
+    def _new_game(self, handicap: Sequence[int], stones: Stones) -> HostGame:
+        """From a handicap, or stones (Black's, White's) and Black to play.
+
+        Raises:
+          ValueError: stones that have no liberty.
+        """
+        from gozero.apps.host_game import HostGame
+        from gozero.go import setup
+
+        rules, start = self._rules(), None
+        if any(stones):
+            board = [0] * rules.num_points
+            for colour, points in zip((1, -1), stones, strict=True):
+                for point in points:
+                    board[point] = colour
+            rows = [board[i : i + rules.size] for i in range(0, len(board), rules.size)]
+            start = setup.from_stones(rules, rows, komi=self.komi)
+        return HostGame(rules, self.komi, handicap, start)
 
     def _rules(self) -> Rules:
         from gozero.apps.host_game import roomy_limit
         from gozero.go.rules import Rules
 
-        config, limit = self.config, roomy_limit(self.size)
-        return Rules(self.size, config.ko, config.suicide, max_moves=limit)
+        return Rules(self.size, self.ko, self.suicide, max_moves=roomy_limit(self.size))
 
     def _say_what_takes_long(self) -> None:
         """Once for each size: the first play compiles the rules, the first search itself."""
@@ -108,7 +134,7 @@ class Engine:
 
     def clear(self) -> None:
         """The empty board, Black to play, with all of the time; the komi stays."""
-        self._game, self.handicap = None, ()
+        self._game, self.handicap, self.stones = None, (), ((), ())
         self.game_clock.reset()
         self._warm_up()
 
@@ -125,7 +151,8 @@ class Engine:
     @property
     def untouched(self) -> bool:
         """Nothing has been played or placed since the board was cleared."""
-        return not self.handicap and (self._game is None or not self._game.moves)
+        placed = self.handicap or any(self.stones)
+        return not placed and (self._game is None or not self._game.moves)
 
     def set_handicap(self, actions: list[int]) -> None:
         """Black's handicap stones on an untouched board, White to play; the komi stays.
@@ -149,16 +176,101 @@ class Engine:
         if self._game is not None:
             self._game.set_komi(komi)
 
+    def set_stones(self, black: Sequence[int], white: Sequence[int]) -> None:
+        """A board with these stones and no past, Black to play; the komi stays.
+
+        Raises:
+          ValueError: stones that have no liberty; then the board is as it was.
+        """
+        stones = tuple(black), tuple(white)
+        game = self._new_game((), stones)
+        self.clear()
+        self._game, self.stones = game, stones
+
+    def set_rules(self, ko: KoRule, suicide: bool) -> None:
+        """Other rules from now on, and for the game so far.
+
+        Raises:
+          ValueError: they forbid a move of the game so far; then they are as they were.
+        """
+        before = self.ko, self.suicide
+        if (ko, suicide) == before:
+            return
+        self.ko, self.suicide = ko, suicide
+        try:
+            if self._game is not None:
+                self._replay(self._game.moves)
+        except ValueError:
+            self.ko, self.suicide = before
+            raise
+        self._searchers.clear()
+        self.forget()
+
+    def load(self, record: GameRecord, num_moves: int) -> None:
+        """The board, the komi and the first moves of a record.
+
+        Raises:
+          ValueError: a size or komi that cannot be played, or a move that is illegal; then the
+            board is empty.
+        """
+        self.set_size(record.size)
+        self.set_komi(record.komi)
+        if record.handicap == len(record.black_stones) and not record.white_stones:
+            self.handicap = record.black_stones
+        else:
+            self.stones = record.black_stones, record.white_stones
+        try:
+            self._replay(record.moves[:num_moves])
+        except ValueError:
+            self.clear()
+            raise
+
+    def _replay(self, moves: Sequence[tuple[int, int]]) -> None:
+        """A new game from the board's beginning, in place of that in play once all are played."""
+        game = self._new_game(self.handicap, self.stones)
+        for number, (colour, action) in enumerate(moves, start=1):
+            try:
+                game.play(colour, action)
+            except ValueError as error:
+                raise ValueError(f"move {number}: {error}") from error
+        self._game = game
+
+    def record(self) -> GameRecord:
+        """The game so far."""
+        from gozero.apps.sgf import GameRecord
+
+        moves = () if self._game is None else tuple(self._game.moves)
+        black, white = self.stones
+        return GameRecord(
+            size=self.size,
+            komi=self.komi,
+            moves=moves,
+            black_stones=tuple(sorted((*self.handicap, *black))),
+            white_stones=tuple(sorted(white)),
+            handicap=len(self.handicap),
+        )
+
+    def forget(self) -> None:
+        """The next search begins anew."""
+        self._searched = None
+
+    def dead_stones(self) -> np.ndarray:
+        """bool[size * size]: stones whose chains the opponent owns at the end of most playouts."""
+        from gozero.apps.gtp import search
+
+        return search.dead_stones(self.game.rules, self.game.state, self.game.stones())
+
     def genmove(self, colour: int) -> int | None:
         """Choose an action for a colour, on turn or not, and play it; None: it resigns."""
         start = self.clock()
-        action = self._choose(colour)
+        action = self.choose(colour)
         self.game_clock.spend(colour, self.clock() - start)
         if action is not None:
             self.game.play(colour, action)
         return action
 
-    def _choose(self, colour: int) -> int | None:
+    def choose(self, colour: int) -> int | None:
+        """`genmove` that plays nothing, off the clock."""
         game = self.game
         if game.ended or game.wins_by_passing(colour):
             return game.rules.pass_action
@@ -181,7 +293,7 @@ class Engine:
     @property
     def _start(self) -> tuple:
         """What a game begins with, and its values depend on."""
-        return self.size, self.komi, self.handicap
+        return self.size, self.komi, self.handicap, self.stones
 
     def _played_since_the_search(self, colour: int) -> list[int] | None:
         """The actions that lead from the last search to this one; None if they do not.

@@ -16,14 +16,15 @@ from typing import Any
 
 from gozero import __version__
 from gozero.apps import flags, runtime
+from gozero.apps.gtp import front_ends
 from gozero.apps.gtp import protocol as gtp_protocol
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
+from gozero.apps.gtp.front_ends import colour_of
 from gozero.apps.gtp.protocol import Command, GtpFailure
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
 
-_COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"-?\d{1,9}", re.ASCII)
 _VERTEX = re.compile(r"[A-HJ-Z]([1-9]|1\d|2[0-5])", re.ASCII | re.IGNORECASE)
@@ -51,6 +52,7 @@ def commands(engine: Engine) -> dict[str, Command]:
         "undo": Command(functools.partial(_undo, engine)),
         "showboard": Command(lambda: "\n" + engine.board_text()),
         "final_score": Command(engine.score_text),
+        **front_ends.commands(engine),
     }
     return table
 
@@ -117,14 +119,8 @@ def _komi(engine: Engine, text: str) -> str:
     return ""
 
 
-def _colour(text: str) -> int:
-    if text.lower() not in _COLOURS:
-        raise GtpFailure(f"syntax error: {text} is not a colour; expected b, w, black or white")
-    return _COLOURS[text.lower()]
-
-
 def _play(engine: Engine, colour: str, vertex: str) -> str:
-    player = _colour(colour)
+    player = colour_of(colour)
     try:
         action = coords.from_gtp(engine.size, vertex[:20])
     except ValueError as error:
@@ -138,7 +134,7 @@ def _play(engine: Engine, colour: str, vertex: str) -> str:
 
 
 def _genmove(engine: Engine, colour: str) -> str:
-    action = engine.genmove(_colour(colour))
+    action = engine.genmove(colour_of(colour))
     return "resign" if action is None else coords.to_gtp(engine.size, action)
 
 
@@ -150,7 +146,7 @@ def _time_settings(engine: Engine, main: str, period: str, stones: str) -> str:
 
 
 def _time_left(engine: Engine, colour: str, seconds: str, stones: str) -> str:
-    left = _colour(colour), _seconds(seconds), _stones(stones)
+    left = colour_of(colour), _seconds(seconds), _stones(stones)
     with _failing_with("syntax error"):
         engine.game_clock.set_left(*left)
     return ""

@@ -11,17 +11,20 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import ndimage
 
 from gozero.apps.host_game import HostGame
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.play.openings import any_sensible_play
 from gozero.play.setups import TD_LANES, make_setup, trees_text
+from gozero.playouts import engine
+from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, reuse
 from gozero.search.runner import Budget, Runner
 from gozero.search.search import SearchResult, search
@@ -250,3 +253,35 @@ class RandomSearcher(Searcher):
         self._whole = jax.jit(whole)
         self._within = lambda seconds, *arguments: self._whole(*arguments)
         self._begin, self._follow = lambda: None, lambda kept, action: kept
+
+
+_PLAYOUTS = 256
+_DEAD = -0.5
+"""What the owners of a dead chain's points are worth to its colour, in the mean over playouts."""
+
+
+def dead_stones(rules: Rules, state: GameState, stones: np.ndarray) -> np.ndarray:
+    """bool[size * size]: stones of chains that the opponent owns at the end of most playouts.
+
+    Args:
+      rules, state: the game; who is on turn begins half of the playouts, the opponent the others.
+      stones: i8[size, size] of it.
+    """
+    owned = np.asarray(_owned(rules, state))
+    dead = np.zeros(stones.shape, bool)
+    for colour in (1, -1):
+        chains, number = cast(tuple[np.ndarray, int], ndimage.label(stones == colour))
+        worth = ndimage.mean(colour * owned, chains, range(1, number + 1))
+        dead |= np.isin(chains, 1 + np.flatnonzero(np.asarray(worth) < _DEAD))
+    return dead.reshape(-1)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _owned(rules: Rules, state: GameState) -> jax.Array:
+    """f32[size, size] in [-1, 1]: whose each point is at the end, in the mean; +1 Black's."""
+    movers = jnp.arange(_PLAYOUTS) % 2
+    begin = lambda mover: with_to_play(state, mover).position.replace(passes=jnp.int8(0))
+    positions = jax.vmap(begin)(movers)
+    policy = mogo_playouts.policy(rules.layout)
+    played = engine.play_out(policy, rules, positions, jax.random.key(0), ends=True)
+    return engine.ownership(rules, played).astype(jnp.float32).mean(0)

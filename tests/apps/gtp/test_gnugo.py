@@ -13,7 +13,8 @@ from gozero.go import coords
 from tests.apps.gtp.refereed import play_game
 
 GNUGO = "/usr/games/gnugo" if os.access("/usr/games/gnugo", os.X_OK) else shutil.which("gnugo")
-OURS = [sys.executable, "-m", "gozero.apps.cli", "gtp", "--simulations", "32"]
+OURS = [sys.executable, "-m", "gozero.apps.cli", "gtp", "--evaluator", "playout"]
+OURS += ["--simulations", "32"]
 
 
 def board_of(record: sgf.GameRecord) -> boards.Board:

@@ -175,7 +175,10 @@ def test_what_front_ends_ask_first_needs_no_jax():
         *("protocol_version", "name", "version", "known_command", "list_commands", "boardsize"),
         *("clear_board", "komi", "play", "genmove", "undo", "showboard", "final_score", "quit"),
         *("fixed_handicap", "place_free_handicap", "set_free_handicap"),
-        *("time_settings", "time_left"),
+        *("time_settings", "time_left", "reg_genmove", "get_komi", "cputime", "clear_cache"),
+        *("set_position", "loadsgf", "printsgf", "final_status_list", "kgs-rules"),
+        *("kgs-time_settings", "kata-set-rules", "kata-get-rules", "kata-time_settings"),
+        "gogui-analyze_commands",
     }
     assert given[4:] == [
         *("= true", "=", "=", "="),

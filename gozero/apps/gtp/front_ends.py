@@ -1,0 +1,181 @@
+"""Commands beside the main ones: of GTP 2's appendix, SGF files, KGS, KataGo and GoGui.
+
+KataGo's: https://github.com/lightvector/KataGo/blob/master/docs/GTP_Extensions.md
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import time
+
+from gozero.apps.gtp.engine import Engine
+from gozero.apps.gtp.protocol import Command, GtpFailure
+from gozero.go import coords
+from gozero.go.coords import KoRule
+
+RULES: dict[str, tuple[KoRule, bool]] = {
+    "chinese": ("simple", False),
+    "chinese-ogs": ("positional", False),
+    "chinese-kgs": ("positional", False),
+    "aga": ("situational", False),
+    "new-zealand": ("situational", True),
+    "tromp-taylor": ("positional", True),
+}
+"""Rule sets by KataGo's names: the ko rule, and whether suicide is allowed. All count area."""
+
+_ANALYZE_COMMANDS = """string/Final Score/final_score
+plist/Dead Stones/final_status_list dead
+varc/Best Move/reg_genmove %c
+string/Rules/kata-get-rules"""
+
+
+def commands(engine: Engine) -> dict[str, Command]:
+    """The commands by name."""
+    time_settings = Command(functools.partial(_time_settings, engine), "KIND [SECONDS] [...]")
+    return {
+        "reg_genmove": Command(functools.partial(_reg_genmove, engine), "COLOUR"),
+        "get_komi": Command(lambda: f"{engine.komi:g}"),
+        "cputime": Command(lambda: f"{time.process_time():.3f}"),
+        "clear_cache": Command(lambda: engine.forget() or ""),
+        "set_position": Command(
+            functools.partial(_set_position, engine), "[COLOUR] [VERTEX] [...]"
+        ),
+        "loadsgf": Command(functools.partial(_load_sgf, engine), "FILE [MOVE]"),
+        "printsgf": Command(functools.partial(_print_sgf, engine), "[FILE]"),
+        "final_status_list": Command(functools.partial(_status_list, engine), "STATUS"),
+        "kgs-rules": Command(functools.partial(_set_rules, engine), "RULES"),
+        "kgs-time_settings": time_settings,
+        "kata-set-rules": Command(functools.partial(_set_rules, engine), "RULES [...]"),
+        "kata-get-rules": Command(functools.partial(_get_rules, engine)),
+        "kata-time_settings": time_settings,
+        "gogui-analyze_commands": Command(lambda: _ANALYZE_COMMANDS),
+    }
+
+
+def colour_of(text: str) -> int:
+    """0 Black, 1 White.
+
+    Raises:
+      GtpFailure: it is no colour.
+    """
+    colours = {"b": 0, "black": 0, "w": 1, "white": 1}
+    if text.lower() not in colours:
+        raise GtpFailure(f"syntax error: {text} is not a colour; expected b, w, black or white")
+    return colours[text.lower()]
+
+
+def _reg_genmove(engine: Engine, colour: str) -> str:
+    action = engine.choose(colour_of(colour))
+    return "resign" if action is None else coords.to_gtp(engine.size, action)
+
+
+def _set_position(engine: Engine, *words: str) -> str:
+    if len(words) % 2:
+        raise GtpFailure("syntax error: expected pairs of a colour and a vertex")
+    stones: dict[int, int] = {}
+    try:
+        for colour, vertex in zip(words[::2], words[1::2], strict=True):
+            stones[coords.from_gtp(engine.size, vertex[:20])] = colour_of(colour)
+        if len(stones) < len(words) // 2 or engine.size**2 in stones:
+            raise ValueError("a point twice, or a pass")
+        engine.set_stones(*([p for p, of in stones.items() if of == c] for c in (0, 1)))
+    except ValueError as error:
+        raise GtpFailure(f"illegal position: {error}") from error
+    return ""
+
+
+def _load_sgf(engine: Engine, name: str, before: str = "") -> str:
+    from gozero.apps import sgf
+
+    if before and not (before.isascii() and before.isdigit() and 0 < int(before[:9]) < 10**6):
+        raise GtpFailure("syntax error: expected the number of a move")
+    try:
+        record = sgf.read(pathlib.Path(name))
+        engine.load(record, int(before) - 1 if before else len(record.moves))
+    except ValueError as error:
+        raise GtpFailure(f"cannot load file: {error}") from error
+    return ""
+
+
+def _print_sgf(engine: Engine, name: str = "") -> str:
+    from gozero.apps import sgf
+
+    record = engine.record()
+    if not name:
+        return sgf.to_sgf(record)
+    try:
+        sgf.write(pathlib.Path(name), record)
+    except OSError as error:
+        raise GtpFailure(f"cannot write file: {error.strerror}") from error
+    return ""
+
+
+def _status_list(engine: Engine, status: str) -> str:
+    if status not in ("alive", "dead", "seki"):
+        raise GtpFailure(f"syntax error: {status} is not alive, dead or seki")
+    if status == "seki":  # which area scoring does not ask
+        return ""
+    is_dead = engine.dead_stones()
+    stones = engine.game.stones().reshape(-1)
+    wanted = (stones != 0) & (is_dead == (status == "dead"))
+    return " ".join(coords.to_gtp(engine.size, int(p)) for p in wanted.nonzero()[0])
+
+
+def _set_rules(engine: Engine, *words: str) -> str:
+    name = " ".join(words)
+    named = RULES.get(name.lower().replace("_", "-"))
+    ko, suicide = _rules_of_json(engine, name) if named is None else named
+    try:
+        engine.set_rules(ko, suicide)
+    except ValueError as error:
+        raise GtpFailure(f"the game so far does not go with these rules: {error}") from error
+    return ""
+
+
+def _rules_of_json(engine: Engine, text: str) -> tuple[KoRule, bool]:
+    """(ko rule, suicide) of KataGo's JSON, where what is missing stays as it is."""
+    try:
+        given = json.loads(text)
+        ko, suicide = given.get("ko", engine.ko).lower(), given.get("suicide", engine.suicide)
+        area = given.get("scoring", "AREA"), given.get("tax", "NONE"), given.get("hasButton", False)
+    except (ValueError, AttributeError, RecursionError) as error:
+        known = ", ".join(RULES)
+        raise GtpFailure(f"unknown rules; expected one of {known}, or JSON") from error
+    if (
+        ko not in coords.KO_RULES
+        or not isinstance(suicide, bool)
+        or area != ("AREA", "NONE", False)
+    ):
+        raise GtpFailure(
+            "unsupported rules: area is counted, by a simple, positional or situational ko rule"
+        )
+    return ko, suicide
+
+
+def _get_rules(engine: Engine) -> str:
+    facts = {"ko": engine.ko.upper(), "scoring": "AREA", "suicide": engine.suicide, "tax": "NONE"}
+    return json.dumps({**facts, "hasButton": False, "whiteHandicapBonus": "0"})
+
+
+_TIMES = {"none": 0, "absolute": 1, "byoyomi": 3, "canadian": 3}
+"""Systems of time, and how many numbers each takes."""
+
+
+def _time_settings(engine: Engine, kind: str, *words: str) -> str:
+    if _TIMES.get(kind) != len(words):
+        raise GtpFailure(
+            "syntax error: expected none, absolute MAIN, byoyomi MAIN PERIOD PERIODS or "
+            "canadian MAIN PERIOD STONES"
+        )
+    try:
+        main, period, stones = [*map(float, words), 0.0, 0.0, 0.0][:3]
+        if kind == "none":
+            period, stones = 1.0, 0.0  # a period without stones is no limit
+        elif kind == "byoyomi":  # each period is for one move; a second one is a reserve
+            stones = 1.0 if stones >= 1 else 0.0
+        engine.set_time(main, period if stones or kind == "none" else 0.0, int(stones))
+    except (ValueError, OverflowError) as error:
+        raise GtpFailure(f"syntax error: {error}") from error
+    return ""

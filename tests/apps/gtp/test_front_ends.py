@@ -1,0 +1,176 @@
+"""Commands that front ends send beside the main ones: SGF files, KGS, KataGo, GoGui."""
+
+import json
+import re
+
+import pytest
+
+from gozero.apps import sgf
+from gozero.apps.gtp import front_ends
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
+from tests.apps.gtp.test_gtp import SMALL, moves, session
+
+
+def told(*lines: str) -> list[str]:
+    return session("\n".join(lines))
+
+
+def test_reg_genmove_plays_nothing():
+    asked = ["play b C3", "reg_genmove w", "showboard", "clear_cache", "genmove w", "showboard"]
+    given = session("\n".join(asked), GtpConfig(size=5, search="random"))
+    assert re.fullmatch(r"= [A-E][1-5]", given[1])
+    assert "Moves: 1 " in given[2]
+    assert given[3] == "="
+    assert "Moves: 2 " in given[5]
+
+
+def test_what_is_asked_of_the_engine():
+    given = session("komi 5.5\nget_komi\ncputime\ngogui-analyze_commands\n")
+    assert given[1] == "= 5.5"
+    assert float(given[2].removeprefix("= ")) > 0
+    names = {"protocol_version", "known_command", "list_commands", "quit"}
+    names |= set(front_ends.commands(Engine(SMALL))) | {"final_score"}
+    for line in given[3].removeprefix("= ").splitlines():
+        kind, label, command = line.split("/")
+        assert kind in ("string", "plist", "varc")
+        assert label
+        assert command.split()[0] in names
+
+
+def test_set_position():
+    given = told("play b A1", "set_position b C3 w C2 w B3", "showboard", "undo", "play w D3")
+    assert given[1] == "="
+    assert given[2].count("X") == 1
+    assert given[2].count("O") == 2
+    assert given[3:] == ["? cannot undo", "="]
+    given = told("set_position", "set_free_handicap C3 D4", "set_position b A1", "fixed_handicap 2")
+    assert given == ["=", "=", "=", "? board not empty"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("b", "syntax error: expected pairs"),
+        ("x C3", "syntax error: x is not a colour"),
+        ("b C3 w C3", "illegal position: a point twice, or a pass"),
+        ("b pass", "illegal position: a point twice, or a pass"),
+        ("b Z1", "illegal position: "),
+        ("b A1 w A2 w B1", "illegal position: stones: Black's chain A1 has no liberty"),
+    ],
+)
+def test_positions_that_are_refused_leave_the_board(words, said):
+    given = session(f"play b C3\nset_position {words}\nplay w C3\n")
+    assert given[1].startswith(f"? {said}")
+    assert given[2] == "? illegal move: C3 is occupied"
+
+
+def test_files_are_written_and_read(tmp_path):
+    path = tmp_path / "game.sgf"
+    game = ["komi 6.5", "set_position b C3 w A1", *moves("D4", "B2", "pass").splitlines()]
+    given = told(
+        *game, f"printsgf {path}", "printsgf", "clear_board", f"loadsgf {path}", "printsgf"
+    )
+    assert given[5] == "="
+    assert given[6] == given[-1]
+    record = sgf.read(path)
+    assert sgf.read(given[-1].removeprefix("= ").encode()) == record
+    assert (record.size, record.komi, len(record.moves)) == (5, 6.5, 3)
+    given = told("boardsize 3", f"loadsgf {path} 2", "showboard", "get_komi", "undo", "undo")
+    assert "Moves: 1  Komi: 6.5" in given[2]
+    assert given[3:] == ["= 6.5", "=", "? cannot undo"]
+    again = [f"printsgf {path}", f"loadsgf {path}", "printsgf"]
+    given = told("set_free_handicap C3 D4", "play w A1", *again)
+    assert sgf.read(path).handicap == 2
+    assert "HA[2]" in given[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot load file: sgf .*: cannot be read .No such file"),
+        ("(;SZ[5]", "cannot load file: sgf .*unexpected end"),
+        ("(;SZ[5];B[aa];W[aa])", "cannot load file: move 2: A5 is occupied"),
+        ("(;SZ[5]KM[6.3];B[aa])", "cannot load file: komi 6.3 is not"),
+        ("(;SZ[26];B[aa])", "cannot load file: sgf .*the board is 26x26"),
+    ],
+)
+def test_files_that_cannot_be_loaded(text, said, tmp_path):
+    path = tmp_path / "game.sgf"
+    if text is not None:
+        path.write_text(text)
+    assert re.match(rf"\? {said}", session(f"loadsgf {path}\n")[0])
+
+
+def test_files_that_cannot_be_written(tmp_path):
+    (given,) = told(f"printsgf {tmp_path}/none/x.sgf")
+    assert given == "? cannot write file: No such file or directory"
+    assert told("loadsgf x 0")[0].startswith("? syntax error: expected the number of a move")
+
+
+def rules_of(answer: str) -> tuple[str, bool]:
+    rules = json.loads(answer.removeprefix("= "))
+    return rules["ko"], rules["suicide"]
+
+
+def test_rules():
+    asked = ["kata-set-rules chinese", "kgs-rules new_zealand", 'kata-set-rules {"ko": "SIMPLE"}']
+    lines = [line for one in asked for line in (one, "kata-get-rules")]
+    given = told("kata-get-rules", *lines)
+    assert given[1::2] == ["="] * 3
+    assert [rules_of(answer) for answer in given[::2]] == [
+        *(("POSITIONAL", False), ("SIMPLE", False), ("SITUATIONAL", True), ("SIMPLE", True)),
+    ]
+
+
+REFUSED = ["japanese", "{", "[]", '{"ko": 3}', '{"scoring":"TERRITORY"}', '{"suicide":1}']
+
+
+@pytest.mark.parametrize("words", [*REFUSED, "[" * 9000], ids=range(7))
+def test_rules_that_are_refused(words):
+    answer, rules = told(f"kata-set-rules {words}", "kata-get-rules")
+    assert answer.startswith(("? unknown rules", "? unsupported rules"))
+    assert rules_of(rules) == ("POSITIONAL", False)
+
+
+def test_rules_change_for_the_game_so_far():
+    """White's second stone is suicide, which is refused by default, as is the board after it."""
+    around = moves("A2", "pass", "B2", "pass", "C1", "A1", "pass").splitlines()
+    said = ('{"ko": "SIMPLE", "suicide": true}', '{"ko": "POSITIONAL", "suicide": false}')
+    set_rules = [f"kata-set-rules {rules}" for rules in said]
+    given = told(*around, "play w B1", set_rules[0], "play w B1", set_rules[1], "kata-get-rules")
+    given = given[len(around) :]
+    assert given[:3] == ["? illegal move: B1 is suicide", "=", "="]
+    assert given[3].endswith("does not go with these rules: move 8: B1 is suicide")
+    assert rules_of(given[4]) == ("SIMPLE", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("none", "="),
+        ("absolute 60", "="),
+        ("byoyomi 60 10 5", "="),
+        ("canadian 0 300 25", "="),
+        ("fischer 60 10", "? syntax error: expected none, absolute MAIN"),
+        ("byoyomi 60 10", "? syntax error: expected none"),
+        ("absolute x", "? syntax error: could not convert"),
+        ("absolute nan", "? syntax error: main time nan"),
+        ("canadian 1 1 inf", "? syntax error: cannot convert"),
+    ],
+)
+def test_time_settings(words, said, monkeypatch):
+    warmed = []
+    monkeypatch.setattr(Engine, "_warm_up", lambda self: warmed.append(self.game_clock.limited))
+    for name in ("kgs", "kata"):
+        assert session(f"{name}-time_settings {words}\n")[0].startswith(said)
+    assert warmed == [words != "none"] * 2 * (said == "=")
+
+
+def test_dead_stones_by_playouts():
+    """White's stone has one liberty in Black's area, where no second eye can be."""
+    asked = [f"final_status_list {status}" for status in ("dead", "alive", "seki", "x")]
+    given = told("set_position b D1 b D2 b D3 b D4 b D5 b E3 w E1", *asked)
+    assert given[1] == "= E1"
+    assert set(given[2].split()) == {"=", "D1", "D2", "D3", "D4", "D5", "E3"}
+    assert given[3:] == ["=", "? syntax error: x is not alive, dead or seki"]
