@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from typing import Any
 
@@ -83,26 +84,31 @@ def load(path: pathlib.Path | str, size: int | None = None) -> tuple[NetworkConf
         another shape of network; says which, and what would be right.
     """
     path = arrays.check_name(path, "weights")
-    found, about = arrays.read(path, "weights")
+    expected = functools.partial(_expected, size)
+    found, about = arrays.read(path, "weights", expected)
     about = _SINCE | about
-    try:
-        config = _config(about)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"weights {path}: {error}") from error
-    made = config.board_size
-    if size not in (None, made):
-        raise ValueError(
-            f"weights {path}: made for {made}x{made}, not for {size}x{size}; "
-            f"give weights made for {size}x{size}, or --size {made}"
-        )
-    blocks = len({name.split("/")[0] for name in found if name.startswith("block_")})
-    if blocks != config.blocks:  # first: to describe a network of very many takes long
-        raise ValueError(f"weights {path}: {blocks} blocks, its description says {config.blocks}")
+    config = _config(about)
     shapes = network.shapes(config)
-    of_blocks = f"weights {path}: of {blocks} blocks of {config.channels}"
-    arrays.check(found, _by_name(shapes), of_blocks)
     leaves = [jnp.asarray(found[name]) for name in _by_name(shapes)]
     return config, jax.tree.unflatten(jax.tree.structure(shapes), leaves), about
+
+
+def _expected(size: int | None, about: dict, names: frozenset[str]) -> dict[str, Any]:
+    """The arrays of a network that a description tells; see `load`."""
+    try:
+        config = _config(_SINCE | about)
+    except (ValueError, TypeError) as error:
+        raise arrays.NotExpected(error) from error
+    made = config.board_size
+    if size not in (None, made):
+        raise arrays.NotExpected(
+            f"made for {made}x{made}, not for {size}x{size}; "
+            f"give weights made for {size}x{size}, or --size {made}"
+        )
+    blocks = len({name.split("/")[0] for name in names if name.startswith("block_")})
+    if blocks != config.blocks:  # first: to describe a network of very many takes long
+        raise arrays.NotExpected(f"{blocks} blocks, its description says {config.blocks}")
+    return _by_name(network.shapes(config))
 
 
 def _config(about: dict) -> NetworkConfig:

@@ -299,7 +299,7 @@ def board_size(
         return DEFAULT_SIZE if asked is None else asked
     from gozero.runs import arrays  # NumPy, which a GTP front end need not wait for
 
-    size = arrays.read(path, kind)[1].get("size")
+    size = arrays.describe(path, kind).get("size")
     if not isinstance(size, int):
         raise ValueError(f"{kind} {path}: of no board of Go; its size is {size}")
     return size

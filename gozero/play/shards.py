@@ -16,11 +16,13 @@ owners of points.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
 import pathlib
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -28,14 +30,18 @@ import numpy as np
 
 from gozero.games.go import go_game
 from gozero.games.registry import NamedGame, make_game, named_game
-from gozero.go.rules import Position, Rules
+from gozero.go.rules import Rules
+from gozero.play import row_checks
 from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
 from gozero.runs import arrays as codec
+from gozero.runs.arrays import ArrayFile, NotExpected
 from gozero.runs.files import write_whole
 from gozero.search.game import Game
 
 FORMAT = "gozero-rows-1"
 FOLDER = "shards"
+MOST_BYTES = 2**30
+"""Of a shard: larger files are not read."""
 
 _PATH = re.compile(r"(?P<worker>[A-Za-z0-9][A-Za-z0-9_.-]*)-(?P<number>\d{6,})\.npz")
 
@@ -148,19 +154,27 @@ def read(path: pathlib.Path, rules: dict, policy_dtype: str = "float16") -> Shar
       ValueError: a file that is no shard, damaged, of another version, of other rules, or with
         rows that cannot be learnt from; says which.
     """
-    arrays, said = _read(path)
-    about = _about(path, said)
-    found = _usual(said["rules"])
-    odd = [name for name in rules if found.get(name) != rules[name]]
-    if odd:
-        name = odd[0]
-        raise ValueError(
-            f"shard {path}: of games with {name} {found.get(name)!r}; this run's have "
-            f"{rules[name]!r}"
-        )
-    if place_of(path) != (about.number, about.worker):
-        raise ValueError(f"shard {path}: it is number {about.number} of {about.worker!r}, renamed")
-    return _shard(path, arrays, about, row_shapes(game_of(rules), policy_dtype))
+    with _opened(path) as file:
+        said = _said(file)
+        if said is None:
+            raise NotExpected("of an earlier version; `python -m train --data` reads it")
+        about, found = _about(said), _usual(said["rules"])
+        odd = [name for name in rules if found.get(name) != rules[name]]
+        if odd:
+            name = odd[0]
+            have = f"{name} {found.get(name)!r}; this run's have {rules[name]!r}"
+            raise NotExpected(f"of games with {have}")
+        if place_of(path) != (about.number, about.worker):
+            raise NotExpected(f"it is number {about.number} of {about.worker!r}, renamed")
+        return _shard(file, about, rules, policy_dtype)
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[ArrayFile]:
+    """The file; whatever is wrong with it is a ValueError that names it."""
+    which = f"shard {path}"
+    with codec.refusing(which, "a shard", OSError), ArrayFile(path, MOST_BYTES) as file:
+        yield file
 
 
 def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
@@ -208,15 +222,16 @@ def _apart(starts: list[tuple[str, int]], shards: list[Shard], game: np.ndarray)
 
 def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
     """(the rules, the shard), of this format or of `gozero selfplay`'s earlier one."""
-    arrays, said = _read(path)
-    if said is None:
-        return _earlier(path, folder, arrays)
-    about, rules = _about(path, said), _usual(said["rules"])
-    try:
-        shapes = row_shapes(game_of(rules))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"shard {path}: of games by unknown rules ({error})") from error
-    return rules, _shard(path, arrays, about, shapes)
+    with _opened(path) as file:
+        said = _said(file)
+        if said is None:
+            return _earlier(folder, file)
+        about, rules = _about(said), _usual(said["rules"])
+        try:
+            game_of(rules)
+        except (ValueError, TypeError) as error:
+            raise NotExpected(f"of games by unknown rules ({error})") from error
+        return rules, _shard(file, about, rules)
 
 
 def _usual(rules: dict) -> dict:
@@ -226,41 +241,46 @@ def _usual(rules: dict) -> dict:
     return rules
 
 
-def _read(path: pathlib.Path) -> tuple[dict[str, np.ndarray], Any]:
-    """(the arrays, what it says of itself; None in `gozero selfplay`'s earlier format)."""
-    data = path.read_bytes()
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        said = version = None
-        if "about" in arrays or "format" not in arrays:
-            said = json.loads(arrays["about"].tobytes())
-            version = said["format"]
-    except Exception as error:  # a damaged archive raises all there is
-        raise ValueError(f"shard {path}: damaged or not a shard ({error!r})") from error
-    if said is None:
-        return arrays, None
-    if version != FORMAT:
-        raise ValueError(f"shard {path}: of format {version!r}; this version reads {FORMAT!r}")
-    digest = arrays.pop("sha256", None)
-    if digest is None or not np.array_equal(digest, _digest(arrays)):
-        raise ValueError(f"shard {path}: damaged; its contents are not those of its SHA-256")
-    del arrays["about"]
-    return arrays, said
+def _said(file: ArrayFile) -> Any:
+    """What it says of itself; None in `gozero selfplay`'s earlier format."""
+    if "about" not in file.entries and "format" in file.entries:
+        return None
+    said = json.loads(file.take("about").tobytes())
+    if said["format"] != FORMAT:
+        raise NotExpected(f"of format {said['format']!r}; this version reads {FORMAT!r}")
+    return said
 
 
-def _about(path: pathlib.Path, said: Any) -> About:
-    if said is None:
-        raise ValueError(f"shard {path}: of an earlier version; `python -m train --data` reads it")
+def _about(said: dict) -> About:
     wrong = [name for name, kind in _TYPES.items() if type(said.get(name)) is not kind]
     if wrong or not isinstance(said.get("rules"), dict):
-        raise ValueError(f"shard {path}: it does not say its {', '.join(wrong or ['rules'])}")
+        raise NotExpected(f"it does not say its {', '.join(wrong or ['rules'])}")
     return About(**{name: said[name] for name in _TYPES})
 
 
-def _shard(path: pathlib.Path, arrays: dict[str, np.ndarray], about: About, shapes: Rows) -> Shard:
-    _check(path, arrays, shapes, about.rows)
-    return Shard(about, _rows(arrays, shapes, about.rows), arrays["frequency"])
+def _shard(file: ArrayFile, about: About, rules: dict, policy_dtype: str = "float16") -> Shard:
+    """Refuse other arrays than such rows have, damaged ones, and rows that no game gives."""
+    shapes = row_shapes(game_of(rules), policy_dtype)
+    many = lambda x: jax.ShapeDtypeStruct((about.rows, *x.shape), x.dtype)
+    asked = _named(jax.tree.map(many, shapes))
+    asked["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)
+    arrays = file.unpack(asked | {"sha256": jax.ShapeDtypeStruct((32,), np.uint8)})
+    if arrays.pop("sha256").tobytes() != _digest(arrays | file.taken).tobytes():
+        raise NotExpected("damaged; its contents are not those of its SHA-256")
+    return _checked(arrays, about, rules, shapes)
+
+
+def _checked(arrays: dict[str, np.ndarray], about: About, rules: dict, shapes: Rows) -> Shard:
+    """Refuse rows that no game gives."""
+    codec.check_finite(arrays)
+    if np.any(arrays["frequency"] > MAX_FREQUENCY * FREQUENCY_UNIT):
+        raise NotExpected(f"a frequency is more than {MAX_FREQUENCY}")
+    rows = _rows(arrays, shapes, about.rows)
+    try:
+        row_checks.check(game_of(rules) if "game" in rules else Rules(**rules), rows)
+    except ValueError as error:
+        raise NotExpected(error) from error
+    return Shard(about, rows, arrays["frequency"])
 
 
 def _name(path: Any) -> str:
@@ -285,59 +305,46 @@ def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
     return np.frombuffer(bytes.fromhex(codec.digest(arrays)), np.uint8)
 
 
-def _check(path: pathlib.Path, arrays: dict[str, np.ndarray], shapes: Rows, count: int) -> None:
-    """Refuse other arrays than such rows have, and what would make a loss infinite."""
-    many = lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype)
-    asked = _named(jax.tree.map(many, shapes))
-    asked["frequency"] = jax.ShapeDtypeStruct((count,), np.uint16)
-    codec.check(arrays, asked, f"shard {path}")
-    target = arrays["policy_target"].astype(np.float32)
-    if not (np.all(target >= 0) and np.allclose(target.sum(axis=1), 1, atol=1e-2)):
-        raise ValueError(f"shard {path}: a policy_target is not a probability distribution")
-    for name in ("outcome", "root_value"):
-        if np.any(np.abs(arrays[name]) > 1 + 1e-3):
-            raise ValueError(f"shard {path}: of {name} some are not in [-1, 1]")
-    if np.any(arrays["frequency"] > MAX_FREQUENCY * FREQUENCY_UNIT):
-        raise ValueError(f"shard {path}: a frequency is more than {MAX_FREQUENCY}")
-
-
-def _earlier(
-    path: pathlib.Path, folder: pathlib.Path, arrays: dict[str, np.ndarray]
-) -> tuple[dict, Shard]:
+def _earlier(folder: pathlib.Path, file: ArrayFile) -> tuple[dict, Shard]:
     """(the rules, the shard) of `gozero selfplay`'s format 1, whose rules config.json has.
 
     Its arrays are those of a `Position`, komi, legal, policy_target f32[n, A], action, root_value,
     outcome, score, truncated and game; and of the file its size and format.
     """
-    try:
-        size, version = int(arrays.pop("size")), int(arrays.pop("format"))
-        if version != 1:
-            raise ValueError(f"format {version}")
-        rules = _earlier_rules(folder, size)
-        shapes = row_shapes(go_game(rules))
-        count = len(arrays["to_play"])
-        ended = ~arrays.pop("truncated").astype(bool)
-        names = {field.name for field in dataclasses.fields(Position)}
-        found: dict[str, np.ndarray] = {"frequency": np.full(count, FREQUENCY_UNIT, np.uint16)}
-        for name in sorted(names):
-            array = arrays.pop(name)
-            columns = array.T if array.ndim == 2 else ()
-            found |= {f"position.{name}[{i}]": words for i, words in enumerate(columns)}
-            found |= {} if array.ndim == 2 else {f"position.{name}": array}
-        del arrays["action"]
-        weights = {"policy_weight": np.ones(count), "ownership_weight": np.zeros(count)}
-        weights |= {"value_weight": ended, "score_weight": ended}
-        found |= {name: np.asarray(array, np.float16) for name, array in weights.items()}
-        found |= {name: arrays.pop(name) for name in sorted(arrays)}
-        found["policy_target"] = np.asarray(found["policy_target"], np.float16)
-        found["known"] = np.zeros(count, np.int32)
-        assert shapes.area is not None  # of Go
-        found["area"] = np.zeros((count, *shapes.area.shape), np.uint32)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"shard {path}: damaged or not a shard ({error!r})") from error
+    size, version = int(file.take("size")), int(file.take("format"))
+    if version != 1:
+        raise ValueError(f"format {version}")
+    rules = _earlier_rules(folder, size)
+    shapes, count = row_shapes(go_game(rules)), file.entries["to_play"].shape[0]
+    arrays = file.unpack(_earlier_arrays(shapes, count, file.entries["action"].dtype))
+    del arrays["action"]
+    ended = ~arrays.pop("truncated")
+    found: dict[str, np.ndarray] = {"frequency": np.full(count, FREQUENCY_UNIT, np.uint16)}
+    for name in vars(shapes.position):
+        array = arrays.pop(name)
+        columns = array.T if array.ndim == 2 else ()
+        found |= {f"position.{name}[{i}]": words for i, words in enumerate(columns)}
+        found |= {} if array.ndim == 2 else {f"position.{name}": array}
+    weights = {"policy_weight": np.ones(count), "ownership_weight": np.zeros(count)}
+    weights |= {"value_weight": ended, "score_weight": ended}
+    found |= {name: np.asarray(array, np.float16) for name, array in weights.items()} | arrays
+    found["policy_target"] = np.asarray(found["policy_target"], np.float16)
     games = len(np.unique(found["game"]))
     about = About("selfplay", 0, 1, -1, games, count)
-    return rules_of(rules), _shard(path, found, about, shapes)
+    return rules_of(rules), _checked(found, about, rules_of(rules), shapes)
+
+
+def _earlier_arrays(shapes: Rows, count: int, action: np.dtype) -> dict[str, Any]:
+    """What is in a shard of that format, by name, of n rows."""
+    one = lambda dtype, *shape: jax.ShapeDtypeStruct((count, *shape), dtype)
+    names = ("game", "komi", "legal", "outcome", "root_value", "score")
+    asked = {name: one((x := getattr(shapes, name)).dtype, *x.shape) for name in names}
+    asked |= {"policy_target": one(np.float32, *shapes.policy_target.shape)}
+    asked |= {"truncated": one(np.bool_), "action": one(action)}
+    for name, field in vars(shapes.position).items():
+        words = isinstance(field, tuple)
+        asked[name] = one(np.uint32, len(field)) if words else one(field.dtype)
+    return asked
 
 
 def _earlier_rules(folder: pathlib.Path, size: int) -> Rules:

@@ -1,7 +1,7 @@
 """Arrays in a file, with their description: one ``NAME.safetensors``. Layer 0.
 
     arrays.write(path, "weights", {"stem/bias": bias}, {"blocks": 2})
-    found, about = arrays.read(path, "weights")
+    found, about = arrays.read(path, "weights", lambda about, names: {"stem/bias": bias})
 
 The header's metadata has one key, ``gozero``: JSON of the format (``gozero-weights-1``), of a
 digest of the arrays, and of what `write` was told. No pickles.
@@ -9,31 +9,60 @@ digest of the arrays, and of what `write` was told. No pickles.
 Earlier versions wrote a ``NAME.npz``, and the JSON in a ``NAME.json`` beside it (strengths: in an
 array ``about`` of the .npz). These are read too, and a name that ends in .npz still asks for them;
 to `read`, if there is no such file any more, for the NAME.safetensors that it was converted to.
+
+Files may be of strangers. What a header says is held against what is expected before an array is
+read, and whatever is wrong is a ValueError that names the file. `ArrayFile` reads both kinds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import io
 import json
+import math
 import os
 import pathlib
+import re
 import zipfile
-import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 
-from gozero.runs.files import write_whole
+from gozero.runs.files import open_regular, write_whole
 
 SUFFIXES = (".safetensors", ".npz")
-Arrays = dict[str, np.ndarray]
+MOST_BYTES = 4 * 2**30
+"""Of a file, and of what is unpacked of it."""
+MOST_ARRAYS = 2**14
+MOST_HEADER = 4 * 2**20
+"""Bytes: of a header of safetensors, of the folder of an .npz, of a description."""
+MOST_RATIO = 200
+"""Bytes that are unpacked of a byte of an .npz; beyond SMALL."""
+SMALL = 2**20
 
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, RecursionError)
-_UNREADABLE += (zipfile.BadZipFile, zlib.error, safetensors.SafetensorError)
+Arrays = dict[str, np.ndarray]
+Expected = Callable[[dict, frozenset[str]], Mapping[str, Any]]
+"""(what is said about the arrays, their names) -> by name, things with a shape and a dtype."""
+
+
+class NotExpected(ValueError):
+    """A file is whole, and what is in it is not what was asked for."""
+
+
+_DTYPES = {"BOOL": "?", "U8": "u1", "I8": "i1", "U16": "u2", "I16": "i2", "F16": "f2"}
+_DTYPES |= {"U32": "u4", "I32": "i4", "F32": "f4", "U64": "u8", "I64": "i8", "F64": "f8"}
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '([<|](?:b1|[iu][1248]|f[248]|U[0-9]{1,5}))', "
+    rb"'fortran_order': (False|True), 'shape': "
+    rb"\(((?:[0-9]{1,12}(?:, [0-9]{1,12})*,?)?)\), \} *\n",
+    re.DOTALL,
+)
+_END = b"PK\x05\x06"  # of an .npz: its last 22 bytes
+_END_64 = b"PK\x06\x07"
 
 
 def check_name(path: pathlib.Path | str, flag: str = "") -> pathlib.Path:
@@ -67,7 +96,12 @@ def check_new(path: pathlib.Path, flag: str) -> None:
 
 
 def write(
-    path: pathlib.Path, kind: str, arrays: Mapping[str, Any], about: Mapping[str, Any]
+    path: pathlib.Path,
+    kind: str,
+    arrays: Mapping[str, Any],
+    about: Mapping[str, Any],
+    *,
+    durable: bool = False,
 ) -> None:
     """Write arrays whole or not at all (of a .npz and its .json, each).
 
@@ -76,6 +110,7 @@ def write(
       kind: what they are: "weights", "strengths", "local-shapes", ...
       arrays: by name; no objects, no strings.
       about: plain data that JSON can hold.
+      durable: see `write_whole`.
 
     Raises:
       OSError: it cannot be written.
@@ -83,60 +118,266 @@ def write(
     held = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     said = {**about, "format": f"gozero-{kind}-1", "digest": digest(held)}
     if path.suffix != ".npz":
-        return write_whole(path, safetensors.numpy.save(held, {"gozero": json.dumps(said)}))
+        data = safetensors.numpy.save(held, {"gozero": json.dumps(said)})
+        return write_whole(path, data, durable=durable)
     buffer = io.BytesIO()
     np.savez(buffer, **held)  # pyright: ignore[reportArgumentType]
     said["sha256"] = hashlib.sha256(buffer.getvalue()).hexdigest()
-    write_whole(path, buffer.getvalue())
-    write_whole(path.with_suffix(".json"), (json.dumps(said, indent=2) + "\n").encode())
+    write_whole(path, buffer.getvalue(), durable=durable)
+    description = (json.dumps(said, indent=2) + "\n").encode()
+    write_whole(path.with_suffix(".json"), description, durable=durable)
 
 
-def read(path: pathlib.Path, kind: str) -> tuple[Arrays, dict]:
+def read(
+    path: pathlib.Path, kind: str, expected: Expected | None = None, *, finite: bool = True
+) -> tuple[Arrays, dict[str, Any]]:
     """(the arrays, what is said about them) of a file that `write` wrote, or an earlier version.
 
     ``about["sha256"]`` is the file's SHA-256, by which the records of runs name it; of a file that
     was converted from an .npz, the SHA-256 of that one, which is in the header: "npz_sha256".
 
+    Args:
+      path: the file, no link.
+      kind: as `write` was told.
+      expected: which arrays there should be; a ValueError of it is one of the file. None: any.
+      finite: and no nan or infinity in them.
+
     Raises:
-      ValueError: a file that is missing, damaged, or of another kind.
+      ValueError: a file that is missing, damaged, of another kind or other arrays.
     """
-    what, converted = kind.replace("-", " "), path.with_suffix(".safetensors")
-    if path.suffix == ".npz" and converted.exists() and not path.exists():
-        path = converted
+    path, what = _converted(path), kind.replace("-", " ")
+    with refusing(f"{what} {path}", what), ArrayFile(path) as file:
+        about = _described(file, kind)
+        names = frozenset(file.entries)
+        arrays = file.unpack(file.entries if expected is None else expected(about, names))
+        if file.archive is None and about["digest"] != digest(arrays):
+            raise ValueError("the arrays are not those that its header describes")
+        if expected is not None and finite:
+            check_finite(arrays)
+        sha256 = about.get("npz_sha256") or file.sha256()
+    return arrays, about | {"sha256": sha256}
+
+
+def describe(path: pathlib.Path, kind: str) -> dict[str, Any]:
+    """What is said about the arrays of a file, which are not read.
+
+    Raises:
+      ValueError: as `read`, as far as that shows.
+    """
+    path, what = _converted(path), kind.replace("-", " ")
+    with refusing(f"{what} {path}", what), ArrayFile(path) as file:
+        return _described(file, kind)
+
+
+def _converted(path: pathlib.Path) -> pathlib.Path:
+    now = path.with_suffix(".safetensors")
+    return now if path.suffix == ".npz" and now.exists() and not path.exists() else path
+
+
+def _described(file: ArrayFile, kind: str) -> dict[str, Any]:
+    """What is said about the arrays, wherever a version has written it; of those of a version that
+    wrote it as an array, that one is no longer among the entries."""
+    if file.archive is None:
+        about = json.loads(file.metadata["gozero"])
+    elif "about" in file.entries:  # as strengths were
+        about = json.loads(file.take("about").tobytes())
+        about["format"] = f"gozero-strengths-{int(file.take('format'))}"
+    elif file.path.suffix == ".checkpoint":  # as those of train.classical.td were
+        about = {"format": "gozero-checkpoint-1", "flags": str(file.take("flags"))}
+    else:
+        with open_regular(file.path.with_suffix(".json"), MOST_HEADER) as beside:
+            about = json.loads(beside.read())
+        if about["sha256"] != file.sha256():
+            raise ValueError("its contents are not those that its .json describes")
+    if about.get("format") != f"gozero-{kind}-1":
+        raise ValueError(f"it says format {about.get('format')!r}, not 'gozero-{kind}-1'")
+    return about
+
+
+@contextlib.contextmanager
+def refusing(which: str, what: str, *but: type[Exception]) -> Iterator[None]:
+    """Whatever is wrong with a file of strangers is a ValueError that names it.
+
+    Args:
+      which: the file, in words; begins the message.
+      what: it should be.
+      but: errors that are no fault of the file; of them one of an invalid argument is.
+    """
     try:
-        data = path.read_bytes()
-        reader = _read_npz if data[:2] == b"PK" else _read_safetensors
-        arrays, about = reader(path, data)
-        if about.get("format") != f"gozero-{kind}-1":
-            raise ValueError(f"it says format {about.get('format')!r}, not 'gozero-{kind}-1'")
-    except FileNotFoundError as error:
-        raise ValueError(f"{what} {path}: there is no file {error.filename}") from error
-    except _UNREADABLE as error:
-        raise ValueError(f"{what} {path}: damaged or not {what} ({error})") from error
-    return arrays, about | {"sha256": about.get("npz_sha256") or hashlib.sha256(data).hexdigest()}
+        yield
+    except Exception as error:  # damaged archives and descriptions raise all there is
+        if isinstance(error, but) and getattr(error, "errno", 0) not in (errno.EINVAL, None):
+            raise
+        if isinstance(error, NotExpected):
+            raise ValueError(f"{which}: {error}") from error
+        if isinstance(error, FileNotFoundError):
+            raise ValueError(f"{which}: there is no file {error.filename}") from error
+        said = " ".join((str(error) or repr(error)).split())
+        said = said if len(said) <= 300 else f"{said[:300]} ..."
+        raise ValueError(f"{which}: damaged or not {what} ({said})") from error
 
 
-def _read_safetensors(path: pathlib.Path, data: bytes) -> tuple[Arrays, dict]:
-    arrays = safetensors.numpy.load(data)  # which checks the header's length and all it says
-    length = int.from_bytes(data[:8], "little")
-    about = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["gozero"])
-    if about["digest"] != digest(arrays):
-        raise ValueError("the arrays are not those that its header describes")
-    return arrays, about
+class Entry(NamedTuple):
+    """An array as the header has it."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    place: Any  # where its bytes begin; in an .npz its member
+    fortran: bool = False
+
+    @property
+    def num_bytes(self) -> int:
+        return self.dtype.itemsize * math.prod(self.shape)
 
 
-def _read_npz(path: pathlib.Path, data: bytes) -> tuple[Arrays, dict]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    if "about" in arrays:  # as strengths were
-        number, about = int(arrays.pop("format")), json.loads(arrays.pop("about").tobytes())
-        return arrays, {**about, "format": f"gozero-strengths-{number}"}
-    if path.suffix == ".checkpoint":  # as those of train.classical.td were
-        return arrays, {"format": "gozero-checkpoint-1", "flags": str(arrays.pop("flags"))}
-    about = json.loads(path.with_suffix(".json").read_text())
-    if about["sha256"] != hashlib.sha256(data).hexdigest():
-        raise ValueError("its contents are not those that its .json describes")
-    return arrays, about
+class ArrayFile:
+    """An open .safetensors or .npz file, of which the header was read; a context manager.
+
+    Attributes:
+      path: of the file.
+      entries: {name: what the header says of an array}.
+      metadata: {name: text} of a header of safetensors.
+      archive: of an .npz; None of safetensors.
+      taken: see `take`.
+
+    Raises:
+      Exception: of any kind, for a file that is none: use it under `refusing`.
+    """
+
+    def __init__(self, path: pathlib.Path, most: int = MOST_BYTES):
+        self.path, self.metadata = path, {}
+        self.taken: Arrays = {}
+        self.archive: zipfile.ZipFile | None = None
+        self._file: Any = open_regular(path, most)
+        try:
+            self.size = os.fstat(self._file.fileno()).st_size
+            if self._file.read(4) == b"PK\x03\x04":  # no length of a header that is read
+                self.archive = self._opened_archive()
+                self.entries = self._of_archive(self.archive)
+            else:
+                self.entries = self._of_safetensors()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def take(self, name: str) -> np.ndarray:
+        """A small array that is no longer among the entries, but taken: descriptions are such.
+
+        Raises:
+          ValueError: it is not small.
+        """
+        entry = self.entries.pop(name)
+        if entry.num_bytes > MOST_HEADER:
+            raise ValueError(f"array {name!r} has {entry.num_bytes} bytes")
+        self.taken[name] = self._read(name, entry)
+        return self.taken[name]
+
+    def unpack(self, expected: Mapping[str, Any]) -> Arrays:
+        """The arrays, if they are of the names, shapes and types expected.
+
+        Raises:
+          ValueError: they are not; says which, what it is and what it should be.
+        """
+        check_shapes(self.entries, expected)
+        total = sum(entry.num_bytes for entry in self.entries.values())
+        if total > min(MOST_BYTES, SMALL + MOST_RATIO * self.size):
+            raise ValueError(f"its {self.size} bytes would unpack to {total}")
+        return {name: self._read(name, entry) for name, entry in self.entries.items()}
+
+    def sha256(self) -> str:
+        """Of the whole file."""
+        self._file.seek(0)
+        return hashlib.file_digest(self._file, "sha256").hexdigest()
+
+    def _read(self, name: str, entry: Entry) -> np.ndarray:
+        if self.archive is None:
+            self._file.seek(entry.place)
+            data = self._file.read(entry.num_bytes)
+        else:
+            with self.archive.open(entry.place) as member:
+                data = member.read(entry.place.file_size + 1)  # to its end, where the CRC is
+                data = data[len(data) - entry.num_bytes :] if entry.num_bytes else b""
+        if len(data) != entry.num_bytes:
+            raise ValueError(f"array {name!r} is cut off")
+        if entry.dtype == bool and max(data, default=0) > 1:
+            raise ValueError(f"array {name!r} has what is neither true nor false")
+        array = np.frombuffer(bytearray(data), entry.dtype)
+        return array.reshape(entry.shape, order="F" if entry.fortran else "C")
+
+    def _of_safetensors(self) -> dict[str, Entry]:
+        self._file.seek(0)
+        length = int.from_bytes(self._file.read(8), "little")
+        if length > min(MOST_HEADER, self.size - 8):
+            raise ValueError(f"a header of {length} bytes")
+        header = json.loads(self._file.read(length))
+        self.metadata = header.pop("__metadata__", {})
+        _check_number(len(header))
+        begin, entries = 8 + length, {}
+        for name, said in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            entry = Entry(np.dtype(_DTYPES[said["dtype"]]), _shape(said["shape"]), begin)
+            if said["data_offsets"] != [begin - 8 - length, begin - 8 - length + entry.num_bytes]:
+                raise ValueError(f"array {name!r} is not where it should be")
+            entries[name] = entry
+            begin += entry.num_bytes
+        if begin != self.size:
+            raise ValueError(f"{self.size} bytes, where its header has {begin}")
+        return entries
+
+    def _opened_archive(self) -> zipfile.ZipFile:
+        """The .npz, if its folder of members is small, and where NumPy writes it."""
+        self._file.seek(max(0, self.size - 42))
+        tail = self._file.read()
+        end = tail[-22:]
+        number, length = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
+        if not end.startswith(_END) or tail.startswith(_END_64) or any(end[20:]):
+            raise ValueError("no .npz")
+        _check_number(number)
+        if length > MOST_HEADER:
+            raise ValueError(f"a folder of {length} bytes")
+        return zipfile.ZipFile(self._file)
+
+    def _of_archive(self, archive: zipfile.ZipFile) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        _check_number(len(archive.infolist()))
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"array {name!r} is packed by method {member.compress_type}")
+            if member.flag_bits & 0x2061 or name in entries:
+                raise ValueError(f"array {name!r} is encrypted, patched, or there twice")
+            with archive.open(member) as opened:
+                entries[name] = _of_npy(name, member, opened.read(2**12))
+        return entries
+
+
+def _of_npy(name: str, member: zipfile.ZipInfo, data: bytes) -> Entry:
+    found = _NPY.match(data)
+    if found is None:
+        raise ValueError(f"array {name!r} has no header of plain numbers (objects are not read)")
+    length, descr, fortran, shape = found.groups()
+    shape = _shape([int(part) for part in shape.decode().replace(",", " ").split()])
+    entry = Entry(np.dtype(descr.decode()), shape, member, fortran == b"True")
+    header = 10 + int.from_bytes(length, "little")
+    if found.end() != header or header + entry.num_bytes != member.file_size:
+        raise ValueError(f"array {name!r} has {member.file_size} bytes, not those of its header")
+    return entry
+
+
+def _shape(said: Any) -> tuple[int, ...]:
+    if type(said) is not list or len(said) > 16 or any(type(n) is not int or n < 0 for n in said):
+        raise ValueError(f"a shape of {str(said)[:80]}")
+    return tuple(said)
+
+
+def _check_number(number: int) -> None:
+    if number > MOST_ARRAYS:
+        raise ValueError(f"{number} arrays; expected at most {MOST_ARRAYS}")
 
 
 def digest(arrays: Arrays) -> str:
@@ -160,15 +401,38 @@ def check(arrays: Arrays, expected: Mapping[str, Any], what: str) -> None:
     Raises:
       ValueError: says which, what it is and what it should be.
     """
-    found = {name: (array.shape, np.dtype(array.dtype)) for name, array in arrays.items()}
-    right = {name: (array.shape, np.dtype(array.dtype)) for name, array in expected.items()}
-    odd = sorted(name for name in {*found, *right} if found.get(name) != right.get(name))
+    try:
+        check_shapes(arrays, expected)
+        check_finite(arrays)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
+def check_shapes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Refuse other names, shapes or types than expected, of things that have both.
+
+    Raises:
+      ValueError: says which, what it is and what it should be.
+    """
+    is_, right = (
+        {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in table.items()}
+        for table in (found, expected)
+    )
+    odd = sorted(name for name in {*is_, *right} if is_.get(name) != right.get(name))
     if odd:
-        is_, needed = (_text(table.get(odd[0])) for table in (found, right))
-        raise ValueError(f"{what}: array {odd[0]!r} is {is_}, expected {needed}")
+        have, needed = (_text(table.get(odd[0])) for table in (is_, right))
+        raise NotExpected(f"array {odd[0]!r} is {have}, expected {needed}")
+
+
+def check_finite(arrays: Arrays) -> None:
+    """Refuse nan and infinity.
+
+    Raises:
+      ValueError: says in which array.
+    """
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise ValueError(f"{what}: array {name!r} has numbers that are not finite")
+            raise NotExpected(f"array {name!r} has numbers that are not finite")
 
 
 def _text(entry: tuple[tuple[int, ...], np.dtype] | None) -> str:

@@ -7,26 +7,33 @@ import dataclasses
 import json
 import os
 import pathlib
+import stat
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
     """Write a file so that a reader, or a kill at any moment, finds the old one or the new one.
 
-    With `durable` it is on the disk when this returns, and a power cut leaves the same.
+    With `durable` it is on the disk when this returns, and a power cut leaves the same. It is
+    written beside the old one, to a file that is new: what a kill left there, or a link that
+    someone put there, is removed first and never written to.
 
     Raises:
       OSError: it cannot be written, a full disk say; names a file, and nothing is left of what was.
     """
     partial = part_of(path)
     try:
-        with partial.open("wb") as file:
-            file.write(data)
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        try:
+            _write_all(handle, data)
             if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        partial.replace(path)
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(partial, path)
         if durable:
             sync(path.parent)
     except BaseException as error:
@@ -35,6 +42,39 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)  # a write does not know it
         raise
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:  # a disk that fills up takes a part of it first
+        rest = rest[os.write(handle, rest) :]
+
+
+def open_regular(path: pathlib.Path, most: int) -> BinaryIO:
+    """Open a file that strangers may have put there, to read.
+
+    Raises:
+      ValueError: a link, FIFO, device or folder, or more than `most` bytes; nothing was read.
+      OSError: it cannot be opened.
+    """
+    _check_regular(path, os.lstat(path), most)  # before it is opened: of a FIFO that takes a writer
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    file = os.fdopen(handle, "rb")
+    try:
+        _check_regular(path, os.fstat(handle), most)
+    except ValueError:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(path: pathlib.Path, found: os.stat_result, most: int) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise ValueError(f"{path} is a link, which is not followed; give the file it leads to")
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{path} is no regular file")
+    if found.st_size > most:
+        raise ValueError(f"{path} has {found.st_size:,} bytes; expected at most {most:,}")
 
 
 def part_of(path: pathlib.Path) -> pathlib.Path:
@@ -137,21 +177,20 @@ def _whole_lines(data: bytes) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def add_line(path: pathlib.Path, record: Any) -> None:
-    """Add a record to a file, made if need be; it is on the disk when this returns.
+def add_line(path: pathlib.Path, record: Any, *, durable: bool = True) -> None:
+    """Add a record to a file, made if need be; if `durable` it is on the disk when this returns.
 
     Raises:
       OSError: it is not, a full disk say; names the file. A part of it may be on the disk, which
         `cut_torn_line` cuts off.
     """
-    line = _line(record)
     try:
         fresh = not path.exists()
         with path.open("ab", buffering=0) as file:
-            while line:  # a disk that fills up takes a part of it first
-                line = line[file.write(line) :]
-            os.fsync(file.fileno())
-        if fresh:
+            _write_all(file.fileno(), _line(record))
+            if durable:
+                os.fsync(file.fileno())
+        if fresh and durable:
             sync(path.parent)
     except OSError as error:
         error.filename = str(path)  # a write does not know it

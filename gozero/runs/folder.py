@@ -60,9 +60,7 @@ class RunFolder:
         self.path, self._kind, self._must_agree = path, kind, must_agree
         self._lock_path, self._busy = path / lock, f"out: {path} {busy}"
         if self._read_config() is None:
-            # A kill may have left no more than the lock and a part of config.json.
-            own = {lock} if files.is_empty(self._lock_path) else set()
-            claim(path, own and own | {files.part_of(path / CONFIG).name})
+            claim(path, left_by_a_kill(path, lock))
         try:
             self._lock()
         except OSError as error:
@@ -274,6 +272,12 @@ def claim(path: pathlib.Path, but: Collection[str] = ()) -> None:
         probe.unlink()
     except OSError as error:
         raise ValueError(_cannot_write(path, error)) from error
+
+
+def left_by_a_kill(path: pathlib.Path, lock: str) -> set[str]:
+    """What a kill may have left of a run that had hardly begun: the lock, a part of config.json."""
+    own = {lock, files.part_of(path / CONFIG).name}
+    return own if files.is_empty(path / lock) else set()
 
 
 def _cannot_write(path: pathlib.Path, error: OSError) -> str:

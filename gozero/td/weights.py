@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
 from gozero.runs import arrays
 from gozero.td.shapes import Shapes, sharing
 
-_DATA = pathlib.Path(__file__).parent / "data"
+_DATA = pathlib.Path(__file__).resolve().parent / "data"  # no link, if it was installed by links
 
 
 class Learnt(NamedTuple):
@@ -79,11 +80,23 @@ def read(path: pathlib.Path) -> Learnt:
     Raises:
       ValueError: a file that is missing, damaged or of another format.
     """
-    found, about = arrays.read(path, "local-shapes")
+    found, about = arrays.read(path, "local-shapes", _expected)
+    return Learnt(_shapes(about), found["weights"].astype(np.float32), about)
+
+
+def _expected(about: dict, names: frozenset[str]) -> dict[str, np.ndarray]:
+    count = sharing(_shapes(about)).num_weights + 1
+    return {"weights": np.empty(count, np.float16)}
+
+
+def _shapes(about: dict) -> Shapes:
+    said: Any = [about.get(name) for name in ("size", "largest", "anywhere")]
+    size, largest, anywhere = said
+    whole = type(size) is int and MIN_SIZE <= size <= MAX_SIZE and type(largest) is int
+    if not whole or type(anywhere) is not bool:
+        wrong = f"{size!r}, {largest!r}, {anywhere!r}"
+        raise arrays.NotExpected(f"it does not say which shapes ({wrong})")
     try:
-        shapes = Shapes(about["size"], about["largest"], about["anywhere"])
-        count = sharing(shapes).num_weights + 1
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"local shapes {path}: it does not say which shapes ({error})") from error
-    arrays.check(found, {"weights": np.empty(count, np.float16)}, f"local shapes {path}")
-    return Learnt(shapes, found["weights"].astype(np.float32), about)
+        return Shapes(size, largest, anywhere)
+    except ValueError as error:
+        raise arrays.NotExpected(f"it does not say which shapes ({error})") from error

@@ -94,7 +94,7 @@ def edit(path, **changes):
         (lambda path: edit(path, size=None), "lacks size"),
         (lambda path: edit(path, planes=3), "3 input planes"),
         (lambda path: edit(path, features="other"), "features: 'other' is not one of"),
-        (lambda path: edit(path, channels=8), "of 2 blocks of 8: array .* expected"),
+        (lambda path: edit(path, channels=8), "array .* is .*6.*, expected .*8"),
         (lambda path: edit(path, blocks=0), "blocks: 0"),
         (lambda path: edit(path, blocks=3000), "2 blocks, its description says 3000"),
         (lambda path: edit(path, blocks=True), "lacks blocks"),

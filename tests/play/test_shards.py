@@ -17,6 +17,7 @@ from gozero.go.rules import Rules
 from gozero.play import shards
 from gozero.play.rows import row_shapes
 from gozero.play.shards import Place
+from gozero.search.game import positions_of
 from tests.train import worker_runs
 from train import buffer as buffers
 from train.plan import make_plan
@@ -156,8 +157,8 @@ def other_type(name, dtype):
         ),
         (spoilt("komi", np.nan), "array 'komi' has numbers that are not finite"),
         (spoilt("policy_target", np.inf), "array 'policy_target' has numbers that are not finite"),
-        (spoilt("policy_target", 3), "policy_target is not a probability distribution"),
-        (spoilt("outcome", -2), "of outcome some are not in"),
+        (spoilt("policy_target", 3), "policy_target of row 0 is not a probability distribution"),
+        (spoilt("outcome", -2), "outcome of row 0 is not -1, 0 or 1"),
         (spoilt("frequency", 64 * 64 + 1), "a frequency is more than 64"),
     ],
 )
@@ -205,8 +206,11 @@ def test_a_ring_of_other_policies_does_not_take_them(written):
 
 
 def blank(game, count):
-    """Rows of nothing, but for policies."""
+    """Rows of new games of which nothing is known, but for policies."""
     rows = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), row_shapes(game))
+    states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), count))
+    legal = np.packbits(jax.vmap(game.legal)(states), axis=1)
+    rows = rows.replace(position=jax.device_get(positions_of(game, states)), legal=legal)
     rows.policy_target[:, 0] = 1
     return rows
 

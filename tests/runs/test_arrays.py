@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import pathlib
 import pickle
 import struct
+import tracemalloc
+import zipfile
 
 import jax
 import numpy as np
@@ -103,7 +107,7 @@ def objects(path):
         (renamed, "not those that its header describes"),
         (huge_header, "damaged or not weights"),
         (deep_header, "damaged or not weights"),
-        (objects, "damaged or not weights .*allow_pickle=False"),
+        (objects, "array 'a' has no header of plain numbers .objects are not read"),
         (lambda path: arrays.write(path, "strengths", HELD, {}), "'gozero-strengths-1', not"),
     ],
 )
@@ -115,6 +119,56 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path, harm, says):
         arrays.read(path, "weights")
     assert str(path) in str(raised.value)
     assert len(str(raised.value)) < 600
+
+
+@pytest.mark.parametrize("suffix", arrays.SUFFIXES)
+def test_what_is_no_file_is_not_read(tmp_path, suffix):
+    """The FIFO has no writer: whoever opened it to read would wait."""
+    real, path = tmp_path / f"real{suffix}", tmp_path / f"a{suffix}"
+    arrays.write(real, "weights", HELD, {})
+    for make, says in (
+        (lambda: path.symlink_to(real), "is a link, which is not followed"),
+        (lambda: path.symlink_to("/dev/zero"), "is a link, which is not followed"),
+        (lambda: os.mkfifo(path), "is no regular file"),
+        (lambda: path.mkdir(), "is no regular file"),
+        (lambda: huge(path), f"has {2**33:,} bytes; expected at most"),
+    ):
+        make()
+        with pytest.raises(ValueError, match=says):
+            arrays.read(path, "weights")
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    with pytest.raises(ValueError, match="is no regular file"):
+        arrays.describe(pathlib.Path("/dev/zero"), "weights")
+
+
+def huge(path):
+    with path.open("wb") as file:
+        file.truncate(2**33)
+
+
+def test_what_is_expected_is_known_before_anything_is_unpacked(tmp_path):
+    """A zip of 64 kB that holds 64 MB, and what is expected is less, or as much."""
+    path, count = tmp_path / "a.npz", 2**24
+    header = io.BytesIO()
+    about = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(header, about)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", header.getvalue() + bytes(4 * count))
+    said = {"format": "gozero-weights-1", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    path.with_suffix(".json").write_text(json.dumps(said))
+    tracemalloc.start()
+    try:
+        for like, says in (
+            ((3,), r"array 'a' is float32\[16777216\], expected float32\[3\]"),
+            ((count,), "bytes would unpack to 67108864"),
+        ):
+            with pytest.raises(ValueError, match=says):
+                arrays.read(
+                    path, "weights", lambda *_, like=like: {"a": jax.ShapeDtypeStruct(like, "f4")}
+                )
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
 
 
 def test_objects_are_not_written(tmp_path):

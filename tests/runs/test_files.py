@@ -27,10 +27,24 @@ def test_a_full_disk_leaves_the_old_one_alone_and_is_named(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "fsync", full)
         must_fail(path, durable=True)
-    path.with_name("some.json.part").symlink_to("/dev/full")
+    monkeypatch.setattr(files.os, "write", lambda handle, data: full(handle))
     must_fail(path, durable=False)
     assert [*tmp_path.iterdir()] == [path]
     assert path.read_bytes() == b"old"
+
+
+def test_what_lies_where_it_is_written_is_not_written_to(tmp_path):
+    """A link of a stranger, or what a kill left; a file that others hold open too."""
+    path, part, other = (tmp_path / name for name in ("a.json", "a.json.part", "theirs"))
+    other.write_bytes(b"theirs")
+    for lay in (part.symlink_to, part.hardlink_to):
+        lay(other)
+        files.write_whole(path, b"ours")
+        assert path.read_bytes() == b"ours"
+        assert not path.is_symlink()
+        assert path.stat().st_nlink == 1
+        assert other.read_bytes() == b"theirs"
+    assert sorted(tmp_path.iterdir()) == [path, other]
 
 
 def must_fail(path, durable):

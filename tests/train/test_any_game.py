@@ -99,9 +99,11 @@ def test_training_on_a_folder_of_another_game(tmp_path):
     path = shards.path_of(tmp_path, shards.Place(0, "a"))
     path.parent.mkdir()
     said = make_plan(config_in(tmp_path)).said
-    shapes = row_shapes(shards.game_of(said))
-    rows = jax.tree.map(lambda x: np.ones((8, *x.shape), x.dtype), shapes)
+    game = shards.game_of(said)
+    rows = jax.tree.map(lambda x: np.ones((8, *x.shape), x.dtype), row_shapes(game))
+    new = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 8))
     rows = rows.replace(
+        position=jax.device_get(new),
         legal=np.full((8, 1), 254, np.uint8),
         policy_target=np.full((8, 7), 1 / 7, np.float16),
         game=np.arange(8, dtype=np.int32),

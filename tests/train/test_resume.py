@@ -19,6 +19,7 @@ import pytest
 
 from gozero.nets import weights
 from gozero.play import devices
+from gozero.runs import arrays as array_files
 from gozero.runs import files
 from tests.train import tiny
 from tests.train.tiny import untimed
@@ -199,13 +200,21 @@ def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypa
     assert f"No space left on device: '{tmp_path / 'run' / 'metrics.jsonl'}'" in said
 
 
-def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(tmp_path, capsys):
+def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(
+    tmp_path, monkeypatch, capsys
+):
     config = tiny.config(tmp_path / "run")
     session = run._Session(make_plan(config), begun(config))
     session.loop.iteration = 2
     file = config.folder / "weights" / "000002.safetensors"
-    file.parent.mkdir(parents=True)
-    file.with_name("000002.safetensors.part").symlink_to("/dev/full")
+    write_whole = array_files.write_whole
+
+    def full(path, *rest, **more):
+        if path == file:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_whole(path, *rest, **more)
+
+    monkeypatch.setattr(array_files, "write_whole", full)
     with pytest.raises(SystemExit) as stop:
         session.save()
     assert stop.value.code == 1

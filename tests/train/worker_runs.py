@@ -9,10 +9,13 @@ import zlib
 import jax
 import numpy as np
 
+from gozero.go import bitboard as bb
+from gozero.go.rules import Position
 from gozero.nets import network
 from gozero.play import shards
-from gozero.play.rows import row_shapes
+from gozero.play.rows import Rows, row_shapes
 from gozero.play.shards import About, Place
+from tests.reference.go import ReferenceGame
 from tests.train import tiny
 from train import folder
 from train.config import TrainConfig
@@ -42,20 +45,64 @@ def _plan(config: TrainConfig) -> Plan:
 
 
 def random_shard(config: TrainConfig, count: int, seed: int):
-    """(rows [n], frequencies [n]): every bit that may be any is."""
+    """(rows [n], frequencies [n]): positions of random games, and any result and policy."""
     plan, rng = _plan(config), np.random.default_rng(seed)
+    shapes, lay = row_shapes(plan.play.game), bb.layout(plan.config.size)
+    pool = _positions(plan.config.size)
+    chosen = [pool[i] for i in rng.integers(0, len(pool), count)]
+    position, legal = jax.tree.map(
+        lambda like, *x: np.asarray(x, like.dtype).reshape(-1, *like.shape),
+        (shapes.position, shapes.legal),
+        *chosen,
+    )
+    owner = rng.integers(-1, 2, (count, lay.num_points))
+    area = np.asarray([[packed(lay, row == c) for c in (1, -1)] for row in owner], np.uint32)
+    komi = rng.choice(plan.config.komi, count).astype(np.float32)
+    score = np.where(position.to_play == 0, 1, -1) * (owner.sum(axis=1) - komi)
+    drawn = rng.uniform(0.1, 1, (count, lay.num_points + 1))
+    target = drawn * np.unpackbits(legal, axis=1, count=drawn.shape[1])
+    weights = [name for name in vars(shapes) if name.endswith("_weight")]
+    rows = Rows(
+        position=position,
+        legal=legal,
+        policy_target=(target / target.sum(axis=1, keepdims=True)).astype(np.float16),
+        outcome=np.sign(score).astype(np.float32),
+        game=rng.integers(0, 2**31 - 1, count, np.int32),
+        root_value=rng.uniform(-1, 1, count).astype(np.float32),
+        komi=komi,
+        past=np.zeros((count, *shapes.past.shape), np.uint32),
+        known=np.zeros(count, np.int32),
+        score=score.astype(np.float32),
+        area=area.reshape(count, 2, lay.num_words),
+        **{name: rng.integers(0, 2, count).astype(np.float16) for name in weights},
+    )
+    return rows, rng.integers(0, 64 * 64 + 1, count).astype(np.uint16)
 
-    def one(shape):
-        if shape.dtype.kind == "f":
-            return rng.uniform(-1, 1, (count, *shape.shape)).astype(shape.dtype)
-        limits = np.iinfo(shape.dtype)
-        return rng.integers(limits.min, limits.max, (count, *shape.shape), shape.dtype)
 
-    rows = jax.tree.map(one, row_shapes(plan.play.game))
-    target = rng.uniform(0.1, 1, rows.policy_target.shape)
-    target = (target / target.sum(axis=1, keepdims=True)).astype(rows.policy_target.dtype)
-    frequency = rng.integers(0, 64 * 64 + 1, count).astype(np.uint16)
-    return rows.replace(policy_target=target), frequency
+def packed(lay: bb.Layout, points) -> list[int]:
+    """The words of a board, of bool[n * n]."""
+    words = [0] * lay.num_words
+    for row, col in np.argwhere(np.reshape(points, (lay.size, lay.size))).tolist():
+        words[row // lay.rows_per_word] |= 1 << (row % lay.rows_per_word * lay.stride + col)
+    return words
+
+
+@functools.cache
+def _positions(size: int) -> list:
+    """(position, legal actions packed) of random games under simple ko, by the slow rules."""
+    rng, lay, found = np.random.default_rng(size), bb.layout(size), []
+    for _ in range(12):
+        game = ReferenceGame(size, "simple")
+        while game.passes < 2 and game.moves < 2 * size * size:
+            legal, board = game.legal(), np.asarray(game.board)
+            free = [p for p in range(size * size) if not legal[p] and board[p] == 0]
+            before = game.history[-2:-1]
+            ko = [p for p in free if (after := game.board_after(p)) and tuple(after) in before]
+            stones = (tuple(packed(lay, x)) for x in (board == 1, board == -1, game.in_atari()))
+            position = Position(*stones, (ko or [-1])[0], game.moves, game.passes, game.moves % 2)
+            found.append((position, np.packbits(legal)))
+            game.play(int(rng.choice(np.flatnonzero(legal))))
+    return found
 
 
 def write_shard(config: TrainConfig, worker: str, number: int, count: int, start: int = 1):

@@ -182,11 +182,11 @@ def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
         return state
     if not asked.checkpoint.is_file():
         raise ValueError(f"--resume: there is no {asked.checkpoint}")
-    found, about = arrays.read(asked.checkpoint, "checkpoint")
-    if about.get("flags") != asked.same:
-        raise ValueError(f"--resume: {asked.checkpoint} was made with {about.get('flags')}")
+    flags = arrays.describe(asked.checkpoint, "checkpoint").get("flags")
+    if flags != asked.same:
+        raise ValueError(f"--resume: {asked.checkpoint} was made with {flags}")
     held = _held(state)
-    arrays.check(found, held, f"--resume: {asked.checkpoint}")
+    found, _ = arrays.read(asked.checkpoint, "checkpoint", lambda about, names: held)
     return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(found[k]) for k in held])
 
 

@@ -55,9 +55,11 @@ def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
       ValueError: no such file, one that holds no strengths, or is damaged.
     """
     if str(path) in SHIPPED:
-        path = pathlib.Path(__file__).parent / "data" / f"{path}.safetensors"
+        path = pathlib.Path(__file__).resolve().parent / "data" / f"{path}.safetensors"
     try:
-        found, about = arrays.read(pathlib.Path(path), "strengths")
+        found, about = arrays.read(
+            pathlib.Path(path), "strengths", lambda about, names: uniform()._asdict()
+        )
     except ValueError as error:
         raise ValueError(
             f"{error}; give a file of train.classical.mm or .balancing, or one of "
