@@ -211,10 +211,12 @@ class StopRequest:
     Attributes:
       requested: whether one came.
       number: which, signal.SIGINT or signal.SIGTERM.
+      finishing: set it when what is left takes a moment and is not to be broken off: a signal then
+        does nothing.
     """
 
     def __init__(self):
-        self.requested = False
+        self.requested = self.finishing = False
         self.number: int | None = None
         self._before: dict = {}
 
@@ -229,6 +231,8 @@ class StopRequest:
 
     def _handle(self, number: int, frame: Any) -> None:
         del frame
+        if self.finishing:
+            return
         if self.requested:
             raise KeyboardInterrupt
         self.requested, self.number = True, number

@@ -24,6 +24,7 @@ from gozero.apps.selfplay.config import SelfPlayFlags
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import shards
+from tests.attack.selfplay_runs import compile_once
 from tests.reference.go import ReferenceGame
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -40,6 +41,13 @@ def selfplay(out, *more, seed=3):
         return cli.main(["selfplay", *FLAGS, "--seed", str(seed), "--out", str(out), *more])
     except SystemExit as stop:
         return stop.code
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    with pytest.MonkeyPatch.context() as patch:
+        compile_once(patch.setattr)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from train.plan import make_plan
 
 SEED = 29
 OLD = pathlib.Path(__file__).parents[1] / "runs" / "data"
-MANY = 11_000
+MANY = 10_500
 SOME = 220
 
 

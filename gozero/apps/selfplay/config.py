@@ -11,6 +11,7 @@ from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.play.player_config import MAX_SIMULATIONS, board_size
 from gozero.runs.settings import Conflict, check, seed_setting, setting
 
+KIND, LOCK = "self-play", "run.lock"
 _MANY = 2**31 - 1
 
 
@@ -28,6 +29,11 @@ class SelfPlayFlags:
         pathlib.Path("runs/selfplay"),
         "A new or empty folder for games/*.sgf (of other games than Go *.txt), shards/*.npz and "
         "the records of the run.",
+    )
+    resume: bool = setting(
+        False,
+        "Go on with the run in --out, which was stopped or killed, by the same flags: its games "
+        "will be those of a run that was never broken off.",
     )
 
     game: str = setting("go", f"The game: {ALL_NAMES}.", group="game")
@@ -86,6 +92,7 @@ class SelfPlayFlags:
     EXAMPLES = (
         "gozero selfplay --size 9 --games 64 --simulations 64 --out runs/first",
         "gozero selfplay --weights NET.safetensors --size 9 --batch 256 --out runs/second",
+        "gozero selfplay --size 9 --games 64 --simulations 64 --out runs/first --resume",
     )
 
     def __post_init__(self):

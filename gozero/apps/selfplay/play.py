@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import itertools
 import json
 import sys
 import time
 from collections.abc import Callable
-from typing import IO
 
 import jax
 from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
-from gozero.apps.selfplay.config import SelfPlayFlags
+from gozero.apps.selfplay import state as states
+from gozero.apps.selfplay.config import KIND, LOCK, SelfPlayFlags
 from gozero.apps.selfplay.writer import GameWriter
 from gozero.games import registry
 from gozero.games.registry import NamedGame, named_game
@@ -23,14 +26,17 @@ from gozero.play.evaluators import Evaluator, make_evaluator
 from gozero.play.player import as_game
 from gozero.runs import files
 from gozero.runs import folder as folders
+from gozero.runs.folder import RunFolder
 from gozero.runs.progress import Progress, rates
 from gozero.search.move_choice import Temperature
 
 MOVES_PER_CALL = 4
+SAVE_EVERY_S = 60.0
+"""What was played since the state was saved is played again after a kill."""
 
 
 def play(config: SelfPlayFlags, prog: str) -> int:
-    """Play the games, as `run`; the folder is there and empty.
+    """Play the games, as `run`; the folder is there and empty, or of a run to go on with.
 
     Raises:
       SystemExit: as `run`, by one line that begins with `prog`.
@@ -39,20 +45,51 @@ def play(config: SelfPlayFlags, prog: str) -> int:
     with flags.failing(prog):
         rules = _rules(config)
         settings, evaluator = _settings(config, rules)
+        folder = RunFolder(config.out, KIND, functools.partial(_must_agree, config), LOCK)
+    with folder:
+        if folder.manifest.get("state") == "complete":
+            runtime.tell(f"the run in {config.out} is complete, with {config.games} games")
+            return 0
+        try:
+            return _play(config, prog, folder, rules, settings, evaluator)
+        finally:
+            if not (config.out / folders.CONFIG).exists():  # it did not come to that
+                (config.out / LOCK).unlink(missing_ok=True)
+
+
+def _must_agree(config: SelfPlayFlags, before: dict) -> None:
+    """Refuse the folder of a run by other flags."""
+    asked = json.loads(json.dumps(vars(config), default=str))
+    folders.must_agree(config.out, KIND, before, asked, {"resume", "out"})
+
+
+def _play(
+    config: SelfPlayFlags,
+    prog: str,
+    folder: RunFolder,
+    rules: Rules | NamedGame,
+    settings: selfplay.SelfPlayConfig,
+    evaluator: Evaluator,
+) -> int:
     trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
     mesh = devices.make_mesh(settings.batch)
     on = f", {mesh.size} devices" if mesh.size > 1 else ""
     print(f"{trees}: {selfplay.memory(settings)}{on}", file=sys.stderr, flush=True)
     try:
         lanes = selfplay.start_on(settings, config.seed, mesh)
-        play_moves = _compile(settings, evaluator, lanes, mesh)
-        return _Run(config, rules, settings, evaluator, mesh.size).play(play_moves, lanes)
+        play_moves, moves = _compile(settings, evaluator, lanes, mesh)
+        if folder.before is None:
+            folder.write_config(dataclasses.replace(config, resume=False))
+        with flags.failing(prog) if folder.before else contextlib.nullcontext():
+            run = _Run(config, folder, rules, settings, evaluator, mesh.size)
+            lanes = run.go_on(lanes, moves)
+        return run.play(play_moves, lanes)
     except jax.errors.JaxRuntimeError as error:
         if not runtime.is_out_of_memory(error):
             raise
         flags.fail(prog, f"out of memory with {trees}; lower --batch or --simulations", status=1)
     except OSError as error:
-        kept = "what is in games and shards is whole; go on in another folder"
+        kept = "what is in games and shards is whole, and --resume goes on"
         flags.fail(prog, f"out: {config.out} cannot be written ({error.strerror}); {kept}", 1)
 
 
@@ -90,12 +127,13 @@ def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
 def _compile(
     settings: selfplay.SelfPlayConfig, evaluator: Evaluator, lanes: selfplay.Lanes, mesh: Mesh
 ):
-    """Compile ahead of time, so that rates count play only."""
+    """(the program, the shapes of its moves): compiled ahead, so that rates count play only."""
     started = time.perf_counter()
     play_moves = selfplay.make_play_moves(settings, evaluator, MOVES_PER_CALL, mesh)
-    compiled = play_moves.lower(evaluator.params, lanes).compile()
+    lowered = play_moves.lower(evaluator.params, lanes)
+    compiled = lowered.compile()
     print(f"compiled in {time.perf_counter() - started:.1f} s", file=sys.stderr)
-    return compiled
+    return compiled, lowered.out_info[1]
 
 
 class _Run:
@@ -104,6 +142,7 @@ class _Run:
     def __init__(
         self,
         config: SelfPlayFlags,
+        folder: RunFolder,
         rules: Rules | NamedGame,
         settings: selfplay.SelfPlayConfig,
         evaluator: Evaluator,
@@ -113,36 +152,93 @@ class _Run:
         self.writer = GameWriter(config.out, rules, settings, evaluator)
         facts = {**folders.manifest(config.seed), "devices_used": num_devices}
         self.manifest = {**facts, **evaluator.about, "state": "running"}
+        self.folder, self.metrics = folder, config.out / "metrics.jsonl"
+        self.seconds_before, self.started = 0.0, time.perf_counter()
+        self.saved, self.saving_s = time.monotonic(), 0.0
+
+    def go_on(self, lanes: selfplay.Lanes, moves: selfplay.Move) -> selfplay.Lanes:
+        """The games in play of the run in the folder; those given, if it is a new one.
+
+        Raises:
+          ValueError: what it wrote is damaged, or it was by other weights.
+        """
+        before, done = self.folder.manifest, 0
+        if self.folder.before is not None:
+            about = json.loads(json.dumps(self.evaluator.about, default=str))
+            odd = [name for name in about if before.get(name, about[name]) != about[name]]
+            if odd:
+                was = f"{odd[0]} of this run was {before[odd[0]]}, and is {about[odd[0]]}"
+                raise ValueError(f"--resume: {was}")
+            state = states.load(self.config.out, lanes, moves)
+            if state is None:
+                self.writer.go_on({}, None)
+            else:
+                self.writer.go_on(state.open_games, state.counted)
+                self.seconds_before = state.counted["seconds"]
+                lanes, done = state.lanes, self.writer.num_games
+            self._cut_metrics()
+        self.manifest = folders.with_sessions(self.manifest, before, done)
+        return lanes
+
+    def _cut_metrics(self) -> None:
+        """Leave out what will be played, and measured, again."""
+        lines = files.read_lines(self.metrics, damaged=[])
+        moves = [line.get("moves") if type(line) is dict else None for line in lines]
+        done = [type(count) is int and count <= self.writer.num_moves for count in moves]
+        files.write_lines(self.metrics, itertools.compress(lines, done))
 
     def play(self, play_moves: Callable, lanes: selfplay.Lanes) -> int:
-        files.write_json(self.config.out / "config.json", self.config)
-        files.write_json(self.config.out / "manifest.json", self.manifest)
-        started = time.perf_counter()
-        with (
-            runtime.StopRequest() as stop,
-            (self.config.out / "metrics.jsonl").open("w") as metrics,
-            Progress("self-play", self.config.games) as progress,
-        ):
+        self.folder.write_manifest(self.manifest)
+        self.started = time.perf_counter()
+        whole = True  # all moves of the lanes are with the writer
+        with runtime.StopRequest() as stop, Progress("self-play", self.config.games) as progress:
             try:
                 while self.writer.num_games < self.config.games and not stop.requested:
+                    whole = False
                     lanes, rows = play_moves(self.evaluator.params, lanes)
                     self.writer.take(jax.device_get(rows))
-                    self._report(progress, metrics, time.perf_counter() - started)
+                    whole = True
+                    self._report(progress)
+                    self._save_if_due(lanes)
             except KeyboardInterrupt:
-                stop.requested = True
+                stop.finishing = True
             except BaseException:
-                with contextlib.suppress(OSError):
-                    self.writer.flush()
+                self._give_up()
                 raise
-        return self._finish(time.perf_counter() - started)
+            stop.finishing = True
+            try:
+                return self._finish(lanes if whole else None)
+            except OSError:
+                self._give_up()
+                raise
 
-    def _report(self, progress: Progress, metrics: IO[str], seconds: float) -> None:
-        numbers = self._numbers(seconds)
-        metrics.write(json.dumps(numbers) + "\n")
-        metrics.flush()
+    def _give_up(self) -> None:
+        """Write what can be written still."""
+        with contextlib.suppress(OSError):
+            self.writer.flush()
+        with contextlib.suppress(OSError):
+            self.folder.write_manifest(self.manifest | {"state": "stopped", **self._numbers()})
+
+    def _report(self, progress: Progress) -> None:
+        numbers = self._numbers()
+        files.add_line(self.metrics, numbers, durable=False)
         progress.show(numbers["games"], rates(numbers))
 
-    def _numbers(self, seconds: float) -> dict:
+    def _save_if_due(self, lanes: selfplay.Lanes) -> None:
+        """Now and then: at most a twentieth of the time goes into it."""
+        begun = time.monotonic()
+        if begun - self.saved > max(SAVE_EVERY_S, 20 * self.saving_s):
+            self._save(lanes)
+            self.saved = time.monotonic()
+            self.saving_s = self.saved - begun
+
+    def _save(self, lanes: selfplay.Lanes) -> None:
+        self.writer.sync()
+        counted = self.writer.counted | {"seconds": self._numbers()["seconds"]}
+        states.save(self.config.out, lanes, self.writer.open_games, counted)
+
+    def _numbers(self) -> dict:
+        seconds = self.seconds_before + time.perf_counter() - self.started
         simulations = self.writer.num_moves * self.settings.search.num_simulations
         return {
             "seconds": round(seconds, 3),
@@ -153,19 +249,24 @@ class _Run:
             "simulations_per_s": round(simulations / seconds, 1),
         }
 
-    def _finish(self, seconds: float) -> int:
+    def _finish(self, lanes: selfplay.Lanes | None) -> int:
+        """What is left to write; the lanes, if they can be gone on from."""
         self.writer.flush()
         complete = self.writer.num_games == self.config.games
-        numbers, results = self._numbers(seconds), dict(self.writer.results)
+        numbers, results = self._numbers(), dict(self.writer.results)
+        if lanes is not None and not complete:
+            self._save(lanes)
         self.manifest |= {"state": "complete" if complete else "stopped", **numbers, **results}
-        files.write_json(self.config.out / "manifest.json", self.manifest)
+        self.folder.write_manifest(self.manifest)
+        if complete:
+            (self.config.out / states.STATE).unlink(missing_ok=True)
         runtime.tell(self._summary(numbers))
         return 0 if complete else runtime.STOPPED
 
     def _summary(self, numbers: dict) -> str:
         results, out, games = self.writer.results, self.config.out, numbers["games"]
         asked = self.config.games
-        stopped = "" if games == asked else f" (stopped; {asked} asked)"
+        stopped = "" if games == asked else f" (stopped; {asked} asked; --resume goes on)"
         unsound = f"; {results['unsound']} with a nan evaluation" if results["unsound"] else ""
         first, second = ("Black", "White") if self.config.game == "go" else registry.PLAYERS
         return (

@@ -1,4 +1,8 @@
-"""Self-play's games on disk: an SGF or text when one ends, a shard when there are enough rows."""
+"""Self-play's games on disk: an SGF or text when one ends, and shards of a few games' rows.
+
+A kill costs the rows that no shard holds yet: of at most SECONDS_AT_RISK, and of ROWS_AT_RISK and
+the games that end at the same moment. Going on, these games are played again.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import jax
 import numpy as np
 
 from gozero.apps import sgf
+from gozero.apps.selfplay.state import OpenGames
 from gozero.games.registry import NamedGame, result_text
 from gozero.go import coords
 from gozero.go.rules import Rules
@@ -17,15 +22,22 @@ from gozero.play import selfplay, shards
 from gozero.play.evaluators import Evaluator
 from gozero.play.rows import FREQUENCY_UNIT, Rows, of_game, row_shapes
 from gozero.play.shards import About, Place
-from gozero.runs.files import write_whole
+from gozero.runs.files import sync, write_whole
 
 WRITER = "selfplay"
-ROWS_PER_SHARD = 4096
-SECONDS_PER_SHARD = 60.0  # what a kill -9 can lose of the rows; finished games are on disk
+COUNTS = ("num_games", "num_moves", "num_plies", "num_rows", "num_shards")
+ROWS_AT_RISK = 512
+SECONDS_AT_RISK = 15.0
 
 
 class GameWriter:
-    """Collects the rows of games in play; writes a game when it ends, a shard when it is full."""
+    """Collects the rows of games in play; writes games and rows when they end.
+
+    Attributes:
+      open_games: the moves of games in play, by number.
+      published: games that are yet to be played again, and whose rows a shard holds: one that was
+        written after the state that the run goes on from.
+    """
 
     def __init__(
         self,
@@ -37,14 +49,54 @@ class GameWriter:
         self.out, self.rules, self.settings = out, rules, settings
         self.name = f"gozero {evaluator.about['evaluator']} {settings.search.num_simulations} sims"
         for folder in ("games", shards.FOLDER):
-            (out / folder).mkdir()
-        self.open_games: dict[int, list[selfplay.Move]] = defaultdict(list)
+            (out / folder).mkdir(exist_ok=True)
+        self.open_games: OpenGames = defaultdict(list)
         self.shapes = row_shapes(settings.game)
         self.pending: list[Rows] = []  # of a game each
         self.num_games = self.num_moves = self.num_plies = self.num_rows = self.num_shards = 0
         self.num_pending = 0
         self.results = Counter(black=0, white=0, drawn=0, truncated=0, unsound=0)
-        self.last_shard = time.monotonic()
+        self.published: set[int] = set()
+        self.unsynced: list[pathlib.Path] = []
+        self.pending_since = self.last_take = time.monotonic()
+
+    @property
+    def counted(self) -> dict:
+        """What was counted, as plain data, when no rows are pending."""
+        plain = {"results": dict(self.results), "published": sorted(self.published)}
+        return {name: getattr(self, name) for name in COUNTS} | plain
+
+    def go_on(self, open_games: OpenGames, counted: dict | None) -> None:
+        """Continue where a state was saved: its games in play, and what was `counted`.
+
+        None: no state was saved, and the games are played again from the first.
+
+        Raises:
+          ValueError: a shard that was written since is damaged, or the counts are none.
+        """
+        if counted is not None:
+            self._recount(counted)
+        self.open_games.update(open_games)
+        said, since = shards.rules_of(self.rules), self.num_shards
+        paths = {shards.place_of(path): path for path in (self.out / shards.FOLDER).glob("*.npz")}
+        for place, path in sorted((place, path) for place, path in paths.items() if place):
+            if place.worker == WRITER and place.number >= since:
+                self.published |= set(shards.read(path, said).rows.game.tolist())
+                self.num_shards = place.number + 1
+
+    def _recount(self, counted: dict) -> None:
+        try:
+            published, names = counted["published"] + [], list(self.results)
+            numbers = [counted[name] for name in COUNTS]
+            results = [counted["results"][name] for name in names]
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"--resume: the state in {self.out} lacks counts ({error})") from error
+        if not all(type(x) is int and 0 <= x < 2**53 for x in numbers + results + published):
+            raise ValueError(f"--resume: the state in {self.out} has counts that are none")
+        for name, value in zip(COUNTS, numbers, strict=True):
+            setattr(self, name, value)
+        self.results.update(dict(zip(names, results, strict=True)))
+        self.published |= set(published)
 
     def take(self, rows: selfplay.Move) -> None:
         """Moves [T, B] from the device, NumPy; games are written in the order in which they end."""
@@ -61,6 +113,11 @@ class GameWriter:
         for lane, begin in enumerate(begins):
             if begin < num_moves:
                 self._keep(rows, lane, begin, num_moves)
+        now = time.monotonic()
+        at_next_take = 2 * now - self.last_take - self.pending_since
+        self.last_take = now
+        if self.num_pending >= ROWS_AT_RISK or at_next_take > SECONDS_AT_RISK:
+            self.flush()
 
     def _keep(self, rows: selfplay.Move, lane: int, begin: int, end: int) -> None:
         """What was played of a lane's game."""
@@ -73,16 +130,18 @@ class GameWriter:
         """A finished game, moves [n]."""
         last = jax.tree.map(lambda x: x[-1], game)
         path, outcome = self.out / "games" / f"{number:06d}", float(last.outcome)
+        path = path.with_suffix(".txt" if isinstance(self.rules, NamedGame) else ".sgf")
         if isinstance(self.rules, NamedGame):
-            write_whole(path.with_suffix(".txt"), self._text(self.rules, number, game).encode())
+            write_whole(path, self._text(self.rules, number, game).encode())
         else:
-            sgf.write(path.with_suffix(".sgf"), self._sgf(self.rules, number, game, last))
+            sgf.write(path, self._sgf(self.rules, number, game, last))
+        self.unsynced.append(path)
         self.results["black" if outcome > 0 else "white" if outcome < 0 else "drawn"] += 1
         self.results["truncated"] += bool(last.truncated)
         self.results["unsound"] += not game.ok.all()
         self.num_games += 1
         self.num_plies += len(game.ply)
-        self._keep_rows(game, last)
+        self._keep_rows(number, game, last)
 
     def _text(self, rules: NamedGame, number: int, game: selfplay.Move) -> str:
         """A heading, the moves in a line, and who has won."""
@@ -109,22 +168,31 @@ class GameWriter:
             comment=comment + cut,
         )
 
-    def _keep_rows(self, game: selfplay.Move, last: selfplay.Move) -> None:
+    def _keep_rows(self, number: int, game: selfplay.Move, last: selfplay.Move) -> None:
         """The rows of a finished game; of a move whose search saw a nan there is none."""
         moves = jax.tree.map(lambda x: x[game.ok], game)
         count = len(moves.ply)
         if not count:
             return
+        self.num_rows += count
+        if number in self.published:
+            return self.published.remove(number)
         legal = np.packbits(moves.legal, axis=1)
         rows = of_game(
             np, moves.position, moves.ply, legal, moves.policy_target, moves.root_value, last
         )
+        if not self.pending:
+            self.pending_since = time.monotonic()
         self.pending.append(jax.tree.map(lambda x, like: x.astype(like.dtype), rows, self.shapes))
-        self.num_rows += count
         self.num_pending += count
-        overdue = time.monotonic() - self.last_shard > SECONDS_PER_SHARD
-        if overdue or self.num_pending >= ROWS_PER_SHARD:
-            self.flush()
+
+    def sync(self) -> None:
+        """Have all games and rows on the disk: a state that goes on after them may be saved."""
+        self.flush()
+        for path in self.unsynced:
+            sync(path)
+        sync(self.out / "games")
+        self.unsynced = []
 
     def flush(self) -> None:
         """Write the rows of finished games that no shard holds yet."""
@@ -137,4 +205,4 @@ class GameWriter:
         path = shards.path_of(self.out, place)
         shards.write(path, shards.rules_of(self.rules), about, rows, frequency)
         self.num_shards += 1
-        self.pending, self.num_pending, self.last_shard = [], 0, time.monotonic()
+        self.pending, self.num_pending = [], 0

@@ -1,0 +1,121 @@
+"""What a run of ``gozero selfplay`` goes on from: the games in play, in one file.
+
+    state.safetensors    the lanes, the moves of their games so far, and what was counted
+
+It is written now and then, after the rows of all games that have ended. What was played after it is
+played again when the run goes on, and comes out the same.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.play.selfplay import Lanes, Move
+from gozero.runs import arrays
+
+STATE = "state.safetensors"
+KIND = "selfplay-state"
+
+OpenGames = dict[int, list[Move]]
+"""By the game's number, its moves so far, in parts [n] each."""
+
+
+class State(NamedTuple):
+    """What was written."""
+
+    lanes: Lanes  # on the device
+    open_games: OpenGames
+    counted: dict  # plain data: what the writer and the clock had counted
+
+
+def save(out: pathlib.Path, lanes: Lanes, open_games: OpenGames, counted: dict) -> None:
+    """Write the state, whole or not at all; it is then on the disk.
+
+    One that is larger than files that are read is not written: the run can be played again then.
+
+    Raises:
+      OSError: it cannot be written; the one before is still there.
+    """
+    parts = [part for number in sorted(open_games) for part in open_games[number]]
+    moves = jax.tree.map(lambda *x: np.concatenate(x), *parts) if parts else None
+    lengths = [
+        [number, sum(len(part.ply) for part in open_games[number])] for number in sorted(open_games)
+    ]
+    held = jax.device_get(_named("lanes", jax.tree.map(_plain, lanes))) | _named("moves", moves)
+    about = {"open": lengths, "counted": counted}
+    if sum(np.asarray(array).nbytes for array in held.values()) > 0.9 * arrays.MOST_BYTES:
+        return
+    arrays.write(out / STATE, KIND, held, about, durable=True)
+
+
+def load(out: pathlib.Path, lanes: Lanes, moves: Move) -> State | None:
+    """The state of a run; None if there is none yet.
+
+    Args:
+      out: the run's folder.
+      lanes: of its beginning, whose shapes and places on the devices they have.
+      moves: [T, B] of one call, as shapes.
+
+    Raises:
+      ValueError: it is damaged, or of other games or another number of devices.
+    """
+    if not (out / STATE).exists():
+        return None
+    plain = jax.tree.map(_plain, lanes)
+
+    def expected(about: dict, names: frozenset[str]) -> dict[str, Any]:
+        numbers = [number for pair in about["open"] for number in pair]
+        total = sum(length for _, length in about["open"])
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError("numbers and lengths of games that are none")
+        if type(seconds := about["counted"]["seconds"]) is not float or not 0 <= seconds < 1e9:
+            raise ValueError(f"{seconds} seconds")
+        some = lambda x: jax.ShapeDtypeStruct((total, *x.shape[2:]), x.dtype)
+        own = _named("moves", jax.tree.map(some, moves)) if total else {}
+        return _named("lanes", plain) | own
+
+    found, about = arrays.read(out / STATE, KIND, expected, finite=False)
+    return State(
+        lanes=jax.tree.map(_placed, lanes, _like("lanes", plain, found)),
+        open_games=_divided(_like("moves", moves, found), about["open"]) if about["open"] else {},
+        counted=about["counted"],
+    )
+
+
+def _divided(moves: Move, lengths: list[list[int]]) -> OpenGames:
+    games, begin = {}, 0
+    for number, length in lengths:
+        games[number] = [jax.tree.map(lambda x, i=begin, n=length: x[i : i + n], moves)]
+        begin += length
+    return games
+
+
+def _named(prefix: str, tree: Any) -> dict[str, Any]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {prefix + jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+
+
+def _like(prefix: str, tree: Any, found: arrays.Arrays) -> Any:
+    one = lambda path, _: found[prefix + jax.tree_util.keystr(path)]
+    return jax.tree_util.tree_map_with_path(one, tree)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> Any:
+    """Keys as their data."""
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _placed(like: Any, data: np.ndarray) -> Any:
+    """On the device, where `like` lies."""
+    if _is_key(like):
+        return jax.device_put(jax.random.wrap_key_data(jnp.asarray(data)), like.sharding)
+    return jax.device_put(data, like.sharding)
