@@ -106,13 +106,15 @@ def _parse_one(
         of_flags = getattr(config, "of_flags", None)
         if of_flags is None:
             return config(**values)
-        return of_flags({name: value for name, value in values.items() if _is_given(name, argv)})
+        given = [f.name for f in dataclasses.fields(config) if _is_given(f, argv)]
+        return of_flags({name: values[name] for name in given})
 
 
-def _is_given(name: str, argv: list[str]) -> bool:
-    """Whether a field's flag is there, or that which says no."""
-    flags = settings.flag_of(name), settings.flag_of(f"no-{name}")
-    return any(_name(argument) in flags for argument in argv)
+def _is_given(field: dataclasses.Field, argv: list[str]) -> bool:
+    """Whether a field's flag is there, or that which says no; without a flag it always is."""
+    flags = settings.flag_of(field.name), settings.flag_of(f"no-{field.name}")
+    is_there = any(_name(argument) in flags for argument in argv)
+    return is_there or settings.facts_of(field).positional
 
 
 def _unchecked(config: type) -> type:

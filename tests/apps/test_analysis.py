@@ -277,7 +277,7 @@ def test_during_a_search_is_reported_and_time_ends_it():
     [
         ([], "--json is missing: there is no other protocol"),
         (["--json", "--trees", "2"], "--trees 2: a position has one tree here"),
-        (["--json", "--resign", "-0.5"], "--resign -0.5: an analysis plays no moves"),
+        (["--json", "--resign", "-0.5"], "--resign -0.5: no move is played here"),
         (
             ["--json", "--evaluator", "network", "--weights", "/nowhere"],
             "--weights /nowhere: there is no such file",

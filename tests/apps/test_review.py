@@ -21,7 +21,7 @@ from gozero.search.rules.puct import Puct
 from gozero.search.variations import NO_ACTION, principal_variation
 
 SVG = "{http://www.w3.org/2000/svg}"
-FLAGS = ["--simulations", "16", "--batch", "8", "--score-playouts", "4"]
+FLAGS = ["--search", "puct", "--simulations", "16", "--batch", "8", "--score-playouts", "4"]
 
 
 def at(vertex):
@@ -206,7 +206,7 @@ def run(tmp_path, *more, records=(QUIET,)):
         ([], "gozero review: expected games as SGF files: gozero review GAME.sgf"),
         (["x.sgf", "--out", "x.pdf"], "--out x.pdf: expected a file .html, .sgf or .csv"),
         (["x.sgf", "--search", "td"], "--search td: expected one of puct, uct, rave, gumbel"),
-        (["x.sgf", "--resign", "-0.9"], "--resign -0.9: a review plays no moves"),
+        (["x.sgf", "--resign", "-0.9"], "--resign -0.9: no move is played here"),
         (["/nowhere/x.sgf"], "sgf /nowhere/x.sgf: cannot be read (No such file or directory)"),
     ],
 )

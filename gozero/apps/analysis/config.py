@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from gozero.apps.named import AnalystConfig
 from gozero.go.coords import KoRule
 from gozero.play.player_config import PlayerConfig
 from gozero.runs import settings
@@ -14,7 +15,7 @@ WinratesAs = Literal["BLACK", "WHITE", "SIDETOMOVE"]
 
 
 @dataclasses.dataclass(frozen=True)
-class AnalyzeConfig(PlayerConfig):
+class AnalyzeConfig(AnalystConfig):
     """Analyse positions for other programs, KaTrain say, by KataGo's protocol: a query on a line of
     standard input, its answers on lines of standard output. Many queries are searched in lockstep.
     """
@@ -47,7 +48,7 @@ class AnalyzeConfig(PlayerConfig):
     """The seed of all that is random."""
 
     EXAMPLES = (
-        "gozero analyze --json --evaluator network --weights NET.safetensors",
+        "gozero analyze --json",
         "gozero analyze --json --search rave --simulations 2000 --batch 8",
     )
 
@@ -57,5 +58,3 @@ class AnalyzeConfig(PlayerConfig):
             raise ValueError("--json is missing: there is no other protocol")
         if self.trees > 1:
             raise ValueError(f"--trees {self.trees}: a position has one tree here")
-        if self.resign is not None:
-            raise ValueError(f"--resign {self.resign}: an analysis plays no moves")

@@ -42,10 +42,9 @@ def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
     if config.is_random:
         print(runtime.random_network(), file=sys.stderr)
     with flags.failing(PROG):
-        for name in ("weights", "strengths", "shapes"):
-            path = getattr(config, name)
-            if path is not None and not path.is_file():
-                raise ValueError(f"--{name} {path}: there is no such file")
+        for name in config.own_files:
+            if not getattr(config, name).is_file():
+                raise ValueError(f"--{name} {getattr(config, name)}: there is no such file")
     server = Server(config, stdout or sys.stdout)
     threading.Thread(target=server.listen, args=(stdin or sys.stdin,), daemon=True).start()
     print(f"gozero {__version__}, ready for queries", file=sys.stderr, flush=True)

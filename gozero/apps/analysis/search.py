@@ -83,6 +83,7 @@ class Searches:
     """Searches under some rules; each number of positions is compiled once."""
 
     def __init__(self, rules: Rules, config: AnalyzeConfig):
+        config = config.on(rules.size)
         setup = make_setup(rules, config, config.seed)
         own, self.settings = setup.evaluator, setup.search
         foresee = forecast(rules, config.weights, config.score_playouts)

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Self
 
+from gozero.apps.named import NamedPlayerConfig
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play import players
-from gozero.play.player_config import FILES, PlayerConfig, board_size
-from gozero.play.players import PlayerName
+from gozero.play.player_config import board_size
 from gozero.runs import settings
 from gozero.runs.settings import setting
 
 MAX_SECONDS = 86_400
 """A day: the most for one move."""
 
-_REFINING = {"simulations", "leaves", "resign"}
-"""Flags of a player that leave it what it is."""
-
 
 @dataclasses.dataclass(frozen=True)
-class GtpConfig(PlayerConfig):
+class GtpConfig(NamedPlayerConfig):
     """Play Go over GTP, on standard input and output.
 
     Without flags that say how it thinks, it is the player `strong`; `gozero players` lists all.
     """
-
-    player: PlayerName | None = setting(
-        None,
-        group="player",
-        unset=f"{players.DEFAULT}; none, if a flag of evaluation, search or heuristic is given but "
-        "--simulations, --leaves and --resign",
-    )
-    """Where its settings come from, on each board size; every other flag changes one of them."""
 
     size: int | None = setting(
         None,
@@ -79,45 +65,6 @@ class GtpConfig(PlayerConfig):
         "gozero gtp --search rave --simulations 3000 --size 9",
         "gozero gtp --evaluator network --weights NET.safetensors --search gumbel --seconds 5",
     )
-
-    @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
-        """Of the flags that were given: what a player says, and they do not, is the player's.
-
-        Raises:
-          ValueError: as the class.
-        """
-        own = {field.name for field in dataclasses.fields(PlayerConfig)} - _REFINING
-        name = given.get("player") or (None if own & given.keys() else players.DEFAULT)
-        values = dict(given)
-        if name is not None:
-            size = board_size(given.get("size"), given.get("weights"), given.get("shapes"))
-            values = {**players.settings_of(name, size), **given, "player": name, "size": size}
-        made = cls(**values)
-        object.__setattr__(made, "_given", dict(given))
-        return made
-
-    def on(self, size: int) -> GtpConfig:
-        """The same on another board, with the player's settings for that.
-
-        Raises:
-          ValueError: flags that do not go with those, or with the size.
-        """
-        given = self.given
-        if self.player is None or given is None or size == self.size or self.own_files:
-            return self
-        return self.of_flags({**given, "player": self.player, "size": size})
-
-    @property
-    def given(self) -> Mapping[str, Any] | None:
-        """The flags of a command line that a player's settings were added to."""
-        return self.__dict__.get("_given")
-
-    @property
-    def own_files(self) -> list[str]:
-        """Flags with files that were given, and do not come of a player."""
-        known = {name: getattr(self, name) for name in FILES} if self.given is None else self.given
-        return [name for name in FILES if known.get(name) is not None]
 
     def __post_init__(self):
         if self.search == "gumbel":  # each of its searches begins anew

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from gozero.apps import sgf
+from gozero.apps.named import AnalystConfig
 from gozero.go.coords import KoRule
 from gozero.play.player_config import PlayerConfig
 from gozero.runs import settings
@@ -17,7 +21,7 @@ KINDS = (".html", ".sgf", ".csv")
 
 
 @dataclasses.dataclass(frozen=True)
-class ReviewConfig(PlayerConfig):
+class ReviewConfig(AnalystConfig):
     """Review games of Go from SGF files: who was ahead when, and which moves lost the most. All
     positions of all games are searched in lockstep."""
 
@@ -50,15 +54,21 @@ class ReviewConfig(PlayerConfig):
     """The seed of all that is random: the same seed, games and flags give the same report."""
 
     EXAMPLES = (
-        "gozero review GAME.sgf --evaluator network --weights NET.safetensors --out REPORT.html",
+        "gozero review GAME.sgf --out REPORT.html",
         "gozero review games/*.sgf --search rave --simulations 1000",
     )
+
+    @classmethod
+    def _size_of(cls, given: Mapping[str, Any]) -> int:
+        """That of the games; where they cannot be read, the command says so."""
+        for path in given.get("games", ()):
+            with contextlib.suppress(ValueError):
+                return sgf.read(path).size
+        return super()._size_of(given)
 
     def __post_init__(self):
         if not self.games:
             raise ValueError("expected games as SGF files: gozero review GAME.sgf")
         self.check()
-        if self.resign is not None:
-            raise ValueError(f"--resign {self.resign}: a review plays no moves")
         if self.out is not None and self.out.suffix not in KINDS:
             raise ValueError(f"--out {self.out}: expected a file .html, .sgf or .csv")
