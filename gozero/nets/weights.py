@@ -14,6 +14,7 @@ import numpy as np
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.runs import arrays
+from gozero.runs.files import sync
 
 _SINCE = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}
 _SINCE |= {"observation": None, "num_actions": None}
@@ -31,7 +32,7 @@ def save(
     size: int | None = None,
     **about: Any,
 ) -> pathlib.Path:
-    """Write parameters and their description to one file, whole or not at all.
+    """Write parameters and their description to one file, whole or not at all, and to the disk.
 
     Args:
       path: ``NAME.safetensors``; or ``NAME.npz``, as earlier versions wrote them: that one has
@@ -57,6 +58,8 @@ def save(
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays.write(path, "weights", _held(params), description)
+    for written in (path, path.parent):
+        sync(written)
     return path
 
 

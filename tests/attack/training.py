@@ -1,6 +1,6 @@
 """A tiny training run under faults, in a process of its own; see `test_training.py`.
 
-python -m tests.attack.training train OUT        train, and say "ready" once it begins
+python -m tests.attack.training train OUT        train, and say "ready" after an iteration
 python -m tests.attack.training full SCRATCH     a full disk from each write on, and at each one
 python -m tests.attack.training power SCRATCH    a power cut at each fsync
 """
@@ -24,6 +24,7 @@ import numpy as np
 from gozero.apps import flags
 from gozero.nets import weights
 from gozero.play import devices
+from gozero.runs import folder as folders
 from tests.attack.disk import NEVER, Disk, Faults, lay_out
 from tests.train import tiny
 from train import checkpoint, folder, run, steps
@@ -84,19 +85,19 @@ def check_done(out: pathlib.Path, digests: list[str], lines: list[dict]) -> None
 
 
 @contextlib.contextmanager
-def programs_compiled_once() -> Iterator[None]:
-    """The runs of a process are of one plan."""
-    init, found = Loop.__init__, {}
+def of_one_plan() -> Iterator[None]:
+    """The runs of a process share their programs, and nobody asks git."""
+    init, commit, found = Loop.__init__, folders.commit, {}
 
     def begin(loop, *rest):
         init(loop, *rest)
         loop._compiled = found
 
-    Loop.__init__ = begin
+    Loop.__init__, folders.commit = begin, dict
     try:
         yield
     finally:
-        Loop.__init__ = init
+        Loop.__init__, folders.commit = init, commit
 
 
 def train(out: pathlib.Path, iterations: int) -> tuple[int, str]:
@@ -141,6 +142,7 @@ def full(scratch: pathlib.Path) -> dict:
             assert train(out, SHORT)[0] == 0, (name, n)
             check_done(out, digests, lines)
             counts[name] = n
+            print(counts, file=sys.stderr)
             n += 1
     return counts
 
@@ -194,20 +196,26 @@ def check_left(out: pathlib.Path, *images: dict[str, bytes | None]) -> None:
             assert image.get(f"run/{name}") == (out / name).read_bytes(), name
 
 
+def train_aloud(out: pathlib.Path) -> int:
+    """The command in this process, which says when it is at work; its exit status."""
+    iterate = Loop.iterate
+
+    def iterates(loop):
+        numbers = iterate(loop)
+        print("ready", flush=True)
+        return numbers
+
+    Loop.iterate = iterates
+    with of_one_plan(), flags.failing(run.PROG):
+        return run.run(config_of(out, ITERATIONS))
+
+
 def main(work: str, place: str) -> int:
+    """The exit status."""
     path = pathlib.Path(place)
     if work == "train":
-        begin = run.begin
-
-        def begins(*given):
-            loop = begin(*given)
-            print("ready", flush=True)
-            return loop
-
-        run.begin = begins
-        with flags.failing(run.PROG):
-            return run.run(config_of(path, ITERATIONS))
-    with programs_compiled_once():
+        return train_aloud(path)
+    with of_one_plan():
         print(json.dumps({"full": full, "power": power}[work](path)))
     return 0
 

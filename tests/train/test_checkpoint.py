@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import random
 import resource
 import shutil
@@ -48,6 +49,14 @@ def test_what_was_saved_comes_back(saved):
         if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
             one, other = map(jax.random.key_data, (one, other))
         np.testing.assert_array_equal(one, other)
+
+
+def test_all_of_it_is_on_the_disk_when_it_counts(tmp_path, monkeypatch):
+    synced, fsync = set(), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.add(os.fstat(file).st_ino), fsync(file)))
+    place = checkpoint.save(tmp_path / "checkpoints", 12, STATE, {}).path
+    for path in (tmp_path, tmp_path / "checkpoints", place, *place.rglob("*")):
+        assert path.stat().st_ino in synced, path
 
 
 def test_the_newest_are_kept_in_order(tmp_path):
