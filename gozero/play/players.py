@@ -18,6 +18,9 @@ NETWORKS = {
 
 _RAVE = {"search": "rave", "simulations": 3000, "leaves": 2, "rave_bias": 0.01, "nakade": True}
 
+_LEAVES = 8
+"""Where playouts are long. On 9x9 one scored 55.5% against eight (128 games, against_gnugo)."""
+
 
 def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
     """The settings of a player, of those of `PlayerConfig`, on a board.
@@ -32,7 +35,7 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
         weights = NETWORKS[size]
         return {"evaluator": "network", "weights": weights, "search": "gumbel", "simulations": 200}
     return {
-        "strong": {**_RAVE, "heuristic": "mogo"},
+        "strong": {**_RAVE, "heuristic": "mogo", "leaves": 2 if size <= 9 else _LEAVES},
         "fast": {"search": "rave", "simulations": 400, "leaves": 2, "rave_bias": 0.01},
         "rave": _RAVE,
         "uct": {
