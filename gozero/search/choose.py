@@ -12,14 +12,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from gozero.compile import indexing, mode, stages
-from gozero.compile.kernels import paths
-from gozero.search import proofs, rows, values
+from gozero.search import in_kernel, proofs, rows
 from gozero.search import tree as trees
-from gozero.search.edges import Edges, Rule, as_rule, best_edge, score_edges, tie_break
+from gozero.search.edges import Rule, as_rule, best_edge, score_edges, tie_break
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 _FEW, _SOME = 8, 32
@@ -91,16 +89,11 @@ def choose_again(
         tree, "next", "action", "untried_prior", "value", *trees.READ_OF_CHILDREN
     )
     others = {"tpu": functools.partial(_next_in_turn, select, first_level)}
-    if mode.backend() == "gpu" and _fits_kernel(tree, select):
+    if in_kernel.fits(tree, select):
         others["cuda"] = functools.partial(_next_in_kernel, select, first_level)
     at_once = functools.partial(_next_at_once, select, first_level)
     anew = mode.by_platform(seen, path, tie_seeds, default=at_once, **others)
     return tree.replace(next=anew)
-
-
-def _fits_kernel(tree: Tree, select: Rule) -> bool:
-    is_plain = tree.backup_value is None and tree.proven is None
-    return is_plain and as_rule(select).in_kernel
 
 
 def _next_at_once(
@@ -151,42 +144,8 @@ def _next_in_kernel(
     select: Rule, first_level: int, tree: Tree, path: Path, tie_seeds: jax.Array
 ) -> jax.Array:
     """The same on a GPU: every tree goes along its own path, in one kernel."""
-
-    def choose(child, of_children, node, of_node, of_tree):
-        visits, sums, prior = of_children
-        num_children, untried_prior, raw_value, own_visits, own_sum = of_node
-        is_child = child != NO_NODE
-        # The best untried action stands after the children; for ties no place counts.
-        is_rest = lax.broadcasted_iota(jnp.int32, child.shape, 0) == num_children.astype(jnp.int32)
-        rest = jnp.where(is_rest, untried_prior, -jnp.inf)
-        edges = Edges(
-            prior=jnp.where(is_child, prior, rest),
-            visits=visits,
-            q=values.mean(-sums, visits),
-            value=values.mean(own_sum, own_visits),
-            total=jnp.sum(visits),
-            raw_value=values.to_float(raw_value),
-        )
-        scores = as_rule(select)(edges)
-        priority = tie_break(of_tree[0], node, child)
-        # What is neither comes last even where all scores are -inf.
-        priority = jnp.where(is_child | is_rest, jnp.maximum(priority, np.uint32(1)), np.uint32(0))
-        entry = best_edge(scores, priority)
-        is_it = lax.broadcasted_iota(jnp.int32, child.shape, 0) == entry
-        return jnp.max(jnp.where(is_it, child, NO_NODE))
-
-    return paths.choose_along(
-        choose,
-        tree.next,
-        path.nodes,
-        path.length,
-        tree.children,
-        tree.num_children,
-        (tree.visits, tree.value_sum, tree.edge_prior),
-        (tree.num_children, tree.untried_prior, tree.value, tree.visits, tree.value_sum),
-        (tie_seeds,),
-        first_level,
-    )
+    settings = in_kernel.Settings(as_rule(select), first_level, changes=("next",))
+    return in_kernel.run(tree, in_kernel.Ask(path, tie_seeds), settings).next
 
 
 def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array) -> jax.Array:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from gozero.search import backup, choose, dense, root, rows
+from gozero.compile import mode
+from gozero.search import backup, choose, dense, in_kernel, root, rows
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
@@ -77,8 +79,44 @@ def add_leaf(
       config, draws: of the search.
       counts: bool[B]: a tree's simulation counts; else nothing goes up. None: all do.
     """
-    path = leaf.longer_path(tree.size)
     positions = positions if evaluated.positions is None else evaluated.positions
+    by_stage = functools.partial(_add_by_stage, config, counts)
+    args = tree, leaf, positions, evaluated, draws
+    is_plain = counts is None and leaf.grandfather is None and evaluated.heuristic is None
+    if not (is_plain and in_kernel.fits(tree, config.select)):
+        return by_stage(*args)
+    return mode.by_platform(*args, cuda=functools.partial(_add_in_kernel, config), default=by_stage)
+
+
+def _add_in_kernel(
+    config: SearchConfig, tree: Tree, leaf: Leaf, positions: Any, evaluated: Evaluated, draws: Draws
+) -> Tree:
+    """All on a GPU: see `in_kernel`."""
+    kept = in_kernel.leaves_of(positions)
+    new = in_kernel.New(kept, evaluated.prior, evaluated.over, leaf.grows, leaf.action)
+    ask = in_kernel.Ask(
+        leaf.path,
+        draws.tie_seeds,
+        new,
+        evaluated.value,
+        in_kernel.credited(evaluated, config),
+        leaf.tree_full if config.fills else None,
+    )
+    own_root = config.root_select is not None
+    grown = in_kernel.run(tree, ask, in_kernel.settings_of(config))
+    return root.choose_at_roots(grown, root.actions(grown), config, draws) if own_root else grown
+
+
+def _add_by_stage(
+    config: SearchConfig,
+    counts: jax.Array | None,
+    tree: Tree,
+    leaf: Leaf,
+    positions: Any,
+    evaluated: Evaluated,
+    draws: Draws,
+) -> Tree:
+    path = leaf.longer_path(tree.size)
     grown = _add_node(tree, leaf, positions, evaluated, config, draws)
     # (What was proven is read before anything is written.)
     value = backup.of_end(tree, leaf.row, evaluated.value)

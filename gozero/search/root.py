@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search import backup, dense, move_choice, proofs, rows
+from gozero.compile import mode
+from gozero.search import backup, dense, in_kernel, move_choice, proofs, rows
 from gozero.search import choose as cached
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
@@ -48,6 +49,34 @@ def evaluate_roots(
             keys, prior, alpha, config.dirichlet_fraction
         )
     return evaluated._replace(prior=prior)
+
+
+def new_trees(
+    keeps: trees.Keeps, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws
+) -> Tree:
+    """Trees that have their roots only; on a GPU by one kernel, if it can."""
+    num_actions = evaluated.prior.shape[1]
+    allocate = lambda roots, capacity: trees.allocate(roots, num_actions, capacity, keeps)
+    shapes = jax.eval_shape(lambda roots: allocate(roots, config.num_nodes), roots)
+
+    def by_array(evaluated, roots, draws):
+        return init_root(allocate(roots, config.num_nodes), evaluated, roots, config, draws)
+
+    def at_once(evaluated, roots, draws):
+        with jax.ensure_compile_time_eval():
+            none = jax.tree.map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), roots)
+            blank = allocate(none, 1)
+        new = in_kernel.New(in_kernel.leaves_of(roots), evaluated.prior, evaluated.over)
+        played = in_kernel.credited(evaluated, config)
+        ask = in_kernel.Ask(root_path(shapes), draws.tie_seeds, new, evaluated.value, played)
+        tree = in_kernel.new_trees(blank, shapes, ask, in_kernel.settings_of(config))
+        if config.root_select is not None:
+            tree = choose_at_roots(tree, trees.by_action(tree, ROOT, 0), config, draws)
+        return tree
+
+    if evaluated.heuristic is not None or not in_kernel.fits_roots(shapes, config.select):
+        return by_array(evaluated, roots, draws)
+    return mode.by_platform(evaluated, roots, draws, cuda=at_once, default=by_array)
 
 
 def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws) -> Tree:
@@ -156,6 +185,8 @@ _WIDTHS = 8, 32
 
 def actions(tree: Tree) -> Entries:
     """All actions of the roots, [B, A]: `trees.by_action`, for the loop of a search."""
+    if trees.by_action_in_kernel(tree):
+        return trees.by_action(tree, ROOT, tree.num_actions)
     widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
     most = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
     branches = [functools.partial(trees.by_action, node=ROOT, width=int(width)) for width in widths]

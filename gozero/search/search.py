@@ -29,7 +29,6 @@ import numpy as np
 from jax import lax
 
 from gozero.search import ensemble, expand, lanes, leaves, reuse, root, rows, transpositions
-from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import evaluate_positions
@@ -151,8 +150,7 @@ def begin(
     config.check_with(tree is not None, heuristic is not None, has_visits)
     if tree is None:
         keeps = keeps_of(config, has_visits)
-        blank = trees.allocate(roots, game.num_actions, config.num_nodes, keeps)
-        tree = root.init_root(blank, evaluated, roots, config, draws)
+        tree = root.new_trees(keeps, evaluated, roots, config, draws)
     else:
         if has_visits and tree.prior_counts is None:
             raise ValueError(

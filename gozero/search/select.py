@@ -13,7 +13,6 @@ player knew two plies before, Gelly & Silver (2011), section 5.1: Q_grand(s_t, a
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -44,12 +43,12 @@ def _descend(tree: Tree, config: SearchConfig) -> trees.Path:
     levels, least = num_levels(config), least_visits(config)
     if least is not None or mode.backend() != "gpu":
         return _descend_together(tree, config)
-    in_kernel = functools.partial(
-        paths.descend, num_trees=tree.num_trees, limit=config.path_limit, num_levels=levels
-    )
-    together = lambda following: _descend_together(tree.replace(next=following), config).nodes
-    nodes = mode.by_platform(tree.next, cuda=in_kernel, default=together)
-    return trees.Path(nodes, jnp.sum(nodes != NO_NODE, axis=0, dtype=jnp.int32) - 1)
+
+    def in_kernel(following):
+        return trees.Path(*paths.descend(following, tree.num_trees, config.path_limit, levels))
+
+    together = lambda following: _descend_together(tree.replace(next=following), config)
+    return mode.by_platform(tree.next, cuda=in_kernel, default=together)
 
 
 def _descend_together(tree: Tree, config: SearchConfig) -> trees.Path:
@@ -130,10 +129,13 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
     prior = rows.read(tree.prior, row)
     may_grow = _may_grow(tree, path, row, config)
     is_tried = (jnp.arange(tree.num_actions)[None] == action[:, None]) & may_grow[:, None]
-    edge_prior = jnp.max(jnp.where(is_tried, prior, -jnp.inf), axis=1)
+    entry = lambda: rows.read_entries(tree.prior, row, action[:, None])[:, 0]
+    if mode.backend() == "gpu" and not mode.plain():  # to reduce rows is a kernel of its own
+        edge_prior = jnp.where(may_grow, entry(), -jnp.inf)
+    else:
+        edge_prior = jnp.max(jnp.where(is_tried, prior, -jnp.inf), axis=1)
     left = jnp.where(is_tried, -jnp.inf, prior)
     tree_full = _is_full(tree, path, row, config)
-    entry = lambda: rows.read_entries(tree.prior, row, action[:, None])[:, 0]
     grows, known = indexing.by_row(edge_prior >= 0, lambda: may_grow & (entry() >= 0)), None
     if config.grandfather is not None:
         known = prior_counts.known_above(tree, path)

@@ -109,6 +109,7 @@ class Rave(SelectionRule):
     first_play: float = 2.0
 
     needs = Needs(amaf=True)
+    in_kernel = True
 
     def __post_init__(self):
         check_ranges(self, c=AT_LEAST_0)

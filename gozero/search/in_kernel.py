@@ -1,0 +1,409 @@
+"""The end of a simulation on a GPU: every tree by itself, in one kernel.
+
+What `expand.add_leaf` does stage by stage, an array at a time: write the new node, back its value
+up, credit the actions that were played, and choose again along the path. The results are the same;
+on a GPU each array that is written by itself is a kernel more, and the loops over levels have
+predicates that its host reads. For the plain search: no proofs, values that are means, no
+heuristic's counts, no trees that share or exchange (`fits`).
+
+Trees and paths are those of `tree`, which is not imported: `choose` imports this and stands as low.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.compile import mode
+from gozero.compile.kernels import paths
+from gozero.search import values
+from gozero.search.edges import Edges, SelectionRule, as_rule, best_edge, tie_break
+
+
+class New(NamedTuple):
+    """New nodes, and what their evaluations say: roots, or below the ends of the paths."""
+
+    positions: tuple[jax.Array, ...]  # their leaves, [B, width] each
+    prior: jax.Array  # f32[B, A]
+    over: jax.Array  # bool[B]
+    grows: jax.Array | None = None  # bool[B]: one is added; None: these are roots
+    action: jax.Array | None = None  # i32[B]
+
+
+class Ask(NamedTuple):
+    """What the paths are for; but for `path` and `tie_seeds` each part may be None."""
+
+    path: Any  # tree.Path
+    tie_seeds: jax.Array  # u32[B]
+    new: New | None = None
+    value: jax.Array | None = None  # i32[B]: is backed up
+    first_play: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.first_play`; is credited
+    tree_full: jax.Array | None = None  # bool[B]: as in `select.Leaf`
+
+
+class Settings(NamedTuple):
+    """Static."""
+
+    rule: SelectionRule
+    first_level: int = 0  # the first at which the rule chooses
+    first: str = "either"  # `Amaf.first`
+    changes: tuple[str, ...] = ()  # fields of the trees, for all that may change; (): all of them
+    blank: tuple[Any, ...] = ()  # of new trees: what stands in each array where nothing is
+
+
+def fits(tree: Any, select: Any) -> bool:
+    """Whether a GPU's kernel can search these trees by this rule."""
+    return _is_plain(tree) and as_rule(select).in_kernel
+
+
+def fits_roots(tree: Any, select: Any) -> bool:
+    """Whether a GPU's kernel can make such trees, of which a rule says what comes first."""
+    rule = as_rule(select)
+    is_default = type(rule).rank_untried is SelectionRule.rank_untried
+    return _is_plain(tree) and (rule.in_kernel or (is_default and not tree.is_dense))
+
+
+def _is_plain(tree: Any) -> bool:
+    others = tree.prior_counts, tree.shared, tree.backup_value, tree.proven, tree.last_sync
+    on_gpu = mode.backend() == "gpu" and not mode.plain()
+    return on_gpu and all(x is None for x in others)
+
+
+def settings_of(config: Any) -> Settings:
+    is_dense, own_root = config.amaf is not None, config.root_select is not None
+    first = "either" if config.amaf is None else config.amaf.first
+    return Settings(as_rule(config.select), int(own_root and not is_dense), first)
+
+
+def credited(evaluated: Any, config: Any) -> jax.Array | None:
+    """`Ask.first_play`: nothing where the actions' statistics are not kept."""
+    if config.amaf is None:
+        return None
+    return evaluated.played if evaluated.first_play is None else evaluated.first_play
+
+
+def leaves_of(positions: Any) -> tuple[jax.Array, ...]:
+    """The leaves of positions [B], for `New`."""
+    return tuple(x.reshape(len(x), -1) for x in jax.tree.leaves(positions))
+
+
+def run(tree: Any, ask: Ask, settings: Settings) -> Any:
+    """The trees after the new nodes, the values, the credit and the choices of `ask`."""
+    names = {field.name for field in dataclasses.fields(tree)} - {"capacity", "codec"}
+    changed = set(settings.changes) or names
+    blank = lambda these: tree.replace(**dict.fromkeys(these))
+    state, treedef = jax.tree.flatten(blank(names - changed))
+    asked, asked_def = jax.tree.flatten((blank(changed), ask))
+
+    def kernel(*refs):
+        others, given = jax.tree.unflatten(asked_def, refs[: len(asked)])
+        own = jax.tree.unflatten(treedef, refs[len(asked) :])
+        _Program(_with(others, own, changed), given, settings).run()
+
+    found = jax.tree.unflatten(treedef, paths.each_tree(kernel, tree.num_trees, state, asked))
+    return _with(tree, found, changed)
+
+
+def _with(tree: Any, other: Any, names: set[str]) -> Any:
+    """The trees with these fields of others."""
+    return tree.replace(**{name: getattr(other, name) for name in names})
+
+
+def new_trees(blank: Any, shapes: Any, ask: Ask, settings: Settings) -> Any:
+    """Trees whose roots are `ask.new`.
+
+    Args:
+      blank: a tree of one node, blank.
+      shapes: of the trees.
+      ask: its paths end at the roots.
+      settings: static.
+    """
+    fills = tuple(np.asarray(x).flat[0] for x in jax.tree.leaves(blank))
+    leaves, treedef = jax.tree.flatten(shapes)
+    asked, asked_def = jax.tree.flatten(ask)
+
+    def kernel(*refs):
+        given = jax.tree.unflatten(asked_def, refs[: len(asked)])
+        own = jax.tree.unflatten(treedef, refs[len(asked) :])
+        _Program(own, given, settings._replace(blank=fills)).run()
+
+    new = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+    return jax.tree.unflatten(treedef, paths.each_tree(kernel, shapes.num_trees, [], asked, new))
+
+
+_AT_ONCE = 128
+"""Nodes of which a number is filled in."""
+
+
+class _Program:
+    """One tree; `tree` and `ask` hold references."""
+
+    def __init__(self, tree: Any, ask: Any, settings: Settings):
+        self.tree, self.ask, self.settings = tree, ask, settings
+        self.number = paths.number()
+        self.base = self.number * tree.capacity
+        self.actions = paths.lanes(tree.num_actions)
+        self.is_action = self.actions < tree.num_actions
+        self.seed = ask.tie_seeds[self.number]
+        self.length = self.old_length = ask.path.length[self.number]
+        self.full = jnp.bool_(False) if ask.tree_full is None else ask.tree_full[self.number]
+        self.grows, self.new_node = jnp.bool_(False), jnp.int32(paths.ROOT)
+        if ask.new is not None and ask.new.grows is not None:
+            self.grows = ask.new.grows[self.number]
+            self.new_node = jnp.minimum(tree.size[self.number], tree.capacity - 1)
+            self.length = self.length + self.grows.astype(jnp.int32)
+
+    def run(self) -> None:
+        new = self.ask.new
+        if new is not None:
+            begin = self.begin if new.grows is None else self.add_node
+            begin(new)
+        if self.ask.value is not None:
+            self.back_up(self.ask.value[self.number])
+        paths.settle()
+        is_dense = self.tree.is_dense
+        if self.ask.first_play is not None:
+            self.credit(self.ask.first_play, self.ask.new.over[self.number])
+            paths.settle()
+        end = self.length + (1 if is_dense else self.full.astype(jnp.int32))
+        choose = self.choose_dense if is_dense else self.choose_cached
+
+        def at_level(level, carry):
+            choose(level, self.node_at(level))
+            return carry
+
+        lax.fori_loop(self.settings.first_level, end, at_level, jnp.int32(0))
+
+    def node_at(self, level: jax.Array) -> jax.Array:
+        node = self.ask.path.nodes[jnp.minimum(level, self.old_length), self.number]
+        return jnp.where(level > self.old_length, self.new_node, node)
+
+    def put(self, array: Any, row: jax.Array, value: Any, where: jax.Array) -> None:
+        """An array [R] with the value at a row, if it is wanted there."""
+        value = jnp.asarray(value).astype(array.dtype)
+        array[row] = jnp.where(where, value, array[row])
+
+    # --- the new node -----------------------------------------------------------------
+
+    def begin(self, new: New) -> None:
+        """Blank trees, with their roots."""
+        for array, blank in zip(jax.tree.leaves(self.tree), self.settings.blank, strict=True):
+            if len(array.shape) == 1:
+                self.fill(array, blank)
+            else:
+                self.fill_rows(array, blank)
+        paths.settle()
+        self.tree.size[self.number] = jnp.int32(1)
+        self.write_node(new, jnp.int32(paths.ROOT), jnp.bool_(True))
+
+    def fill(self, array: Any, blank: Any) -> None:
+        if array is self.tree.size:
+            return
+        lane, capacity = paths.lanes(_AT_ONCE - 1), self.tree.capacity
+
+        def some(i, carry):
+            node = i * _AT_ONCE + lane
+            paths.store(array, self.base + node, mask=node < capacity, value=blank)
+            return carry
+
+        lax.fori_loop(0, -(-capacity // _AT_ONCE), some, jnp.int32(0))
+
+    def fill_rows(self, array: Any, blank: Any) -> None:
+        place = paths.lanes(array.shape[1])
+        inside = place < array.shape[1]
+
+        def one(node, carry):
+            paths.store(array, self.base + node, place, mask=inside, value=blank)
+            return carry
+
+        lax.fori_loop(0, self.tree.capacity, one, jnp.int32(0))
+
+    def add_node(self, new: New) -> None:
+        tree, b, grows = self.tree, self.number, self.grows
+        parent = self.ask.path.nodes[self.old_length, b]
+        row, parent_row = self.base + self.new_node, self.base + parent
+        action = cast(Any, new.action)[b]
+        prior = self.row_of(tree.prior, parent_row, self.is_action)
+        is_it = (self.actions == action) & grows
+        left = self.legal_only(jnp.where(is_it, -jnp.inf, prior))
+        paths.store(tree.prior, parent_row, self.actions, mask=is_it, value=left)
+        if not tree.is_dense:
+            self.write_untried(parent, left, grows | self.full, self.full)
+        num_children = tree.num_children[parent_row].astype(jnp.int32)
+        is_next = (self.actions == num_children) & (grows | self.full)
+        paths.store(tree.children, parent_row, self.actions, mask=is_next, value=tree.size[b])
+        self.put(tree.num_children, parent_row, num_children + 1, grows)
+        self.put(tree.parent, row, parent, grows)
+        self.put(tree.action, row, action, grows)
+        self.put(tree.edge_prior, row, jnp.max(jnp.where(is_it, prior, -jnp.inf)), grows)
+        self.write_node(new, self.new_node, grows)
+        tree.size[b] = tree.size[b] + grows.astype(jnp.int32)
+
+    def write_node(self, new: New, node: jax.Array, where: jax.Array) -> None:
+        """What its evaluation says of a node, if it is wanted."""
+        tree, b, row = self.tree, self.number, self.base + node
+        prior = self.row_of(new.prior, b, self.is_action)
+        mask = self.is_action & where
+        paths.store(tree.prior, row, self.actions, mask=mask, value=prior)
+        if tree.is_dense:
+            self.put(tree.untried_prior, row, 0.0, where)
+        else:
+            self.write_untried(node, self.legal_only(prior), where, jnp.bool_(False))
+        for array in tree.amaf or ():
+            paths.store(array, row, self.actions, mask=mask, value=jnp.int32(0))
+        start = dict.fromkeys(tree.codec.dtypes, 0)
+        for leaf, (dtype, _) in zip(new.positions, tree.codec.leaves, strict=True):
+            array, width = tree.positions[tree.codec.dtypes.index(dtype)], leaf.shape[1]
+            place = paths.lanes(width)
+            value = self.row_of(leaf, b, place < width)
+            mask = (place < width) & where
+            paths.store(array, row, start[dtype] + place, mask=mask, value=value)
+            start[dtype] += width
+        self.put(tree.over, row, new.over[b], where)
+        self.put(tree.value, row, self.ask.value[b], where)
+
+    def row_of(self, array: Any, row: jax.Array, mask: jax.Array) -> jax.Array:
+        place = lax.broadcasted_iota(jnp.int32, mask.shape, 0)
+        return paths.load(array, row, place, mask=mask)
+
+    def legal_only(self, prior: jax.Array) -> jax.Array:
+        return jnp.where(self.is_action, prior, -jnp.inf)
+
+    def write_untried(
+        self, node: jax.Array, prior: jax.Array, where: jax.Array, tree_full: jax.Array
+    ) -> None:
+        """As `choose.write_untried`, of one node."""
+        rank = self.settings.rule.rank_untried(prior)
+        action = self.best(rank, node, self.actions, self.is_action)
+        best = jnp.max(jnp.where(self.actions == action, prior, -jnp.inf))
+        self.put(self.tree.untried, self.base + node, action, where)
+        best = jnp.where(tree_full, -jnp.inf, best)
+        self.put(self.tree.untried_prior, self.base + node, best, where)
+
+    def best(
+        self, scores: jax.Array, node: jax.Array, choices: jax.Array, counts: jax.Array
+    ) -> jax.Array:
+        """i32[]: the place of the highest score, among equals at random."""
+        priority = tie_break(self.seed, node, choices)
+        # What does not count comes last even where all scores are -inf.
+        priority = jnp.where(counts, jnp.maximum(priority, np.uint32(1)), np.uint32(0))
+        return best_edge(scores, priority)
+
+    # --- along the path ---------------------------------------------------------------
+
+    def back_up(self, value: jax.Array) -> None:
+        """As `backup.back_up`."""
+        nodes = self.ask.path.nodes
+        level = paths.lanes(nodes.shape[0])
+        on_path = level <= self.length
+        node = paths.load(nodes, level, self.number, mask=on_path & (level <= self.old_length))
+        row = self.base + jnp.where(level > self.old_length, self.new_node, node)
+        row = jnp.where(on_path, row, self.tree.num_rows + level)  # no two lanes at one
+        gained = values.opponent(value, self.length - level)
+        # A row that is used again holds what was there before it; so does a plain search's.
+        for array, amount in ((self.tree.visits, 1), (self.tree.value_sum, gained)):
+            total = paths.load(array, row, mask=on_path) + amount
+            paths.store(array, row, mask=on_path, value=total)
+
+    def credit(self, first_play: Any, over: jax.Array) -> None:
+        """As `backup.amaf_counted`, and what `dense.choose_again` adds."""
+        tree, b = self.tree, self.number
+        value, one_ply = self.ask.value[b], cast(Any, 1)
+
+        def played_by(player: int) -> jax.Array:
+            index = jnp.int32(b), jnp.int32(player), self.actions
+            return (paths.load(first_play, *index, mask=self.is_action) & ~over).astype(jnp.int32)
+
+        def one_up(i, carry):
+            mine, other, gained = carry
+            level = self.length - i
+            node, below = self.node_at(level), self.node_at(level + 1)
+            taken = tree.action[self.base + below].astype(jnp.int32)
+            bit = ((self.actions == taken) & (level < self.length)).astype(jnp.int32)
+            keep = 1 - bit if self.settings.first == "either" else jnp.ones_like(bit)
+            is_mine = (i & 1) == 0  # (Triton has no remainder here, jax 0.10.1.)
+            mine = jnp.where(is_mine, mine | bit, mine & keep)
+            other = jnp.where(is_mine, other & keep, other | bit)
+            here = jnp.where(is_mine, mine, other)
+            for array, amount in zip(tree.amaf, (here, here * gained), strict=True):
+                index = self.base + node, self.actions
+                total = paths.load(array, *index, mask=self.is_action) + amount
+                paths.store(array, *index, mask=self.is_action, value=total)
+            return mine, other, values.opponent(gained, one_ply)
+
+        lax.fori_loop(0, self.length + 1, one_up, (played_by(0), played_by(1), value))
+
+    # --- choices ----------------------------------------------------------------------
+
+    def children(self, row: jax.Array) -> tuple[jax.Array, Edges]:
+        """(the children i32[K] of a row, paths.NO_NODE beyond them; what is known of them)."""
+        tree = self.tree
+        is_child = self.actions < tree.num_children[row].astype(jnp.int32)
+        child = self.row_of(tree.children, row, is_child).astype(jnp.int32)
+        child_row = self.base + child
+        of_child = functools.partial(paths.load, mask=is_child)
+        visits = of_child(tree.visits, child_row)
+        edges = Edges(
+            prior=jnp.where(is_child, of_child(tree.edge_prior, child_row), -jnp.inf),
+            visits=visits,
+            q=values.mean(-of_child(tree.value_sum, child_row), visits),
+            value=values.mean(tree.value_sum[row], tree.visits[row]),
+            total=jnp.sum(visits),
+            raw_value=values.to_float(tree.value[row]),
+        )
+        if tree.amaf is not None:
+            action = of_child(tree.action, child_row).astype(jnp.int32)
+            count, sums = (of_child(x, row, action) for x in tree.amaf)
+            edges = edges._replace(amaf_visits=count, amaf_q=values.mean(sums, count))
+        return jnp.where(is_child, child, paths.NO_NODE), edges
+
+    def choose_cached(self, level: jax.Array, node: jax.Array) -> None:
+        """As `choose.choose_again`, at one node."""
+        row = self.base + node
+        child, edges = self.children(row)
+        is_child = child != paths.NO_NODE
+        # The best untried action stands after the children; for ties no place counts.
+        is_rest = self.actions == self.tree.num_children[row].astype(jnp.int32)
+        rest = jnp.where(is_rest, self.tree.untried_prior[row], -jnp.inf)
+        edges = edges._replace(prior=jnp.where(is_child, edges.prior, rest))
+        entry = self.best(self.settings.rule(edges), node, child, is_child | is_rest)
+        chosen = jnp.max(jnp.where(self.actions == entry, child, paths.NO_NODE))
+        self.tree.next[row] = chosen.astype(self.tree.next.dtype)
+
+    def choose_dense(self, level: jax.Array, node: jax.Array) -> None:
+        """As `dense.choose_again`, at one node."""
+        tree, rule, row = self.tree, self.settings.rule, self.base + node
+        child, tried = self.children(row)
+        none = jnp.zeros_like(child)
+        prior = self.legal_only(self.row_of(tree.prior, row, self.is_action))
+        count, sums = (self.row_of(x, row, self.is_action) for x in tree.amaf)
+        untried = tried._replace(
+            prior=prior,
+            visits=none,
+            q=none.astype(jnp.float32),
+            amaf_visits=count,
+            amaf_q=values.mean(sums, count),
+        )
+        scores = jnp.where(prior >= 0, rule(untried), -jnp.inf)
+        action = self.best(scores, node, self.actions, self.is_action)
+        best, best_prior = (
+            jnp.max(jnp.where(self.actions == action, x, -jnp.inf)) for x in (scores, prior)
+        )
+        if self.ask.tree_full is not None:
+            is_full = jnp.isneginf(tree.untried_prior[row])
+            is_full |= (level == self.length) & self.full
+            best, best_prior = (jnp.where(is_full, -jnp.inf, x) for x in (best, best_prior))
+        is_child = child != paths.NO_NODE
+        is_rest = self.actions == tree.num_children[row].astype(jnp.int32)
+        scores = jnp.where(is_child, rule(tried), jnp.where(is_rest, best, -jnp.inf))
+        entry = self.best(scores, node, child, is_child | is_rest)
+        chosen = jnp.max(jnp.where(self.actions == entry, child, paths.NO_NODE))
+        tree.next[row] = chosen.astype(tree.next.dtype)
+        tree.untried[row] = action.astype(tree.untried.dtype)
+        tree.untried_prior[row] = best_prior
