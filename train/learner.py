@@ -146,9 +146,19 @@ def update(
     (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(params)
     if axis is not None:
         total, gradient = lax.pmean((total, gradient), axis)
-    ok = state.ok & _all_finite((total, gradient))
-    state = _move(config.optimizer, state.replace(ok=ok), gradient)
-    return state, Metrics(parts, _target_entropy(targets, axis), optax.tree.norm(gradient))
+    norm = optax.tree.norm(gradient)
+    state = state.replace(ok=state.ok & _finite(total, norm))
+    state = _move(config.optimizer, state, gradient)
+    return state, Metrics(parts, _target_entropy(targets, axis), norm)
+
+
+def is_finite(
+    config: LearnerConfig, params: dict, inputs: jax.Array | Inputs, targets: Targets, axis: str
+) -> jax.Array:
+    """bool[]: whether an update of these parameters on each device's own rows [B] is finite."""
+    objective = lambda params: batch_losses(config, params, inputs, targets)[0]
+    total, gradient = jax.value_and_grad(objective)(_of_each_device(params, axis))
+    return _finite(total, optax.tree.norm(gradient))
 
 
 def _target_entropy(targets: Targets, axis: str | None) -> jax.Array:
@@ -168,9 +178,9 @@ def _of_each_device(params: dict, axis: str) -> dict:
     return jax.tree.map(lambda x: x + zero.astype(x.dtype), params)
 
 
-def _all_finite(tree: Any) -> jax.Array:
-    """bool[]: no number in the tree is nan or infinite."""
-    return functools.reduce(jnp.logical_and, (jnp.isfinite(x).all() for x in jax.tree.leaves(tree)))
+def _finite(total: jax.Array, norm: jax.Array) -> jax.Array:
+    """bool[]: neither the loss nor a gradient is nan or infinite, nor too large to be clipped."""
+    return jnp.isfinite(total) & jnp.isfinite(norm)
 
 
 def _move(config: OptimizerConfig, state: TrainState, gradient: dict) -> TrainState:

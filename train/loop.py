@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from train import learner, optimizer, steps
+from train import learner, optimizer, quarantine, steps
 from train.learner import Metrics
 from train.plan import Plan
 from train.shard_reader import ShardReader
 from train.steps import RunState, Tallies
 
+MOST_QUARANTINED = 8
+"""A run stops when the rows of so many shards, or games of its own, gave updates that were not
+finite, since it was started or went on."""
+
 
 class NotFinite(ValueError):
-    """A loss or a gradient was nan or infinite: no parameter changes any more."""
+    """A loss or a gradient was nan or infinite, and no row is to blame: so is every other."""
 
 
 class Loop:
@@ -30,6 +36,10 @@ class Loop:
       games: that have ended.
       steps: learner steps taken.
       seconds: played and learnt for, over all sessions.
+      dropped: updates that were not made, over all sessions: one that was not finite, and those
+        that were due after it in the same iteration.
+      quarantined: whose rows were taken out of the replay for that, since the run was started or
+        went on; it is time to stop at MOST_QUARANTINED of them.
       shard_reader: what reads the shards of workers.
       phase: is told what is done now.
     """
@@ -41,6 +51,8 @@ class Loop:
         self.games: int = progress.get("games", 0)
         self.steps: int = progress.get("steps", 0)
         self.seconds: float = progress.get("seconds", 0.0)
+        self.dropped: int = progress.get("dropped", 0)
+        self.quarantined: list[str] = []
         self.phase: Callable[[str], None] = lambda text: None
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
@@ -50,6 +62,7 @@ class Loop:
     def progress(self) -> dict:
         """What is known beside the state, for a checkpoint."""
         names = ("iteration", "games", "steps", "seconds")
+        names += ("dropped",) if self.dropped else ()  # which earlier versions did not count
         mine = {name: getattr(self, name) for name in names}
         return mine | {"workers": self.shard_reader.progress}
 
@@ -92,6 +105,7 @@ class Loop:
             "seconds": round(self.seconds, 3),
             "games": self.games,
             "steps": self.steps,
+            "updates_dropped": self.dropped,
             "simulations": simulations,
         }
 
@@ -142,22 +156,43 @@ class Loop:
         return int(told.full) * full + int(told.moves - told.full) * cheap
 
     def _learn(self, step: Callable, due: int) -> tuple[int, Metrics | None]:
-        """(steps taken, what the last call saw)."""
+        """(steps taken, what the last call saw; None too if it was dropped)."""
         calls = due // self.steps_per_call
-        metrics = None
+        if not calls:
+            return 0, None
+        before, metrics = int(self.state.learner.step), None
         for _ in range(calls):
             learner, playing = self.state.learner, self.state.playing
             learner, owed, metrics = step(learner, playing.buffer)
             playing = playing.replace(buffer=playing.buffer.replace(owed=owed))
             self.state = RunState(learner, playing)
-        if metrics is None:
-            return 0, None
-        if not bool(self.state.learner.ok):
+        if bool(self.state.learner.ok):
+            return calls * self.steps_per_call, jax.device_get(metrics)
+        taken = int(self.state.learner.step) - before
+        self._quarantine(calls * self.steps_per_call - taken)
+        return taken, None
+
+    def _quarantine(self, dropped: int) -> None:
+        """Go on without the rows whose update was not finite, and all others of their shard or
+        game.
+
+        Raises:
+          NotFinite: it is not for the rows.
+        """
+        learner, playing = self.state.learner, self.state.playing
+        room = MOST_QUARANTINED - len(self.quarantined)
+        buffer, sources = quarantine.expel(self.plan, self.mesh, learner.ema, playing.buffer, room)
+        if not sources:
             raise NotFinite(
                 f"a nan or infinite loss in iteration {self.iteration + 1}, after step "
-                f"{int(self.state.learner.step)}; try a lower --learning-rate"
+                f"{int(learner.step)}; try a lower --learning-rate"
             )
-        return calls * self.steps_per_call, jax.device_get(metrics)
+        self.dropped += dropped
+        self.quarantined += map(self.shard_reader.name_of, sources)
+        for name in self.quarantined[-len(sources) :] if jax.process_index() == 0 else ():
+            print(f"quarantined: {name}: updates by its rows are not finite", file=sys.stderr)
+        ok = jnp.logical_not(learner.ok)
+        self.state = RunState(learner.replace(ok=ok), playing.replace(buffer=buffer))
 
     def _play(self, simulations: int) -> Callable:
         if ("play", simulations) not in self._compiled:

@@ -25,7 +25,7 @@ from train import checkpoint, folder, hosts, matches, memory, steps
 from train.config import TrainConfig
 from train.display import Cost, Display
 from train.folder import TrainFolder
-from train.loop import Loop, NotFinite
+from train.loop import MOST_QUARANTINED, Loop, NotFinite
 from train.plan import Plan, make_plan
 from train.presets import preset_of
 from train.steps import RunState
@@ -220,6 +220,7 @@ class _Session:
                     self._fail(error)
                 self._at_first(lambda line=numbers: files.add_line(self.metrics, line))
                 self._at_first(lambda line=numbers: display.add(line))  # matches take long
+                self._stop_if_poisoned()
                 self.loop.phase("saving and evaluating")
                 numbers = numbers | self._keep_and_evaluate(asked, stop)
                 if matches.due(self.config, self.loop.iteration):
@@ -323,6 +324,18 @@ class _Session:
         saved = checkpoint.found_by_all(self.config.folder / "checkpoints")
         hosts.at_first(lambda: checkpoint.set_aside(saved[:1]))
         self.saved_at = saved[1].iteration if saved[1:] else 0
+
+    def _stop_if_poisoned(self) -> None:
+        """The replay is whole, without the rows that were not: so the run can go on from here."""
+        names = self.loop.quarantined
+        if len(names) >= MOST_QUARANTINED:
+            self.save()
+            self._fail(
+                ValueError(
+                    f"updates by the rows of {', '.join(names)} were not finite; see who wrote "
+                    "them, and give the same command to go on without them"
+                )
+            )
 
     def _fail(self, error: Exception) -> NoReturn:
         kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"

@@ -77,6 +77,8 @@ class ShardReader:
       read: shards whose rows were taken, over all sessions.
       skipped: shards that could not be.
       rows: taken.
+      sources: the newest of them, as many as the rings hold: [n for the n-th that was read, its
+        name, its rows]. As the number of its game each of its rows has -n in the ring.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, progress: dict | None = None):
@@ -87,6 +89,7 @@ class ShardReader:
         self.read: int = progress.get("read", 0)
         self.skipped: int = progress.get("skipped", 0)
         self.rows: int = progress.get("rows", 0)
+        self.sources: list[list] = progress.get("sources", [])
         self.chunk = min(CHUNK, plan.buffer.capacity)
         self._add = steps.make_add(plan, mesh)
         self._compiled: Any = None
@@ -101,7 +104,17 @@ class ShardReader:
             "read": self.read,
             "skipped": self.skipped,
             "rows": self.rows,
+            **({"sources": self.sources} if self.sources else {}),  # earlier versions had none
         }
+
+    def name_of(self, source: int) -> str:
+        """Whose rows have this number of a game in the ring, in words."""
+        names = {-number: name for number, name, _ in self.sources}
+        if source >= 0:
+            return f"game {source} of this run's own"
+        if source not in names:
+            return f"shard {-source} of those read"
+        return f"shard {self.plan.config.folder / shards.FOLDER / names[source]}"
 
     def take(self, buffer: Buffer) -> Buffer:
         """The rings with the rows of all shards that are new; those that were given are donated."""
@@ -123,19 +136,29 @@ class ShardReader:
         rules = self.plan.said
         for place, path in self._unread():
             try:
-                held.append(shards.read(path, rules, self.plan.buffer.policy_dtype))
+                shard = shards.read(path, rules, self.plan.buffer.policy_dtype)
             except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
                 self._later(place, f"shard {error}")
                 continue
             except ValueError as error:
                 self._skip(error)
             else:
-                self.read += 1
+                held.append(self._numbered(shard, path.name))
             self.ledger.add(place)
             if sum(shard.about.rows for shard in held) >= room:
                 yield from self._divided(held)
                 held = []
         yield from self._divided(held)
+
+    def _numbered(self, shard: Shard, name: str) -> Shard:
+        """The next shard, its rows with its number in place of their games'."""
+        self.read += 1
+        self.sources.append([self.read, name, shard.about.rows])
+        most = self.plan.buffer.capacity * self.plan.num_devices
+        while sum(rows for _, _, rows in self.sources[1:]) >= most:
+            del self.sources[0]
+        game = np.full_like(shard.rows.game, -self.read)
+        return shard._replace(rows=shard.rows.replace(game=game))
 
     def _unread(self) -> list[tuple[Place, pathlib.Path]]:
         folder, unread = self.plan.config.folder / shards.FOLDER, []

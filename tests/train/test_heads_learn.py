@@ -78,6 +78,16 @@ def test_after_a_nan_in_any_target_nothing_moves(field):
     assert one_step()(good, inputs, ignored)[0].ok
 
 
+def test_a_gradient_too_large_to_be_clipped_moves_nothing():
+    """Each number of it is finite, and their squares have no sum: it would be clipped to 0."""
+    good, (inputs, targets) = start(), batches.batch(16)
+    planes = jax.tree.map(lambda x: x * np.float32(1e21), inputs)
+    state, metrics = one_step()(good, planes, targets)
+    assert np.isinf(metrics.gradient_norm)
+    assert not state.ok
+    assert state.step == 0
+
+
 @pytest.mark.slow
 def test_shards_on_an_axis_take_the_step_of_the_whole():
     """Rows that weigh unlike amounts, some of them nothing, so that shards do too."""

@@ -41,7 +41,7 @@ class Run:
         stack = lambda x: jax.device_put(np.stack([x] * num_devices), where)
         self.rings = jax.tree.map(stack, one)
         self.expected = [collections.deque(maxlen=CAPACITY) for _ in range(num_devices)]
-        self.added = 0
+        self.added = self.shards = 0
 
     def write(self, worker, number, count):
         """A shard, and its rows dealt to the devices."""
@@ -50,6 +50,8 @@ class Run:
         return path
 
     def expect(self, rows, frequency):
+        self.shards += 1
+        rows = rows.replace(game=np.full_like(rows.game, -self.shards))
         for i in range(len(frequency)):
             device = self.expected[self.added % len(self.expected)]
             device.append(as_bytes(jax.tree.map(lambda x, i=i: x[i], rows), frequency[i]))
@@ -177,7 +179,7 @@ def test_a_shard_that_shows_late_is_not_lost(run):
     held = run.write("a", 0, 5)
     shutil.move(held, run.config.folder / "held")
     run.expected[0].clear()
-    run.added = 0
+    run.added = run.shards = 0
     run.write("a", 1, 5)
     run.take()
     late = run.config.folder / "held"

@@ -1,0 +1,94 @@
+"""Shards that would spoil a run: refused at once, or taken out again when an update shows it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gozero.play import row_checks, shards
+from gozero.play.shards import About, Place
+from tests.train import worker_runs
+from train import checkpoint, loop, quarantine, run
+
+
+def write_poison(config, number, field="score", value=1e38):
+    """A well-formed shard with a number in it that no game gives."""
+    rows, frequency = worker_runs.random_shard(config, 40, number)
+    ones = np.ones_like(rows.score_weight)
+    rows = rows.replace(**{field: np.full_like(rows.score, value), "score_weight": ones})
+    path = shards.path_of(config.folder, Place(number, "bad"))
+    said = shards.rules_of(worker_runs._plan(config).rules)
+    shards.write(path, said, About("bad", number, 1, 7, 3, 40), rows, frequency)
+    return path
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 64])
+def test_one_row_to_blame_is_found_by_halving(width):
+    slots = np.arange(10, 10 + width)
+    for bad in ({10}, {9 + width}, {10 + width // 2, 9 + width}, set()):
+        asked = []
+
+        def examine(some, bad=bad, asked=asked):
+            assert len(some) == width  # one program for all
+            asked.append(some)
+            return quarantine.FINE if bad.isdisjoint(some.tolist()) else -int(some[0])
+
+        found = quarantine._blamed(examine, slots)
+        assert -found in bad if bad else found == quarantine.FINE
+        assert len(asked) <= 1 + 2 * np.ceil(np.log2(width))
+
+
+def lines_of(config):
+    text = (config.folder / "metrics.jsonl").read_text()
+    return [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_without_the_rows_of_a_poisonous_shard(tmp_path, monkeypatch, capsys):
+    """One of them that the reader refuses, and two as if it had not known better."""
+    config = worker_runs.config_in(tmp_path / "run", iterations=3, checkpoint_every=1)
+    refused = write_poison(config, 0)
+    iterate = loop.Loop.iterate
+
+    def unchecked(one):
+        if one.iteration == 1:
+            write_poison(config, 1)
+            write_poison(config, 2, "komi")
+            monkeypatch.setattr(row_checks, "check", lambda rules, rows: None)
+        return iterate(one)
+
+    monkeypatch.setattr(loop.Loop, "iterate", unchecked)
+    assert run.run(config) == 0
+    said = capsys.readouterr().err
+    assert f"passed over: shard {refused}: score of row 0 is not a score of that board" in said
+    for number in (1, 2):
+        named = f"quarantined: shard {shards.path_of(config.folder, Place(number, 'bad'))}: "
+        assert named in said
+    first, second, third = lines_of(config)
+    assert (first["updates_dropped"], first["shards_skipped"]) == (0, 1)
+    assert 0 < second["updates_dropped"] == third["updates_dropped"]
+    assert third["steps"] > second["steps"]
+    assert 0 < third["gradient_norm"] < 1e6
+    saved = checkpoint.found(config.folder / "checkpoints")
+    assert [one.iteration for one in saved] == [3, 2]
+
+
+@pytest.mark.slow
+def test_a_run_stops_after_too_many_of_them_and_keeps_its_checkpoints(
+    tmp_path, monkeypatch, capsys
+):
+    config = worker_runs.config_in(tmp_path / "run", iterations=2, checkpoint_every=1)
+    path = write_poison(config, 0)
+    monkeypatch.setattr(row_checks, "check", lambda rules, rows: None)
+    monkeypatch.setattr(run, "MOST_QUARANTINED", 1)
+    with pytest.raises(SystemExit) as stop:
+        run.run(config)
+    assert stop.value.code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"updates by the rows of shard {path} were not finite" in said
+    assert said.endswith("the checkpoint of iteration 1 is kept, if there is one")
+    assert [one.iteration for one in checkpoint.found(config.folder / "checkpoints")] == [1]
+    assert run.run(config) == 0  # on from there, without them
+    assert [line["updates_dropped"] > 0 for line in lines_of(config)] == [True, True]

@@ -1,0 +1,102 @@
+"""Takes rows out of the replay on which no finite update can be made; runs when one was not finite.
+
+A row of the ring says by `game` where it is from: a game of the run's own has a number from 0 on,
+of the n-th shard that was read all rows say -n. So the rows of a shard, or a game, go together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh
+
+from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, on_each, stack, unstack
+from train import learner
+from train.buffer import Buffer
+from train.plan import Plan
+
+FINE = 2**31 - 1
+"""What is blamed where an update is finite."""
+GONE = FINE - 1
+"""The number of the game of a row that was taken out: it is empty, and weighs nothing."""
+
+
+def expel(
+    plan: Plan, mesh: Mesh, params: Any, buffer: Buffer, most: int
+) -> tuple[Buffer, list[int]]:
+    """Find by halving which rows give no finite update, and take all of their shard or game out.
+
+    Args:
+      plan, mesh: of the run.
+      params: of the network, known to be good.
+      buffer: the rings [D, ...], donated.
+      most: sources to take out at most.
+
+    Returns:
+      (the rings without them, the sources: numbers of games, and those of shards below 0). No
+      source at all: it is not for the rows.
+    """
+    width = plan.config.batch_size // plan.num_devices
+    examine, remove = _programs(plan, mesh)
+    found: list[int] = []
+    for begin in range(0, plan.buffer.capacity, width):
+        slots = np.arange(begin, begin + width, dtype=np.int32) % plan.buffer.capacity
+        while (source := _blamed(functools.partial(examine, params, buffer), slots)) != FINE:
+            if source == GONE:
+                return buffer, []
+            buffer = remove(buffer, np.int32(source))
+            found.append(source)
+            if len(found) == most:
+                return buffer, found
+    return buffer, found
+
+
+@functools.lru_cache(maxsize=1)
+def _programs(plan: Plan, mesh: Mesh) -> tuple[Callable, Callable]:
+    """(`_examine`, `_remove`) on every device at once; compiled when they are needed."""
+    examine = on_each(mesh, _examine(plan), (EVERYWHERE, DIVIDED, EVERYWHERE), EVERYWHERE)
+    return examine, on_each(mesh, _remove, (DIVIDED, EVERYWHERE), DIVIDED, donated=0)
+
+
+def _blamed(examine: Callable[[np.ndarray], jax.Array], slots: np.ndarray) -> int:
+    """The source of one row of these without a finite update, or FINE."""
+    width = len(slots)
+    source = int(examine(slots))
+    while len(slots) > 1 and source != FINE:
+        first, second = np.array_split(slots, 2)
+        in_first = int(examine(np.resize(first, width))) != FINE
+        slots = first if in_first else second
+        source = int(examine(np.resize(slots, width)))
+    return source
+
+
+def _examine(plan: Plan):
+    """``(params, buffer, slots) -> i32[]``: FINE if each device's update on these rows of its ring
+    is finite; otherwise the source of the first of them, on a device where it is not."""
+
+    def examine(params: Any, buffer: Buffer, slots: jax.Array) -> jax.Array:
+        rows = unstack(buffer).rows.take(slots)
+        batch = learner.batch_of(plan.rules, plan.learner, rows, jnp.zeros_like(slots))
+        ok = learner.is_finite(plan.learner, params, *batch, AXIS)
+        return lax.pmin(jnp.where(ok, FINE, rows.game[0]), AXIS)
+
+    return examine
+
+
+def _remove(buffer: Buffer, source: jax.Array) -> Buffer:
+    own = unstack(buffer)
+    gone = own.rows.game == source
+
+    def blank(x: jax.Array) -> jax.Array:
+        return jnp.where(gone.reshape(-1, *[1] * (x.ndim - 1)), jnp.zeros((), x.dtype), x)
+
+    rows = jax.tree.map(blank, own.rows)
+    rows = rows.replace(game=jnp.where(gone, GONE, own.rows.game))
+    frequency = None if own.frequency is None else blank(own.frequency)
+    return stack(own.replace(rows=rows, frequency=frequency))
