@@ -134,7 +134,7 @@ def add(
       frequency: f32[n], how often each is to be drawn; 1 is as any other.
       keep: bool[n], those of them to write.
     """
-    new = {"rows": rows}
+    new: dict[str, Any] = {"rows": rows}
     if buffer.frequency is not None:
         parts = jnp.round(jnp.minimum(frequency, MAX_FREQUENCY) * FREQUENCY_UNIT)
         new["frequency"] = parts
@@ -220,7 +220,7 @@ def draw(
     else:
         slot = _by_frequency(buffer.frequency, oldest, live, row_key, batch_size)
     turns = jax.random.randint(turn_key, (batch_size,), 0, symmetry.NUM_SYMMETRIES)
-    return buffer.rows.take(slot), turns
+    return jax.tree.map(lambda x: indexing.take(x, slot), buffer.rows), turns
 
 
 def _by_frequency(frequency, oldest, live, key, batch_size) -> jax.Array:

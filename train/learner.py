@@ -235,17 +235,20 @@ def take_steps(
       axis: None, or the mapped axis over which every device has a buffer of its own, see `update`.
     """
 
-    def step(state: TrainState) -> tuple[TrainState, Metrics]:
-        key, draw_key = jax.random.split(state.key)
-        mine = draw_key if axis is None else jax.random.fold_in(draw_key, lax.axis_index(axis))
-        rows, symmetries = buffers.draw(ring, buffer, mine, batch_size)
-        return update(
-            config, state.replace(key=key), *batch_of(rules, config, rows, symmetries), axis
-        )
+    def step(state: TrainState, drawn: tuple[Rows, jax.Array]) -> tuple[TrainState, Metrics]:
+        return update(config, state, *batch_of(rules, config, *drawn), axis)
 
+    def draw(key: jax.Array) -> tuple[Rows, jax.Array]:
+        mine = key if axis is None else jax.random.fold_in(key, lax.axis_index(axis))
+        return buffers.draw(ring, buffer, mine, batch_size)
+
+    split = lambda key, _: tuple(jax.random.split(key))
     if num_steps == 1:  # a scan of one step would still be a loop: see `steps_per_call`
-        return step(state)
-    state, metrics = lax.scan(lambda state, _: step(state), state, length=num_steps)
+        key, draw_key = split(state.key, None)
+        return step(state.replace(key=key), draw(draw_key))
+    # All rows at once: what a draw takes whatever the batch, sums and searches, is taken once.
+    key, draw_keys = lax.scan(split, state.key, length=num_steps)
+    state, metrics = lax.scan(step, state.replace(key=key), jax.vmap(draw)(draw_keys))
     return state, jax.tree.map(jnp.mean, metrics)
 
 

@@ -45,3 +45,14 @@ def test_a_decision_after_a_read(how):
 def test_a_decision_by_a_row(how):
     run = jax.jit(lambda x: indexing.by_row(x[:, 0] > 1, lambda: x[:, 1] > 1))
     assert run(jnp.array([[2, 0], [0, 2]])).tolist() == [how == "", how == "plain"]
+
+
+@pytest.mark.parametrize("target", ["cpu", "tpu"])
+@pytest.mark.parametrize("shape", [(50,), (50, 11), (50, 82), (50, 2, 3), (50, 0, 2)])
+def test_rows_are_taken(target, shape):
+    array, rows = np.arange(np.prod(shape)).reshape(shape), np.array([[3, 3, 49], [0, 7, 1]])
+    with mode.target(target):
+        take = jax.jit(lambda rows: indexing.take(jnp.asarray(array), rows))
+        each = jax.jit(jax.vmap(lambda rows: indexing.take(jnp.asarray(array), rows)))
+        np.testing.assert_array_equal(take(rows[0]), array[rows[0]])
+        np.testing.assert_array_equal(each(rows), array[rows])
