@@ -135,6 +135,10 @@ class TrainConfig:
     batch_size: int = setting(256, group="the learner", least=1)
     """Positions of a step, of all devices together."""
 
+    rows_per_device: int = setting(1, least=1)
+    """Of them at least so many for each device: on more devices a step has more positions than
+    --batch-size, and the learning rate grows by the root of how many times as many."""
+
     learning_rate: float = same_as(OptimizerConfig, "learning_rate")
     final_fraction: float = same_as(OptimizerConfig, "final_fraction", 0.05)
     warmup_steps: int = same_as(OptimizerConfig, "warmup_steps")

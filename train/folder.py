@@ -73,7 +73,7 @@ class TrainFolder(RunFolder):
         lines = _read(self.path / METRICS, [])
         last = max((line["iteration"] for line in lines), default=0)
         later = [path for path in weights_files(self.path) if path.stem.strip("0")]
-        every = self.before.get("checkpoint_every")
+        every: Any = self.before.get("checkpoint_every")
         if later or not _is(every, int) or last > every:
             raise ValueError(
                 f"out: {self.path} has metrics of {last} iterations and no checkpoint to go on "
@@ -103,7 +103,7 @@ class TrainFolder(RunFolder):
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if "preset" not in before:
         raise ValueError(folders.not_of(path, KIND))
-    before = {"game": "go"} | before  # which earlier versions do not say
+    before = {"game": "go", "rows_per_device": 1} | before  # which earlier versions do not say
     folders.must_agree(path, KIND, before, asked, MAY_CHANGE)
 
 

@@ -68,6 +68,7 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
     Raises:
       ValueError: settings that cannot be; the flag, what it was and what is allowed.
     """
+    config = on_devices(config, num_devices)
     rules, network = rules_of(config), _network(config)
     if config.batch_size % num_devices:
         raise ValueError(
@@ -81,6 +82,16 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
         buffer=_buffer(config),
         learner=_learner(config, network, num_devices),
     )
+
+
+def on_devices(config: TrainConfig, num_devices: int) -> TrainConfig:
+    """The config with steps as large as so many devices want them.
+
+    AdamW's learning rate grows by the root of the growth of a batch: Malladi et al. (2022).
+    """
+    growth = max(1.0, config.rows_per_device * num_devices / config.batch_size)
+    batch_size, rate = round(config.batch_size * growth), config.learning_rate * growth**0.5
+    return dataclasses.replace(config, batch_size=batch_size, learning_rate=rate)
 
 
 def rules_of(config: TrainConfig) -> go.Rules | Game:

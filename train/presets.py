@@ -130,6 +130,7 @@ _ALL = (
         reuse=4.0,
         surprise=0.5,
         batch_size=2048,
+        rows_per_device=128,  # up to 16 devices take 2,048 a step, 64 take 8,192
         warmup_steps=1000,
         ema_decay=0.999,
         evaluate_every=500,  # on one device, while the others wait: on 19x19 it takes long

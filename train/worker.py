@@ -147,7 +147,9 @@ def _play_on(
 def plan_of(config: TrainConfig) -> Plan:
     """The plan of self-play alone, whose ring holds what one call may hand over."""
     capacity = config.batch * (as_game(rules_of(config)).max_moves + config.moves)
-    return make_plan(dataclasses.replace(config, capacity=capacity, min_rows=1, batch_size=1))
+    return make_plan(
+        dataclasses.replace(config, capacity=capacity, min_rows=1, batch_size=1, rows_per_device=1)
+    )
 
 
 class Source:
