@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
@@ -95,11 +95,11 @@ def told(config: DryRunConfig, target: Target) -> Iterator[str]:
     yield f"{config.preset} on {target.name}, devices: {target.num_devices}; nothing is run"
     yield f"memory by the flags: {memory.check(plan, _limit(target))}"
     with mode.target(target.platform):
-        num_steps = learner.steps_per_call()
+        per_call = learner.steps_per_call()
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
     state = ahead.place(shapes, steps.shardings(shapes, mesh))
     found = {}
-    for name, (function, takes) in programs(plan, mesh, num_steps).items():
+    for name, (function, takes) in programs(plan, mesh, per_call).items():
         print(f"compiling {name}, which takes minutes", file=sys.stderr, flush=True)
         compiled = ahead.compile(target, function, *takes(state))
         found[name] = estimate.read(compiled.text, target.chip)
@@ -107,7 +107,8 @@ def told(config: DryRunConfig, target: Target) -> Iterator[str]:
     if target.platform != "tpu":
         yield _launches(plan, found)
         return
-    yield from _times(plan, config, target, found["self-play"], found["learning"], num_steps)
+    said = times(config, found["self-play"], found["learning"], per_call)
+    yield from _times(plan, config, target, said)
 
 
 def _limit(target: Target) -> int | None:
@@ -152,50 +153,85 @@ def _launches(plan: Plan, found: dict[str, Loop]) -> str:
     )
 
 
-def _playing(config: TrainConfig, play: Loop) -> tuple[float, float]:
-    """(seconds of a call of self-play, simulations of a search), with the searches that are cheap.
+class Times(NamedTuple):
+    """What the texts of a run's programs say, compiled for a TPU."""
 
-    The program has both, of which the estimate counts the dearer: the full one.
-    """
-    if not config.cheap_simulations:
-        return play.seconds, float(config.simulations)
-    share = config.full_share
-    mean = share * config.simulations + (1 - share) * config.cheap_simulations
+    play_s: float  # of a call, with full searches alone
+    simulation_s: float  # of all games of a device
+    step_s: float  # of the learner
+    exchanges: float  # between devices, in a step
+    sent_bytes: float  # by them
+    custom_kernels: int  # of Pallas, whose time is in none of this
+
+
+def times(config: TrainConfig, play: Loop, learn: Loop, per_call: int) -> Times:
+    """Of the texts of self-play and of the learner, with so many steps in a call."""
     simulation = play.find(config.moves, config.simulations)
-    spared = (config.simulations - mean) * config.moves * simulation.seconds if simulation else 0.0
-    return play.seconds - spared, mean
+    return Times(
+        play_s=play.seconds,
+        simulation_s=simulation.seconds if simulation else 0.0,
+        step_s=learn.seconds / per_call,
+        exchanges=learn.collectives / per_call,
+        sent_bytes=learn.sent_bytes / per_call,
+        custom_kernels=play.custom_kernels + learn.custom_kernels,
+    )
 
 
-def _times(
-    plan: Plan, config: DryRunConfig, target: Target, play: Loop, learn: Loop, num_steps_: int
-) -> Iterator[str]:
+class Speed(NamedTuple):
+    """What a run does in an iteration, on all devices, by the estimate; without evaluations."""
+
+    simulations: float  # of a search, on average
+    positions: int  # that are searched
+    playing_s: float
+    steps: float  # of the learner
+    learning_s: float
+    plies: float  # of a game
+    games_per_s: float  # that end
+
+
+def speed(plan: Plan, found: Times, plies: float | None = None) -> Speed:
+    """Of a plan; `plies` as in `DryRunConfig`.
+
+    Where some searches are cheap, the program has both kinds, of which a text's times count the
+    dearer: the full one.
+    """
+    config, simulations = plan.config, float(plan.config.simulations)
+    if config.cheap_simulations:
+        share = config.full_share
+        simulations = share * simulations + (1 - share) * config.cheap_simulations
+    spared = (config.simulations - simulations) * config.moves * found.simulation_s
+    playing = found.play_s - spared
+    steps = num_steps(config, plan.num_devices) / config.iterations
+    positions = config.moves * config.batch * plan.num_devices
+    plies = plies or PLIES * memory.num_points(plan)
+    games_per_s = positions / plies / (playing + steps * found.step_s)
+    return Speed(simulations, positions, playing, steps, steps * found.step_s, plies, games_per_s)
+
+
+def _times(plan: Plan, config: DryRunConfig, target: Target, found: Times) -> Iterator[str]:
     """Speed and cost, by the estimate."""
-    taken = num_steps(plan.config, target.num_devices) / config.iterations
-    (playing, simulations), learning = _playing(config, play), learn.seconds / num_steps_ * taken
-    positions = config.moves * config.batch * target.num_devices
-    rate = positions * simulations / playing
+    run, devices = speed(plan, found, config.plies), target.num_devices
     yield (
-        f"self-play, estimated: {playing:.3g} s for {config.moves} moves of "
-        f"{config.batch * target.num_devices:,} games, {rate:,.0f} simulations/s"
+        f"self-play, estimated: {run.playing_s:.3g} s for {config.moves} moves of "
+        f"{config.batch * devices:,} games, "
+        f"{run.positions * run.simulations / run.playing_s:,.0f} simulations/s"
     )
     yield (
-        f"learning, estimated: {learning:.3g} s for {taken:.1f} steps of "
-        f"{config.batch_size:,} positions; a step has {learn.collectives / num_steps_:.0f} "
-        f"exchanges of {_mib(learn.sent_bytes / num_steps_)} in all between devices"
+        f"learning, estimated: {run.learning_s:.3g} s for {run.steps:.1f} steps of "
+        f"{plan.config.batch_size:,} positions; a step has {found.exchanges:.0f} "
+        f"exchanges of {_mib(found.sent_bytes)} in all between devices"
     )
-    plies = config.plies or PLIES * memory.num_points(plan)
-    games = positions / plies / (playing + learning)
     price = config.chip_hour or CHIP_HOUR[target.chip]
-    hours = 1e6 / games / 3600
+    hours = 1e6 / run.games_per_s / 3600
     yield (
-        f"games, estimated: {games:,.1f} games/s of {plies:.0f} moves, a million in {hours:,.3g} "
-        f"hours; at ${price:g} a chip-hour ${hours * price * target.num_devices:,.3g}"
+        f"games, estimated: {run.games_per_s:,.1f} games/s of {run.plies:.0f} moves, a million in "
+        f"{hours:,.3g} hours; at ${price:g} a chip-hour ${hours * price * devices:,.3g}"
     )
-    if kernels := play.custom_kernels + learn.custom_kernels:
-        yield f"kernels of Pallas, whose time is in none of these estimates: {kernels}"
+    if found.custom_kernels:
+        yield f"kernels of Pallas, whose time is in none of these estimates: {found.custom_kernels}"
     yield (
         "estimates are optimistic, and right to a factor of two at best; with searches of "
-        f"{simulations:g} simulations on average, and no evaluations"
+        f"{run.simulations:g} simulations on average, and no evaluations"
     )
 
 

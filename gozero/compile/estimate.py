@@ -6,9 +6,9 @@
     simulation.kernels, simulation.host_loops     # of a GPU: of one round
 
 A TPU's text has the compiler's own estimate of each fusion, in cycles; what has none is taken to
-move its result to memory and back. Of a conditional the dearest branch counts. No transfer is
-waited for. So the figures are optimistic, right to a factor of two at best: compare programs by
-them.
+move its result to memory and back, and an exchange between devices twice over a chip's links, as an
+all-reduce does. Of a conditional the dearest branch counts. No other transfer is waited for. So the
+figures are optimistic, right to a factor of two at best: compare programs by them.
 
 A GPU's text has no times. There a program of small kernels takes as long as their launches, 2 to
 5 us each, and every round of a loop of unknown length, and every conditional, waits for the host to
@@ -32,16 +32,17 @@ DEFAULT_ROUNDS = 3.0
 
 class Speed(NamedTuple):
     """Of a chip: the clock of its cycles, by which a large bf16 matrix product reaches 88% of the
-    peak, and how fast its memory is."""
+    peak, how fast its memory is, and its links to other chips together."""
 
     clock_hz: float
     bytes_per_s: float
+    link_bytes_per_s: float
 
 
 SPEEDS = {
-    "v5e": Speed(1.5e9, 819e9),
-    "v6e": Speed(1.75e9, 1640e9),
-    "v5p": Speed(1.75e9, 2765e9),
+    "v5e": Speed(1.5e9, 819e9, 200e9),
+    "v6e": Speed(1.75e9, 1640e9, 448e9),
+    "v5p": Speed(1.75e9, 2765e9, 600e9),
 }
 """Of the chips whose texts have cycles."""
 
@@ -349,8 +350,8 @@ class _Reader:
 
     def _step(self, line: Instruction) -> Step:
         in_network = bool(self._inside(line) & _PRODUCTS) or bool(_LIBRARIES.search(line.rest))
-        seconds = self._seconds(line)
         sent = self._sent(line)
+        seconds = max(self._seconds(line), self._on_links(sent))
         is_custom = line.opcode == "custom-call" and bool(_PALLAS.search(line.rest))
         return Step(line.opcode, line.result, line.op_name, seconds, in_network, sent, is_custom)
 
@@ -361,6 +362,9 @@ class _Reader:
         if cycles and int(cycles[1]):
             return int(cycles[1]) / self.speed.clock_hz
         return 2 * padded_bytes(line.result) / self.speed.bytes_per_s
+
+    def _on_links(self, sent: int) -> float:
+        return 2 * sent / self.speed.link_bytes_per_s if self.speed else 0.0
 
     def _sent(self, line: Instruction) -> int:
         kinds = self._inside(line) | {line.opcode.removesuffix("-done")}

@@ -76,10 +76,16 @@ CYCLE = 1 / 1.5e9
 ROUND = (3000 + 2 * 750 + 1500) * CYCLE  # the network, the dearer branch and the all-reduce
 
 
+def found(program: estimate.Loop, *path: int | str) -> estimate.Loop:
+    loop = program.find(*path)
+    assert loop is not None
+    return loop
+
+
 def test_time_is_of_rounds_cycles_and_padded_bytes():
     program = estimate.read(TPU, "v5e", {"body/while$": 5})
-    simulation = program.find(10)
-    flood = simulation.find("body/while")
+    simulation = found(program, 10)
+    flood = found(simulation, "body/while")
     assert flood.seconds == pytest.approx(1500 * CYCLE)
     assert (flood.rounds, flood.is_known) == (5, False)
     compared = 2 / 819e9  # without cycles: the one byte of a predicate, read and written
@@ -88,17 +94,17 @@ def test_time_is_of_rounds_cycles_and_padded_bytes():
 
 
 def test_the_network_is_what_has_a_convolution_inside():
-    simulation = estimate.read(TPU, "v5e", {"": 0}).find(10)
+    simulation = found(estimate.read(TPU, "v5e", {"": 0}), 10)
     assert simulation.network_share == pytest.approx(3000 / 6000, rel=1e-3)
 
 
 def test_unknown_loops_have_the_rounds_that_are_assumed():
-    flood = estimate.read(TPU, "v5e").find(10, "while")
+    flood = found(estimate.read(TPU, "v5e"), 10, "while")
     assert flood.rounds == estimate.DEFAULT_ROUNDS
 
 
 def test_another_chip_has_another_clock():
-    of = lambda chip: estimate.read(TPU, chip).find(10, "while").seconds
+    of = lambda chip: found(estimate.read(TPU, chip), 10, "while").seconds
     assert of("v5e") / of("v6e") == pytest.approx(1.75 / 1.5)
 
 
@@ -185,9 +191,17 @@ ENTRY %main (x.1: f32[8]) -> f32[8] {
 """
 
 
+def test_an_exchange_goes_over_the_links_twice():
+    line = "  %sum = f32[1000,128]{1,0:T(8,128)} all-reduce(%x), to_apply=%add"
+    text = f"ENTRY %main (x: f32[1000,128]) -> f32[1000,128] {{\n{line}\n}}"
+    sent = 1000 * 128 * 4
+    assert estimate.read(text, "v5e").seconds == pytest.approx(2 * sent / 200e9)
+    assert estimate.read(text, "v6e").seconds == pytest.approx(2 * sent / 448e9)
+
+
 def test_kernels_and_what_the_host_waits_for():
     program = estimate.read(GPU, "h100")
-    simulation = program.find(32)
+    simulation = found(program, 32)
     # `below`, the product, `is_on` and two of the descent, `taken`, and our own kernel.
     assert simulation.kernels == 7
     assert (simulation.host_loops, simulation.host_conditionals) == (1, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from typing import Any
 
 import jax
 import pytest
@@ -72,14 +73,16 @@ def test_what_cannot_be_is_one_line(here, monkeypatch, capsys, target, said):
 def test_times_games_and_cost_by_hand():
     """Full searches would take 3.2 s of self-play; a call of 16 steps takes 0.8 s; 64 chips."""
     preset = dataclasses.replace(PRESETS["19x19-slice"], iterations=1000, reuse=4.0)
-    config = DryRunConfig(**vars(preset) | {"plies": 200.0, "chip_hour": 1.5})
+    settings: dict[str, Any] = vars(preset) | {"plies": 200.0, "chip_hour": 1.5}
+    config = DryRunConfig(**settings | {"rows_per_device": 1})
     plan, target = make_plan(config, 64), ahead.target("v5litepod-64")
     step = lambda seconds, sent: Step("fusion", "f32[]", "", seconds, False, sent, False)
     search = Loop("", "", 32.0, True, (step(3.2 / 32 / 32, 0),))
     play = Loop("", "", 1.0, True, (), 0, (Loop("", "", 32.0, True, (), 0, (search,)),))
     kernel = step(0.0, 0)._replace(is_custom=True)
     learn = Loop("", "", 1.0, True, (step(0.8, 16 * 2**20), kernel))
-    told = list(dry_run._times(plan, config, target, play, learn, 16))
+    found = dry_run.times(config, play, learn, 16)
+    told = list(dry_run._times(plan, config, target, found))
     # 256 games a chip, 32 moves: 524,288 positions. A quarter of the searches have 32 simulations,
     # the others 8: 14 on average, in 14 / 32 of 3.2 s.
     assert told[0] == (
@@ -99,7 +102,7 @@ def test_times_games_and_cost_by_hand():
 
 def test_more_than_a_device_has_is_refused():
     needed = dict.fromkeys(("argument_bytes", "output_bytes", "compile_cpu_seconds"), 0)
-    compiled = types.SimpleNamespace(temp_bytes=17 * 2**30, **needed)
+    compiled: Any = types.SimpleNamespace(temp_bytes=17 * 2**30, **needed)
     with pytest.raises(ValueError, match=r"self-play: a device would need 17,408.0 MiB and has 16"):
         dry_run._memory("self-play", compiled, ahead.target("v5e"), 0)
     compiled.temp_bytes = 2**30
@@ -109,7 +112,7 @@ def test_more_than_a_device_has_is_refused():
 
 def test_the_rest_of_a_run_is_what_a_program_does_not_take():
     plan = make_plan(tiny.config(), 4)
-    mesh = AbstractMesh((4,), (steps.AXIS,), axis_types=(AxisType.Auto,))
+    mesh: Any = AbstractMesh((4,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
     others = dry_run._others(shapes, lambda state: state.playing, ahead.target("v5e:2x2"))
     assert num_bytes(others) == num_bytes(shapes.learner)
