@@ -2,19 +2,32 @@
 # The first hour on a machine with a TPU or a GPU: is everything right there, how fast is it, and how far
 # are the estimates off?
 #
-#   experiments/accelerators/first_hour.sh v5e|v6e|v5p|h100 [FOLDER]
+#   experiments/accelerators/first_hour.sh v5e|v6e|v5p|h100|cpu [FOLDER]
 #
-# From a checkout with .venv (see README.md). Rows, logs and a run go to FOLDER, runs/first-hour if none is
-# given. A step that fails, or takes longer than it may, is named at the end, and the next one goes on; the
-# same command goes on with rows and the run. Exit status: 0 if every step is done, else 1.
+# From a checkout with .venv (see README.md; PYTHON=... for another one). Rows, logs and a run go to FOLDER,
+# runs/first-hour if none is given. A step that fails, or takes longer than it may, is named at the end, and the
+# next one goes on; the same command goes on with rows and the run. Exit status: 0 if every step is done, else 1.
+# cpu is a rehearsal anywhere: the same steps, so small that they take a few minutes.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
 case ${1:-} in
-  v5e | v6e | v5p | h100) target=$1 ;;
-  *) echo "usage: $0 v5e|v6e|v5p|h100 [FOLDER]" >&2; exit 2 ;;
+  v5e | v6e | v5p | h100)
+    exact=(tests/go/test_golden.py tests/go/test_random_games.py tests/playouts tests/search/test_exact.py
+      tests/search/test_figures.py tests/search/test_large_batches.py)
+    first=(rules playouts-9x9)
+    more=(search puct rave play-9x9-gpu learn-9x9-gpu playouts-19x19)
+    run=(--preset 9x9-gpu --minutes 12)
+    ;;
+  cpu)
+    exact=(tests/go/test_golden.py)
+    first=(rules-9x9-simple)
+    more=(play-3x3 learn-3x3)
+    run=(--preset 3x3 --iterations 2 --batch 16 --simulations 4 --min-rows 64 --batch-size 32)
+    ;;
+  *) echo "usage: $0 v5e|v6e|v5p|h100|cpu [FOLDER]" >&2; exit 2 ;;
 esac
-out=${2:-runs/first-hour} python=.venv/bin/python
+target=$1 out=${2:-runs/first-hour} python=${PYTHON:-.venv/bin/python}
 mkdir -p "$out"
 failed=()
 
@@ -26,26 +39,30 @@ step() { # NAME MINUTES COMMAND...
   tail -n 3 "$out/$name.log"
 }
 
+rows() { # PROGRAM...: rows with measured columns beside the estimates, kept as they come; fails if one has an error
+  $python -m experiments.accelerators.run --target "$target" --skip --out "$out/rows.jsonl" \
+    --texts "$out/texts" --timeout 600 --programs "$@" && ! grep '"error": "' "$out/rows.jsonl"
+}
+export -f rows
+export python target out
+
 step device 2 $python -c "
 import jax
+from gozero.compile import ahead
 print(jax.__version__, jax.devices())
-assert jax.default_backend() != 'cpu', 'JAX sees only a CPU: install it with its extra for the device'"
+assert jax.default_backend() == ahead.target('$target').platform, 'install JAX with its extra for the device'"
 
 # Whole numbers must be the same everywhere: rules, playouts, trees against their plain oracles.
-step exact 12 $python -m pytest -q tests/go/test_golden.py tests/go/test_random_games.py tests/playouts \
-  tests/search/test_exact.py tests/search/test_figures.py tests/search/test_large_batches.py
+step exact 12 $python -m pytest -q "${exact[@]}"
 
-# The table with measured columns beside the estimates; rows are kept as they come.
-step rules 5 $python -m experiments.accelerators.run --target "$target" --skip --out "$out/rows.jsonl" \
-  --texts "$out/texts" --programs rules playouts-9x9
-step programs 25 $python -m experiments.accelerators.run --target "$target" --skip --out "$out/rows.jsonl" \
-  --texts "$out/texts" --timeout 600 --programs search puct rave play-9x9-gpu learn-9x9-gpu playouts-19x19
+step rules 5 bash -c 'rows "$@"' rows "${first[@]}"
+step programs 25 bash -c 'rows "$@"' rows "${more[@]}"
 step table 1 $python -m experiments.accelerators.run --target "$target" --table --out "$out/rows.jsonl" \
   --before experiments/accelerators/results/before.jsonl
 cat "$out/table.log"
 
 # Does it learn there? The same command goes on with the run afterwards.
-step train 14 $python -m train --preset 9x9-gpu --minutes 12 --out "$out/9x9"
+step train 14 $python -m train "${run[@]}" --out "$out/run"
 
 if ((${#failed[@]})); then
   echo "not done: ${failed[*]}; their logs are in $out"

@@ -178,7 +178,7 @@ def _preset(target: Target, preset: str, part: str) -> Program:
     where = takes(steps.shardings(jax.eval_shape(begin), mesh))
     make = lambda: takes(begin())
     if part == "learning":
-        units, hot = num_steps * config.batch_size, (num_steps,) if num_steps > 1 else ()
+        units, hot = num_steps * plan.config.batch_size, (num_steps,) if num_steps > 1 else ()
         return Program(function, make, "rows", units, hot, where=where)
     units = config.moves * config.batch * config.simulations * target.num_devices
     hot, rounds = (config.moves, config.simulations), _superko(config.size)
@@ -202,8 +202,6 @@ def _preset_worker(target: Target, preset: str) -> Program:
     return Program(function, make, "simulations", units, hot, _superko(config.size))
 
 
-_PRESETS = ("9x9-gpu", "19x19-slice")
-
 PROGRAMS: dict[str, Callable[[Target], Program]] = {
     "rules-9x9": functools.partial(_rules, size=9, batch=4096, ko="positional"),
     "rules-9x9-simple": functools.partial(_rules, size=9, batch=4096, ko="simple"),
@@ -220,7 +218,7 @@ PROGRAMS: dict[str, Callable[[Target], Program]] = {
     "rave-9x9": functools.partial(_rave, size=9, batch=1024),
     **{
         f"{part}-{preset}": functools.partial(make, preset=preset)
-        for preset in _PRESETS
+        for preset in PRESETS
         for part, make in (
             ("play", functools.partial(_preset, part="self-play")),
             ("learn", functools.partial(_preset, part="learning")),

@@ -43,6 +43,8 @@ class Row:
     temp_bytes: int | None = None
     """Of one device, as all bytes."""
     argument_bytes: int | None = None
+    output_bytes: int | None = None
+    """Results that are not written over donated arguments."""
     call_ms: float | None = None
     """Estimated: of a call, and of one round of its hot loop."""
     round_ms: float | None = None
@@ -129,6 +131,7 @@ def make_row(name: str, target: ahead.Target, repeats: int, texts: pathlib.Path 
         compile_cpu_s=done.compile_cpu_seconds,
         temp_bytes=done.temp_bytes,
         argument_bytes=done.argument_bytes,
+        output_bytes=done.output_bytes,
         **of_text(program, whole),
         **(measured(program, done, repeats) if target.is_here else {}),
     )

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments.accelerators import row, run, table
+from experiments.accelerators import row, run, slices, table
 from experiments.accelerators.config import AcceleratorsConfig
 from experiments.accelerators.programs import PROGRAMS, Program
 from experiments.accelerators.row import Row
 from gozero.compile import ahead
+from train.presets import PRESETS
 
 
 def tiny(target: ahead.Target) -> Program:
@@ -29,14 +35,14 @@ def tiny(target: ahead.Target) -> Program:
 def test_programs_are_chosen_by_names_and_by_parts_of_names():
     assert run.chosen([]) == list(PROGRAMS)
     assert run.chosen(["rules-9x9"]) == ["rules-9x9"]  # and not rules-9x9-simple
-    assert run.chosen(["learn", "pgx-9x9"]) == ["pgx-9x9", "learn-9x9-gpu", "learn-19x19-slice"]
+    assert run.chosen(["learn", "pgx-9x9"]) == ["pgx-9x9", *(f"learn-{name}" for name in PRESETS)]
     with pytest.raises(ValueError, match="--programs chess: expected some of rules-9x9, "):
         run.chosen(["rules-9x9", "chess"])
 
 
 def test_a_row_of_a_target_that_is_here_is_measured_too(monkeypatch, tmp_path):
     monkeypatch.setitem(PROGRAMS, "tiny", tiny)
-    found = row.make_row("tiny", ahead.target("cpu"), 2, tmp_path)
+    found: Any = row.make_row("tiny", ahead.target("cpu"), 2, tmp_path)
     assert found.error is None
     assert (found.unit, found.units) == ("rounds", 10)
     assert found.argument_bytes == 16 * 16 * 4
@@ -156,6 +162,47 @@ def test_a_row_is_a_line_of_json(tmp_path):
     assert run.read(tmp_path / "none.jsonl") == []
 
 
+def test_slices_by_hand():
+    """4 and 64 chips play 1.6 s of searches, of which 18 of 32 simulations are spared; they learn
+    16 steps of 20 ms, and 64 of 8 ms."""
+
+    def programs(target, step_ms, batch_size):
+        play = {"program": "play-19x19-slice", "call_ms": 3200.0, "round_ms": 3200 / 32 / 32}
+        numbers = {"units": 16 * batch_size, "collectives": 16.0, "sent_bytes": 16 * 2.0**20}
+        learn = {"program": "learn-19x19-slice", "call_ms": 16 * step_ms} | numbers
+        return [a_row(target=target, **of_one) for of_one in (play, learn)]
+
+    rows = [
+        a_row(target="v5e:4x4"),
+        *programs("v5e:8x8", 8.0, 8192),
+        *programs("v5e:2x2", 20.0, 2048),
+    ]
+    lines = slices.table(rows, "19x19-slice").splitlines()[2:]
+    assert len(lines) == 2
+    # 32 moves of 256 games on each chip, 288.8 moves a game: in 1.4 + 0.32 s, and in 1.4 + 0.512 s.
+    assert lines[0] == (
+        "| v5e:2x2 | 0.00 / 0.00 GiB | 1.4 s | 16 x 512 | 0.32 s, 20 ms a step | 1 of 1.0 MiB | "
+        "65.97 | 100.0% |"
+    )
+    assert lines[1] == (
+        "| v5e:8x8 | 0.00 / 0.00 GiB | 1.4 s | 64 x 128 | 0.512 s, 8 ms a step | 1 of 1.0 MiB | "
+        "949.5 | 90.0% |"
+    )
+
+
+@pytest.mark.slow
+def test_the_first_hour_can_be_rehearsed(tmp_path):
+    script = pathlib.Path(run.ROOT) / "experiments/accelerators/first_hour.sh"
+    env = os.environ | {"PYTHON": sys.executable, "JAX_PLATFORMS": "cpu"}
+    command = ["bash", str(script), "cpu", str(tmp_path)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    rows = run.read(tmp_path / "rows.jsonl")
+    assert [one["program"] for one in rows] == ["rules-9x9-simple", "play-3x3", "learn-3x3"]
+    assert all(one["measured_ms"] > 0 for one in rows)
+    assert (tmp_path / "run/weights.safetensors").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["v5e", "h100"])
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name[:3] not in ("pgx", "mct")])
@@ -166,6 +213,8 @@ def test_every_program_compiles_for_accelerators(name, target):
         target.devices  # noqa: B018
     except ahead.MissingCompiler as error:
         pytest.skip(str(error))
-    found = row.make_row(name, target, 1, None)
+    found: Any = row.make_row(name, target, 1, None)
     assert found.kernels > 0
     assert found.temp_bytes < ahead.CHIPS[target.chip].memory_bytes
+    if name.startswith(("play-", "learn-", "worker-")):  # all that goes on from call to call
+        assert found.output_bytes < 2**20
