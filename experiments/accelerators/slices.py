@@ -10,6 +10,7 @@ Efficiency is games/s of a device, as a share of those on the smallest slice of 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from experiments.output import markdown
 from gozero.compile import ahead
 from train import dry_run
 from train.dry_run import Times
-from train.plan import make_plan
+from train.plan import Plan, make_plan
 from train.presets import PRESETS
 
 RowOf = Mapping[str, Any]
@@ -37,57 +38,61 @@ _HEAD = (
 )
 
 
-def times(preset: str, play: RowOf, learn: RowOf) -> Times:
+STEPS = 16
+"""Of the learner, in a call: `train.learner.steps_per_call` of a TPU."""
+
+
+def times(play: RowOf, learn: RowOf) -> Times:
     """Of the rows of a preset's programs."""
-    per_call = learn["units"] // _batch_size(preset, learn["target"])
     return Times(
         play_s=play["call_ms"] / 1e3,
         simulation_s=play["round_ms"] / 1e3,
-        step_s=learn["call_ms"] / 1e3 / per_call,
-        exchanges=learn["collectives"] / per_call,
-        sent_bytes=learn["sent_bytes"] / per_call,
+        step_s=learn["call_ms"] / 1e3 / STEPS,
+        exchanges=learn["collectives"] / STEPS,
+        sent_bytes=learn["sent_bytes"] / STEPS,
         custom_kernels=play["custom_kernels"] + learn["custom_kernels"],
     )
 
 
 def table(rows: Sequence[RowOf], preset: str) -> str:
-    """A line for each slice that has both programs, the smallest first."""
+    """A line for each slice with a learner, the smallest first.
+
+    Its chips play alike, each for itself: without a row of its own, self-play is that of one chip.
+    """
     newest = {(row["target"], row["program"]): row for row in rows if not row["error"]}
-    targets = sorted({target for target, _ in newest}, key=_devices)
-    names = [f"{part}-{preset}" for part in ("play", "learn")]
-    whole = [name for name in targets if all((name, part) in newest for part in names)]
+    learners = {target: row for (target, name), row in newest.items() if name == f"learn-{preset}"}
     lines, least = [], 0.0
-    for target in whole:
-        play, learn = (newest[target, name] for name in names)
-        each = _speed(preset, target, play, learn).games_per_s / _devices(target)
+    for target in sorted(learners, key=lambda target: ahead.target(target).num_devices):
+        of = ahead.target(target)
+        names = ((name, f"play-{preset}") for name in (target, of.chip))
+        play = next((newest[name] for name in names if name in newest), None)
+        if play is None:
+            continue
+        plan = _plan(preset, of.num_devices, learners[target])
+        found = times(play, learners[target])
+        each = dry_run.speed(plan, found).games_per_s / of.num_devices
         least = least or each
-        lines.append([*_cells(preset, target, play, learn), f"{each / least:.1%}"])
+        lines.append([*_cells(plan, found, play, learners[target]), f"{each / least:.1%}"])
     return markdown(_HEAD, lines)
 
 
-def _devices(target: str) -> int:
-    return ahead.target(target).num_devices
+def _plan(preset: str, num_devices: int, learn: RowOf) -> Plan:
+    """With the positions of a step that the learner was compiled for."""
+    batch = {"batch_size": learn["units"] // STEPS, "rows_per_device": 1}
+    return make_plan(dataclasses.replace(PRESETS[preset], **batch), num_devices)
 
 
-def _batch_size(preset: str, target: str) -> int:
-    return make_plan(PRESETS[preset], _devices(target)).config.batch_size
-
-
-def _speed(preset: str, target: str, play: RowOf, learn: RowOf) -> dry_run.Speed:
-    return dry_run.speed(make_plan(PRESETS[preset], _devices(target)), times(preset, play, learn))
-
-
-def _cells(preset: str, target: str, play: RowOf, learn: RowOf) -> list[str]:
-    run_, found = _speed(preset, target, play, learn), times(preset, play, learn)
+def _cells(plan: Plan, found: Times, play: RowOf, learn: RowOf) -> list[str]:
+    of_run = dry_run.speed(plan, found)
     memory = (f"{(row['argument_bytes'] + row['temp_bytes']) / 2**30:.2f}" for row in (play, learn))
     return [
-        target,
+        learn["target"],
         f"{' / '.join(memory)} GiB",
-        f"{run_.playing_s:.3g} s",
-        f"{run_.steps:g} x {_batch_size(preset, target) // _devices(target)}",
-        f"{run_.learning_s:.3g} s, {found.step_s * 1e3:.3g} ms a step",
+        f"{of_run.playing_s:.3g} s",
+        f"{of_run.steps:g} x {plan.config.batch_size // plan.num_devices}",
+        f"{of_run.learning_s:.3g} s, {found.step_s * 1e3:.3g} ms a step",
         f"{found.exchanges:g} of {found.sent_bytes / 2**20:.1f} MiB",
-        f"{run_.games_per_s:.4g}",
+        f"{of_run.games_per_s:.4g}",
     ]
 
 

@@ -188,6 +188,11 @@ def test_slices_by_hand():
         "| v5e:8x8 | 0.00 / 0.00 GiB | 1.4 s | 64 x 128 | 0.512 s, 8 ms a step | 1 of 1.0 MiB | "
         "949.5 | 90.0% |"
     )
+    alone = [row for row in rows if row["target"] == "v5e:8x8"]
+    one_chip = a_row(program="play-19x19-slice", target="v5e", call_ms=3200.0, round_ms=3.125)
+    assert slices.table([alone[1], one_chip], "19x19-slice").splitlines()[2] == lines[1].replace(
+        "90.0%", "100.0%"
+    )
 
 
 @pytest.mark.slow
