@@ -156,11 +156,7 @@ def _scatter(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
     rank = jnp.cumsum(keep, dtype=jnp.int32) - 1
     beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # such are dropped, and all differ
     slot = jnp.where(keep, (cursor + rank) % capacity, beyond)
-
-    def write(all_, new):
-        return all_.at[slot].set(new.astype(all_.dtype), mode="drop", unique_indices=True)
-
-    return jax.tree.map(write, ring, new)
+    return indexing.write_rows(ring, slot, new)
 
 
 def _write_in_blocks(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gozero.compile import indexing
 from gozero.play import selfplay
 from gozero.play.rows import Rows, of_game
 from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
@@ -153,12 +154,14 @@ def play_moves(
       (the games and the buffer after them, what happened [T, B]).
     """
 
+    params = evaluator._replace(params=params).prepared().params  # not at each move
+
     def one_move(playing: Playing, _) -> tuple[Playing, Events]:
         lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
         games, buffer = take(config.game, buffer_config, playing.games, playing.buffer, made)
         return Playing(lanes, games, buffer), events(made)
 
-    return lax.scan(one_move, playing, length=num_moves)
+    return indexing.scan(one_move, playing, num_moves)
 
 
 def events(made: Move) -> Events:
@@ -193,12 +196,8 @@ def _write_down(game: Game, games: Games, made: Move) -> Games:
         surprise=made.surprise,
         ply=made.ply if game.points is None else None,
     )
-
-    def write(all_, x):
-        return all_.at[place].set(x.astype(all_.dtype), mode="drop", unique_indices=True)
-
     return Games(
-        moves=jax.tree.map(write, games.moves, new),
+        moves=indexing.write_rows(games.moves, place, new),
         length=games.length + is_row.astype(jnp.int32),
     )
 

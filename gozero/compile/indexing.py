@@ -18,6 +18,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import partial_eval
 
 from gozero.compile import batching, mode, stages
+from gozero.compile.kernels import paths
 
 
 def read_rows(array: jax.Array, rows: jax.Array) -> jax.Array:
@@ -55,6 +56,53 @@ def take(array: jax.Array, rows: jax.Array) -> jax.Array:
         lanes = in_this_order(lanes)
         parts.append(part)
     return jnp.concatenate(parts, -1)
+
+
+def write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
+    """A pytree of arrays [R, ...] with values [n, ...] at rows i32[n], no row twice.
+
+    Rows >= R are dropped. A GPU takes a kernel for each scatter, and so one for all in Pallas.
+    """
+
+    def in_kernel(arrays, rows, values):
+        flat, treedef = jax.tree.flatten(arrays)
+        return treedef.unflatten(paths.write_rows(flat, rows, jax.tree.leaves(values)))
+
+    others = {"cuda": in_kernel} if mode.backend() == "gpu" else {}
+    return mode.by_platform(arrays, rows, values, default=_write_rows, **others)
+
+
+def _write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
+    def write(array, new):
+        return array.at[rows].set(new.astype(array.dtype), mode="drop", unique_indices=True)
+
+    return jax.tree.map(write, arrays, values)
+
+
+def scan(step: Callable, carry: Any, length: int) -> tuple[Any, Any]:
+    """``lax.scan(step, carry, length=length)``.
+
+    A GPU writes each array of the outputs by a kernel of its own, in every step: so there those of
+    the same shape and type are one.
+    """
+    if mode.plain() or mode.backend() != "gpu":
+        return lax.scan(step, carry, length=length)
+    treedef: Any = None
+    places: dict[Any, list[int]] = {}  # of the leaves of the outputs, in order
+
+    def packed(carry, x):
+        nonlocal treedef
+        carry, out = step(carry, x)
+        leaves, treedef = jax.tree.flatten(out)
+        places.clear()  # it may be traced twice
+        for i, x in enumerate(leaves):
+            places.setdefault((x.dtype, x.shape), []).append(i)
+        return carry, [jnp.stack([leaves[i] for i in at]) for at in places.values()]
+
+    carry, stacks = lax.scan(packed, carry, length=length)
+    alike = zip(places.values(), stacks, strict=True)
+    found = {i: stack[:, k] for at, stack in alike for k, i in enumerate(at)}
+    return carry, jax.tree.unflatten(treedef, [found[i] for i in sorted(found)])
 
 
 def put(array: jax.Array, place: jax.Array, values: jax.Array, axis: int = 0) -> jax.Array:

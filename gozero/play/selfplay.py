@@ -215,6 +215,7 @@ def _play_moves(
     num_shards: int = 1,
     shard: int | jax.Array = 0,
 ) -> tuple[Lanes, Move]:
+    params = evaluator._replace(params=params).prepared().params  # not at each move
     one = lambda lanes, _: move(config, evaluator, params, lanes)
     lanes, moves = lax.scan(one, lanes, length=num_moves)
     number = moves.game * num_shards + shard

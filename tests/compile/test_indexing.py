@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gozero.compile import indexing, mode
+from tests.compile.forms import form_of
 
 ROWS = jnp.arange(12.0).reshape(4, 3)
 
@@ -56,3 +57,21 @@ def test_rows_are_taken(target, shape):
         each = jax.jit(jax.vmap(lambda rows: indexing.take(jnp.asarray(array), rows)))
         np.testing.assert_array_equal(take(rows[0]), array[rows[0]])
         np.testing.assert_array_equal(each(rows), array[rows])
+
+
+def test_rows_of_many_arrays_are_written_in_one_kernel(monkeypatch):
+    """As by scatters: of any shape and type; what is beyond the end is dropped."""
+    arrays = {
+        "words": jnp.zeros((5, 2, 3), jnp.uint32),
+        "half": jnp.zeros((5, 82), jnp.float16),
+        "flags": jnp.ones(5, bool),
+        "none": jnp.zeros((5, 0, 2)),
+    }
+    rng, rows = np.random.RandomState(0), jnp.array([3, 7, 0], jnp.int32)
+    value = lambda x: jnp.asarray(rng.randint(0, 2**12, (3, *x.shape[1:])).astype(np.float32))
+    values = jax.tree.map(value, arrays) | {"flags": jnp.array([False, False, True])}
+    expected = indexing.write_rows(arrays, rows, values)
+    assert expected["flags"].tolist() == [True, True, True, False, True]
+    with form_of("cuda", monkeypatch):
+        found = jax.jit(lambda *args: indexing.write_rows(*args))(arrays, rows, values)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)

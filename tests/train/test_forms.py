@@ -1,0 +1,37 @@
+"""What self-play does otherwise on a GPU comes to the same, exactly."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.search.game import Evaluator
+from tests.compile.forms import form_of
+from tests.search.evaluators import hash_evaluate, observe_position
+from tests.train.scripted import BUFFER, CONFIG, GAME
+from train import games
+
+CALLS, MOVES = 3, 6
+
+
+def played():
+    """(the games and the buffer after the calls, without keys; what happened at each move)."""
+    evaluator = Evaluator(hash_evaluate(GAME.num_actions), observe=observe_position)
+    play = games.make_play(CONFIG, BUFFER, evaluator, MOVES)
+    playing, found = games.start(CONFIG, BUFFER, seed=3), []
+    for _ in range(CALLS):
+        playing, events = play(None, playing)
+        found.append(events)
+    lanes = playing.lanes.replace(key=None, batch_key=None)
+    return jax.device_get((playing.replace(lanes=lanes), found))
+
+
+@pytest.mark.slow
+def test_a_gpu_writes_down_the_same(monkeypatch):
+    """Its kernels, interpreted: rows of games, the buffer, and what happened at each move."""
+    here = played()
+    assert here[0].buffer.size > 0
+    with form_of("cuda", monkeypatch):
+        there = played()
+    jax.tree.map(np.testing.assert_array_equal, here, there)
