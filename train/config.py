@@ -98,6 +98,9 @@ class TrainConfig:
     max_considered: int = setting(16, least=1)
     """The moves that a root considers, with gumbel."""
 
+    value_scale: float = setting(1.0, above=0)
+    """How much a move's value moves the policy, with gumbel: its c_scale."""
+
     cheap_simulations: int = setting(0, least=0, below="fewest_simulations")
     """Simulations of searches that are not learnt from and only get a game to its end; 0: every
     search is full."""
@@ -115,6 +118,10 @@ class TrainConfig:
 
     opening_plies: int = setting(0, least=0)
     """A game begins with random moves, from 0 to this many."""
+
+    opening_searched: bool = setting(False)
+    """Of these moves only the last is random; those before it are searched, as any other, but not
+    learnt from."""
 
     resign: bool = setting(False)
     """Whether games are resigned, at a threshold by which fewer than 5% of those resigned would

@@ -103,8 +103,8 @@ class TrainFolder(RunFolder):
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if "preset" not in before:
         raise ValueError(folders.not_of(path, KIND))
-    before = {"game": "go", "rows_per_device": 1} | before  # which earlier versions do not say
-    folders.must_agree(path, KIND, before, asked, MAY_CHANGE)
+    unsaid = {"game": "go", "rows_per_device": 1, "value_scale": 1.0, "opening_searched": False}
+    folders.must_agree(path, KIND, unsaid | before, asked, MAY_CHANGE)  # as earlier versions were
 
 
 def read_config(folder: pathlib.Path) -> TrainConfig:

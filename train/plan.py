@@ -124,7 +124,9 @@ def _full_search(
     config: TrainConfig, rules: go.Rules | Game, network: NetworkConfig
 ) -> SearchConfig:
     if config.root == "gumbel":
-        return gumbel_search(config.simulations, config.max_considered)
+        return gumbel_search(
+            config.simulations, config.max_considered, value_scale=config.value_scale
+        )
     return search_config(as_game(rules), evaluator(rules, network), config.simulations)
 
 
@@ -139,7 +141,7 @@ def _selfplay(config: TrainConfig, game: Game, full: SearchConfig) -> SelfPlayCo
         search=full,
         komi=config.komi,
         temperature=None if drawn is None else Temperature(moves=drawn),
-        openings=Openings(0, config.opening_plies),
+        openings=Openings(0, config.opening_plies, config.opening_searched),
         cap=cap,
         resign=ResignConfig() if config.resign else None,
         more_simulations=_stages(config)[:-1],

@@ -20,7 +20,11 @@ _ROUND = 512
 
 @dataclasses.dataclass(frozen=True)
 class Openings:
-    """How many plies of each game are drawn at random: uniformly from `least` to `most`.
+    """How many plies each game begins with that are not learnt from: uniformly from `least` to
+    `most`.
+
+    All of them are random; or, with `last_only`, the last is, and those before it are played as any
+    other, as in the games that AlphaGo's value network learnt from (Silver et al. 2016).
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -28,6 +32,7 @@ class Openings:
 
     least: int = 0
     most: int = 0
+    last_only: bool = False
 
     def __post_init__(self):
         if self.least < 0:

@@ -256,7 +256,8 @@ def move(
     in_opening = ply < lanes.opening
     legal = found.prior >= 0
     action = _choose(config, settings, choice_key, found, ply)
-    action = jnp.where(in_opening, openings.any_play(game, opening_key, legal), action)
+    is_random = ply == lanes.opening - 1 if config.openings.last_only else in_opening
+    action = jnp.where(is_random, openings.any_play(game, opening_key, legal), action)
     watched, resigned = _consider(lanes.resignation, found, ply, in_opening)
     after = jax.vmap(game.play)(before, action)
     made = Move(

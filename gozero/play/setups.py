@@ -213,19 +213,21 @@ def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
     return MinimumMse() if config.rave_bias is None else MinimumMse(config.rave_bias)
 
 
-def gumbel_search(num_simulations: int, max_considered: int = 16, leaves: int = 1) -> SearchConfig:
+def gumbel_search(
+    num_simulations: int, max_considered: int = 16, leaves: int = 1, value_scale: float = 1.0
+) -> SearchConfig:
     """The search that training uses: the Gumbel root and interior of Danihelka et al. (2022).
 
-    Values are results of games and are not stretched: c_scale 1, as that paper has it for Go. For
-    PUCT with noise there is `selfplay.search_config`. Several leaves count as one visit each until
-    they are evaluated, for the root counts visits.
+    Values are results of games and are not stretched: c_scale is 1 unless told otherwise, as that
+    paper has it for Go. For PUCT with noise there is `selfplay.search_config`. Several leaves count
+    as one visit each until they are evaluated, for the root counts visits.
     """
     at_once: dict[str, Any] = {"leaves": leaves, "virtual_loss": 1} if leaves > 1 else {}
     return SearchConfig(
         num_simulations=num_simulations,
         **at_once,
-        root_select=GumbelRoot(max_considered, value_scale=1.0, rescale=False),
-        select=GumbelInterior(value_scale=1.0, rescale=False),
+        root_select=GumbelRoot(max_considered, value_scale=value_scale, rescale=False),
+        select=GumbelInterior(value_scale=value_scale, rescale=False),
     )
 
 

@@ -257,7 +257,8 @@ FOUR = SelfPlayConfig(
     search=SearchConfig(8).roomy,
     num_games=6,
     reuse_subtree=True,
-    openings=Openings(1, 2),
+    temperature=Temperature(moves=0),
+    openings=Openings(1, 2, last_only=True),
     resign=ResignConfig(0.5, 8),
     stagger=0,
 )
@@ -269,12 +270,18 @@ def test_any_game_is_played():
     found, idle = played(FOUR, play, 1)
     assert sorted(found) == list(range(6))
     assert idle > 0
+    drawn = []
     for rows in found.values():
         plain = ConnectFour(5, 4)
+        opening = sum(not row.counts for row in rows)
         for i, row in enumerate(rows):
             assert row.ply == i
             assert row.legal.tolist() == plain.legal()
-            assert row.counts == (i > 0) or i == 1  # the first one or two plies are drawn
+            assert row.counts == (i >= opening)
+            if i == opening - 1:
+                drawn.append(_best(row))
+            elif not row.resigned:
+                assert _best(row)
             assert row.komi is row.score is row.area is row.truncated is None
             if row.resigned:
                 plain.winner, plain.over = -plain.to_play, True
@@ -283,6 +290,13 @@ def test_any_game_is_played():
                 plain.play(int(row.action))
             assert row.ended == plain.over
         assert row.outcome == plain.winner
+        assert opening in (1, 2)
+    assert not all(drawn)
+
+
+def _best(row) -> bool:
+    """What was played is among the most visited."""
+    return row.policy_target[row.action] == row.policy_target.max()
 
 
 def test_any_game_begins_at_another_phase_in_each_lane():
