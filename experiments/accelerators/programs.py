@@ -77,9 +77,9 @@ looking closely 4.8 and 1.1). The searches here begin at the empty board, where 
 self-play are taken to be like random ones."""
 
 
-def _superko(size: int) -> dict[str, float]:
-    """The rounds of both loops of a simulation: boards of the game, and of the tree."""
-    return {r"vmap\(\)/cond/branch_0_fun/while$": COMPARED[size]}
+def _superko(size: int | None) -> dict[str, float]:
+    """The rounds of both loops of a simulation, of the game and of the tree; {}: not counted."""
+    return {r"vmap\(\)/cond/branch_0_fun/while$": COMPARED[size]} if size in COMPARED else {}
 
 
 def _pgx_rules(target: Target, size: int, batch: int) -> Program:
