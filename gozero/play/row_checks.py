@@ -146,7 +146,8 @@ def _check_result(rules: Rules, rows: Rows) -> None:
     assert komi is not None  # of Go
     assert score is not None
     assert rows.area is not None
-    _require("komi", (np.abs(komi) <= MAX_KOMI) & (komi * 2 % 1 == 0), KOMI_EXPECTED)
+    halves = np.asarray(komi, np.float64) * 2
+    _require("komi", (np.abs(komi) <= MAX_KOMI) & (halves % 1 == 0), KOMI_EXPECTED)
     _require("known", rows.known == 0, "0")
     area = [tuple(np.moveaxis(np.asarray(rows.area)[:, i], 1, 0)) for i in range(2)]
     both = [black & white for black, white in zip(*area, strict=True)]

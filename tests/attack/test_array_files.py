@@ -93,6 +93,8 @@ TEXTS += (b"NaN", b"'<U9'", b"'|O'", b"'<f16'", b"(((((", b"1L", b"\xff\xfe", b"
 def texts(rng, data):
     """A number, a name or a bracket of a header is something else."""
     found = list(re.finditer(rb"\d+|\"[^\"]{1,20}\"|'[^']{1,20}'|[\[\](){}]", bytes(data[:4000])))
+    if not found:
+        return numbers(rng, data)
     one = found[int(rng.integers(len(found)))]
     data[one.start() : one.end()] = TEXTS[int(rng.integers(len(TEXTS)))]
 

@@ -90,7 +90,8 @@ def _play(
         flags.fail(prog, f"out of memory with {trees}; lower --batch or --simulations", status=1)
     except OSError as error:
         kept = "what is in games and shards is whole, and --resume goes on"
-        flags.fail(prog, f"out: {config.out} cannot be written ({error.strerror}); {kept}", 1)
+        why = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        flags.fail(prog, f"out: {config.out} cannot be written ({why.strerror}); {kept}", 1)
 
 
 def _settings(
