@@ -168,6 +168,8 @@ class _Program:
             self.back_up(self.ask.value[self.number])
         paths.settle()
         is_dense = self.tree.is_dense
+        if new is not None and new.grows is None and not is_dense:
+            return  # nothing to choose at a new root, and not every rule can be in a kernel
         if self.ask.first_play is not None:
             self.credit(self.ask.first_play, self.ask.new.over[self.number])
             paths.settle()
