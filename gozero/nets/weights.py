@@ -14,7 +14,6 @@ import numpy as np
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.runs import arrays
-from gozero.runs.files import sync
 
 _SINCE = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}
 _SINCE |= {"observation": None, "num_actions": None}
@@ -57,9 +56,7 @@ def save(
         **about,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays.write(path, "weights", _held(params), description)
-    for written in (path, path.parent):
-        sync(written)
+    arrays.write(path, "weights", _held(params), description, durable=True)
     return path
 
 
