@@ -172,6 +172,9 @@ class TrainConfig:
     process: int | None = setting(None, least=0, below="processes")
     """Which of them this is, from 0; the first writes what is written."""
 
+    tensorboard: bool = setting(False)
+    """Also write the metrics for TensorBoard, to DIR/tensorboard."""
+
     checkpoint_every: int = setting(10, least=1)
     """Iterations from one checkpoint to the next; each evaluation has one before it as well."""
 
@@ -230,6 +233,7 @@ MAY_CHANGE = frozenset(
         "coordinator",
         "processes",
         "process",
+        "tensorboard",
         "checkpoint_every",
         "evaluate_every",
         "evaluate_games",

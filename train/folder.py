@@ -5,6 +5,7 @@ manifest.json    versions, device, command, commit; of the last start; the SHA-2
 run.lock         held while it is trained
 metrics.jsonl    one object an iteration
 matches.jsonl    one object a match of an evaluation
+tensorboard/     the metrics for TensorBoard, with --tensorboard
 checkpoints/     all that the run goes on from
 weights/         the network that played, one file an evaluation or a checkpoint; 000000 began
 weights.safetensors  the newest of them

@@ -21,7 +21,7 @@ from gozero.nets import weights
 from gozero.play import devices
 from gozero.runs import files
 from gozero.runs import folder as folders
-from train import checkpoint, folder, hosts, matches, memory, steps
+from train import checkpoint, folder, hosts, matches, memory, steps, tensorboard
 from train.config import TrainConfig
 from train.display import Cost, Display
 from train.folder import TrainFolder
@@ -56,6 +56,8 @@ def run(config: TrainConfig) -> int:
         a checkpoint that cannot be read; says what was wrong, and what would be right.
     """
     hosts.at_each(lambda: hosts.check_flags(config))
+    if config.tensorboard:
+        hosts.at_each(tensorboard.check)
     _say("compiling, about 60 s the first time")
     mesh = devices.mesh_of(config.devices)
     plan = make_plan(config, mesh.size)
@@ -211,7 +213,8 @@ class _Session:
         display = _display(self.plan)
         if hosts.is_first():
             self.loop.phase = display.phase
-        with display if hosts.is_first() else contextlib.nullcontext():
+        with contextlib.ExitStack() as shown:
+            shows = self._shows(display, shown)
             while not (end := hosts.greatest(self._end(stop, until))):
                 try:
                     numbers = self.loop.iterate()
@@ -219,13 +222,32 @@ class _Session:
                     self._set_aside_the_cause()
                     self._fail(error)
                 self._at_first(lambda line=numbers: files.add_line(self.metrics, line))
-                self._at_first(lambda line=numbers: display.add(line))  # matches take long
+                self._at_first(lambda line=numbers: shows(line))  # matches take long
                 self._stop_if_poisoned()
                 self.loop.phase("saving and evaluating")
                 numbers = numbers | self._keep_and_evaluate(asked, stop)
                 if matches.due(self.config, self.loop.iteration):
-                    self._at_first(lambda line=numbers: display.add(line))
+                    self._at_first(lambda line=numbers: shows(line))
         return End(end)
+
+    def _shows(self, display: Display, shown: contextlib.ExitStack) -> Callable[[dict], None]:
+        """What shows a line of the metrics, which may come again with more, at the first host."""
+        if not hosts.is_first():
+            return lambda line: None
+        shown.enter_context(display)
+        if not self.config.tensorboard:
+            return display.add
+        at = self.config.folder / tensorboard.FOLDER
+        try:
+            events = shown.enter_context(tensorboard.Events(at, display.lines))
+        except OSError as error:
+            self._fail(error)
+
+        def add(line: dict) -> None:
+            display.add(line)
+            events.add(line)
+
+        return add
 
     def _keep_and_evaluate(self, asked: Callable[[], bool], stop: runtime.StopRequest) -> dict:
         """What it is time for after an iteration; the checkpoint first, for matches take long.

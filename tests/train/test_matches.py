@@ -20,7 +20,8 @@ from gozero.play.player import Turn, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.search.rules.gumbel import GumbelRoot
 from tests.train import tiny
-from train import checkpoint, folder, matches, run
+from tests.train.events import events_of
+from train import checkpoint, folder, matches, run, tensorboard
 from train.loop import Loop
 from train.matches import RANDOM, RANDOM_PLAYER, UNIFORM, Rated, Terms
 from train.plan import make_plan
@@ -44,7 +45,8 @@ def plain(tmp_path_factory):
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
     """... and of the same with them, after 3 iterations and after the last."""
-    return train(tmp_path_factory.mktemp("evaluated") / "run", evaluate_every=3)
+    path = tmp_path_factory.mktemp("evaluated") / "run"
+    return train(path, evaluate_every=3, tensorboard=True)
 
 
 def train(path, **more):
@@ -93,6 +95,16 @@ def test_the_metrics_have_the_rating(evaluated):
         rating = matches.rate_lines(so_far)[player]
         assert line["elo"] == round(rating.elo, 1)
         assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]
+
+
+def test_tensorboard_has_the_metrics(evaluated):
+    lines = lines_of(evaluated, "metrics.jsonl")
+    found = events_of(evaluated / tensorboard.FOLDER)
+    expected = {name for line in lines for name, _ in tensorboard.scalars(line)}
+    assert found.keys() == expected >= {"losses/policy", "games_per_s", "elo"}
+    for name, values in found.items():
+        told = {line["iteration"]: dict(tensorboard.scalars(line)).get(name) for line in lines}
+        assert values == {i: pytest.approx(x) for i, x in told.items() if x is not None}
 
 
 def test_the_metrics_add_up(evaluated):

@@ -1,0 +1,78 @@
+"""The metrics of a run for TensorBoard, beside metrics.jsonl: ``DIR/tensorboard``."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+FOLDER = "tensorboard"
+
+
+def check() -> None:
+    """Say before anything is played that the writer is missing.
+
+    Raises:
+      ValueError: without tensorboardX.
+    """
+    if importlib.util.find_spec("tensorboardX") is None:
+        raise ValueError("--tensorboard: needs tensorboardX; pip install -e '.[tensorboard]'")
+
+
+class Events:
+    """A context manager: the scalars of metrics, as events of TensorBoard.
+
+    The file is made anew, so a run that goes on has one curve, and none of lines cut off.
+
+    Args:
+      folder: of the event file; earlier ones in it are removed.
+      before: the metrics of those iterations that were done before.
+
+    Raises:
+      OSError: as each method, if it cannot be written.
+    """
+
+    def __init__(self, folder: pathlib.Path, before: Iterable[Mapping[str, Any]] = ()):
+        from tensorboardX.event_file_writer import EventsWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("events.out.tfevents.*"):
+            old.unlink()
+        # Not SummaryWriter: its thread dies of a full disk, and whoever flushes waits for ever.
+        self._writer = EventsWriter(str(folder / "events"))
+        self._last: dict[str, float] = {}
+        for line in before:
+            self.add(line)
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """A line of the metrics; if it comes again with more, only what is new is written."""
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        found = dict(scalars(line))
+        same = self._last.get("iteration") == found["iteration"]
+        new = {name: found[name] for name in found if not (same and name in self._last)}
+        values = [Summary.Value(tag=name, simple_value=new[name]) for name in new]
+        step = int(found["iteration"])
+        self._writer.write_event(
+            Event(wall_time=time.time(), step=step, summary=Summary(value=values))
+        )
+        self._writer.flush()
+        self._last = found
+
+
+def scalars(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """(name, number) of a line of the metrics; of a group in it GROUP/NAME. Lists have none."""
+    for name, value in line.items():
+        if isinstance(value, Mapping):
+            yield from scalars(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float):
+            yield f"{prefix}{name}", float(value)
