@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
 _MOST_DEEP = 100
 
 
-def parse_json(data: bytes) -> Any:
+def parse_json(data: bytes | str) -> Any:
     """What JSON says.
 
     Raises:

@@ -46,8 +46,8 @@ class Positions:
         """The game after so many moves, for the player to move, and what is to be avoided."""
         state = with_to_play(self._state(query, turn, key), query.mover(turn))
         avoid = np.zeros((2, query.size**2 + 1), np.int32)
-        for player, actions, depth in query.avoid:
-            avoid[player, list(actions)] = np.maximum(avoid[player, list(actions)], depth)
+        for place, depth in query.avoid.items():
+            avoid[place] = depth
         return Asked(jax.device_get(state), avoid)
 
     def _state(self, query: Query, turn: int, key: RulesKey) -> GameState:

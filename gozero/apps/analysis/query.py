@@ -6,16 +6,17 @@ https://github.com/lightvector/KataGo/blob/master/docs/Analysis_Engine.md
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from gozero.go import coords
 from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.runs import files
 
 MAX_LINE = 1 << 20
 """Bytes of a line."""
+MAX_ID = 1000
+"""Characters of an id."""
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 _KO = {"SIMPLE": "simple", "POSITIONAL": "positional", "SITUATIONAL": "situational"}
@@ -75,7 +76,7 @@ class Query:
     moves_ownership: bool
     policy: bool
     pv_visits: bool
-    avoid: tuple[tuple[int, tuple[int, ...], int], ...]  # player, actions, until which depth
+    avoid: Mapping[tuple[int, int], int]  # {player, action: until which depth}
     winrates_as: str | None
     max_time: float
     report_every: float
@@ -90,17 +91,17 @@ class Query:
         return self.first or 0
 
 
-def decode(line: str) -> dict:
-    """The object that a line is.
+def decode(line: bytes | str, is_whole: bool = True) -> dict:
+    """The object that a line is, if that is all of it.
 
     Raises:
       QueryError: it is none.
     """
-    if len(line) > MAX_LINE:
-        raise QueryError(None, f"a line of more than {MAX_LINE} characters")
+    if not is_whole:
+        raise QueryError(None, f"a line of more than {MAX_LINE} bytes")
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = files.parse_json(line)
+    except ValueError as error:
         raise QueryError(None, f"Could not parse input as json: {str(error)[:200]}") from error
     if not isinstance(value, dict):
         raise QueryError(None, "Input line was valid json but was not an object")
@@ -127,7 +128,7 @@ def read(fields: Mapping[str, Any]) -> Query:
         raise QueryError("overrideSettings", message)
     visits = fields.get("maxVisits")
     return Query(
-        id=_of(fields, "id", str),
+        id=_id(fields),
         size=size,
         komi=_komi(fields),
         ko=ko,
@@ -145,12 +146,20 @@ def read(fields: Mapping[str, Any]) -> Query:
         pv_visits=_flag(fields, "includePVVisits"),
         avoid=_avoid(fields, size),
         winrates_as=winrates_as,
-        max_time=_number("overrideSettings", override.get("maxTime", 1e9), 0, math.inf),
+        max_time=_number("overrideSettings", override.get("maxTime", 1e9), 0, 1e20),
         report_every=_number(
             "reportDuringSearchEvery", fields.get("reportDuringSearchEvery", 1e9), 0.001, 1e9
         ),
         warnings=tuple(warnings),
     )
+
+
+def _id(fields: Mapping[str, Any]) -> str:
+    """It is told with each position."""
+    name = _of(fields, "id", str)
+    if len(name) > MAX_ID:
+        raise QueryError("id", f"Must be of {MAX_ID} characters at most")
+    return name
 
 
 def _size(fields: Mapping[str, Any]) -> int:
@@ -214,8 +223,13 @@ def _action(name: str, value: Any, size: int) -> int:
 def _moves(
     fields: Mapping[str, Any], name: str, size: int, stones: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    found = []
-    for pair in _of(fields, name, list, [] if stones else None):
+    from gozero.apps.host_game import roomy_limit  # JAX, which takes seconds
+
+    found, most = [], roomy_limit(size)
+    pairs = _of(fields, name, list, [] if stones else None)
+    if len(pairs) > most:
+        raise QueryError(name, f"Must be {most} at most")
+    for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
             raise QueryError(name, 'Must be an array of pairs, ["B", "D4"]')
         found.append((_colour(name, pair[0]), _action(name, pair[1], size)))
@@ -258,9 +272,9 @@ def _rules(rules: Any) -> tuple[str | None, bool, list[tuple[str, str]]]:
     return ko, suicide, [] if scoring == "AREA" else [("rules", warning)]
 
 
-def _avoid(fields: Mapping[str, Any], size: int) -> tuple[tuple[int, tuple[int, ...], int], ...]:
-    """Of avoidMoves those named, of allowMoves all others."""
-    found = []
+def _avoid(fields: Mapping[str, Any], size: int) -> dict[tuple[int, int], int]:
+    """Of avoidMoves those named, of allowMoves all others; the greatest depth of each."""
+    found: dict[tuple[int, int], int] = {}
     for name in ("avoidMoves", "allowMoves"):
         for one in _of(fields, name, list, []):
             if not isinstance(one, dict):
@@ -269,5 +283,6 @@ def _avoid(fields: Mapping[str, Any], size: int) -> tuple[tuple[int, tuple[int, 
             if name == "allowMoves":
                 actions = set(range(size * size + 1)) - actions
             depth = _whole(name, one.get("untilDepth"), 1, 10**9)
-            found.append((_colour(name, one.get("player")), tuple(sorted(actions)), depth))
-    return tuple(found)
+            player = _colour(name, one.get("player"))
+            found |= {(player, a): max(depth, found.get((player, a), 0)) for a in actions}
+    return found

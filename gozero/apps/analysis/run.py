@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gozero import __version__
-from gozero.apps import flags, runtime
+from gozero.apps import flags, runtime, streams
 from gozero.apps.analysis import query as queries
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import Query, QueryError
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 PROG = "gozero analyze"
 PIECE = 0.1
 """Seconds between two looks at what has come, about."""
+MOST_HELD = 2**25
+"""Bytes of lines that are read ahead, with those of positions that wait; beyond, input waits."""
+LEAST_HELD = 2**10
+"""Bytes that a position counts for at least."""
 
 __all__ = ["AnalyzeConfig", "run"]
 
@@ -37,7 +41,8 @@ def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
     """Answer until the end of input, and all that was asked before; the exit status.
 
     Raises:
-      SystemExit: status 2 and one line for files that cannot be used, before any answer.
+      SystemExit: status 2 and one line for files that cannot be used, before any answer; as
+        `streams.serving`.
     """
     if config.is_random:
         print(runtime.random_network(), file=sys.stderr)
@@ -45,13 +50,11 @@ def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
         for name in config.own_files:
             if not getattr(config, name).is_file():
                 raise ValueError(f"--{name} {getattr(config, name)}: there is no such file")
-    server = Server(config, stdout or sys.stdout)
-    threading.Thread(target=server.listen, args=(stdin or sys.stdin,), daemon=True).start()
-    print(f"gozero {__version__}, ready for queries", file=sys.stderr, flush=True)
-    try:
+    with streams.serving(PROG, stdin, stdout) as (stdin, stdout):
+        server = Server(config, stdout)
+        threading.Thread(target=server.listen, args=(stdin,), daemon=True).start()
+        print(f"gozero {__version__}, ready for queries", file=sys.stderr, flush=True)
         server.serve()
-    except BrokenPipeError:  # nobody listens, which is as good as the end
-        return 0
     return 0
 
 
@@ -63,6 +66,7 @@ class Job:
     turn: int
     priority: float
     number: int  # in the order in which they came
+    size: int  # its share of the line, in bytes
     begun: float = 0.0
     reported: float = 0.0
     ended: bool = False  # it is to be told as it is
@@ -81,7 +85,9 @@ class Server:
         self, config: AnalyzeConfig, out: Any, clock: Callable[[], float] = time.monotonic
     ):
         self._config, self._out, self._clock = config, out, clock
-        self._inbox: queue.Queue[str | None] = queue.Queue()
+        self._inbox: queue.Queue[tuple[bytes | str, bool] | OSError | None] = queue.Queue()
+        self._came = 0  # bytes of lines; `listen` counts them, and `serve` these two
+        self._handled = self._held = 0  # those looked at, and those of positions that wait
         self._waiting: list[Job] = []
         self._running: list[Job] = []
         self._count, self._batches, self._closed = 0, 0, False
@@ -91,18 +97,41 @@ class Server:
     def listen(self, stream: Any) -> None:
         """Takes the lines of a stream until its end."""
         try:
-            for line in stream:
+            for line in streams.lines(stream, queries.MAX_LINE):
+                self._came += len(line[0])
                 self._inbox.put(line)
-        except (ValueError, OSError):  # closed under the reader, or no text
+                while self._came - self._handled + self._held > MOST_HELD:
+                    time.sleep(PIECE)
+        except OSError as error:
+            self._inbox.put(error)
+        except ValueError:  # closed under the reader
             pass
         self._inbox.put(None)
 
     def serve(self) -> None:
-        """Answers until the end of input."""
+        """Answers until the end of input.
+
+        Raises:
+          OSError: a line cannot be read, or an answer not be written.
+        """
         while not (self._closed and not self._waiting):
             self._take(wait=not self._waiting and not self._closed)
             if self._waiting:
-                self._search(self._next_batch())
+                self._running = self._next_batch()
+                try:
+                    self._search(self._running)
+                except OSError:
+                    raise
+                except Exception as error:  # of one batch; others may go well
+                    self._fail(error)
+                self._running = []
+
+    def _fail(self, error: Exception) -> None:
+        """Those that are searched have no answer."""
+        told = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
+        print(f"{PROG}: {told}", file=sys.stderr, flush=True)
+        for job in self._running:
+            self._say({"id": job.query.id, "turnNumber": job.turn, "error": told})
 
     def _take(self, wait: bool) -> None:
         """What has come; waits for something, if it is told to, and then for what comes with it."""
@@ -112,19 +141,24 @@ class Server:
             except queue.Empty:
                 return
             wait = False
+            if isinstance(line, OSError):
+                raise line
             if line is None:
                 self._closed = True
-            elif line.strip():
-                self._handle(line)
+            else:
+                self._handle(*line)
+                self._handled += len(line[0])
 
     def _say(self, answer: dict) -> None:
         self._out.write(json.dumps(answer) + "\n")
         self._out.flush()
 
-    def _handle(self, line: str) -> None:
+    def _handle(self, line: bytes | str, is_whole: bool) -> None:
         fields: dict = {}
+        if not line.strip():
+            return
         try:
-            fields = queries.decode(line)
+            fields = queries.decode(line, is_whole)
             if "action" in fields:
                 self._act(fields)
                 return
@@ -139,7 +173,9 @@ class Server:
             self._say({"id": query.id, "field": field, "warning": message})
         for turn, priority in zip(query.turns, query.priorities, strict=True):
             self._count += 1
-            self._waiting.append(Job(query, turn, priority, self._count))
+            size = max(LEAST_HELD, len(line) // len(query.turns))
+            self._waiting.append(Job(query, turn, priority, self._count, size))
+            self._held += size
 
     def _act(self, fields: dict) -> None:
         """query_version, clear_cache, terminate, terminate_all, query_models."""
@@ -158,23 +194,29 @@ class Server:
             if action == "terminate" and not isinstance(wanted, str):
                 raise QueryError("terminateId", "Must be a string")
             turns = fields.get("turnNumbers")
-            if turns is not None and not isinstance(turns, list):
+            is_list = isinstance(turns, list) and all(isinstance(one, int) for one in turns)
+            if turns is not None and not is_list:
                 raise QueryError("turnNumbers", "Must be an array of integers")
             self._say(fields)
-            self._terminate(wanted if action == "terminate" else None, turns)
+            meant = None if turns is None else set(turns)
+            self._terminate(wanted if action == "terminate" else None, meant)
         else:
             raise QueryError("action", f"Unknown action: {str(action)[:40]}")
 
-    def _terminate(self, wanted: str | None, turns: list | None) -> None:
+    def _terminate(self, wanted: str | None, turns: set[int] | None) -> None:
         is_meant = lambda job: (
             (wanted is None or job.query.id == wanted) and (turns is None or job.turn in turns)
         )
         for job in filter(is_meant, self._running):
             job.ended = True
         meant = [job for job in self._waiting if is_meant(job)]
-        self._waiting = [job for job in self._waiting if not is_meant(job)]
+        self._wait_for([job for job in self._waiting if not is_meant(job)])
         for job in meant:
             self._say(_nothing(job))
+
+    def _wait_for(self, jobs: list[Job]) -> None:
+        """These are left to be searched."""
+        self._waiting, self._held = jobs, sum(job.size for job in jobs)
 
     def _positions(self) -> Positions:
         if self._known is None:
@@ -193,7 +235,7 @@ class Server:
         fit = [job for job in self._waiting if self._rules_of(job.query) == rules]
         batch = fit[: self._config.batch]
         taken = {job.number for job in batch}
-        self._waiting = [job for job in self._waiting if job.number not in taken]
+        self._wait_for([job for job in self._waiting if job.number not in taken])
         return batch
 
     def _made(self, key: tuple[int, str, bool]) -> Searches:
@@ -225,9 +267,7 @@ class Server:
         now = self._clock()
         for job in batch:
             job.begun = job.reported = now
-        self._running = batch
         self._advance(searches, *searches.begin(self._batches, padded))
-        self._running = []
 
     def _advance(self, searches: Searches, running: Any, states: Any) -> None:
         """Go on with a search until each job has been told: as soon as it has its visits or its
@@ -251,6 +291,7 @@ class Server:
                 self._tell(open_[i], told, i, during=i not in over)
                 open_[i].reported = now
             open_ = {i: job for i, job in open_.items() if i not in over}
+            self._running = list(open_.values())
 
     def _visits(self, job: Job) -> int:
         """How many it wants, and there is room for."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from gozero.apps import runtime
+from gozero.apps import runtime, streams
 
 PROTOCOL_VERSION = 2
 LONGEST_LINE = 2**16  # bytes or characters; what is longer is not taken in
@@ -93,7 +93,7 @@ def serve(commands: Mapping[str, Command], stdin: Any, stdout: Any, stderr: Any 
       OSError: of the streams: a line cannot be read, or an answer not be written.
     """
     table = _with_protocol(commands)
-    for line, is_whole in _lines(getattr(stdin, "buffer", stdin)):
+    for line, is_whole in streams.lines(stdin, LONGEST_LINE):
         request = parse_line(line)
         if request is None:
             continue
@@ -106,15 +106,6 @@ def serve(commands: Mapping[str, Command], stdin: Any, stdout: Any, stderr: Any 
         stdout.flush()
         if is_whole and request.name == "quit" and not request.arguments:
             return
-
-
-def _lines(stream: Any) -> Iterator[tuple[bytes | str, bool]]:
-    """(a line, whether that is all of it); of one that is too long the first part alone."""
-    while line := stream.readline(LONGEST_LINE + 1):
-        is_whole = len(line) <= LONGEST_LINE
-        yield line, is_whole
-        while not is_whole and line and line[-1:] not in (b"\n", "\n"):
-            line = stream.readline(LONGEST_LINE)
 
 
 def _with_protocol(commands: Mapping[str, Command]) -> dict[str, Command]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from gozero import __version__
-from gozero.apps import flags, runtime
+from gozero.apps import flags, runtime, streams
 from gozero.apps.gtp import front_ends
 from gozero.apps.gtp import protocol as gtp_protocol
 from gozero.apps.gtp.config import GtpConfig
@@ -68,10 +67,15 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
         from gozero.apps.gtp import ready
 
         return ready.selftest(config)
-    stdin, stdout = stdin or sys.stdin, stdout or sys.stdout
-    for name, stream in (("input", stdin), ("output", stdout)):
-        if stream is None:
-            flags.fail("gozero gtp", f"standard {name} is closed", status=1)
+    try:
+        with streams.serving("gozero gtp", stdin, stdout) as (stdin, stdout):
+            gtp_protocol.serve(commands(_engine(config)), stdin, stdout)
+    except KeyboardInterrupt:
+        return runtime.STOPPED
+    return 0
+
+
+def _engine(config: GtpConfig) -> Engine:
     engine = Engine(config)
     if config.search == "gumbel" and config.player is None:
         print("gumbel begins every search anew: reuse is off", file=sys.stderr, flush=True)
@@ -80,16 +84,7 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
     if config.own_files:
         with flags.failing("gozero gtp"):
             engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove
-    try:
-        gtp_protocol.serve(commands(engine), stdin, stdout)
-    except KeyboardInterrupt:
-        return runtime.STOPPED
-    except OSError as error:
-        if stdout is sys.stdout:  # or Python complains when it flushes at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the front end is gone: as good as quit
-            flags.fail("gozero gtp", f"standard input or output: {error}", status=1)
-    return 0
+    return engine
 
 
 @contextlib.contextmanager
