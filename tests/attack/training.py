@@ -1,21 +1,29 @@
 """A tiny training run under faults, in a process of its own; see `test_training.py`.
 
-python -m tests.attack.training train OUT        train, and say "ready" after an iteration
+python -m tests.attack.training kills SCRATCH SEED COUNT    kills at random moments
 python -m tests.attack.training full SCRATCH     a full disk from each write on, and at each one
+python -m tests.attack.training full SCRATCH once 42    at each one alone, from the 42nd on
 python -m tests.attack.training power SCRATCH    a power cut at each fsync
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import pathlib
+import random
+import select
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -87,17 +95,23 @@ def check_done(out: pathlib.Path, digests: list[str], lines: list[dict]) -> None
 @contextlib.contextmanager
 def of_one_plan() -> Iterator[None]:
     """The runs of a process share their programs, and nobody asks git."""
-    init, commit, found = Loop.__init__, folders.commit, {}
+    init, begin, commit, found = Loop.__init__, steps.begin, folders.commit, {}
 
-    def begin(loop, *rest):
+    def begun(plan, mesh, params=None):
+        if "begin" not in found:
+            made = jax.jit(functools.partial(begin, plan, mesh))
+            found["begin"] = made.lower().compile()
+        return found["begin"]()
+
+    def sharing(loop, *rest):
         init(loop, *rest)
         loop._compiled = found
 
-    Loop.__init__, folders.commit = begin, dict
+    Loop.__init__, steps.begin, folders.commit = sharing, begun, dict
     try:
         yield
     finally:
-        Loop.__init__, folders.commit = init, commit
+        Loop.__init__, steps.begin, folders.commit = init, begin, commit
 
 
 def train(out: pathlib.Path, iterations: int) -> tuple[int, str]:
@@ -119,31 +133,36 @@ def train(out: pathlib.Path, iterations: int) -> tuple[int, str]:
         return status, file.read().decode()
 
 
-def full(scratch: pathlib.Path) -> dict:
+KINDS = {"full": lambda n: NEVER, "once": lambda n: n}
+"""To which write the disk is full that is full from the n-th on."""
+TRIES = 5
+"""Runs without so many writes, before that is taken for the most."""
+
+
+def full(scratch: pathlib.Path, *only: str) -> dict:
     """The disk is full from the n-th write on, and at the n-th alone, for all n; there is room
     again, and the same command goes on."""
     faults, (digests, lines), out = Faults(), unbroken(SHORT), scratch / "run"
-    counts = {"full": 0, "once": 0, "writes": 0}
     faults.arm(NEVER)
     assert train(out, SHORT)[0] == 0
-    counts["writes"] = faults.count
+    counts = {"writes": faults.count}
     check_done(out, digests, lines)
-    for name, last in (("full", lambda n: NEVER), ("once", lambda n: n)):
-        n = 1
-        while True:
+    kinds, first = ([only[0]], int(only[1])) if only else (list(KINDS), 1)
+    for kind in kinds:
+        n, tries = first, TRIES
+        while tries:  # runs differ in how often they write, by a few
             shutil.rmtree(out)
-            faults.arm(n, last(n))
+            faults.arm(n, KINDS[kind](n))
             status, said = train(out, SHORT)
             hit = faults.count >= n
             faults.arm(NEVER)
-            if not hit:
-                break
-            check_said(status, said, (name, n))
-            assert train(out, SHORT)[0] == 0, (name, n)
+            check_said(status, said, (kind, n))
+            assert hit or status == 0, (kind, n)
+            assert train(out, SHORT)[0] == 0, (kind, n)
             check_done(out, digests, lines)
-            counts[name] = n
-            print(counts, file=sys.stderr)
-            n += 1
+            n, tries = (n + 1, TRIES) if hit else (n, tries - 1)
+            counts[kind] = n - 1
+            print(counts, file=sys.stderr, flush=True)
     return counts
 
 
@@ -196,27 +215,101 @@ def check_left(out: pathlib.Path, *images: dict[str, bytes | None]) -> None:
             assert image.get(f"run/{name}") == (out / name).read_bytes(), name
 
 
-def train_aloud(out: pathlib.Path) -> int:
-    """The command in this process, which says when it is at work; its exit status."""
-    iterate = Loop.iterate
+STARTED, TRAINED = 2.0, 2.0
+"""Seconds within which a run is killed: of its start, and after it has begun."""
+
+
+def kills(scratch: pathlib.Path, seed: str, count: str) -> dict:
+    """A process that trains is killed, and another goes on, until one comes to the end; so often.
+
+    They are forked from this one, which has imported all and never starts a backend of JAX.
+    """
+    draw, out = random.Random(int(seed)), scratch / "run"
+    digests, lines = in_child(lambda: unbroken(ITERATIONS))
+    seen, ends, number = [], 0, 0
+    while number < int(count):
+        if train_and_kill(scratch, draw):
+            in_child(lambda: check_done(out, digests, lines))
+            shutil.rmtree(out)
+            ends += 1
+            continue
+        number += 1
+        if (out / "checkpoints").exists():
+            iteration, digest = in_child(lambda: digest_in(out, ITERATIONS))
+            assert digest == digests[iteration], (number, iteration)
+            assert not [*out.rglob("*.damaged")]
+            seen.append(iteration)
+        print(f"{number} kills, {ends} ends, {seen}", file=sys.stderr, flush=True)
+    return {"kills": number, "ends": ends, "seen": sorted(seen)}
+
+
+def in_child(work: Callable[[], Any]) -> Any:
+    """What `work` returns in a process of its own, as JSON has it."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.write(write, json.dumps(work()).encode())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(write)
+    with os.fdopen(read, "rb") as said:
+        text = said.read()
+    assert os.waitpid(pid, 0)[1] == 0
+    return json.loads(text)
+
+
+def train_and_kill(scratch: pathlib.Path, draw: random.Random) -> bool:
+    """Whether a run came to its end before it was killed."""
+    early, share = draw.random() < 0.2, draw.random()
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        train_aloud(scratch, write)
+    os.close(write)
+    if early:
+        select.select([read], [], [], share * STARTED)
+    else:
+        os.read(read, 1)
+        time.sleep(share * TRAINED)
+    os.kill(pid, signal.SIGKILL)
+    status = os.waitpid(pid, 0)[1]
+    os.close(read)
+    assert status in (0, signal.SIGKILL), (scratch / "said").read_text()
+    return status == 0
+
+
+def train_aloud(scratch: pathlib.Path, ready: int) -> NoReturn:
+    """The command, which ends this process, and tells the other one when it is at work."""
+    said = os.open(scratch / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(said, stream)
+    iterate, status = Loop.iterate, 1
 
     def iterates(loop):
         numbers = iterate(loop)
-        print("ready", flush=True)
+        os.write(ready, b".")
         return numbers
 
     Loop.iterate = iterates
-    with of_one_plan(), flags.failing(run.PROG):
-        return run.run(config_of(out, ITERATIONS))
+    try:
+        with of_one_plan(), flags.failing(run.PROG):
+            status = run.run(config_of(scratch / "run", ITERATIONS))
+    except BaseException:
+        traceback.print_exc()
+    os._exit(status)
 
 
-def main(work: str, place: str) -> int:
+def main(work: str, place: str, *only: str) -> int:
     """The exit status."""
     path = pathlib.Path(place)
-    if work == "train":
-        return train_aloud(path)
+    if work == "kills":
+        print(json.dumps(kills(path, *only)))
+        return 0
     with of_one_plan():
-        print(json.dumps({"full": full, "power": power}[work](path)))
+        print(json.dumps({"full": full, "power": power}[work](path, *only)))
     return 0
 
 
