@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 import pathlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import IO, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -26,7 +25,7 @@ from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import network_evaluator
 from gozero.play.rows import Rows
-from gozero.runs import arrays, settings
+from gozero.runs import arrays, files, settings
 from gozero.runs.progress import Progress
 from gozero.runs.settings import same_as, setting
 from gozero.search.game import Game
@@ -110,20 +109,19 @@ class Job(NamedTuple):
     held: Rows | None
     network: NetworkConfig
     params: dict
-    metrics: IO[str]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 if training stopped at a nan, 2 for bad input, 130 for Ctrl-C."""
+    """The exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input, 130 for
+    Ctrl-C."""
     config = flags.parse(SupervisedConfig, argv, prog=PROG)
     with flags.failing(PROG):
         job = _prepare(config)
-    try:
-        with job.metrics:
+        try:
             return _train(job)
-    finally:
-        if not config.metrics_file.stat().st_size:  # nothing was learnt: leave no trace
-            config.metrics_file.unlink()
+        finally:
+            if files.is_empty(config.metrics_file):  # nothing was learnt: leave no trace
+                config.metrics_file.unlink()
 
 
 def _prepare(config: SupervisedConfig) -> Job:
@@ -140,12 +138,12 @@ def _prepare(config: SupervisedConfig) -> Job:
     held = None if held is None else replay.with_past(held, history)
     try:
         config.out_file.parent.mkdir(parents=True, exist_ok=True)
-        metrics = config.metrics_file.open("x")
+        config.metrics_file.touch(exist_ok=False)
     except OSError as error:
         raise ValueError(
             f"--out {config.out_file}: cannot be written ({error.strerror})"
         ) from error
-    return Job(config, rules, rows, held, shape, params, metrics)
+    return Job(config, rules, rows, held, shape, params)
 
 
 def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
@@ -184,14 +182,14 @@ def _train(job: Job) -> int:
     ring, rows = buffers.of_rows(job.rows)
     take = functools.partial(learner.take_steps, job.rules, how, ring, config.batch_size, num_steps)
     step = jax.jit(take, donate_argnums=0)
-    with runtime.StopRequest() as stop, Report(config, job.metrics) as report:
+    with runtime.StopRequest() as stop, Report(config) as report:
         report.phase("compiling, about 20 s the first time")
         step = step.lower(state, rows).compile()  # ahead of time: rates count steps only
         report.start()
         for taken in range(num_steps, config.steps + 1, num_steps):
             state, metrics = step(state, rows)
             report.count(taken, metrics)
-            if stop.requested or not state.ok:
+            if stop.requested or report.failed or not state.ok:
                 break
     _save(job, state, before, {})  # first of all: what is measured now can be measured again
     after = measure(state.params)
@@ -204,6 +202,8 @@ def _train(job: Job) -> int:
     if not finite:
         message = f"nan or infinite loss after step {int(state.step)}; kept the last good weights"
         flags.fail(PROG, f"{message}; try a lower --learning-rate", status=1)
+    if report.failed:
+        flags.fail(PROG, f"{report.failed}; stopped after step {int(state.step)}", status=1)
     return 130 if stop.requested else 0
 
 
@@ -212,12 +212,14 @@ class Report(Progress):
 
     Attributes:
       positions_per_s: since `start`.
+      failed: why a line could not be written, a full disk say: it is time to save and end.
     """
 
-    def __init__(self, config: SupervisedConfig, metrics: IO[str]):
+    def __init__(self, config: SupervisedConfig):
         super().__init__("train", config.steps, "steps")
-        self.batch_size, self.metrics = config.batch_size, metrics
+        self.batch_size, self.metrics = config.batch_size, config.metrics_file
         self.positions_per_s = 0.0
+        self.failed: OSError | None = None
 
     def start(self) -> None:
         """The first step is about to be taken."""
@@ -240,8 +242,11 @@ class Report(Progress):
             "steps_per_s": round(taken / seconds, 2),
             "positions_per_s": round(self.positions_per_s, 1),
         }
-        self.metrics.write(json.dumps(numbers) + "\n")
-        self.metrics.flush()
+        try:
+            files.add_line(self.metrics, numbers, durable=False)
+        except OSError as error:
+            self.failed = error
+            files.cut_torn_line(self.metrics)
         shown = {"steps/s": f"{numbers['steps_per_s']:.1f}"}
         self.show(taken, shown | {name: f"{seen[name]:.4f}" for name in PARTS})
 

@@ -95,17 +95,20 @@ def check_whole(out: pathlib.Path, whole: pathlib.Path) -> None:
 class FullDisk:
     """Each file that is made, and each write, is counted; from the n-th on there is no room.
 
-    Of the n-th write half is written, as a disk does.
+    Of the n-th write half is written, as a disk does. Where that is `alone`, there is room for the
+    next.
     """
 
-    def __init__(self, put: Callable[[object, str, object], None], last: int | None):
-        self.count, self.last = 0, last
+    def __init__(self, put: Callable[[object, str, object], None], last: int | None, alone=False):
+        self.count, self.last, self.alone = 0, last, alone
         for name in ("open", "write", "mkdir"):
             put(os, name, functools.partial(getattr(self, name), getattr(os, name)))
 
     def _takes(self) -> bool:
         self.count += 1
-        return self.last is None or self.count < self.last
+        if self.last is None or self.count < self.last:
+            return True
+        return self.alone and self.count > self.last
 
     def _full(self) -> OSError:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

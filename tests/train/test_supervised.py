@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gozero.nets import network, weights
+from tests.attack.selfplay_runs import FullDisk
 from tests.train import synthetic
 from train import supervised as command
 
@@ -102,6 +103,41 @@ def test_training_goes_on_from_weights(folder, trained, tmp_path):
     first, then = (weights.load(path)[2] for path in (old, tmp_path / "next.safetensors"))
     assert then["losses_before"] == pytest.approx(first["losses"], rel=1e-3)
     assert (then["blocks"], then["channels"]) == (1, 8)
+
+
+WRITES = 10
+"""Of a run of two steps: the metrics, made and twice written; the weights, twice made and written;
+and three folders, which are there."""
+FOLDERS, CLAIM, METRICS = (1, 5, 8), 2, (3, 4)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    "n", [pytest.param(n, marks=[pytest.mark.slow] * (n != 3)) for n in range(1, WRITES + 1)]
+)
+def test_a_full_disk_is_one_line(folder, tmp_path, capsys, n, alone):
+    """From the n-th write on, or at that alone: what was learnt is saved where there is room."""
+    out = tmp_path / "w.safetensors"
+    argv = ["--data", str(folder), "--steps", "2", *SMALL, "--out", str(out)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "INTERVAL_S", 0.0)
+        disk = FullDisk(patch.setattr, n, alone)
+        try:
+            status = command.main(argv)
+        except SystemExit as stop:
+            status = stop.code
+    said = capsys.readouterr().err.splitlines()
+    assert not list(tmp_path.glob("*.part"))
+    if alone and n in FOLDERS:
+        assert (status, disk.count) == (0, WRITES)
+        return
+    assert status == (2 if n <= CLAIM else 1)
+    told = [line for line in said if "No space left on device" in line]
+    assert told == said[-1:]
+    if alone and n in METRICS:
+        assert weights.load(out)[2]["steps"] == 1 + METRICS.index(n)
+        assert "w.metrics.jsonl" in told[0]
+        assert told[0].endswith(f"stopped after step {1 + METRICS.index(n)}")
 
 
 def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
