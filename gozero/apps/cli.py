@@ -15,6 +15,7 @@ _COMMANDS = {
     "selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),
     "gtp": ("gozero.apps.gtp.run", "GtpConfig"),
     "match": ("gozero.apps.match.run", "MatchConfig"),
+    "web": ("gozero.apps.web.run", "WebConfig"),
     "review": ("gozero.apps.review.run", "ReviewConfig"),
     "analyze": ("gozero.apps.analysis.run", "AnalyzeConfig"),
     "players": ("gozero.apps.players", "PlayersConfig"),

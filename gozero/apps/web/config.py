@@ -1,0 +1,94 @@
+"""The flags of ``gozero web``. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from gozero.apps.analysis.config import AnalyzeConfig
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.named import NamedPlayerConfig
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
+from gozero.play import players
+from gozero.play.player_config import board_size
+from gozero.runs import settings
+from gozero.runs.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class ThinkingConfig(NamedPlayerConfig):
+    """What players and analysis of the web page and the notebook's board go by."""
+
+    size: int | None = setting(
+        None,
+        group="game",
+        least=MIN_SIZE,
+        most=MAX_SIZE,
+        unset="that of --weights or --shapes, else 9",
+    )
+    """Points on a side of the board at the start."""
+
+    komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
+    """Points for White at the start."""
+
+    ko: KoRule = setting("positional")
+    """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
+    with the same player to move."""
+
+    suicide: bool = setting(False)
+    """Whether a play may remove its own chain; never a single stone."""
+
+    visits: int = setting(200, group="session", least=2, most=100_000)
+    """Visits of the analysis of a position."""
+
+    seed: int = settings.seed_setting()
+    """The seed of all that is random."""
+
+    def __post_init__(self):
+        self.check()
+        size = board_size(self.size, self.weights, self.shapes)
+        object.__setattr__(self, "size", size)
+        self.check_size(size)
+
+    def to_play(self, name: str | None, size: int) -> GtpConfig:
+        """The flags of `gozero gtp` for a player by its name, or that of our flags (None).
+
+        Raises:
+          ValueError: as those.
+        """
+        ours = {"size": size, "reuse": False, "seed": self.seed}
+        if name is not None:
+            return GtpConfig.of_flags({"player": name, **ours})
+        return GtpConfig.of_flags({**self._of_ours(GtpConfig), **ours})
+
+    def to_analyse(self) -> AnalyzeConfig:
+        """The flags of `gozero analyze` for our player; for one that does not search by trees,
+        those of the player `strong`."""
+        ours = self._of_ours(AnalyzeConfig)
+        if self.search in ("td", "random"):
+            ours = {"player": players.DEFAULT}
+        more = {"json": True, "simulations": self.visits, "seed": self.seed, "batch": 8}
+        return AnalyzeConfig.of_flags({**ours, "trees": 1, **more})
+
+    def _of_ours(self, wanted: type) -> dict[str, Any]:
+        """The flags that were given, of those that another command has too."""
+        given: Mapping[str, Any] = self.given or {"player": players.DEFAULT}
+        return {f.name: given[f.name] for f in dataclasses.fields(wanted) if f.name in given}
+
+
+@dataclasses.dataclass(frozen=True)
+class WebConfig(ThinkingConfig):
+    """Play, analyse and watch Go in a browser on this machine: the address to open is printed.
+
+    The page is answered on 127.0.0.1 only, and only to those who know the word in the address.
+    """
+
+    port: int = setting(0, group="server", least=0, most=65_535)
+    """The port; 0: any that is free."""
+
+    watch: pathlib.Path | None = setting(None, unset="none")
+    """A folder of games (SGF) that the page shows as they come, that of a match or of self-play."""
+
+    EXAMPLES = ("gozero web", "gozero web --player fast --size 13 --port 8000")

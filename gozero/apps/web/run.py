@@ -1,0 +1,55 @@
+"""``gozero web``: a board in the browser, served on this machine only."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+
+from gozero.apps import flags, runtime
+from gozero.apps.web.config import WebConfig
+
+PROG = "gozero web"
+__all__ = ["WebConfig", "run"]
+
+_TOKEN_BYTES = 18
+
+
+def run(config: WebConfig) -> int:
+    """Serve until Ctrl-C; the exit status.
+
+    Raises:
+      SystemExit: one line; status 1 where the packages of the extra are missing, or the port is
+        taken, 2 for files that cannot be used.
+    """
+    try:
+        import uvicorn
+
+        from gozero.apps.web import server
+    except ImportError as error:
+        missing = f"{error.name} is missing: pip install 'gozero[web]'"
+        flags.fail(PROG, missing, status=1)
+    from gozero.apps.web.session import Session
+    from gozero.apps.web.thinking import Thinking
+
+    if config.is_random:
+        print(runtime.random_network(), file=sys.stderr)
+    with flags.failing(PROG):
+        if config.watch is not None and not config.watch.is_dir():
+            raise ValueError(f"--watch {config.watch}: there is no such folder")
+        listener = socket.create_server((server.HOST, config.port))
+    port, token = listener.getsockname()[1], secrets.token_urlsafe(_TOKEN_BYTES)
+    thinking = Thinking(config, PROG)
+    app = server.make_app(token, port, lambda tell: Session(thinking, tell, config.watch))
+    runtime.tell(f"http://{server.HOST}:{port}/{token}/")
+    print("open that address in a browser on this machine; Ctrl-C ends", file=sys.stderr)
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws_max_size=4 * server.MAX_MESSAGE,  # bytes
+        ws="websockets-sansio",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(settings).run(sockets=[listener])
+    return 0

@@ -1,0 +1,153 @@
+"""The web server of the board: three files and a WebSocket, for who knows the token.
+
+It is for the user of this machine alone. Every address begins with the token; others get 404, as
+do requests whose Host is not ours (DNS rebinding), and a WebSocket wants our Origin too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hmac
+import importlib.resources
+import json
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+HOST = "127.0.0.1"
+MAX_MESSAGE = 1 << 20
+"""Characters of a message."""
+
+MOST_BOARDS = 64
+"""Tabs at once."""
+
+_FILES = {
+    "": ("page.html", "text/html; charset=utf-8"),
+    "page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "board.js": ("board.js", "text/javascript; charset=utf-8"),
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "
+    "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_TOO_LONG, _REFUSED, _BUSY = 1009, 1008, 1013  # codes of RFC 6455
+
+
+class Board(Protocol):
+    """What the server needs of a `session.Session`."""
+
+    tell: Callable[[dict], None]
+
+    def put(self, message: dict | None) -> None:
+        """A message from the tab; None: it is closed."""
+        ...
+
+    def run(self) -> None:
+        """Take messages until it is closed."""
+        ...
+
+
+NewBoard = Callable[[Callable[[dict], None]], Board]
+
+
+def make_app(token: str, port: int, new_board: NewBoard) -> Starlette:
+    """The application.
+
+    Args:
+      token: the word that addresses begin with.
+      port: where it is served; part of the Host and Origin that are let in.
+      new_board: makes a board's session, given what takes messages to its tab.
+    """
+    own_hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+    open_boards: set[Board] = set()
+
+    def is_ours(connection: HTTPConnection) -> bool:
+        said = connection.path_params["token"].encode("utf-8", "surrogateescape")
+        knows = hmac.compare_digest(said, token.encode())
+        return knows and connection.headers.get("host", "") in own_hosts
+
+    async def file(request: Request) -> Response:
+        found = _FILES.get(request.path_params["name"])
+        if found is None or not is_ours(request):
+            return PlainTextResponse("not found\n", 404, _HEADERS)
+        return Response(_read(found[0]), headers=_HEADERS, media_type=found[1])
+
+    async def socket(websocket: WebSocket) -> None:
+        host = websocket.headers.get("host", "")
+        if not is_ours(websocket) or websocket.headers.get("origin") != f"http://{host}":
+            await websocket.close(_REFUSED)
+            return
+        await websocket.accept()
+        if len(open_boards) >= MOST_BOARDS:
+            await websocket.close(_BUSY, f"{MOST_BOARDS} boards are open; close one")
+            return
+        await _serve(websocket, new_board, open_boards)
+
+    routes = [
+        WebSocketRoute("/{token}/socket", socket),
+        Route("/{token}/{name:path}", file),
+    ]
+    return Starlette(routes=routes)
+
+
+@functools.cache
+def _read(name: str) -> bytes:
+    return importlib.resources.files("gozero.apps.web").joinpath(name).read_bytes()
+
+
+async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[Board]) -> None:
+    """A board's session in a thread of its own, until its tab is closed."""
+    loop, outbox = asyncio.get_running_loop(), asyncio.Queue()
+
+    def tell(message: dict) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(outbox.put_nowait, message)
+
+    async def send() -> None:
+        while True:
+            await websocket.send_text(json.dumps(await outbox.get()))
+
+    session = new_board(tell)
+    open_boards.add(session)
+    threading.Thread(target=session.run, daemon=True).start()
+    sender = asyncio.create_task(send())
+    try:
+        await _take(websocket, session)
+    finally:
+        sender.cancel()
+        session.put(None)
+        open_boards.discard(session)
+
+
+async def _take(websocket: WebSocket, session: Board) -> None:
+    """Hand messages to a session until the tab is closed, or sends what no board sends."""
+    while True:
+        try:
+            text = await websocket.receive_text()
+        except (WebSocketDisconnect, KeyError):  # closed; or bytes
+            return
+        if len(text) > MAX_MESSAGE:
+            await websocket.close(_TOO_LONG, f"a message of more than {MAX_MESSAGE:,} characters")
+            return
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            session.tell({"tell": "error", "text": "a message is an object of JSON"})
+            continue
+        session.put(message)

@@ -1,0 +1,462 @@
+"""A board that somebody looks at: messages from a browser or a notebook, and what it is told.
+
+Both are JSON objects. From the board, by ``do``: ``new`` (size, komi, black, white, handicap),
+``play`` (at), ``undo``, ``goto`` (node), ``resign``, ``move`` (the engine plays), ``pause``,
+``analyse`` (on), ``review``, ``load`` (sgf), ``save``, ``watch`` (what, player, size, games),
+``unwatch``, ``open`` (game: of those watched), ``hello``. To the board, by ``tell``: ``hello``,
+``game`` (all nodes), ``node`` (a new one), ``at`` (where the game stands), ``analysis``, ``busy``,
+``sgf``, ``games``, ``error``. `Session.take` has the first, `Session.tell` the second. Actions are
+numbers, row-major from the top left, size * size the pass; wins and leads are Black's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import pathlib
+import queue
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gozero.apps import runtime, sgf
+from gozero.apps.sgf import GameRecord
+from gozero.apps.web.thinking import OURS, Thinking
+from gozero.go import coords, handicap
+from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.play import players
+
+if TYPE_CHECKING:
+    from gozero.apps.web.variations import Variations
+    from gozero.apps.web.watch import Watched
+
+YOU = "you"
+"""The name of a player who moves by hand."""
+
+_CANDIDATES = 10
+"""Moves of a position that the board is told of."""
+
+
+class BadMessage(ValueError):
+    """A message that is not as the board sends them."""
+
+
+class Session:
+    """One board: its game, who plays it, and what it is told.
+
+    Args:
+      thinking: players and analysis.
+      tell: takes a message to the board; may be called from any thread.
+      folder: games to watch, if any.
+    """
+
+    def __init__(
+        self,
+        thinking: Thinking,
+        tell: Callable[[dict], None],
+        folder: pathlib.Path | None = None,
+    ):
+        self._thinking, self.tell, self._folder = thinking, tell, folder
+        self._watched: Watched | None = None
+        self._pause_of_watching: float | None = None
+        self._inbox: queue.Queue[dict | None] = queue.Queue()
+        self._variations: Variations | None = None
+        self._players = (YOU, YOU)
+        self._is_engines_turn = False  # and it is to move now
+        self._resigned: int | None = None
+        self._query: str | None = None  # of the position where the game stands
+        self._reviews: list[str] = []
+        self._is_analysing = False
+        self._known: dict[int, dict] = {}
+
+    def put(self, message: dict | None) -> None:
+        """A message for `run`; None ends it."""
+        self._inbox.put(message)
+
+    def run(self) -> None:
+        """Take messages until the end, and between two of them play what engines are to play."""
+        while True:
+            wait = 0.0 if self._is_engines_turn else self._pause_of_watching
+            try:
+                message = self._inbox.get(wait != 0, wait)
+            except queue.Empty:
+                self._attempt(self._engine_moves if self._is_engines_turn else self._watch_on)
+                continue
+            if message is None:
+                self._cancel()
+                return
+            self._attempt(functools.partial(self.take, message))
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """What cannot be is told, and the session goes on."""
+        try:
+            work()
+        except Exception as error:  # a device without memory, say: the board must not stand still
+            self._is_engines_turn = False
+            self._watched, self._pause_of_watching = None, None
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            self.tell({"tell": "error", "text": f"{kind}{error}"[:500]})
+        if not self._is_engines_turn:
+            self._busy("")
+
+    def _hello(self, message: dict) -> None:
+        """What the board needs to know of us; and the game, where there is one already."""
+        del message
+        config = self._thinking.config
+        names = list(typing.get_args(players.PlayerName))
+        ours = config.player if config.player and set(config.given or {}) <= _NO_PLAYER else OURS
+        told = {"sizes": [MIN_SIZE, MAX_SIZE], "size": config.size, "komi": config.komi}
+        names += [OURS] if ours == OURS else []
+        about = config.text if ours == OURS else ""
+        told |= {
+            "folder": self._folder and str(self._folder),
+            "started": self._variations is not None,
+        }
+        self.tell({"tell": "hello", "players": names, "player": ours, "about": about, **told})
+        if self._variations is not None:
+            self._tell_game()
+            for known in self._known.values():
+                self.tell(known)
+            self._look()
+
+    def take(self, message: dict) -> None:
+        """Do what a message asks.
+
+        Raises:
+          ValueError: what is wrong with it, or cannot be.
+        """
+        do = message.get("do")
+        if not isinstance(do, str) or do not in _DOES:
+            raise BadMessage(f"do: {str(do)[:40]!r} is none of {', '.join(_DOES)}")
+        if do not in _WITHOUT_A_GAME and self._variations is None:
+            raise BadMessage(f"{do}: there is no game yet")
+        _DOES[do](self, message)
+
+    @property
+    def _tree(self) -> Variations:
+        assert self._variations is not None  # `take` looks
+        return self._variations
+
+    def _new(self, message: dict) -> None:
+        size = _whole(message, "size", MIN_SIZE, MAX_SIZE)
+        komi: Any = message.get("komi")
+        if type(komi) not in (int, float) or not is_komi(komi):
+            raise BadMessage(f"komi: {str(komi)[:40]} is not {KOMI_EXPECTED}")
+        both = self._player_of(message, "black"), self._player_of(message, "white")
+        stones = ()
+        if message.get("handicap", 0):
+            stones = tuple(handicap.fixed(size, _whole(message, "handicap", 2, 9)))
+        record = GameRecord(
+            size,
+            float(komi),
+            (),
+            black=both[0],
+            white=both[1],
+            black_stones=stones,
+            handicap=len(stones),
+        )
+        self._begin(record, both)
+        self._is_engines_turn = both[self._tree.game.to_play] != YOU
+        self._look()
+
+    def _load(self, message: dict) -> None:
+        text = message.get("sgf")
+        if not isinstance(text, str):
+            raise BadMessage("sgf: expected the text of a file")
+        self._begin(sgf.read(text.encode("utf-8", "replace")), (YOU, YOU))
+        self._look()
+
+    def _begin(self, record: GameRecord, both: tuple[str, str]) -> None:
+        """Another game, in place of that in play once it is made."""
+        from gozero.apps.web.variations import Variations
+
+        config = self._thinking.config
+        if self._variations is None:
+            self._busy("starting")
+        made = Variations(record, config.ko, config.suicide)
+        self._cancel()
+        self._variations, self._players, self._is_engines_turn = made, both, False
+        self._known, self._resigned = {}, None
+        self._watched, self._pause_of_watching = None, None
+        self._tell_game()
+
+    def _tell_game(self) -> None:
+        tree = self._tree
+        record = tree.record
+        self.tell(
+            {
+                "tell": "game",
+                "size": record.size,
+                "komi": record.komi,
+                "nodes": [[node.parent, node.colour, node.action] for node in tree.nodes],
+                "hands": [name == YOU for name in self._players],
+                "black": record.black,
+                "white": record.white,
+                "result": record.result,
+                "comment": record.comment,
+                "comments": ["", *record.move_comments],
+            }
+        )
+
+    def _player_of(self, message: dict, field: str) -> str:
+        name = message.get(field)
+        if name not in (YOU, OURS, *typing.get_args(players.PlayerName)):
+            raise BadMessage(f"{field}: {str(name)[:40]!r} is no player")
+        return typing.cast(str, name)
+
+    def _play(self, message: dict) -> None:
+        if self._is_engines_turn:
+            raise BadMessage("it is not your turn")
+        self._played(_whole(message, "at", 0, self._tree.size**2))
+        turn = self._players[self._tree.game.to_play]
+        self._is_engines_turn = turn != YOU and not self._tree.game.ended
+        self._look()
+
+    def _played(self, action: int) -> None:
+        tree, count = self._tree, len(self._tree.nodes)
+        node = tree.play(action)
+        if len(tree.nodes) > count:
+            made = tree.nodes[node]
+            self.tell({"tell": "node", "node": [made.parent, made.colour, made.action]})
+        self._resigned = None
+
+    def _engine_moves(self) -> None:
+        """The engine's move where the game stands."""
+        tree = self._tree
+        name = self._players[tree.game.to_play]
+        name = self._thinking.config.player or OURS if name == YOU else name
+        self._busy(self._thinking.waiting_text(name, tree.size) or f"{name} thinks")
+        action = self._thinking.choose(name, tree)
+        if action is None:
+            self._resigned = tree.game.to_play
+        else:
+            self._played(action)
+        turn = self._players[tree.game.to_play]
+        self._is_engines_turn = turn != YOU and not tree.game.ended and self._resigned is None
+        self._look()
+
+    def _move(self, message: dict) -> None:
+        del message
+        if self._tree.game.ended:
+            raise BadMessage("the game is over")
+        self._is_engines_turn = True
+
+    def _pause(self, message: dict) -> None:
+        del message
+        self._is_engines_turn = False
+        self._look()
+
+    def _undo(self, message: dict) -> None:
+        """Back to where a hand was to move, or to the move before."""
+        del message
+        tree, self._is_engines_turn = self._tree, False
+        if tree.at == 0:
+            raise BadMessage("there is no move to take back")
+        line = tree.path(tree.at)[:-1]
+        mine = [i for i in line if self._players[self._turn_after(i)] == YOU]
+        tree.go_to(mine[-1] if mine else line[-1])
+        self._resigned = None
+        self._look()
+
+    def _turn_after(self, node: int) -> int:
+        tree = self._tree
+        return 1 - tree.nodes[node].colour if node else tree.nodes[0].colour
+
+    def _goto(self, message: dict) -> None:
+        self._is_engines_turn = False
+        self._tree.go_to(_whole(message, "node", 0, len(self._tree.nodes) - 1))
+        self._look()
+
+    def _resign(self, message: dict) -> None:
+        del message
+        self._resigned, self._is_engines_turn = self._tree.game.to_play, False
+        self._look()
+
+    def _save(self, message: dict) -> None:
+        del message
+        self.tell({"tell": "sgf", "text": self._tree.to_sgf()})
+
+    def _analyse(self, message: dict) -> None:
+        self._is_analysing = message.get("on") is True
+        self._look()
+
+    def _review(self, message: dict) -> None:
+        """Analyse every position of the line on which the game stands."""
+        del message
+        self._cancel()
+        tree = self._tree
+        line = tree.line()
+        turns = [turn for turn, node in enumerate(line) if not _is_whole(self._known.get(node))]
+        if turns:
+            self._reviews.append(self._ask(line, turns))
+
+    def _look(self) -> None:
+        """Tell the board where the game stands, and ask what there is to know of it."""
+        tree, game = self._tree, self._tree.game
+        told: dict[str, Any] = {
+            "tell": "at",
+            "node": tree.at,
+            "stones": "".join(".XO"[value] for value in game.stones().reshape(-1).tolist()),
+            "turn": game.to_play,
+            "ended": game.ended or self._resigned is not None,
+            "engine": self._is_engines_turn,
+        }
+        if self._resigned is not None:
+            told["result"] = "BW"[1 - self._resigned] + "+R"
+        elif game.ended:
+            told["result"] = coords.result_text(game.score())
+        self.tell(told)
+        if self._query is not None:
+            self._thinking.cancel(self._query)
+            self._query = None
+        if self._is_analysing and not game.ended and not _is_whole(self._known.get(tree.at)):
+            line = tree.path(tree.at)
+            self._query = self._ask(line, [len(line) - 1])
+
+    def _ask(self, line: list[int], turns: list[int]) -> str:
+        """A query about positions of a line of nodes; its answers are told as they come."""
+        tree = self._tree
+        words = self._thinking.waiting_text(None, tree.size) or _progress(0, len(turns))
+        self.tell({"tell": "busy", "text": words, "of": "analysis"})
+        heard = functools.partial(self._hear, tree, line, set(turns), len(turns))
+        return self._thinking.analyse(tree, tree.moves(line[-1]), turns, heard)
+
+    def _hear(
+        self, tree: Variations, line: list[int], left: set[int], count: int, answer: dict
+    ) -> None:
+        """An answer of the analysis engine, for the board; `left` are the turns to come."""
+        if tree is not self._variations:
+            return
+        if not answer.get("isDuringSearch"):
+            left.discard(answer.get("turnNumber", -1))
+        words = _progress(count - len(left), count)
+        if not left or "error" in answer:
+            words = ""
+        self.tell({"tell": "busy", "text": words, "of": "analysis"})
+        if "error" in answer:
+            self.tell({"tell": "error", "text": str(answer["error"])})
+        elif "rootInfo" in answer:
+            node = line[answer["turnNumber"]]
+            told = _analysis(tree.size, node, answer)
+            self._known[node], tree.nodes[node].win = told, told["win"]
+            self.tell(told)
+
+    def _watch(self, message: dict) -> None:
+        """Show games that go on elsewhere, in place of the board's own."""
+        from gozero.apps.web import watch
+
+        self._is_engines_turn, config = False, self._thinking.config
+        if message.get("what") == "folder":
+            if self._folder is None:
+                raise BadMessage("watch: no folder was given with --watch")
+            self._watched = watch.Folder(self._folder, config.ko, config.suicide)
+            self._pause_of_watching = 1.0
+            return
+        if message.get("what") != "selfplay":
+            raise BadMessage("watch: expected selfplay or folder")
+        name, games = self._player_of(message, "player"), _whole(message, "games", 1, 16)
+        size = _whole(message, "size", MIN_SIZE, MAX_SIZE)
+        self._busy(runtime.compiling(size))
+        player = config.to_play(None if name == OURS else name, size)
+        self._watched = watch.SelfPlay(player, name, games, config.komi)
+        self._pause_of_watching = 0.3
+
+    def _watch_on(self) -> None:
+        told = self._watched.look() if self._watched else None
+        if told is not None:
+            self.tell(told)
+
+    def _unwatch(self, message: dict) -> None:
+        del message
+        self._watched, self._pause_of_watching = None, None
+
+    def _open(self, message: dict) -> None:
+        """One of the games that are watched, to look at and to play on."""
+        if self._watched is None:
+            raise BadMessage("open: no games are watched")
+        number = _whole(message, "game", 0, 15)
+        try:
+            record = self._watched.record(number)
+        except IndexError:
+            raise BadMessage(f"open: there is no game {number}") from None
+        self._begin(record, (YOU, YOU))
+        self._tree.go_to(len(self._tree.nodes) - 1)
+        self._look()
+
+    def _cancel(self) -> None:
+        """No more answers to what was asked."""
+        for id_ in [self._query, *self._reviews]:
+            if id_ is not None:
+                self._thinking.cancel(id_)
+        self._query, self._reviews = None, []
+
+    def _busy(self, text: str) -> None:
+        self.tell({"tell": "busy", "text": text})
+
+
+_NO_PLAYER = frozenset(("player", "size", "komi", "visits", "seed", "port", "watch"))
+"""Flags that leave a named player what it is, and its rules."""
+
+_DOES: dict[str, Callable[[Session, dict], None]] = {
+    "new": Session._new,
+    "load": Session._load,
+    "play": Session._play,
+    "move": Session._move,
+    "pause": Session._pause,
+    "undo": Session._undo,
+    "goto": Session._goto,
+    "resign": Session._resign,
+    "analyse": Session._analyse,
+    "review": Session._review,
+    "save": Session._save,
+    "watch": Session._watch,
+    "unwatch": Session._unwatch,
+    "open": Session._open,
+    "hello": Session._hello,
+}
+
+_WITHOUT_A_GAME = ("new", "load", "watch", "unwatch", "open", "hello")
+
+
+def _whole(message: dict, field: str, least: int, most: int) -> int:
+    value = message.get(field)
+    if type(value) is not int or not least <= value <= most:
+        raise BadMessage(f"{field}: {str(value)[:40]} is not a whole number from {least} to {most}")
+    return value
+
+
+def _progress(done: int, count: int) -> str:
+    return f"{done} of {count} positions" if count > 1 else "searching"
+
+
+def _is_whole(told: dict | None) -> bool:
+    return told is not None and told["whole"]
+
+
+def _analysis(size: int, node: int, answer: dict) -> dict:
+    """What the board is told of an answer: Black's wins from 0 to 1 and lead in points."""
+    action = lambda vertex: coords.from_gtp(size, vertex)
+    root = answer["rootInfo"]
+    moves = [
+        {
+            "at": action(one["move"]),
+            "visits": one["visits"],
+            "win": one["winrate"],
+            "lead": one["scoreLead"],
+            "prior": one["prior"],
+            "line": [action(vertex) for vertex in one["pv"]],
+        }
+        for one in answer["moveInfos"][:_CANDIDATES]
+    ]
+    finite = lambda values: [round(x, 3) if math.isfinite(x) else 0.0 for x in values]
+    return {
+        "tell": "analysis",
+        "node": node,
+        "whole": not answer["isDuringSearch"],
+        "win": root["winrate"],
+        "lead": root["scoreLead"],
+        "visits": root["visits"],
+        "moves": moves,
+        "ownership": finite(answer.get("ownership", ())),
+        "policy": finite(answer.get("policy", ())),
+    }

@@ -1,0 +1,146 @@
+"""A game with its variations: a tree of moves over one `HostGame`, which stands at one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from gozero.apps import sgf
+from gozero.apps.host_game import HostGame, roomy_limit
+from gozero.apps.sgf import GameRecord
+from gozero.go import coords
+from gozero.go.coords import KoRule
+from gozero.go.rules import Rules
+from gozero.go.setup import from_stones
+
+MOST_NODES = 20_000
+"""Of a tree: a browser may ask for no more."""
+
+
+@dataclasses.dataclass
+class Node:
+    """A move, or the beginning; it knows its place by numbers in `Variations.nodes`."""
+
+    parent: int  # -1 for the beginning
+    colour: int  # 0 Black, 1 White
+    action: int  # -1 for the beginning
+    children: list[int] = dataclasses.field(default_factory=list)
+    win: float | None = None  # Black's, from 0 to 1, once it was analysed
+
+
+class Variations:
+    """A game and every variation that was played of it.
+
+    Args:
+      record: what it begins with, and its moves; the game stands at its beginning.
+      ko, suicide: the rules.
+
+    Raises:
+      ValueError: a position or a move that cannot be, which is named.
+    """
+
+    def __init__(self, record: GameRecord, ko: KoRule = "positional", suicide: bool = False):
+        self.record = record
+        limit = max(roomy_limit(record.size), len(record.moves) + 1)
+        rules = Rules(record.size, ko, suicide, max_moves=limit)
+        stones = np.zeros(rules.num_points, np.int8)
+        stones[list(record.black_stones)], stones[list(record.white_stones)] = 1, -1
+        first = record.moves[0][0] if record.moves else int(record.handicap > 0)
+        self._start = from_stones(rules, stones.reshape(rules.size, -1), first, record.komi)
+        self.game = HostGame(rules, start=self._start)
+        self.nodes = [Node(-1, first, -1)]
+        self.at = 0
+        for number, (colour, action) in enumerate(record.moves, start=1):
+            try:
+                self.play(action, colour)
+            except ValueError as error:
+                raise ValueError(f"move {number}: {error}") from error
+        self.go_to(0)
+
+    @property
+    def size(self) -> int:
+        """Points on a side."""
+        return self.record.size
+
+    def play(self, action: int, colour: int | None = None) -> int:
+        """Play on from where the game stands; the node, which may have been there already.
+
+        Args:
+          action: the point, row-major from the top left, or size * size for a pass.
+          colour: whose move it is; None: of who is to play.
+
+        Raises:
+          ValueError: what forbids it.
+        """
+        colour = self.game.to_play if colour is None else colour
+        known = self.nodes[self.at].children
+        for child in known:
+            if (self.nodes[child].colour, self.nodes[child].action) == (colour, action):
+                self.game.play(colour, action)
+                self.at = child
+                return child
+        if len(self.nodes) >= MOST_NODES:
+            raise ValueError(f"the game has its {MOST_NODES:,} moves and variations already")
+        self.game.play(colour, action)
+        self.nodes.append(Node(self.at, colour, action))
+        known.append(len(self.nodes) - 1)
+        self.at = len(self.nodes) - 1
+        return self.at
+
+    def go_to(self, node: int) -> None:
+        """Stand at a node: back to where the lines part, or to the beginning if that is nearer,
+        and on from there.
+
+        Raises:
+          ValueError: there is no such node.
+        """
+        if not 0 <= node < len(self.nodes):
+            raise ValueError(f"there is no move {node} in this game")
+        line, here = self.path(node), self.path(self.at)
+        shared = sum(a == b for a, b in zip(line, here, strict=False))
+        if len(here) - shared > shared:
+            self.game, self.at, shared = HostGame(self.game.rules, start=self._start), 0, 1
+        while self.at != line[shared - 1]:
+            self.game.undo()
+            self.at = self.nodes[self.at].parent
+        for child in line[shared:]:
+            self.game.play(self.nodes[child].colour, self.nodes[child].action)
+            self.at = child
+
+    def path(self, node: int) -> list[int]:
+        """The nodes from the beginning to a node, with both."""
+        line = [node]
+        while line[-1] != 0:
+            line.append(self.nodes[line[-1]].parent)
+        return line[::-1]
+
+    def line(self) -> list[int]:
+        """The nodes of the line on which the game stands: to it, and on by first children."""
+        line = self.path(self.at)
+        while self.nodes[line[-1]].children:
+            line.append(self.nodes[line[-1]].children[0])
+        return line
+
+    def moves(self, node: int) -> list[tuple[int, int]]:
+        """(colour, action) of each move to a node."""
+        return [(self.nodes[i].colour, self.nodes[i].action) for i in self.path(node)[1:]]
+
+    def to_sgf(self) -> str:
+        """The game as SGF, with its variations, and Black's wins (SBKV) where they are known."""
+        main = [0]
+        while self.nodes[main[-1]].children:
+            main.append(self.nodes[main[-1]].children[0])
+        moves = tuple(self.moves(main[-1]))
+        record = dataclasses.replace(self.record, moves=moves, move_comments=())
+        tree = sgf.tree_of(record)
+        made: dict[int, Any] = dict(zip(main, tree.main_sequence_iter(), strict=True))
+        for number, node in enumerate(self.nodes):
+            if number not in made:
+                made[number] = made[node.parent].new_child()
+                point = coords.to_sgf(self.size, node.action).encode()
+                made[number].set_raw("BW"[node.colour], point)
+            if node.win is not None:
+                made[number].set_raw("SBKV", f"{100 * node.win:.1f}".encode())
+        return tree.serialise().decode("utf-8")

@@ -1,0 +1,184 @@
+"""Games that go on while somebody looks: in lockstep on our device, or in a folder that grows."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps import sgf
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.host_game import roomy_limit
+from gozero.apps.sgf import GameRecord
+from gozero.apps.web.variations import Variations
+from gozero.games.go import go_game
+from gozero.go import rules as go
+from gozero.go import scoring
+from gozero.go.coords import KoRule, result_text
+from gozero.go.rules import Rules
+from gozero.play import arena, player
+from gozero.play.setups import make_player
+
+MOST_GAMES = 16
+_OPENING = 2
+"""Random plies that a game begins with: without them a search without noise repeats itself."""
+
+_STAYS = 6
+"""Looks at games that are over, before the next begin."""
+
+
+class Watched(Protocol):
+    """What a board can watch."""
+
+    def look(self) -> dict | None:
+        """The games as the board is told of them; None: as they were."""
+        ...
+
+    def record(self, number: int) -> GameRecord:
+        """One of them so far."""
+        ...
+
+
+def board_text(stones: np.ndarray) -> str:
+    """The stones as boards are told of them: X Black, O White, row by row from the top left."""
+    return "".join(".XO"[value] for value in np.asarray(stones).reshape(-1).tolist())
+
+
+class SelfPlay:
+    """A player against itself, in lockstep; a look is a move of each game.
+
+    Args:
+      config: the player, and the board's size.
+      name: what it is called.
+      games: how many.
+      komi: points for White.
+
+    Raises:
+      ValueError: files that are missing, damaged or for another size.
+    """
+
+    def __init__(self, config: GtpConfig, name: str, games: int, komi: float):
+        assert config.size is not None  # since it was made
+        self._rules = Rules(config.size, config.ko, config.suicide, roomy_limit(config.size))
+        self._game, self._komi, self._name = go_game(self._rules), komi, name
+        self._player = make_player(self._rules, config, config.seed).player
+        self._random = player.random_player(self._game)
+        self._key, self._count, self._ply = jax.random.key(config.seed), games, 0
+        self._draw = jax.jit(jax.vmap(functools.partial(go.stones, self._rules)))
+        self._begin()
+
+    def _begin(self) -> None:
+        start = go.init(self._rules, self._komi)
+        states = jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], self._count, 0), start)
+        none = jnp.full((2, self._count), player.NO_ACTION, jnp.int32)
+        no = jnp.zeros(self._count, bool)
+        self._lanes = arena.Lanes(states, none, ~no, no)
+        self._moves: list[list[int]] = [[] for _ in range(self._count)]
+        self._since_end = 0
+
+    def look(self) -> dict | None:
+        """The next move of every game; a while after all have ended, new games."""
+        if self._since_end == _STAYS:
+            self._begin()
+        if self._since_end:
+            self._since_end += 1
+            return None
+        who = self._random if len(max(self._moves, key=len)) < _OPENING else self._player
+        legal = arena.look(self._game, self._lanes.states)
+        turn = player.Turn(self._lanes.states, legal, self._lanes.recent)
+        self._ply += 1
+        choice = arena.think(who.choose, who.params, self._key, self._ply, turn, None)
+        self._lanes, played, over = arena.advance(self._game, self._lanes, legal, choice)
+        for moves, action in zip(self._moves, np.asarray(played).tolist(), strict=True):
+            moves.extend([action] if action != player.NO_ACTION else [])
+        ended = np.asarray(over)
+        self._since_end = int(ended.all())
+        return self._told(ended)
+
+    def _told(self, ended: np.ndarray) -> dict:
+        states, size = self._lanes.states, self._rules.size
+        boards = np.asarray(self._draw(states))
+        scores = np.asarray(jax.vmap(functools.partial(scoring.area_score, self._rules))(states))
+        games = []
+        for moves, board, score, is_over in zip(self._moves, boards, scores, ended, strict=True):
+            words = result_text(float(score)) if is_over else f"move {len(moves)}"
+            last = moves[-1] if moves else -1
+            games.append({"name": words, "size": size, "stones": board_text(board), "last": last})
+        over = f", {int(ended.sum())} over" if ended.any() else ""
+        title = f"{self._name} against itself: {self._count} games{over}"
+        return {"tell": "games", "title": title, "games": games}
+
+    def record(self, number: int) -> GameRecord:
+        """A game so far."""
+        moves = tuple((i % 2, action) for i, action in enumerate(self._moves[number]))
+        size, name = self._rules.size, self._name
+        return GameRecord(size, self._komi, moves, black=name, white=name)
+
+
+class _Seen(NamedTuple):
+    """A file that was read."""
+
+    changed: float
+    record: GameRecord | None  # None: no game that can be shown
+    told: Any
+
+
+class Folder:
+    """The newest games of a folder, whose files are read as they come.
+
+    Args:
+      path: the folder; SGF files anywhere below it.
+      ko, suicide: the rules.
+    """
+
+    def __init__(self, path: pathlib.Path, ko: KoRule, suicide: bool):
+        self._path, self._suicide = path, suicide
+        self._ko: KoRule = ko
+        self._seen: dict[pathlib.Path, _Seen] = {}
+        self._shown: list[pathlib.Path] | None = None
+
+    def look(self) -> dict | None:
+        """What has come since the last look."""
+        found, count = [], 0
+        for file in self._path.rglob("*.sgf"):
+            count += 1
+            try:
+                found.append((file.stat().st_mtime, file))
+            except OSError:  # gone meanwhile
+                continue
+        newest = sorted(found, reverse=True)[:MOST_GAMES]
+        is_new = [file for _, file in newest] != self._shown
+        for changed, file in newest:
+            if file not in self._seen or self._seen[file].changed != changed:
+                self._seen[file], is_new = self._read(changed, file), True
+        if not is_new:
+            return None
+        self._seen = {file: self._seen[file] for _, file in newest}
+        self._shown = [file for _, file in newest]
+        games = [self._seen[file].told for file in self._shown if self._seen[file].record]
+        return {"tell": "games", "title": f"{self._path}: {count} games", "games": games}
+
+    def _read(self, changed: float, file: pathlib.Path) -> _Seen:
+        try:
+            record = sgf.read(file)
+            game = Variations(record, self._ko, self._suicide)
+        except ValueError:
+            return _Seen(changed, None, None)
+        game.go_to(len(game.nodes) - 1)
+        told = {
+            "name": f"{file.stem}  {record.result}",
+            "size": record.size,
+            "stones": board_text(game.game.stones()),
+            "last": record.moves[-1][1] if record.moves else -1,
+        }
+        return _Seen(changed, record, told)
+
+    def record(self, number: int) -> GameRecord:
+        """A game as it was read."""
+        records = [self._seen[file].record for file in self._shown or ()]
+        shown = [record for record in records if record is not None]
+        return shown[number]

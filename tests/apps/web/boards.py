@@ -1,0 +1,70 @@
+"""A board without a browser, and players that think of nothing."""
+
+from __future__ import annotations
+
+from gozero.apps.web.config import WebConfig
+from gozero.apps.web.session import Session
+from gozero.apps.web.thinking import Thinking
+from gozero.go import coords
+
+SIZE = 5
+
+
+class Unthinking(Thinking):
+    """Plays the first empty point, passes from four stones on, and analyses at once."""
+
+    def __init__(self):
+        super().__init__(WebConfig.of_flags({"player": "random", "size": SIZE}), "test")
+        self.asked: list[list[int]] = []
+
+    def choose(self, name, variations):
+        stones = variations.game.stones().reshape(-1)
+        return int((stones != 0).argmin()) if (stones != 0).sum() < 4 else len(stones)
+
+    def waiting_text(self, name, size):
+        return None
+
+    def analyse(self, variations, moves, turns, heard):
+        self.asked.append(turns)
+        name = coords.to_gtp(variations.size, 0)
+        move = {"move": name, "visits": 9, "winrate": 0.5, "scoreLead": 0.0, "prior": 1.0}
+        for turn in turns:
+            heard(
+                {
+                    "turnNumber": turn,
+                    "isDuringSearch": False,
+                    "rootInfo": {"winrate": 0.25 + turn / 100, "scoreLead": -1.5, "visits": 10},
+                    "moveInfos": [{**move, "pv": [name, "pass"]}],
+                    "ownership": [0.5] * variations.size**2,
+                    "policy": [0.0] * variations.size**2 + [float("nan")],
+                }
+            )
+        return "1"
+
+    def cancel(self, id_):
+        pass
+
+
+class Board:
+    """What a board was told, and a session to speak to; engines move when they are to."""
+
+    def __init__(self, folder=None):
+        self.told: list[dict] = []
+        self.thinking = Unthinking()
+        self.session = Session(self.thinking, self.told.append, folder)
+
+    def does(self, do, **fields):
+        """Send a message, let engines move, and say what the board was told since."""
+        count = len(self.told)
+        self.session.take({"do": do, **fields})
+        while self.session._is_engines_turn:
+            self.session._engine_moves()
+        return self.told[count:]
+
+    def new(self, black="you", white="you", **more):
+        """A new game."""
+        return self.does("new", **{"size": SIZE, "komi": 7, "black": black, "white": white, **more})
+
+    def last(self, kind):
+        """The last message of a kind."""
+        return [message for message in self.told if message["tell"] == kind][-1]

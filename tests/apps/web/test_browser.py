@@ -1,0 +1,179 @@
+"""The page in headless Chromium: a game by clicks, a review, games watched, a phone.
+
+With ``GOZERO_SCREENSHOTS=DIR`` its pictures are kept, to be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+
+import pytest
+from sgfmill import sgf as sgfmill
+
+from tests.apps.web.served import served
+
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright is installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed"),
+]
+
+SIZE = 5
+GAME = "(;FF[4]SZ[5]KM[0.5]PB[A<b>]PW[B]RE[B+R];B[cc];W[aa]C[<i>far away</i>];B[bc];W[ee];B[cb])"
+WAIT = 120_000  # milliseconds, in which a search compiles
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page of the command, on which nothing may go wrong."""
+    watched = tmp_path_factory.mktemp("games")
+    (watched / "1.sgf").write_text(GAME)
+    flags = ("--player", "random", "--size", str(SIZE), "--komi", "0.5", "--visits", "64")
+    with (
+        served(tmp_path_factory.mktemp("web"), *flags, "--watch", str(watched)) as (address, _),
+        playwright.sync_playwright() as started,
+    ):
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.set_default_timeout(WAIT)
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text))
+        page.goto(address)
+        yield page
+        browser.close()
+        assert wrong == []
+
+
+def status(page, words):
+    page.locator(".status", has_text=words).wait_for()
+
+
+def click(page, at):
+    box = page.locator(".board svg").bounding_box()
+    cells = 2 * 0.95 + SIZE - 1
+    across, down = (box["width"] * (0.95 + i) / cells for i in (at % SIZE, at // SIZE))
+    page.mouse.click(box["x"] + across, box["y"] + down)
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def stones(page):
+    found = page.locator(".board [data-at]").all()
+    return {int(one.get_attribute("data-at")) for one in found}
+
+
+def picture(page, name):
+    if folder := os.environ.get("GOZERO_SCREENSHOTS"):
+        page.screenshot(path=pathlib.Path(folder) / f"{name}.png")
+
+
+def test_a_game_is_played_to_its_end_by_clicks(page):
+    status(page, "Black to play")
+    for move in range(60):
+        page.mouse.move(1, 1)
+        free = [at for at in range(SIZE * SIZE) if at not in stones(page)]
+        before = page.locator(".status").inner_text()
+        if move > 8 or not free:
+            button(page, "Pass").click()
+        else:
+            click(page, free[len(free) // 2])
+        page.wait_for_timeout(100)
+        if page.locator(".error").count():  # suicide, say; the next point then
+            button(page, "Close this message").click()
+            button(page, "Pass").click()
+        page.locator(".status", has_not_text=before).wait_for()
+        page.locator(".status", has_text="thinks").wait_for(state="detached")
+        if "wins by" in page.locator(".status").inner_text():
+            break
+    assert "points" in page.locator(".status").inner_text()
+    picture(page, "game")
+
+
+def test_undo_and_variations(page):
+    button(page, "New game").click()
+    page.locator("select[name=white]").select_option("you")
+    page.get_by_role("button", name="Start").click()
+    status(page, "Black to play")
+    page.locator(".stone-b").first.wait_for(state="detached")
+    click(page, 12)
+    status(page, "Move 1, Black C3")
+    click(page, 7)
+    status(page, "Move 2, White C4")
+    button(page, "Undo").click()
+    status(page, "Move 1")
+    click(page, 6)
+    status(page, "Move 2, White B4")
+    assert page.locator(".tree circle").count() == 4
+    page.locator(".tree circle").nth(2).click()
+    status(page, "Move 2, White C4")
+    page.keyboard.press("ArrowLeft")
+    status(page, "Move 1")
+    picture(page, "variations")
+    with page.expect_download() as saved:
+        button(page, "Save SGF").click()
+    root = sgfmill.Sgf_game.from_bytes(pathlib.Path(saved.value.path()).read_bytes()).get_root()
+    assert [node.get_move() for node in root[0]] == [("w", (3, 2)), ("w", (3, 1))]
+
+
+def test_a_game_is_reviewed(page, tmp_path):
+    (tmp_path / "game.sgf").write_text(GAME)
+    with page.expect_file_chooser() as chooser:
+        button(page, "Open SGF").click()
+    chooser.value.set_files(tmp_path / "game.sgf")
+    page.locator(".players", has_text="A<b>").wait_for()
+    page.get_by_role("button", name="Review the game").click()
+    page.locator(".graph polyline").wait_for()
+    page.locator(".status", has_text="positions").wait_for(state="detached")
+    page.locator(".mistakes li").first.click()
+    page.locator(".cross").wait_for()
+    picture(page, "review")
+    for name, kind in (
+        ("Policy", "rect.policy"),
+        ("Territory", "rect.owner"),
+        ("Moves", "circle.visits"),
+    ):
+        button(page, name).click()
+        page.mouse.move(1, 1)
+        page.locator(f".board {kind}").first.wait_for()
+        picture(page, name)
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.locator(".comment", has_text="<i>far away</i>").wait_for()
+
+
+def test_games_are_watched(page):
+    button(page, "Watch").click()
+    page.get_by_role("dialog").get_by_role("button", name="Watch").click()
+    page.locator(".mini", has_text="1 B+R").wait_for()
+    page.get_by_role("button", name="Back to the board").click()
+    button(page, "Watch").click()
+    page.locator("select[name=what]").select_option("selfplay")
+    page.locator("select[name=player]").select_option("random")
+    page.get_by_role("dialog").get_by_role("button", name="Watch").click()
+    page.locator(".mini", has_text="move 12").first.wait_for()
+    picture(page, "watched")
+    page.locator(".mini").nth(3).click()
+    status(page, "Move 1")
+
+
+def test_a_phone_in_the_dark(page):
+    context = page.context.browser.new_context(
+        **{"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
+        **{"device_scale_factor": 2, "has_touch": True, "is_mobile": True},
+    )
+    phone = context.new_page()
+    phone.goto(page.url)
+    status(phone, "Black to play")
+    assert phone.evaluate("() => document.documentElement.scrollWidth") <= 390
+    button(phone, "Analysis").click()
+    phone.set_default_timeout(WAIT)
+    phone.locator(".found td").first.wait_for()
+    picture(phone, "phone")
+    context.close()

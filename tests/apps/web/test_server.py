@@ -1,0 +1,183 @@
+"""The server answers who knows the token, from its own page, on this machine; and no one else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from gozero.apps.web.server import MAX_MESSAGE, MOST_BOARDS, make_app
+from gozero.apps.web.session import Session
+from tests.apps.web.boards import Unthinking
+from tests.apps.web.served import served
+
+TOKEN, PORT = "a-token", 8123
+ORIGIN = f"http://127.0.0.1:{PORT}"
+NEW = {"do": "new", "size": 5, "komi": 7, "black": "you", "white": "random"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    thinking = Unthinking()
+    app = make_app(TOKEN, PORT, lambda tell: Session(thinking, tell))
+    with TestClient(app, base_url=ORIGIN) as client:
+        yield client
+
+
+def connect(client, token=TOKEN, **headers):
+    ours = {"origin": ORIGIN, "host": f"127.0.0.1:{PORT}"}
+    return client.websocket_connect(f"/{token}/socket", headers={**ours, **headers})
+
+
+def hear(board, kind):
+    while (message := board.receive_json())["tell"] != kind:
+        assert message["tell"] != "error", message
+    return message
+
+
+@pytest.mark.parametrize("path", ["", "board.js", "page.js"])
+def test_its_files_are_for_who_knows_the_token(client, path):
+    answer = client.get(f"/{TOKEN}/{path}")
+    assert answer.status_code == 200
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert client.get(f"/another/{path}").status_code == 404
+    assert (
+        client.get(f"/{TOKEN}/{path}", headers={"host": f"evil.example:{PORT}"}).status_code == 404
+    )
+    assert client.post(f"/{TOKEN}/{path}").status_code == 405
+
+
+def test_nothing_else_is_there(client):
+    for path in (
+        "/",
+        f"/{TOKEN}/server.py",
+        f"/{TOKEN}/../web/server.py",
+        f"/{TOKEN}/%2e%2e/run.py",
+        "/%ff/",
+    ):
+        assert client.get(path).status_code == 404, path
+
+
+@pytest.mark.parametrize(
+    ("token", "headers"),
+    [
+        ("another", {}),
+        (TOKEN, {"origin": "http://evil.example"}),
+        (TOKEN, {"origin": "null"}),
+        (TOKEN, {"origin": f"https://127.0.0.1:{PORT}"}),
+        (TOKEN, {"origin": f"http://127.0.0.1:{PORT + 1}"}),
+        (TOKEN, {"origin": f"http://localhost:{PORT}"}),
+        (TOKEN, {"origin": f"http://evil.example:{PORT}", "host": f"evil.example:{PORT}"}),
+    ],
+)
+def test_a_socket_is_for_our_page_alone(client, token, headers):
+    with pytest.raises(WebSocketDisconnect), connect(client, token, **headers):
+        pass
+
+
+def test_ten_tabs_play_at_once(client):
+    with contextlib.ExitStack() as stack:
+        boards = [stack.enter_context(connect(client)) for _ in range(10)]
+        for board in boards:
+            board.send_json(NEW)
+        for i, board in enumerate(boards):
+            hear(board, "at")
+            board.send_json({"do": "play", "at": 5 + i})
+        for i, board in enumerate(boards):
+            at = hear(board, "at")
+            while at["engine"]:
+                at = hear(board, "at")
+            assert at["stones"].index("X") == 5 + i
+            assert at["stones"][0] == "O"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '"x"', "[" * 100_000, "\x00"])
+def test_what_is_no_message_is_said_to_be_none(client, text):
+    with connect(client) as board:
+        board.send_text(text)
+        assert board.receive_json()["text"] == "a message is an object of JSON"
+        board.send_json({"do": "hello"})
+        assert hear(board, "hello")["player"] == "random"
+
+
+def test_a_message_too_long_ends_the_socket(client):
+    with connect(client) as board:
+        board.send_text(json.dumps({"do": "load", "sgf": "x" * MAX_MESSAGE}))
+        with pytest.raises(WebSocketDisconnect) as ended:
+            board.receive_json()
+        assert ended.value.code == 1009
+
+
+def test_there_is_a_most_of_boards(client):
+    with contextlib.ExitStack() as stack:
+        for _ in range(MOST_BOARDS):
+            stack.enter_context(connect(client))
+        more = stack.enter_context(connect(client))
+        with pytest.raises(WebSocketDisconnect) as ended:
+            more.receive_json()
+        assert "close one" in ended.value.reason
+    with connect(client) as board:
+        board.send_json({"do": "hello"})
+        hear(board, "hello")
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """(address, process)"""
+    with served(tmp_path_factory.mktemp("web"), "--player", "random", "--size", "5") as both:
+        yield both
+
+
+@pytest.mark.slow
+def test_the_command_listens_on_loopback_only(command):
+    address, _ = command
+    port = int(address.split(":")[2].split("/")[0])
+    assert address.startswith("http://127.0.0.1:")
+    assert len(address.split("/")[3]) >= 24
+    assert urllib.request.urlopen(address).status == 200
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/")
+    with contextlib.suppress(OSError):  # no other address of this machine answers
+        own = socket.gethostbyname(socket.gethostname())
+        if not own.startswith("127.0.0.1"):
+            with pytest.raises(OSError):  # noqa: PT011
+                socket.create_connection((own, port), timeout=2).close()
+
+
+@pytest.mark.slow
+def test_a_thousand_fuzzed_messages_to_the_command(command):
+    from websockets.sync.client import connect as open_socket
+
+    address, process = command
+    rng = random.Random(5)
+    sample = json.dumps({"do": "play", "at": 12, "sgf": "(;SZ[5];B[aa])"})
+    origin = "/".join(address.split("/")[:3])
+    url = address.replace("http", "ws") + "socket"
+    count = 0
+    while count < 1000:
+        with open_socket(url, origin=origin) as board, contextlib.suppress(Exception):
+            for _ in range(100):
+                count += 1
+                text = list(sample)
+                for _ in range(rng.randrange(1, 6)):
+                    text[rng.randrange(len(text))] = chr(
+                        rng.choice([*range(32, 127), 0, 233, 0x4E00])
+                    )
+                board.send("".join(text) if rng.random() < 0.9 else rng.randbytes(40))
+    with open_socket(url, origin=origin) as board:
+        board.send(json.dumps({"do": "hello"}))
+        assert json.loads(board.recv(60))["tell"] == "hello"
+    with open_socket(url, origin=origin) as board:
+        with contextlib.suppress(Exception):
+            board.send("x" * (5 * MAX_MESSAGE))
+        with pytest.raises(Exception, match="1009"):
+            board.recv(60)
+    assert process.poll() is None

@@ -1,0 +1,257 @@
+"""The session behind a board: a game with variations, engines, analyses, messages of all kinds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from sgfmill import sgf as sgfmill
+
+from gozero.apps.web.session import _DOES, BadMessage
+from gozero.apps.web.variations import Variations
+from tests.apps.web.boards import SIZE, Board
+
+PASS = SIZE * SIZE
+GAME = "(;FF[4]SZ[5]KM[0.5]PB[A]PW[B]RE[B+R];B[cc]C[the centre];W[bb];B[];W[dd])"
+
+
+@pytest.fixture(scope="module")
+def board():
+    return Board()
+
+
+def test_a_game_against_an_engine_ends_and_is_scored(board):
+    board.new(white="random")
+    board.does("play", at=12)
+    at = board.last("at")
+    assert at["stones"] == "O" + "." * 11 + "X" + "." * 12
+    assert (at["turn"], at["ended"], at["node"]) == (0, False, 2)
+    board.does("resign")
+    assert board.last("at")["result"] == "W+R"
+    board.new()
+    board.does("play", at=12)
+    board.does("play", at=PASS)
+    board.does("play", at=PASS)
+    assert board.last("at")["result"] == "B+18"
+
+
+def test_undo_gives_the_hand_its_turn_again_and_keeps_a_variation(board):
+    board.new(white="random")
+    board.does("play", at=12)
+    board.does("undo")
+    assert board.last("at")["node"] == 0
+    told = board.does("play", at=13)
+    assert [m["node"] for m in told if m["tell"] == "node"] == [[0, 0, 13], [3, 1, 0]]
+    board.does("goto", node=2)
+    assert board.last("at")["stones"] == "O" + "." * 11 + "X" + "." * 12
+    told = board.does("undo")
+    board.does("play", at=13)
+    assert not [m for m in board.told[-4:] if m["tell"] == "node"], "the move was there already"
+    board.does("save")
+    tree = sgfmill.Sgf_game.from_string(board.last("sgf")["text"])
+    assert [child.get_move()[1] for child in tree.get_root()] == [(2, 2), (2, 3)]
+
+
+def test_two_engines_play_to_the_end(board):
+    told = board.new("random", "fast")
+    assert board.last("at")["ended"]
+    assert board.last("at")["result"] == "W+7"
+    assert {m["text"] for m in told if m["tell"] == "busy"} == {"random thinks", "fast thinks"}
+
+
+def test_white_begins_after_a_handicap(board):
+    board.does("load", sgf="(;SZ[5]HA[2]AB[bb][dd])")
+    assert board.last("at")["turn"] == 1
+    with pytest.raises(ValueError, match="handicap"):
+        board.new(handicap=3)
+
+
+@pytest.mark.slow
+def test_an_engine_begins_after_a_handicap(board):
+    board.new(white="random", size=7, handicap=3)
+    at = board.last("at")
+    assert (at["stones"].count("X"), at["stones"].count("O"), at["turn"]) == (3, 1, 0)
+
+
+def test_a_file_is_loaded_reviewed_and_saved(board):
+    told = board.does("load", sgf=GAME)
+    game = told[-2]
+    assert game["nodes"] == [[-1, 0, -1], [0, 0, 12], [1, 1, 6], [2, 0, PASS], [3, 1, 18]]
+    assert (game["black"], game["result"], game["comments"][1]) == ("A", "B+R", "the centre")
+    board.does("analyse", on=True)
+    assert board.last("analysis")["node"] == 0
+    board.does("goto", node=4)
+    told = board.does("review")
+    found = [m for m in told if m["tell"] == "analysis"]
+    assert [m["node"] for m in found] == [1, 2, 3], "what is known is not asked again"
+    assert (found[0]["win"], found[0]["lead"], found[0]["moves"][0]["line"]) == (
+        0.26,
+        -1.5,
+        [0, PASS],
+    )
+    assert found[0]["policy"][-1] == 0, "JSON has no nan"
+    assert [m["text"] for m in told if m["tell"] == "busy"][::3] == ["0 of 3 positions", ""]
+    board.does("save")
+    root = sgfmill.Sgf_game.from_string(board.last("sgf")["text"]).get_root()
+    assert [node.get_raw("SBKV") for node in (root, root[0])] == [b"25.0", b"26.0"]
+    board.does("analyse", on=False)
+
+
+def test_a_second_look_is_told_all_that_is_known(board):
+    board.does("load", sgf=GAME)
+    board.does("analyse", on=True)
+    told = board.does("hello")
+    assert [m["tell"] for m in told] == ["hello", "game", "analysis", "at"]
+    assert told[0]["started"]
+    assert told[0]["players"] == ["strong", "fast", "rave", "uct", "random"]
+    board.does("analyse", on=False)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"do": "dance"}, "none of new, load"),
+        ({}, "none of new, load"),
+        ({"do": "new", "size": 99, "komi": 7, "black": "you", "white": "you"}, "from 2 to 25"),
+        ({"do": "new", "size": 5, "komi": 0.3, "black": "you", "white": "you"}, "komi: 0.3 is not"),
+        (
+            {"do": "new", "size": 5, "komi": 7, "black": "a", "white": "you"},
+            "black: 'a' is no player",
+        ),
+        ({"do": "play", "at": 26}, "at: 26 is not a whole number from 0 to 25"),
+        ({"do": "play", "at": True}, "at: True is not a whole number"),
+        ({"do": "goto", "node": -1}, "node: -1 is not"),
+        ({"do": "load", "sgf": "(;GM[2])"}, "GM\\[2\\] is another game"),
+        ({"do": "load", "sgf": "(;SZ[5];B[aa];W[aa])"}, "move 2: A5 is occupied"),
+        ({"do": "load", "sgf": 7}, "expected the text of a file"),
+        ({"do": "watch", "what": "folder"}, "no folder was given"),
+        ({"do": "open", "game": 0}, "no games are watched"),
+    ],
+)
+def test_what_cannot_be_is_said(board, message, said):
+    board.new()
+    with pytest.raises(ValueError, match=said):
+        board.session.take(message)
+    board.does("play", at=0)
+    assert board.last("at")["stones"][0] == "X", "the game is as it was"
+
+
+def test_before_a_game_only_a_game_can_be_asked_for():
+    with pytest.raises(BadMessage, match="there is no game yet"):
+        Board().does("play", at=0)
+
+
+def test_a_folder_is_watched_as_it_grows(tmp_path):
+    board = Board(tmp_path)
+    board.does("watch", what="folder")
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / "1.sgf").write_text(GAME)
+    (tmp_path / "games" / "damaged.sgf").write_text("(;SZ[5]")
+    board.session._watch_on()
+    [game] = board.last("games")["games"]
+    assert (game["name"], game["last"]) == ("1  B+R", 18)
+    assert game["stones"] == "......O.....X.....O......"
+    count = len(board.told)
+    board.session._watch_on()
+    assert len(board.told) == count, "nothing has come"
+    board.does("open", game=0)
+    assert board.last("at")["node"] == 4
+
+
+@pytest.mark.slow
+def test_watched_self_play_goes_on_and_can_be_opened():
+    board = Board()
+    board.does("watch", what="selfplay", player="random", size=5, games=4)
+    for _ in range(30):
+        board.session._watch_on()
+    games = board.last("games")["games"]
+    assert len(games) == 4
+    assert len({game["stones"] for game in games}) > 1
+    board.does("open", game=3)
+    assert board.last("at")["stones"] == games[3]["stones"]
+
+
+def test_every_node_can_be_gone_to(board):
+    from gozero.apps import sgf
+
+    random.seed(1)
+    tree = Variations(sgf.read(GAME.encode()))
+    boards = {0: tree.game.stones()}
+    for _ in range(40):
+        tree.go_to(random.choice(list(boards)))
+        free = [p for p in range(PASS) if tree.game.stones().reshape(-1)[p] == 0]
+        try:
+            tree.play(random.choice(free))
+        except ValueError:
+            continue
+        boards[tree.at] = tree.game.stones()
+    for node in random.sample(list(boards), 15):
+        tree.go_to(node)
+        assert (tree.game.stones() == boards[node]).all()
+        assert len(tree.moves(node)) == len(tree.game.moves)
+
+
+@pytest.mark.slow
+def test_a_thousand_odd_messages_end_no_session():
+    rng = random.Random(3)
+    odd = [
+        None,
+        -1,
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        12,
+        25,
+        1e300,
+        True,
+        "",
+        "you",
+        "random",
+        "B",
+        [],
+        {},
+        GAME,
+        "x" * 3000,
+    ]
+    odd += ["(;SZ[5];B[aa]", "\udcff", "selfplay", "folder", 10**30, [[]], 0.5]
+    fields = [
+        "at",
+        "node",
+        "size",
+        "komi",
+        "black",
+        "white",
+        "sgf",
+        "on",
+        "handicap",
+        "what",
+        "game",
+    ]
+    board = Board()
+    board.new()
+    for _ in range(1000):
+        message = {name: rng.choice(odd) for name in rng.sample(fields, rng.randrange(7))}
+        message["do"] = rng.choice([*_DOES, *_DOES, "?", None, 3])
+        if message["do"] == "watch":
+            message["what"] = "folder"
+        board.session._attempt(lambda message=message: board.session.take(message))
+        if board.session._is_engines_turn:
+            board.session._attempt(board.session._engine_moves)
+    errors = [message["text"] for message in board.told if message["tell"] == "error"]
+    kinds = (
+        "KeyError",
+        "TypeError",
+        "AttributeError",
+        "IndexError",
+        "Assertion",
+        "Unicode",
+        "XlaRuntime",
+    )
+    assert not [text for text in errors if text.startswith(kinds)]
+    assert len(errors) > 300
+    board.new()
+    board.does("play", at=0)
+    assert board.last("at")["stones"][0] == "X"
