@@ -1,6 +1,7 @@
 """GOZERO_COMPILE: what it takes, and what it refuses; for which platform programs are."""
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import pytest
 from jax import lax
@@ -65,3 +66,35 @@ def test_a_trace_for_one_target_is_not_taken_for_another():
             assert outer(zero) == 10 * worth[platform]
     with mode.target("cpu"):
         assert outer(zero) == 30
+
+
+def which_form(x):
+    return mode.by_platform(
+        x,
+        default=lambda x: x + 1,
+        cpu=lambda x: x + 2,
+        tpu=lambda x: x + 3,
+        cuda=lambda x: x + 4,
+    )
+
+
+def test_only_the_form_of_the_one_platform_is_traced(monkeypatch):
+    """Another would not even be found wrong: here, where JAX has a CPU only."""
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    added = lambda: str(jax.make_jaxpr(which_form)(0)).split(":i32[] = add a ")[1:]
+    assert [text.split(":")[0] for text in added()] == ["2"]
+    for platform, number in (("tpu", "3"), ("gpu", "4"), ("cpu", "2")):
+        with mode.target(platform):
+            assert [text.split(":")[0] for text in added()] == [number]
+
+
+def test_what_is_exported_for_every_platform_has_all_forms(monkeypatch):
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    ways = jax.jit(which_form)
+    assert ways(jnp.int32(0)) == 2
+    with mode.every_platform():
+        exported = jax.export.export(ways, platforms=("cpu", "cuda", "tpu"))(jnp.int32(0))
+        assert mode.backend() == jax.default_backend()
+        assert exported.call(jnp.int32(0)) == 2
+    text = str(exported.mlir_module())
+    assert all(f"dense<{number}>" in text for number in (2, 3, 4))

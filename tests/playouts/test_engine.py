@@ -309,7 +309,8 @@ def test_averages_from_the_empty_19x19_board():
 def exported(rules, platforms):
     shape = jax.eval_shape(lambda: empty_boards(rules, 4))
     key = jax.eval_shape(lambda: jax.random.key(0))
-    return jax.export.export(compiled(rules), platforms=platforms)(shape, key)
+    with mode.every_platform():
+        return jax.export.export(compiled(rules), platforms=platforms)(shape, key)
 
 
 def test_exports_for_each_platform_with_barriers_on_the_cpu_only():
