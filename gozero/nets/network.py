@@ -32,6 +32,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 
+from gozero.compile import products
 from gozero.nets.features import Inputs, feature_set
 from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search.game import Game
@@ -156,9 +157,8 @@ def pool(x: jax.Array) -> jax.Array:
     Returns:
       f32[M, 3 C].
     """
-    x = x.astype(jnp.float32)
-    mean = x.mean(axis=(1, 2))
-    return jnp.concatenate([mean, mean * ((x.shape[1] - 14) / 10), x.max(axis=(1, 2))], axis=-1)
+    mean, most = products.mean_of_board(x), x.astype(jnp.float32).max(axis=(1, 2))
+    return jnp.concatenate([mean, mean * ((x.shape[1] - 14) / 10), most], axis=-1)
 
 
 class _Block(nnx.Module):
@@ -221,8 +221,9 @@ class _Network(nnx.Module):
             self.score = nnx.Linear(channels, 1, kernel_init=nnx.initializers.zeros, rngs=rngs)
 
     def __call__(self, inputs) -> NetworkOutput:
-        x = nnx.relu(self._trunk(inputs)).astype(jnp.float32)
-        summary = jnp.concatenate([x.mean(axis=(1, 2)), x.max(axis=(1, 2))], axis=-1)
+        x = nnx.relu(self._trunk(inputs))
+        mean, x = products.mean_of_board(x), x.astype(jnp.float32)
+        summary = jnp.concatenate([mean, x.max(axis=(1, 2))], axis=-1)
         if self.head == "dense":
             flat = nnx.relu(self.flat(x)).reshape(x.shape[0], -1)
             summary = jnp.concatenate([summary, flat], axis=-1)
