@@ -7,8 +7,9 @@ import re
 
 from jaxlib import version
 
-QUICK = "--xla_backend_optimization_level=0"
-"""XLA's own passes stay the same; LLVM works half as long."""
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+"""XLA's own passes stay the same; LLVM works half as long, and takes a program whole: to divide it
+among threads takes a tenth more, and the other core has tests of its own."""
 
 EMITTERS = "xla_cpu_use_fusion_emitters"
 KNOWN = version.__version_info__ < (0, 11)
