@@ -1,4 +1,4 @@
-"""Every preset's programs trace as they are, the slice's on four devices."""
+"""Programs of every preset trace, the slice's on four devices; the large as they are: slow."""
 
 from __future__ import annotations
 
@@ -24,18 +24,29 @@ DEVICES = {"19x19-slice": 4}
 shapes = functools.partial(jax.tree.map, lambda x: (x.shape, x.dtype))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_presets_programs_trace(preset):
-    """Those of 19x19 as 5x5: they differ by numbers alone, and take several times as long."""
+AS_5X5 = {"9x9-gpu", "19x19-slice"}
+"""Their programs differ by numbers alone, and take up to five times as long to trace."""
+
+AS_OTHERS = {"7x7", "9x9-cpu"}
+"""Those of 5x5 with larger numbers."""
+
+IN_SHORT = sorted(PRESETS.keys() - AS_OTHERS)
+
+
+def in_short(preset):
     config = PRESETS[preset]
-    if config.size == 19:
-        config = dataclasses.replace(config, size=5)
-    trace_programs(config)
+    return dataclasses.replace(config, size=5) if preset in AS_5X5 else config
+
+
+@pytest.mark.parametrize("preset", IN_SHORT)
+def test_a_presets_programs_trace(preset):
+    trace_programs(in_short(preset))
 
 
 @pytest.mark.slow
-def test_programs_of_19x19_trace():
-    trace_programs(PRESETS["19x19-slice"])
+@pytest.mark.parametrize("preset", sorted(AS_5X5 | AS_OTHERS))
+def test_a_presets_programs_trace_as_they_are(preset):
+    trace_programs(PRESETS[preset])
 
 
 def trace_programs(config):
@@ -53,18 +64,16 @@ def trace_programs(config):
     assert tallies.moves.shape == ()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", sorted(set(IN_SHORT) - {"3x3"}))
 def test_a_workers_program_traces(preset):
-    """That of 19x19 as one of 5x5: it differs by numbers alone, and takes several times as long."""
-    config = PRESETS[preset]
-    if config.size == 19:
-        config = dataclasses.replace(config, size=5)
-    traces(config, TARGETS.get(preset, "cpu"))
+    """The moves of 3x3 are traced above."""
+    traces(in_short(preset), TARGETS.get(preset, "cpu"))
 
 
 @pytest.mark.slow
-def test_a_workers_program_of_19x19_traces():
-    traces(PRESETS["19x19-slice"], "tpu")
+@pytest.mark.parametrize("preset", sorted(AS_5X5 | AS_OTHERS | {"3x3"}))
+def test_a_workers_program_traces_as_it_is(preset):
+    traces(PRESETS[preset], TARGETS.get(preset, "cpu"))
 
 
 def traces(config, target):
