@@ -15,6 +15,7 @@ _COMMANDS = {
     "selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),
     "gtp": ("gozero.apps.gtp.run", "GtpConfig"),
     "match": ("gozero.apps.match.run", "MatchConfig"),
+    "play": ("gozero.apps.terminal", "PlayConfig"),
     "web": ("gozero.apps.web.run", "WebConfig"),
     "review": ("gozero.apps.review.run", "ReviewConfig"),
     "analyze": ("gozero.apps.analysis.run", "AnalyzeConfig"),

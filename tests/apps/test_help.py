@@ -16,6 +16,7 @@ COMMANDS = {
     "gozero selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),
     "gozero gtp": ("gozero.apps.gtp.config", "GtpConfig"),
     "gozero match": ("gozero.apps.match.config", "MatchConfig"),
+    "gozero play": ("gozero.apps.terminal", "PlayConfig"),
     "gozero web": ("gozero.apps.web.config", "WebConfig"),
     "gozero review": ("gozero.apps.review.config", "ReviewConfig"),
     "gozero analyze": ("gozero.apps.analysis.config", "AnalyzeConfig"),

@@ -16,6 +16,9 @@ from gozero.play.player_config import board_size
 from gozero.runs import settings
 from gozero.runs.settings import setting
 
+_PLAYERS = {field.name for field in dataclasses.fields(NamedPlayerConfig)}
+"""Flags that say who our player is."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ThinkingConfig(NamedPlayerConfig):
@@ -51,6 +54,12 @@ class ThinkingConfig(NamedPlayerConfig):
         size = board_size(self.size, self.weights, self.shapes)
         object.__setattr__(self, "size", size)
         self.check_size(size)
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether our player is that of its name, and no flag changes it."""
+        given = self.given or {}
+        return self.player is not None and not (_PLAYERS - {"player"}) & given.keys()
 
     def to_play(self, name: str | None, size: int) -> GtpConfig:
         """The flags of `gozero gtp` for a player by its name, or that of our flags (None).

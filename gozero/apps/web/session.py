@@ -87,6 +87,15 @@ class Session:
                 return
             self._attempt(functools.partial(self.take, message))
 
+    def settle(self) -> None:
+        """Play what engines are to play, for a board that waits for it.
+
+        Raises:
+          ValueError: a player that is not for this board.
+        """
+        while self._is_engines_turn:
+            self._engine_moves()
+
     def _attempt(self, work: Callable[[], None]) -> None:
         """What cannot be is told, and the session goes on."""
         try:
@@ -104,7 +113,7 @@ class Session:
         del message
         config = self._thinking.config
         names = list(typing.get_args(players.PlayerName))
-        ours = config.player if config.player and set(config.given or {}) <= _NO_PLAYER else OURS
+        ours = config.player if config.is_by_name else OURS
         told = {"sizes": [MIN_SIZE, MAX_SIZE], "size": config.size, "komi": config.komi}
         names += [OURS] if ours == OURS else []
         about = config.text if ours == OURS else ""
@@ -133,7 +142,13 @@ class Session:
         _DOES[do](self, message)
 
     @property
-    def _tree(self) -> Variations:
+    def has_game(self) -> bool:
+        """Whether there is a game: `new` or `load` was taken."""
+        return self._variations is not None
+
+    @property
+    def tree(self) -> Variations:
+        """The game; there is one once `new` or `load` was taken."""
         assert self._variations is not None  # `take` looks
         return self._variations
 
@@ -156,7 +171,7 @@ class Session:
             handicap=len(stones),
         )
         self._begin(record, both)
-        self._is_engines_turn = both[self._tree.game.to_play] != YOU
+        self._is_engines_turn = both[self.tree.game.to_play] != YOU
         self._look()
 
     def _load(self, message: dict) -> None:
@@ -181,7 +196,7 @@ class Session:
         self._tell_game()
 
     def _tell_game(self) -> None:
-        tree = self._tree
+        tree = self.tree
         record = tree.record
         self.tell(
             {
@@ -207,13 +222,13 @@ class Session:
     def _play(self, message: dict) -> None:
         if self._is_engines_turn:
             raise BadMessage("it is not your turn")
-        self._played(_whole(message, "at", 0, self._tree.size**2))
-        turn = self._players[self._tree.game.to_play]
-        self._is_engines_turn = turn != YOU and not self._tree.game.ended
+        self._played(_whole(message, "at", 0, self.tree.size**2))
+        turn = self._players[self.tree.game.to_play]
+        self._is_engines_turn = turn != YOU and not self.tree.game.ended
         self._look()
 
     def _played(self, action: int) -> None:
-        tree, count = self._tree, len(self._tree.nodes)
+        tree, count = self.tree, len(self.tree.nodes)
         node = tree.play(action)
         if len(tree.nodes) > count:
             made = tree.nodes[node]
@@ -222,9 +237,11 @@ class Session:
 
     def _engine_moves(self) -> None:
         """The engine's move where the game stands."""
-        tree = self._tree
+        tree = self.tree
         name = self._players[tree.game.to_play]
-        name = self._thinking.config.player or OURS if name == YOU else name
+        if name == YOU:
+            config = self._thinking.config
+            name = typing.cast(str, config.player) if config.is_by_name else OURS
         self._busy(self._thinking.waiting_text(name, tree.size) or f"{name} thinks")
         action = self._thinking.choose(name, tree)
         if action is None:
@@ -237,7 +254,7 @@ class Session:
 
     def _move(self, message: dict) -> None:
         del message
-        if self._tree.game.ended:
+        if self.tree.game.ended:
             raise BadMessage("the game is over")
         self._is_engines_turn = True
 
@@ -249,7 +266,7 @@ class Session:
     def _undo(self, message: dict) -> None:
         """Back to where a hand was to move, or to the move before."""
         del message
-        tree, self._is_engines_turn = self._tree, False
+        tree, self._is_engines_turn = self.tree, False
         if tree.at == 0:
             raise BadMessage("there is no move to take back")
         line = tree.path(tree.at)[:-1]
@@ -259,22 +276,29 @@ class Session:
         self._look()
 
     def _turn_after(self, node: int) -> int:
-        tree = self._tree
+        tree = self.tree
         return 1 - tree.nodes[node].colour if node else tree.nodes[0].colour
 
     def _goto(self, message: dict) -> None:
         self._is_engines_turn = False
-        self._tree.go_to(_whole(message, "node", 0, len(self._tree.nodes) - 1))
+        self.tree.go_to(_whole(message, "node", 0, len(self.tree.nodes) - 1))
         self._look()
 
     def _resign(self, message: dict) -> None:
         del message
-        self._resigned, self._is_engines_turn = self._tree.game.to_play, False
+        self._resigned, self._is_engines_turn = self.tree.game.to_play, False
         self._look()
 
     def _save(self, message: dict) -> None:
         del message
-        self.tell({"tell": "sgf", "text": self._tree.to_sgf()})
+        self.tell({"tell": "sgf", "text": self.tree.to_sgf(self._result())})
+
+    def _result(self) -> str | None:
+        """Of the game where it stands; None: it goes on."""
+        if self._resigned is not None:
+            return "BW"[1 - self._resigned] + "+R"
+        game = self.tree.game
+        return coords.result_text(game.score()) if game.ended else None
 
     def _analyse(self, message: dict) -> None:
         self._is_analysing = message.get("on") is True
@@ -284,7 +308,7 @@ class Session:
         """Analyse every position of the line on which the game stands."""
         del message
         self._cancel()
-        tree = self._tree
+        tree = self.tree
         line = tree.line()
         turns = [turn for turn, node in enumerate(line) if not _is_whole(self._known.get(node))]
         if turns:
@@ -292,7 +316,7 @@ class Session:
 
     def _look(self) -> None:
         """Tell the board where the game stands, and ask what there is to know of it."""
-        tree, game = self._tree, self._tree.game
+        tree, game = self.tree, self.tree.game
         told: dict[str, Any] = {
             "tell": "at",
             "node": tree.at,
@@ -301,10 +325,8 @@ class Session:
             "ended": game.ended or self._resigned is not None,
             "engine": self._is_engines_turn,
         }
-        if self._resigned is not None:
-            told["result"] = "BW"[1 - self._resigned] + "+R"
-        elif game.ended:
-            told["result"] = coords.result_text(game.score())
+        if told["ended"]:
+            told["result"] = self._result()
         self.tell(told)
         if self._query is not None:
             self._thinking.cancel(self._query)
@@ -315,7 +337,7 @@ class Session:
 
     def _ask(self, line: list[int], turns: list[int]) -> str:
         """A query about positions of a line of nodes; its answers are told as they come."""
-        tree = self._tree
+        tree = self.tree
         words = self._thinking.waiting_text(None, tree.size) or _progress(0, len(turns))
         self.tell({"tell": "busy", "text": words, "of": "analysis"})
         heard = functools.partial(self._hear, tree, line, set(turns), len(turns))
@@ -380,7 +402,7 @@ class Session:
         except IndexError:
             raise BadMessage(f"open: there is no game {number}") from None
         self._begin(record, (YOU, YOU))
-        self._tree.go_to(len(self._tree.nodes) - 1)
+        self.tree.go_to(len(self.tree.nodes) - 1)
         self._look()
 
     def _cancel(self) -> None:
@@ -393,9 +415,6 @@ class Session:
     def _busy(self, text: str) -> None:
         self.tell({"tell": "busy", "text": text})
 
-
-_NO_PLAYER = frozenset(("player", "size", "komi", "visits", "seed", "port", "watch"))
-"""Flags that leave a named player what it is, and its rules."""
 
 _DOES: dict[str, Callable[[Session, dict], None]] = {
     "new": Session._new,

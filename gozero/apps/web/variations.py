@@ -127,13 +127,19 @@ class Variations:
         """(colour, action) of each move to a node."""
         return [(self.nodes[i].colour, self.nodes[i].action) for i in self.path(node)[1:]]
 
-    def to_sgf(self) -> str:
-        """The game as SGF, with its variations, and Black's wins (SBKV) where they are known."""
+    def to_sgf(self, result: str | None = None) -> str:
+        """The game as SGF, with its variations, and Black's wins (SBKV) where they are known.
+
+        Args:
+          result: of the line on which the game stands, which counts where that is the first; None:
+            what the record says.
+        """
         main = [0]
         while self.nodes[main[-1]].children:
             main.append(self.nodes[main[-1]].children[0])
         moves = tuple(self.moves(main[-1]))
-        record = dataclasses.replace(self.record, moves=moves, move_comments=())
+        told = result if result and self.at == main[-1] else self.record.result
+        record = dataclasses.replace(self.record, moves=moves, move_comments=(), result=told)
         tree = sgf.tree_of(record)
         made: dict[int, Any] = dict(zip(main, tree.main_sequence_iter(), strict=True))
         for number, node in enumerate(self.nodes):

@@ -57,8 +57,7 @@ class Board:
         """Send a message, let engines move, and say what the board was told since."""
         count = len(self.told)
         self.session.take({"do": do, **fields})
-        while self.session._is_engines_turn:
-            self.session._engine_moves()
+        self.session.settle()
         return self.told[count:]
 
     def new(self, black="you", white="you", **more):

@@ -33,6 +33,8 @@ def test_a_game_against_an_engine_ends_and_is_scored(board):
     board.does("play", at=PASS)
     board.does("play", at=PASS)
     assert board.last("at")["result"] == "B+18"
+    board.does("save")
+    assert "RE[B+18]" in board.last("sgf")["text"]
 
 
 def test_undo_gives_the_hand_its_turn_again_and_keeps_a_variation(board):

@@ -1,0 +1,224 @@
+"""``gozero play``: a game in the terminal. The board of a `web.session.Session`, as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import queue
+import sys
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from gozero.apps import flags, runtime
+from gozero.apps.web.config import ThinkingConfig
+from gozero.apps.web.session import YOU, Session
+from gozero.apps.web.thinking import OURS, Thinking
+from gozero.go import coords
+from gozero.runs.files import write_whole
+from gozero.runs.settings import setting
+
+PROG = "gozero play"
+COLOURS = ("Black", "White")
+HELP = """\
+D4, pass       play there (columns have no I); the engine answers
+undo           take back your last move, and the answer
+move           the engine plays for you
+hint           what the analysis would play
+analysis       how often its moves win, and what it expects
+score          the score of the board as it stands, and as it is expected to end
+board          the board again
+save FILE.sgf  write the game, with what was taken back as variations
+load FILE.sgf  go on at the end of a game
+new            the same again
+resign, quit"""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayConfig(ThinkingConfig):
+    """Play Go in the terminal: moves as text, against any player of `gozero players`."""
+
+    colour: Literal["black", "white", "both", "none"] = setting("black", group="game of yours")
+    """What you play; none: the engine plays itself."""
+
+    handicap: int = setting(0, least=0, most=9, unit="stones")
+    """Black's handicap stones; 0: none."""
+
+    EXAMPLES = ("gozero play", "gozero play --player fast --size 13 --colour white")
+
+
+def run(config: PlayConfig, stdin: Any = None) -> int:
+    """Play until `quit` or the end of input; the exit status."""
+    if config.is_random:
+        print(runtime.random_network(), file=sys.stderr)
+    board = Terminal(config, Thinking(config, PROG))
+    with flags.failing(PROG):
+        board.new()
+    board.take(stdin or sys.stdin)
+    return 0
+
+
+class Terminal:
+    """A session's board in text.
+
+    Args:
+      config: the flags.
+      thinking: players and analysis.
+    """
+
+    def __init__(self, config: PlayConfig, thinking: Thinking):
+        self._config, self._told = config, queue.Queue()
+        self._session = Session(thinking, self._told.put)
+        self._at: dict[str, Any] = {}
+        self._analysis: dict[str, Any] | None = None
+
+    def new(self) -> None:
+        """A game by the flags.
+
+        Raises:
+          ValueError: one that cannot be.
+        """
+        config = self._config
+        engine = config.player if config.is_by_name else OURS
+        hands = {"black": (0,), "white": (1,), "both": (0, 1), "none": ()}[config.colour]
+        black, white = (YOU if colour in hands else engine for colour in (0, 1))
+        game = {"size": config.size, "komi": config.komi, "handicap": config.handicap}
+        self._do("new", black=black, white=white, **game)
+        self._show()
+
+    def take(self, lines: Iterable[str]) -> None:
+        """Do what each line says, until one says quit."""
+        asks = sys.stdin.isatty() and lines is sys.stdin
+        while True:
+            if asks:
+                print(f"{COLOURS[self._at['turn']]}> ", end="", flush=True)
+            line = next(iter(lines), None)
+            if line is None or line.split()[:1] in (["quit"], ["exit"], ["q"]):
+                return
+            try:
+                self._obey(line.strip())
+            except (ValueError, OSError) as error:
+                runtime.tell(f"? {error}")
+
+    def _obey(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        plain = {"undo": "undo", "move": "move", "resign": "resign"}
+        others = {
+            "help": lambda: runtime.tell(HELP),
+            "board": self._show,
+            "hint": self._hint,
+            "analysis": self._tell_analysis,
+            "score": self._score,
+            "new": self.new,
+        }
+        files = {"save": self._save, "load": self._load}
+        if not word or word.startswith("#"):
+            return
+        if word.lower() in plain:
+            self._do(plain[word.lower()])
+            self._show()
+        elif word.lower() in others:
+            others[word.lower()]()
+        elif word.lower() in files:
+            if not rest.strip():
+                raise ValueError(f"{word}: of which file? {word} FILE.sgf")
+            files[word.lower()](pathlib.Path(rest.strip()))
+        else:
+            self._play(line)
+
+    def _play(self, vertex: str) -> None:
+        try:
+            action = coords.from_gtp(self._session.tree.size, vertex[:20])
+        except ValueError as error:
+            raise ValueError(f"{error}; or a command, see help") from error
+        if self._at["ended"]:
+            raise ValueError("the game is over; undo, new or quit")
+        self._do("play", at=action)
+        self._show()
+
+    def _do(self, do: str, **fields: Any) -> None:
+        """A message to the session; what it tells of the game is kept."""
+        self._session.take({"do": do, **fields})
+        self._session.settle()
+        while not self._told.empty():
+            self._hear(self._told.get())
+
+    def _hear(self, told: dict) -> None:
+        if told["tell"] == "at":
+            self._at = told
+        elif told["tell"] == "analysis" and told["whole"]:
+            self._analysis = told
+        elif told["tell"] == "sgf":
+            self._sgf = told["text"]
+        elif told["tell"] == "error":
+            raise ValueError(told["text"])
+
+    def _show(self) -> None:
+        from gozero.apps.pictures import ascii_board
+
+        tree = self._session.tree
+        number, last = len(tree.path(tree.at)) - 1, tree.nodes[tree.at]
+        where = coords.to_gtp(tree.size, last.action) if number else ""
+        lines = [ascii_board(tree.game.stones(), last.action if number else None)]
+        lines += [f"move {number}: {COLOURS[last.colour]} {where}"] if number else []
+        result = self._at.get("result")
+        lines += [result if result else f"{COLOURS[self._at['turn']]} to play"]
+        runtime.tell("\n".join(lines))
+
+    def _analysed(self) -> dict[str, Any]:
+        """What the analysis says of the position.
+
+        Raises:
+          ValueError: the game is over.
+        """
+        if self._at["ended"]:
+            raise ValueError("the game is over")
+        node = self._session.tree.at
+        if self._analysis is None or self._analysis["node"] != node:
+            self._analysis = None
+            self._session.take({"do": "analyse", "on": True})
+            try:
+                while self._analysis is None:
+                    self._hear(self._told.get())
+            finally:
+                self._session.take({"do": "analyse", "on": False})
+        return self._analysis
+
+    def _hint(self) -> None:
+        moves = self._analysed()["moves"]
+        size = self._session.tree.size
+        runtime.tell(coords.to_gtp(size, moves[0]["at"]) if moves else "pass")
+
+    def _tell_analysis(self) -> None:
+        found, white = self._analysed(), self._at["turn"]
+        name = lambda action: coords.to_gtp(self._session.tree.size, action)
+        wins = lambda share: f"{100 * (1 - share if white else share):.1f}%"
+        head = f"{COLOURS[white]} wins {wins(found['win'])}, {_lead(found['lead'])}"
+        lines = [f"{head}, {found['visits']} visits", "move   wins  visits  lead    expected"]
+        for one in found["moves"]:
+            line = " ".join(map(name, one["line"]))
+            numbers = f"{wins(one['win']):>6}  {one['visits']:>6}  {_lead(one['lead']):<6}"
+            lines.append(f"{name(one['at']):<4} {numbers}  {line}")
+        runtime.tell("\n".join(lines))
+
+    def _score(self) -> None:
+        stands = coords.result_text(self._session.tree.game.score())
+        expected = "" if self._at["ended"] else f"; expected {_lead(self._analysed()['lead'])}"
+        runtime.tell(f"as it stands {stands}{expected}")
+
+    def _save(self, path: pathlib.Path) -> None:
+        self._do("save")
+        write_whole(path, self._sgf.encode())
+        runtime.tell(f"written: {path}")
+
+    def _load(self, path: pathlib.Path) -> None:
+        from gozero.apps import sgf
+
+        text = sgf.to_sgf(sgf.read(path))  # checked, in UTF-8
+        self._do("load", sgf=text)
+        self._do("goto", node=len(self._session.tree.nodes) - 1)
+        self._show()
+
+
+def _lead(points: float) -> str:
+    """A lead of Black's in words: B+1.5."""
+    return f"{'B' if points >= 0 else 'W'}+{abs(points):.1f}"

@@ -1,0 +1,76 @@
+"""The game in the terminal: moves as text, from a pipe as from a person."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+from sgfmill import sgf as sgfmill
+
+from gozero.apps.terminal import PlayConfig, Terminal
+from tests.apps.web.boards import Unthinking
+
+
+def play(capsys, text, *flags):
+    """What is said, of a board of 5x5 against a player that plays the first empty point."""
+    config = PlayConfig.of_flags({"player": "random", "size": 5, "komi": 0.5, **dict(flags)})
+    terminal = Terminal(config, Unthinking())
+    terminal.new()
+    terminal.take(io.StringIO(text))
+    return capsys.readouterr().out
+
+
+def test_a_game_is_played_and_saved(capsys, tmp_path):
+    path = tmp_path / "game.sgf"
+    said = play(capsys, f"c3\nundo\nC4\nscore\n\n# nothing\nsave {path}\nquit\nD4\n")
+    assert " 5(O). . . . 5\n 4 . . X . . 4\n" in said
+    assert "move 2: White A5\nBlack to play" in said
+    assert "as it stands W+0.5; expected W+1.5" in said
+    assert f"written: {path}" in said
+    root = sgfmill.Sgf_game.from_bytes(path.read_bytes()).get_root()
+    assert [node.get_move() for node in root] == [("b", (2, 2)), ("b", (3, 2))]
+    assert said.count("to play") == 4, "nothing is played after quit"
+    assert "move 4: White A5" not in said
+    again = play(capsys, f"load {path}\npass\npass\nscore\nC1")
+    assert "B+24.5" not in again.split("move 4")[0]
+    assert "? the game is over; undo, new or quit" in again
+
+
+def test_what_cannot_be_is_said_and_the_game_goes_on(capsys):
+    said = play(
+        capsys, "I5\nC3\nC3\nload\nload /none.sgf\ndance\nsave /none/game.sgf\nundo\nundo\nD4"
+    )
+    complaints = [line for line in said.splitlines() if line.startswith("? ")]
+    assert len(complaints) == 7
+    assert "C3 is occupied" in complaints[1]
+    assert "load: of which file? load FILE.sgf" in complaints[2]
+    assert "there is no move to take back" in complaints[6]
+    assert "move 2: White A5" in said.splitlines()[-2]
+
+
+def test_hint_analysis_and_help(capsys):
+    said = play(capsys, "hint\nanalysis\nhelp\nresign\nhint\n", ("colour", "white"))
+    assert "move 1: Black A5\nWhite to play\n" in said
+    assert "\nA5\n" in said, "the first point, which the stub says"
+    assert "White wins 74.0%, W+1.5, 10 visits" in said
+    assert "undo           take back" in said
+    assert "B+R" in said
+    assert said.endswith("? the game is over\n")
+
+
+def test_two_engines_play_to_the_end(capsys):
+    assert "W+0.5" in play(capsys, "", ("colour", "none"))
+
+
+@pytest.mark.slow
+def test_the_command_plays_moves_from_a_pipe(tmp_path):
+    command = [sys.executable, "-m", "gozero.apps.cli", "play", "--size", "5", "--player", "fast"]
+    moves = f"C3\nhint\nanalysis\nscore\npass\nsave {tmp_path / 'game.sgf'}\n"
+    done = subprocess.run(command, input=moves, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    assert "compiling for 5x5" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "move   wins  visits" in done.stdout
+    assert (tmp_path / "game.sgf").is_file()
