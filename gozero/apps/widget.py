@@ -1,0 +1,79 @@
+"""The board in a notebook: `web/board.js` as a widget of anywidget's (Jupyter, VS Code, Colab).
+
+from gozero.apps.widget import board
+board(player="fast", size=9)
+"""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from typing import Any
+
+import anywidget
+import traitlets
+
+from gozero.apps.web.config import ThinkingConfig
+from gozero.apps.web.session import Session
+from gozero.apps.web.thinking import Thinking
+
+_MODULE = pathlib.Path(__file__).parent / "web" / "board.js"
+
+
+class BoardWidget(anywidget.AnyWidget):
+    """A board to click on, whose session runs in a thread of the kernel; see `board`.
+
+    Args:
+      config: who plays, and how it thinks.
+    """
+
+    _esm = traitlets.Unicode(_MODULE.read_text(encoding="utf-8")).tag(sync=True)
+
+    def __init__(self, config: ThinkingConfig):
+        super().__init__()
+        self._session = Session(_thinking(config), self.send)
+        self.on_msg(self._take)
+        threading.Thread(target=self._session.run, daemon=True).start()
+
+    def _take(self, _: Any, message: Any, buffers: Any) -> None:
+        del buffers
+        if isinstance(message, dict):
+            self._session.put(message)
+
+    def sgf(self) -> str:
+        """The game so far with its variations, as SGF.
+
+        Raises:
+          ValueError: there is no game yet: the board has not been shown.
+        """
+        if not self._session.has_game:
+            raise ValueError("there is no game yet")
+        return self._session.tree.to_sgf()
+
+    def close(self) -> None:
+        """End the session, and the widget."""
+        self._session.put(None)
+        super().close()
+
+
+_shared: dict[tuple, Thinking] = {}
+
+
+def _thinking(config: ThinkingConfig) -> Thinking:
+    """One for all boards of the same flags: what is compiled for one serves the others."""
+    key = tuple(sorted((config.given or {}).items()))
+    return _shared.setdefault(key, Thinking(config, "gozero"))
+
+
+def board(**flags: Any) -> BoardWidget:
+    """A board to play on, to analyse, and to review games, as in `gozero web`.
+
+    Args:
+      flags: those of `gozero web` but of its server, by their names: player="fast", size=13,
+        komi=6.5, visits=500, weights=pathlib.Path(...).
+
+    Raises:
+      ValueError: a flag that is out of range, or does not go with another.
+      TypeError: one that there is not.
+    """
+    return BoardWidget(ThinkingConfig.of_flags(flags))
