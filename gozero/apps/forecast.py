@@ -10,9 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gozero.go import symmetry
 from gozero.go.rules import GameState, Rules
 from gozero.nets import network, weights
-from gozero.nets.features import feature_set
+from gozero.nets.features import Inputs, feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.playouts.engine import ownership
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
@@ -41,16 +42,46 @@ def forecast(rules: Rules, path: pathlib.Path | None, playouts: int) -> Forecast
     return functools.partial(_by_playouts, rules, playouts)
 
 
+def raw_network(
+    rules: Rules, path: pathlib.Path
+) -> Callable[[GameState, jax.Array], network.NetworkOutput]:
+    """(a game, a symmetry i32[]) -> what the network says of it, turned by the symmetry before, and
+    back after; [1].
+
+    Raises:
+      ValueError: weights that are missing, damaged or for another size.
+    """
+    shape, params, _ = weights.load(path, rules.size)
+    size = rules.size
+
+    def said(state: GameState, k: jax.Array) -> network.NetworkOutput:
+        seen, turn = _see(rules, shape, state), lambda planes: symmetry.map_planes(planes, k)[None]
+        if isinstance(seen, Inputs):
+            found = network.apply(shape, params, Inputs(turn(seen[0]), seen[1][None]))
+        else:
+            found = network.apply(shape, params, turn(seen))
+        back, owned = symmetry.inverse(k), found.ownership_logits
+        return found._replace(
+            policy_logits=symmetry.map_actions(size, found.policy_logits[0], back)[None],
+            ownership_logits=(
+                None if owned is None else symmetry.map_points(size, owned[0], back)[None]
+            ),
+        )
+
+    return jax.jit(said)
+
+
+def _see(rules: Rules, shape: NetworkConfig, state: GameState) -> Any:
+    """What the network is shown of a game."""
+    alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
+    return feature_set(shape.features).observe(rules, state, state.position, alone)
+
+
 def _by_network(
     rules: Rules, shape: NetworkConfig, params: dict, key: jax.Array, states: GameState
 ) -> tuple[Any, Any]:
     del key
-    observe = feature_set(shape.features).observe
-
-    def see(state: GameState):
-        alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-        return observe(rules, state, state.position, alone)
-
+    see = functools.partial(_see, rules, shape)
     said = network.apply(shape, params, jax.vmap(see)(states))
     assert said.score is not None  # it has these heads
     assert said.ownership is not None

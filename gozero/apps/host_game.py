@@ -142,6 +142,10 @@ class HostGame:
         """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
         return np.asarray(_stones(self.rules, self._state))
 
+    def legal(self) -> np.ndarray:
+        """bool[A]: the actions of who is on turn, the pass last."""
+        return np.asarray(_legal(self.rules, self._state))
+
     def score(self) -> float:
         """Black's area - White's area - komi, of the board as it stands."""
         return float(_score(self.rules, self._state))
@@ -182,5 +186,6 @@ def _move_result(
     return jnp.select(list(conditions), [jnp.int32(x) for x in results], jnp.int32(_LEGAL))
 
 
+_legal = jax.jit(go.legal_actions, static_argnums=0)
 _stones = jax.jit(go.stones, static_argnums=0)
 _score = jax.jit(scoring.area_score, static_argnums=0)

@@ -45,7 +45,8 @@ class NamedPlayerConfig(PlayerConfig):
         return board_size(given.get("size"), given.get("weights"), given.get("shapes"))
 
     @classmethod
-    def _settings_of(cls, name: PlayerName, size: int) -> dict[str, Any]:
+    def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A player's, where the flags say nothing else."""
         return players.settings_of(name, size)
 
     @classmethod
@@ -56,7 +57,7 @@ class NamedPlayerConfig(PlayerConfig):
         values = dict(given)
         if name is not None:
             size = size or cls._size_of(given)
-            values = {**cls._settings_of(name, size), **given, "player": name}
+            values = {**cls._settings_of(name, size, given), **given, "player": name}
             if any(field.name == "size" for field in dataclasses.fields(cls)):
                 values["size"] = size
         made = cls(**values)
@@ -88,16 +89,21 @@ class NamedPlayerConfig(PlayerConfig):
         return [name for name in FILES if known.get(name) is not None]
 
 
+def with_puct(found: dict[str, Any]) -> dict[str, Any]:
+    """A player's settings with PUCT in place of a Gumbel root."""
+    return found | ({"search": "puct"} if found.get("search") == "gumbel" else {})
+
+
 class AnalystConfig(NamedPlayerConfig):
     """The same for commands that tell what a search finds: a tree by visits, and no move played."""
 
     @classmethod
-    def _settings_of(cls, name: PlayerName, size: int) -> dict[str, Any]:
-        """A player's, with PUCT for the Gumbel root, whose visits only say what it would play, and
-        the command's own number of simulations."""
-        found = dict(players.settings_of(name, size))
+    def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A player's, with the command's own number of simulations, and PUCT's tree: the visits of
+        a Gumbel root only say what it would play."""
+        found = dict(super()._settings_of(name, size, given))
         found.pop("simulations", None)
-        return found | ({"search": "puct"} if found.get("search") == "gumbel" else {})
+        return with_puct(found)
 
     def check(self, prefix: str = "") -> None:
         """As `PlayerConfig.check`; there is nothing to resign.

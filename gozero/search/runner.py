@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game
-from gozero.search.search import SearchResult
+from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
 
@@ -51,13 +52,15 @@ class Runner:
 
     A search that is given its visits finds what `search` finds, whatever the chunks. The clock
     starts when everything is compiled: a first search is rehearsed before, on empty trees. It does
-    not begin a chunk that would last too long if it took as long as the one before; so it is late
-    by a part of a chunk at most, unless the machine falters. One chunk is always done.
+    not begin a chunk that would last too long if its steps took as long as those before; so it is
+    late by a part of a chunk at most, unless the machine falters. One chunk is always done.
 
     Args:
       game, evaluator, config: as `search` has them; `config.early_stop` ends a search too.
       chunk: steps between two looks at the clock.
       clock: seconds, from any moment on.
+      piece: seconds that a chunk is to take: those after a search's first have as many steps as the
+        time of the one before says; None: all have the same.
 
     Raises:
       ValueError: a chunk of no steps.
@@ -70,10 +73,11 @@ class Runner:
         config: SearchConfig,
         chunk: int = 16,
         clock: Callable[[], float] = time.monotonic,
+        piece: float | None = None,
     ):
         if not isinstance(chunk, int) or chunk < 1:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
-        self.config, self.chunk, self.clock = config, chunk, clock
+        self.config, self.chunk, self.clock, self.piece = config, chunk, clock, piece
         self._params = evaluator.params
         self._rehearsed: set = set()
 
@@ -99,10 +103,13 @@ class Runner:
         budget: Budget = Budget(),
         tree: Tree | None = None,
         params: Any = None,
+        look: Callable[[Running, bool], bool] | None = None,
     ) -> SearchResult:
         """One search; its arguments are `search`'s. Trees to go on from are used up.
 
-        Other parameters than the evaluator's own, if given, compile nothing anew.
+        Other parameters than the evaluator's own, if given, compile nothing anew. Between chunks
+        `look` sees the search so far, which the next one uses up, and says whether to end it; at
+        the end it sees the whole of it, and is told that.
 
         Returns:
           The result; `simulations` says how many were done.
@@ -115,22 +122,38 @@ class Runner:
             self._rehearsed.add(signature)
         most = self.config.num_simulations
         visits = most if budget.visits is None else min(budget.visits, most)
-        return run(tree, max(visits // self.config.leaves, 1), budget.seconds)
+        return run(tree, max(visits // self.config.leaves, 1), budget.seconds, look)
 
-    def _run(self, params, key, states, tree, last: int, seconds) -> SearchResult:
-        start = self.clock()
+    def _run(self, params, key, states, tree, last: int, seconds, look=None) -> SearchResult:
+        end = math.inf if seconds is None else self.clock() + seconds
         running = self._begin(params, key, states, tree)
-        chunk, steps, is_open = last if seconds is None else self.chunk, 0, True
+        in_one = seconds is None and look is None
+        chunk, done, is_open = last if in_one else self.chunk, 0, True
         while is_open:
-            before = self.clock()
+            before, begun = self.clock(), done
             running = self._advance(running, params, jnp.int32(chunk), jnp.int32(last))
             done = int(running.steps)  # waits for it
-            is_open = done == steps + chunk and done < last
-            steps = done
-            if seconds is not None:
-                now = self.clock()
-                is_open = is_open and (now - start) + (now - before) <= seconds
+            is_open, now = done == begun + chunk and done < last, self.clock()
+            took = now - before
+            if is_open and look is not None:
+                is_open, now = not look(running, False), self.clock()
+            chunk = chunk if in_one else self._next(chunk, took, end - now)
+            is_open = is_open and chunk > 0
+        if look is not None:
+            look(running, True)
         return self._finish(running.tree, running._replace(tree=None))
+
+    def _next(self, chunk: int, took: float, left: float) -> int:
+        """Steps of the next chunk, after one that took so long; 0: none fits into what is left."""
+        if self.piece is None:
+            return chunk if took <= left else 0
+        fitting = chunk * left / max(took, 1e-9)
+        return max(0, int(min(next_chunk(chunk, took, self.piece), fitting)))
+
+
+def next_chunk(chunk: int, took: float, wanted: float) -> int:
+    """Steps for the wanted seconds, where a chunk took so long; at most four times the chunk's."""
+    return max(1, min(4 * chunk, int(chunk * wanted / max(took, 1e-4))))
 
 
 def _signature(arguments: Any) -> Any:

@@ -21,6 +21,8 @@ _PLAIN = (
     "b w black White B2 c3 E5 i9 A0 z26 pass resign 0 1 2 3 5 -1 7 0.5 nan inf 1e308 1e9 7.5 -0"
 )
 WORDS = [*_PLAIN.split(), "#", "\t", "\x00", "true", "name", "../x", "%s"]
+WORDS += ["interval", "minmoves", "maxmoves", "avoid", "allow", "A1,B2,pass"]
+WORDS += ["ownership", "rootInfo", "pvVisits"]
 WORDS += ["9" * 400, "\u0663", "\ud7ff"]
 USAGE = {name: made.usage for name, made in gtp.commands(Engine(SMALL)).items()}
 NAMES = sorted({*USAGE, "protocol_version", "list_commands", "known_command"} - {"printsgf"})
@@ -83,7 +85,8 @@ def attack(lines: list[bytes], engine: Engine) -> list[str]:
 
 
 SEARCHING = ("genmove", "reg_genmove", "time_settings", "time_left", "final_status_list")
-NO_SEARCH = [name for name in NAMES if name not in SEARCHING]
+NO_SEARCH = [name for name in NAMES if name not in SEARCHING and "analyze" not in name]
+NO_SEARCH.append("gogui-analyze_commands")
 
 
 def test_lines_without_a_search(capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +12,21 @@ from gozero.apps.analysis.search import Told
 from gozero.go import coords
 
 _Z = 1.96  # standard deviations of the lower confidence bound
+
+
+class Wanted(Protocol):
+    """What is to be told besides; a `Query` says it."""
+
+    @property
+    def pv_length(self) -> int: ...
+    @property
+    def ownership(self) -> bool: ...
+    @property
+    def moves_ownership(self) -> bool: ...
+    @property
+    def policy(self) -> bool: ...
+    @property
+    def pv_visits(self) -> bool: ...
 
 
 def answer(query: Query, turn: int, told: Told, view: str, during: bool) -> dict:
@@ -26,53 +41,73 @@ def answer(query: Query, turn: int, told: Told, view: str, during: bool) -> dict
     """
     mover = query.mover(turn)
     side = {"BLACK": 0, "WHITE": 1, "SIDETOMOVE": mover}[view]
+    said = {"id": query.id, "isDuringSearch": during, "turnNumber": turn}
+    return said | position(query, query.size, mover, side, told)
+
+
+def position(wanted: Wanted, size: int, mover: int, side: int, told: Told, least: int = 0) -> dict:
+    """What was found of a position: rootInfo, moveInfos, the best first, and what is wanted.
+
+    Args:
+      wanted: what is.
+      size: points on a side.
+      mover: who is to play: 0 Black, 1 White.
+      side: whose winrates, leads and ownership are told.
+      told: what was found.
+      least: moves, if there are so many: those of the highest priors follow those with visits.
+    """
     to_side, of_black = (1 if side == mover else -1), (1 if side == 0 else -1)
-    name = lambda action: coords.to_gtp(query.size, int(action))
-    winrate = lambda value: (1 + to_side * float(value)) / 2
+    winrate = (1 + to_side * float(told.value)) / 2
     said: dict[str, Any] = {
-        "id": query.id,
-        "isDuringSearch": during,
-        "turnNumber": turn,
         "rootInfo": {
             "currentPlayer": "BW"[mover],
             "visits": int(told.visits.sum()) + 1,
-            "winrate": _round(winrate(told.value)),
+            "winrate": _round(winrate),
             "utility": _round(to_side * float(told.value)),
             **_leads(of_black * float(told.lead)),
         },
     }
+    tried = sorted(np.flatnonzero(told.visits), key=lambda a: _merit(told, int(a)))
+    others = np.flatnonzero((told.visits == 0) & (told.prior >= 0)) if least > len(tried) else []
+    others = sorted(others, key=lambda a: -told.prior[a])[: least - len(tried)]
     details = {int(action): i for i, action in enumerate(told.actions)}
-    order = sorted(np.flatnonzero(told.visits), key=lambda a: _merit(told, int(a)))
-    infos = []
-    for action in map(int, order):
-        i = details.get(action)
-        line, visits = _line(told, i, query.pv_length)
-        lead = told.lead if i is None else told.leads[i]
-        count, q = int(told.visits[action]), float(told.q[action])
-        info = {
-            "move": name(action),
-            "order": len(infos),
-            "visits": count,
-            "edgeVisits": count,
-            "weight": count,
-            "winrate": _round(winrate(q)),
-            "utility": _round(to_side * q),
-            "prior": _round(max(0.0, float(told.prior[action]))),
-            "lcb": _round(_bound((1 + to_side * q) / 2, count, to_side)),
-            "pv": [name(action), *map(name, line)][: query.pv_length],
-            **_leads(of_black * float(lead)),
-        }
-        if query.pv_visits:
-            info["pvVisits"] = [count, *visits][: query.pv_length]
-        if query.moves_ownership and i is not None:
-            info["ownership"] = _numbers(of_black * told.ownerships[i])
-        infos.append(info)
-    said["moveInfos"] = infos
-    if query.ownership:
+    said["moveInfos"] = [
+        {**_info(wanted, size, to_side, of_black, told, int(a), details.get(int(a))), "order": n}
+        for n, a in enumerate([*tried, *others])
+    ]
+    if wanted.ownership:
         said["ownership"] = _numbers(of_black * told.ownership)
-    if query.policy:
+    if wanted.policy:
         said["policy"] = _numbers(np.where(told.prior < 0, -1.0, told.prior))
     return said
+
+
+def _info(
+    wanted: Wanted, size: int, to_side: int, of_black: int, told: Told, action: int, i: int | None
+) -> dict:
+    """Of one move, the i-th of those whose lines are told."""
+    name = lambda action: coords.to_gtp(size, int(action))
+    line, visits = _line(told, i, wanted.pv_length)
+    lead = told.lead if i is None else told.leads[i]
+    count = int(told.visits[action])
+    q = float(told.q[action]) if count else float(told.value)
+    info = {
+        "move": name(action),
+        "visits": count,
+        "edgeVisits": count,
+        "weight": count,
+        "winrate": _round((1 + to_side * q) / 2),
+        "utility": _round(to_side * q),
+        "prior": _round(max(0.0, float(told.prior[action]))),
+        "lcb": _round(_bound((1 + to_side * q) / 2, max(count, 1), to_side)),
+        "pv": [name(action), *map(name, line)][: wanted.pv_length],
+        **_leads(of_black * float(lead)),
+    }
+    if wanted.pv_visits:
+        info["pvVisits"] = [count, *visits][: wanted.pv_length]
+    if wanted.moves_ownership and i is not None and not np.isnan(told.ownerships[i][0]):
+        info["ownership"] = _numbers(of_black * told.ownerships[i])
+    return info
 
 
 def _merit(told: Told, action: int) -> tuple:

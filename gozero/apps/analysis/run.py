@@ -245,7 +245,9 @@ class Server:
             from gozero.apps.analysis.positions import rules_of
 
             print(runtime.compiling(key[0]), file=sys.stderr, flush=True)
-            self._searches[key] = Searches(rules_of(key), self._config)
+            on_board, config = self._config.on(key[0]), self._config
+            found = Searches(rules_of(key), on_board, config.seed, config.score_playouts)
+            self._searches[key] = found
             while len(self._searches) > 4:
                 self._searches.popitem(last=False)
         self._searches.move_to_end(key)
@@ -272,6 +274,8 @@ class Server:
     def _advance(self, searches: Searches, running: Any, states: Any) -> None:
         """Go on with a search until each job has been told: as soon as it has its visits or its
         time, and in between as often as it asks."""
+        from gozero.search.runner import next_chunk
+
         leaves, open_ = searches.settings.leaves, dict(enumerate(self._running))
         done, steps = 0, 4
         while open_:
@@ -280,7 +284,7 @@ class Server:
             before = self._clock()
             running = searches.advance(running, steps)
             now, done = self._clock(), done + steps * leaves
-            steps = min(4 * steps, int(steps * PIECE / max(now - before, 1e-4)))
+            steps = next_chunk(steps, now - before, PIECE)
             self._take(wait=False)
             over = {i for i, job in open_.items() if self._is_over(job, done, now)}
             due = over | {

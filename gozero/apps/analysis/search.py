@@ -10,14 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.forecast import forecast
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Position, Rules, play
+from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_setup
 from gozero.search import search as pieces
 from gozero.search import tree as trees
-from gozero.search.game import Game, History, Trail
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator, Game, History, Trail
 from gozero.search.variations import lines_below
 
 DETAILED = 12
@@ -34,7 +35,7 @@ class Asked(NamedTuple):
     avoid: Any  # i32[2, A]: until which depth, by the player and the action; 0: it may
 
 
-class Told(NamedTuple):
+class Found(NamedTuple):
     """What a search found of positions [B]; Q and values are for the player to move."""
 
     visits: jax.Array  # i32[B, A]
@@ -42,19 +43,32 @@ class Told(NamedTuple):
     prior: jax.Array  # f32[B, A]; negative where illegal
     value: jax.Array  # f32[B]
     ok: jax.Array  # bool[B]
-    lead: jax.Array  # f32[B]: Black's
-    ownership: jax.Array  # f32[B, N]: +1 Black's
     actions: jax.Array  # i32[B, M]: the most visited
     lines: jax.Array  # i32[B, M, L]: what is expected after each
     line_visits: jax.Array  # i32[B, M, L]
-    leads: jax.Array  # f32[B, M]: after each, Black's
-    ownerships: jax.Array  # f32[B, M, N]
 
 
-def without_avoided(game: Game) -> Game:
-    """The game, with states `Asked`: avoided moves are illegal in the search, unless it would have
-    no other."""
-    history = game.history
+class Told(NamedTuple):
+    """`Found`, and how the games will end."""
+
+    visits: jax.Array
+    q: jax.Array
+    prior: jax.Array
+    value: jax.Array
+    ok: jax.Array
+    actions: jax.Array
+    lines: jax.Array
+    line_visits: jax.Array
+    lead: jax.Array  # f32[B]: Black's
+    ownership: jax.Array  # f32[B, N]: +1 Black's
+    leads: Any  # f32[B, M]: after each of the actions, Black's
+    ownerships: Any  # f32[B, M, N]
+
+
+def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
+    """The game and its evaluator, with states `Asked`: avoided moves are illegal in the search,
+    unless it would have no other."""
+    history, own = game.history, evaluator.observe
     assert history is not None  # Go has one
 
     def root(asked: Asked) -> tuple[Asked, Position]:
@@ -67,7 +81,9 @@ def without_avoided(game: Game) -> Game:
         return jnp.where(jnp.any(wanted), wanted, allowed)
 
     of_state = lambda function: lambda asked, *rest: function(asked.state, *rest)
-    return game._replace(
+    if own is not None:
+        evaluator = evaluator._replace(observe=lambda asked, *rest: own(asked.state, *rest))
+    avoiding = game._replace(
         history=History(
             root=root,
             play=history.play,
@@ -77,20 +93,39 @@ def without_avoided(game: Game) -> Game:
             sees_ancestors=history.sees_ancestors,
         )
     )
+    return avoiding, evaluator
+
+
+def found_by(settings: SearchConfig, running: pieces.Running) -> Found:
+    """What a search has found so far. Of several trees of a game the lines are the first's."""
+    result = pieces.finish(running, settings)
+    tree, trees_each = result.tree, settings.ensemble.trees if settings.ensemble else 1
+    edges = trees.by_action(tree, trees.ROOT, tree.num_actions)
+    actions = jax.lax.top_k(result.visits, min(DETAILED, tree.num_actions))[1]
+    each = jnp.repeat(actions, trees_each, axis=0)
+    nodes = jnp.take_along_axis(edges.nodes, each, axis=1)
+    lines, visits = lines_below(tree, nodes, LINE)
+    prior = jnp.nan_to_num(edges.edges.prior[::trees_each], nan=-1.0, neginf=-1.0)
+    return Found(
+        result.visits,
+        result.q,
+        jnp.maximum(prior, -1.0),
+        result.value,
+        result.ok,
+        actions,
+        lines[::trees_each],
+        visits[::trees_each],
+    )
 
 
 class Searches:
     """Searches under some rules; each number of positions is compiled once."""
 
-    def __init__(self, rules: Rules, config: AnalyzeConfig):
-        config = config.on(rules.size)
-        setup = make_setup(rules, config, config.seed)
-        own, self.settings = setup.evaluator, setup.search
-        foresee = forecast(rules, config.weights, config.score_playouts)
-        game = without_avoided(go_game(rules))
-        observe = own.observe
-        if observe is not None:
-            own = own._replace(observe=lambda asked, *rest: observe(asked.state, *rest))
+    def __init__(self, rules: Rules, config: PlayerConfig, seed: int, score_playouts: int):
+        setup = make_setup(rules, config, seed)
+        self.settings = setup.search
+        foresee = forecast(rules, config.weights, score_playouts)
+        game, own = without_avoided(go_game(rules), setup.evaluator)
 
         def begin(params: Any, key: jax.Array, asked: Asked):
             return pieces.begin(game, own._replace(params=params), key, asked, self.settings)
@@ -100,38 +135,27 @@ class Searches:
             return pieces.advance(game, evaluator, running, self.settings, steps)
 
         def tell(running: pieces.Running, key: jax.Array, states: GameState) -> Told:
-            result = pieces.finish(running, self.settings)
-            tree = result.tree
-            edges = trees.by_action(tree, trees.ROOT, tree.num_actions)
-            many = min(DETAILED, tree.num_actions)
-            actions = jax.lax.top_k(result.visits, many)[1]
-            nodes = jnp.take_along_axis(edges.nodes, actions, axis=1)
-            lines, visits = lines_below(tree, nodes, LINE)
+            found = found_by(self.settings, running)
+            many = found.actions.shape[1]
             step = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
-            after = jax.vmap(step)(states, actions)
+            after = jax.vmap(step)(states, found.actions)
             flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
             keys = jax.random.split(key)
             lead, owners = foresee(keys[0], states)
             leads, all_owners = foresee(keys[1], flat)
             return Told(
-                result.visits,
-                result.q,
-                jnp.maximum(_prior(edges.edges.prior), -1.0),
-                result.value,
-                result.ok,
+                *found,
                 lead,
                 owners,
-                actions,
-                lines,
-                visits,
                 leads.reshape(-1, many),
                 all_owners.reshape(-1, many, rules.num_points),
             )
 
         self._params = own.params
         self._begin, self._tell = jax.jit(begin), jax.jit(tell)
+        self.found = jax.jit(functools.partial(found_by, self.settings))
         self._advance = jax.jit(advance, donate_argnums=1)
-        self._key = jax.random.key(config.seed)
+        self._key = jax.random.key(seed)
         self._compiled: set[int] = set()
 
     def compile(self, asked: Sequence[Asked]) -> None:
@@ -156,6 +180,3 @@ class Searches:
     def tell(self, running: pieces.Running, states: GameState) -> Told:
         """What it has found so far, on the host."""
         return jax.device_get(self._tell(running, self._key, states))
-
-
-_prior = functools.partial(jnp.nan_to_num, nan=-1.0, neginf=-1.0)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
-from gozero.apps.named import NamedPlayerConfig
+from gozero.apps.named import NamedPlayerConfig, with_puct
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play.player_config import board_size
+from gozero.play.player_config import MAX_SIMULATIONS, board_size
+from gozero.play.players import PlayerName
 from gozero.runs import settings
-from gozero.runs.settings import setting
+from gozero.runs.settings import Conflict, setting
 
 MAX_SECONDS = 86_400
 """A day: the most for one move."""
@@ -54,17 +57,49 @@ class GtpConfig(NamedPlayerConfig):
     """Whether a search goes on from what the last one found, if the game went on from there; td,
     whether it keeps what it has learnt in the game. Off with --search gumbel."""
 
+    ponder: bool = setting(False)
+    """Whether it searches on while the opponent thinks, as many simulations as for a move. On
+    boards where strong is a network with the Gumbel root, PUCT stands in for that."""
+
+    analysis_visits: int = setting(10_000, least=1, most=MAX_SIMULATIONS)
+    """The most simulations of lz-analyze and kata-analyze, for which a tree has room."""
+
     seed: int = settings.seed_setting()
     """The seed of all that is random: the same seed and the same session give the same moves."""
 
     selftest: bool = setting(False)
     """Play one move, say in a line what and how soon or what is wrong, and end."""
 
+    CONFLICTS = (
+        *NamedPlayerConfig.CONFLICTS,
+        Conflict("ponder", "!reuse", "what is found meanwhile would be lost"),
+        Conflict("ponder", "search=td|random", "they have no tree"),
+    )
+
     EXAMPLES = (
         "gozero gtp --player strong --size 9",
         "gozero gtp --search rave --simulations 3000 --size 9",
         "gozero gtp --evaluator network --weights NET.safetensors --search gumbel --seconds 5",
     )
+
+    @classmethod
+    def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A player's; PUCT's tree can be gone on with, which a Gumbel root's cannot."""
+        found = super()._settings_of(name, size, given)
+        return with_puct(found) if given.get("ponder") else found
+
+    def for_analysis(self) -> GtpConfig:
+        """The settings of lz-analyze and kata-analyze: one tree, by visits.
+
+        Raises:
+          ValueError: a search without a tree.
+        """
+        if self.search in ("td", "random"):
+            raise ValueError(f"search {self.search} has no tree that could be told")
+        changes: dict[str, Any] = {"simulations": self.analysis_visits, "trees": 1, "resign": None}
+        if self.search == "gumbel":
+            changes |= {"search": "puct", "considered": None}
+        return dataclasses.replace(self, **changes)
 
     def __post_init__(self):
         if self.search == "gumbel":  # each of its searches begins anew

@@ -16,9 +16,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gozero.apps import pictures, runtime
+from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.clock import GameClock
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords, handicap
@@ -27,11 +28,13 @@ from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 if TYPE_CHECKING:
     import numpy as np
 
-    from gozero.apps.gtp.search import Searcher
+    from gozero.apps.gtp.analyst import Analyst, Reports
+    from gozero.apps.gtp.protocol import Talk
+    from gozero.apps.gtp.search import Found, Look, Searcher
     from gozero.apps.host_game import HostGame
     from gozero.apps.sgf import GameRecord
     from gozero.go.coords import KoRule
-    from gozero.go.rules import Rules
+    from gozero.go.rules import GameState, Rules
 
 
 Stones = tuple[tuple[int, ...], tuple[int, ...]]
@@ -59,9 +62,14 @@ class Engine:
         self.stones: Stones = ((), ())
         self._game: HostGame | None = None
         self._searchers: dict[int, Searcher] = {}
+        self._avoiding: dict[int, Searcher] = {}
+        self._analysts: dict[int, Analyst] = {}
+        self._networks: dict[int, Callable] = {}
         self._announced: set[int] = set()
         self._num_searches = 0
         self._searched: _Searched | None = None
+        self._loading: InBackground | None = None
+        self._ponders = False  # there is something to ponder about
 
     @property
     def game(self) -> HostGame:
@@ -115,6 +123,16 @@ class Engine:
             made = make_searcher(self._rules(), self.config.on(self.size), self.clock)
             self._searchers[self.size] = made
         return self._searchers[self.size]
+
+    @property
+    def analyst(self) -> Analyst:
+        """What tells of searches on this board size, made once."""
+        if self.size not in self._analysts:
+            from gozero.apps.gtp.analyst import Analyst
+
+            config = self.config.on(self.size)
+            self._analysts[self.size] = Analyst(self._rules(), config, self.clock)
+        return self._analysts[self.size]
 
     def set_size(self, size: int) -> None:
         """An empty board of this size; the komi stays.
@@ -203,7 +221,8 @@ class Engine:
         except ValueError:
             self.ko, self.suicide = before
             raise
-        self._searchers.clear()
+        for made in (self._searchers, self._avoiding, self._analysts, self._networks):
+            made.clear()
         self.forget()
 
     def load(self, record: GameRecord, num_moves: int) -> None:
@@ -260,28 +279,171 @@ class Engine:
 
         return search.dead_stones(self.game.rules, self.game.state, self.game.stones())
 
-    def genmove(self, colour: int) -> int | None:
-        """Choose an action for a colour, on turn or not, and play it; None: it resigns."""
+    def genmove(
+        self,
+        colour: int,
+        talk: Talk | None = None,
+        reports: Reports | None = None,
+        avoid: np.ndarray | None = None,
+    ) -> int | None:
+        """Choose an action for a colour, on turn or not, and play it; None: it resigns.
+
+        Args:
+          colour: 0 Black, 1 White.
+          talk: knows whether the search is to stop, and play.
+          reports: what is told meanwhile, if anything.
+          avoid: i32[2, A], see `Asked`: what the search is not to look at; None: nothing.
+
+        Raises:
+          ValueError: something to avoid, of a search without a tree.
+        """
         start = self.clock()
-        action = self.choose(colour)
+        action = self.choose(colour, talk, reports, avoid)
         self.game_clock.spend(colour, self.clock() - start)
         if action is not None:
             self.game.play(colour, action)
+        self._ponders = self.config.ponder and action is not None
         return action
 
-    def choose(self, colour: int) -> int | None:
+    def choose(
+        self,
+        colour: int,
+        talk: Talk | None = None,
+        reports: Reports | None = None,
+        avoid: np.ndarray | None = None,
+    ) -> int | None:
         """`genmove` that plays nothing, off the clock."""
         game = self.game
         if game.ended or game.wins_by_passing(colour):
             return game.rules.pass_action
-        self._num_searches += 1
-        played = self._played_since_the_search(colour)
         seconds = self._seconds(colour)
-        found = self.searcher.search(game.state, colour, self._num_searches, played, seconds)
-        self._searched = _Searched(self._start, list(game.moves), colour)
+        searcher = self.searcher if avoid is None else self._searcher_that_avoids
+        look = None if talk is None else self._look(searcher, colour, seconds, talk, reports)
+        if avoid is None:
+            found = self._search(colour, seconds, look)
+        else:  # it keeps nothing that another search could go on from
+            self._num_searches += 1
+            found = searcher.search(
+                game.state, colour, self._num_searches, None, seconds, look=look, avoid=avoid
+            )
         if not found.ok:
             print("gozero gtp: the evaluator gave a number that is not finite", file=sys.stderr)
         return None if found.resigns and found.ok else found.action
+
+    @property
+    def _searcher_that_avoids(self) -> Searcher:
+        if self.size not in self._avoiding:
+            from gozero.apps.gtp.search import make_searcher
+
+            config = self.config.on(self.size)
+            self._avoiding[self.size] = make_searcher(self._rules(), config, self.clock, True)
+        return self._avoiding[self.size]
+
+    def _look(
+        self,
+        searcher: Searcher,
+        colour: int,
+        seconds: float | None,
+        talk: Talk,
+        reports: Reports | None,
+    ) -> Look:
+        if reports is None:
+            return lambda running, is_over: talk.is_stopped()
+        return self.analyst.look(
+            searcher, self._state_for(colour), reports, seconds is not None, talk
+        )
+
+    def _search(self, colour: int, seconds: float | None, look: Look | None) -> Found:
+        """Search the game for a colour; from what the last one found, if the game went on there."""
+        self._num_searches += 1
+        game, played = self.game, self._played_since_the_search(colour)
+        found = self.searcher.search(
+            game.state, colour, self._num_searches, played, seconds, look=look
+        )
+        self._searched = _Searched(self._start, list(game.moves), colour)
+        return found
+
+    def _state_for(self, colour: int) -> GameState:
+        """The game with a colour on turn, on the host."""
+        import jax
+
+        from gozero.go.rules import with_to_play
+
+        return jax.device_get(with_to_play(self.game.state, colour))
+
+    def load_jax(self) -> InBackground:
+        """Import and start JAX, which takes seconds."""
+
+        def load():
+            import jax
+
+            from gozero.apps.gtp import analyst  # noqa: F401
+
+            jax.devices()
+
+        if self._loading is None:
+            self._loading = InBackground(load)
+        return self._loading
+
+    def analyse(self, colour: int, avoid: np.ndarray, reports: Reports, talk: Talk) -> None:
+        """Search for a colour until something is sent; see `Analyst.analyse`."""
+        from gozero.apps.analysis.search import Asked
+
+        self._num_searches += 1
+        while self.game.ended:  # there is nothing to tell
+            if talk.is_interrupted(seconds=1.0):
+                return
+        asked = Asked(self._state_for(colour), avoid)
+        self.analyst.analyse(asked, self._num_searches, reports, talk)
+
+    def ponder(self, is_interrupted: Callable[[], bool]) -> None:
+        """Search on for who is on turn, after a move of its own, until something has come."""
+        if self._ponders and not self.game.ended:
+            self._search(self.game.to_play, None, lambda running, is_over: is_interrupted())
+            self._ponders = is_interrupted()  # else it has done all simulations
+
+    def raw_network(self, symmetry: int) -> dict[str, Any]:
+        """What the network says of the game for who is on turn: numbers and arrays, by KataGo's
+        names for them.
+
+        Args:
+          symmetry: of the board that it is shown, from 0 to 7.
+
+        Raises:
+          ValueError: the player has no file of weights.
+        """
+        import jax.numpy as jnp
+        import numpy as np
+
+        from gozero.apps.forecast import raw_network
+
+        rules, state = self.game.rules, self.game.state
+        path = self.config.on(self.size).weights
+        if path is None:
+            raise ValueError("the player has no file of weights")
+        if self.size not in self._networks:
+            self._networks[self.size] = raw_network(rules, path)
+        said = self._networks[self.size](state, jnp.int32(symmetry))
+        white = 1 if self.game.to_play else -1
+        logits = np.where(self.game.legal(), np.asarray(said.policy_logits[0]), -np.inf)
+        policy = np.exp(logits - logits.max())
+        policy = np.where(policy > 0, policy / policy.sum(), np.nan)
+        value = float(said.value[0])
+        found = {
+            "whiteWin": (1 + white * value) / 2,
+            "whiteLoss": (1 - white * value) / 2,
+            "noResult": 0.0,
+            "policy": policy[:-1].reshape(self.size, -1),
+            "policyPass": float(policy[-1]),
+        }
+        if said.score is not None and said.ownership is not None:
+            owned = white * np.asarray(said.ownership[0]).reshape(self.size, -1)
+            found |= {"whiteLead": white * float(said.score[0]), "whiteOwnership": owned}
+        return found
+
+    def stop(self) -> None:
+        """Ponder no more, until the next move of its own."""
+        self._ponders = False
 
     def _seconds(self, colour: int) -> float | None:
         """For the next move; None: no limit."""

@@ -11,7 +11,7 @@ import pathlib
 import time
 
 from gozero.apps.gtp.engine import Engine
-from gozero.apps.gtp.protocol import Command, GtpFailure
+from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
 from gozero.go import coords
 from gozero.go.coords import KoRule
 
@@ -25,17 +25,24 @@ RULES: dict[str, tuple[KoRule, bool]] = {
 }
 """Rule sets by KataGo's names: the ko rule, and whether suicide is allowed. All count area."""
 
-_ANALYZE_COMMANDS = """string/Final Score/final_score
+_ANALYZE_COMMANDS = """varc/Best Move/reg_genmove %c
+string/Final Score/final_score
 plist/Dead Stones/final_status_list dead
-varc/Best Move/reg_genmove %c
-string/Rules/kata-get-rules"""
+plist/Alive Stones/final_status_list alive
+hstring/Network/kata-raw-nn 0
+string/Komi/get_komi
+string/Rules/kata-get-rules
+hstring/Game/printsgf
+string/Processor Time/cputime
+none/Forget Searches/clear_cache
+none/Stop Pondering/stop"""
 
 
 def commands(engine: Engine) -> dict[str, Command]:
     """The commands by name."""
     time_settings = Command(functools.partial(_time_settings, engine), "KIND [SECONDS] [...]")
     return {
-        "reg_genmove": Command(functools.partial(_reg_genmove, engine), "COLOUR"),
+        "reg_genmove": Command(functools.partial(_reg_genmove, engine), "COLOUR", talks=True),
         "get_komi": Command(lambda: f"{engine.komi:g}"),
         "cputime": Command(lambda: f"{time.process_time():.3f}"),
         "clear_cache": Command(lambda: engine.forget() or ""),
@@ -51,23 +58,13 @@ def commands(engine: Engine) -> dict[str, Command]:
         "kata-get-rules": Command(functools.partial(_get_rules, engine)),
         "kata-time_settings": time_settings,
         "gogui-analyze_commands": Command(lambda: _ANALYZE_COMMANDS),
+        "gogui-interrupt": Command(lambda: ""),  # that it is known tells GoGui how to interrupt
+        "stop": Command(lambda: engine.stop() or ""),
     }
 
 
-def colour_of(text: str) -> int:
-    """0 Black, 1 White.
-
-    Raises:
-      GtpFailure: it is no colour.
-    """
-    colours = {"b": 0, "black": 0, "w": 1, "white": 1}
-    if text.lower() not in colours:
-        raise GtpFailure(f"syntax error: {text} is not a colour; expected b, w, black or white")
-    return colours[text.lower()]
-
-
-def _reg_genmove(engine: Engine, colour: str) -> str:
-    action = engine.choose(colour_of(colour))
+def _reg_genmove(engine: Engine, talk: Talk, colour: str) -> str:
+    action = engine.choose(colour_of(colour), talk)
     return "resign" if action is None else coords.to_gtp(engine.size, action)
 
 

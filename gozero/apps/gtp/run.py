@@ -15,12 +15,11 @@ from typing import Any
 
 from gozero import __version__
 from gozero.apps import flags, runtime, streams
-from gozero.apps.gtp import front_ends
+from gozero.apps.gtp import analyze, front_ends
 from gozero.apps.gtp import protocol as gtp_protocol
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
-from gozero.apps.gtp.front_ends import colour_of
-from gozero.apps.gtp.protocol import Command, GtpFailure
+from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
 
@@ -38,7 +37,7 @@ def commands(engine: Engine) -> dict[str, Command]:
         "clear_board": Command(lambda: engine.clear() or ""),
         "komi": Command(functools.partial(_komi, engine), "KOMI"),
         "play": Command(functools.partial(_play, engine), "COLOUR VERTEX"),
-        "genmove": Command(functools.partial(_genmove, engine), "COLOUR"),
+        "genmove": Command(functools.partial(_genmove, engine), "COLOUR", talks=True),
         "fixed_handicap": Command(functools.partial(_choose, engine, handicap.fixed), "NUMBER"),
         "place_free_handicap": Command(functools.partial(_choose, engine, handicap.free), "NUMBER"),
         "set_free_handicap": Command(
@@ -52,6 +51,7 @@ def commands(engine: Engine) -> dict[str, Command]:
         "showboard": Command(lambda: "\n" + engine.board_text()),
         "final_score": Command(engine.score_text),
         **front_ends.commands(engine),
+        **analyze.commands(engine),
     }
     return table
 
@@ -69,7 +69,9 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
         return ready.selftest(config)
     try:
         with streams.serving("gozero gtp", stdin, stdout) as (stdin, stdout):
-            gtp_protocol.serve(commands(_engine(config)), stdin, stdout)
+            engine = _engine(config)
+            idle = engine.ponder if config.ponder else None
+            gtp_protocol.serve(commands(engine), stdin, stdout, idle=idle)
     except KeyboardInterrupt:
         return runtime.STOPPED
     return 0
@@ -128,8 +130,8 @@ def _play(engine: Engine, colour: str, vertex: str) -> str:
     return ""
 
 
-def _genmove(engine: Engine, colour: str) -> str:
-    action = engine.genmove(colour_of(colour))
+def _genmove(engine: Engine, talk: Talk, colour: str) -> str:
+    action = engine.genmove(colour_of(colour), talk)
     return "resign" if action is None else coords.to_gtp(engine.size, action)
 
 

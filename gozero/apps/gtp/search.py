@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import ndimage
 
+from gozero.apps.analysis.search import Asked, without_avoided
 from gozero.apps.host_game import HostGame
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
@@ -26,8 +27,9 @@ from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, reuse
+from gozero.search.config import SearchConfig
 from gozero.search.runner import Budget, Runner
-from gozero.search.search import SearchResult, search
+from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 from gozero.td import td_search
 from gozero.td import weights as shape_weights
@@ -38,7 +40,13 @@ if TYPE_CHECKING:
     from gozero.apps.gtp.config import GtpConfig
 
 _SIMULATIONS_A_LOOK = 16
-"""Of a tree, between two looks at the clock; but a step at least."""
+"""Of a tree, before the first look at the clock and at what has come; but a step at least."""
+
+PIECE = 0.05
+"""Seconds between two looks, about."""
+
+Look = Callable[[Running, bool], bool]
+"""Sees a search so far, between two pieces of it or at its end, and says whether to end it."""
 
 _TD_SIMULATIONS_A_LOOK = 2 * TD_LANES
 
@@ -53,7 +61,10 @@ class Found(NamedTuple):
 
 
 def make_searcher(
-    rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+    rules: Rules,
+    config: GtpConfig,
+    clock: Callable[[], float] = time.monotonic,
+    avoids: bool = False,
 ) -> Searcher:
     """The search that the flags ask for, of single games under some rules.
 
@@ -61,12 +72,18 @@ def make_searcher(
       rules: the rules.
       config: the flags.
       clock: seconds, from any moment on; for searches that have a limit of time.
+      avoids: whether it can be told what moves not to look at; it keeps nothing then.
 
     Raises:
       ValueError: files that are missing, damaged or for another size.
     """
-    kinds = {"td": TdSearcher, "random": RandomSearcher}
-    return kinds.get(config.search, TreeSearcher)(rules, config, clock)
+    if config.search in ("td", "random"):
+        if avoids:
+            raise ValueError(f"search {config.search} has no tree that could avoid moves")
+        return {"td": TdSearcher, "random": RandomSearcher}[config.search](rules, config, clock)
+    if not avoids:
+        return TreeSearcher(rules, config, clock)
+    return TreeSearcher(rules, dataclasses.replace(config, reuse=False), clock, avoids=True)
 
 
 class Searcher:
@@ -74,13 +91,16 @@ class Searcher:
 
     A search has `_begin`, what it keeps at first; `_follow`, that after an action was played;
     `_whole`, a search of all simulations, and `_within`, one with a limit of time, which give what
-    `Found` is made of, and what to keep.
+    `Found` is made of, and what to keep. The last argument of both is a `Look`, or None.
     """
 
     _begin: Callable[[], Any]
     _follow: Callable[[Any, int], Any]
     _whole: Callable[..., tuple[tuple, Any]]
     _within: Callable[..., tuple[tuple, Any]]
+
+    settings: SearchConfig | None = None
+    """Of its tree; None: it has none."""
 
     def __init__(self, rules: Rules, config: GtpConfig):
         self._rules, self._reuse = rules, config.reuse
@@ -92,7 +112,7 @@ class Searcher:
         if self._warm:
             return
         game = HostGame(self._rules)
-        found, kept = self._within(0.0, self._key, game.state, jnp.int32(0), self._begin())
+        found, kept = self._within(0.0, self._key, game.state, jnp.int32(0), self._begin(), None)
         self._follow(kept, int(found[0]))
         game.play(0, game.rules.pass_action)
         game.wins_by_passing(1)
@@ -105,6 +125,8 @@ class Searcher:
         number: int,
         played: Sequence[int] | None = None,
         seconds: float | None = None,
+        look: Look | None = None,
+        avoid: np.ndarray | None = None,
     ) -> Found:
         """Search a game that is not over, for a colour.
 
@@ -116,6 +138,8 @@ class Searcher:
             another game, or there was no search.
           seconds: what the search may take; None: it does all of its simulations. A first search
             is compiled before that.
+          look: sees the search between two pieces, if it has a tree.
+          avoid: i32[2, A], see `Asked`; of searches that can be told so.
         """
         # The arrays are handed on: if a search fails, the next one starts anew.
         kept, self._kept = self._kept, None
@@ -124,46 +148,52 @@ class Searcher:
         for action in played or ():
             kept = self._follow(kept, action)
         key, mover = jax.random.fold_in(self._key, number), jnp.int32(colour)
+        game = state if avoid is None else Asked(state, avoid)
         if seconds is None:
-            found, kept = self._whole(key, state, mover, kept)
+            found, kept = self._whole(key, game, mover, kept, look)
         else:
-            found, kept = self._within(seconds, key, state, mover, kept)
+            found, kept = self._within(seconds, key, game, mover, kept, look)
         self._kept = kept if self._reuse else None
         action, value, ok, resigns = found
         return Found(int(action), float(value), bool(ok), bool(resigns))
 
 
 class TreeSearcher(Searcher):
-    """`gozero.search`; see `make_searcher`."""
+    """`gozero.search` in pieces; see `make_searcher`."""
 
     def __init__(
-        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+        self,
+        rules: Rules,
+        config: GtpConfig,
+        clock: Callable[[], float] = time.monotonic,
+        avoids: bool = False,
     ):
         super().__init__(rules, config)
         setup = make_setup(rules, config, config.seed)
-        evaluator, settings = setup.evaluator, setup.search
-        game = go_game(rules)
-        if config.reuse:
-            settings = settings.roomy
+        game, evaluator = go_game(rules), setup.evaluator
+        self.settings = settings = setup.search.roomy if config.reuse else setup.search
+        if avoids:
+            game, evaluator = without_avoided(game, evaluator)
 
-        def to_search(state: GameState, colour: jax.Array) -> GameState:
-            return jax.tree.map(lambda x: x[None], with_to_play(state, colour))
+        def to_search(state: GameState | Asked, colour: jax.Array):
+            if isinstance(state, Asked):
+                state = state._replace(state=with_to_play(state.state, colour))
+            else:
+                state = with_to_play(state, colour)
+            return jax.tree.map(lambda x: jnp.asarray(x)[None], state)
 
         def told(result: SearchResult) -> tuple:
             """What `Found` is made of."""
             resigns = move_choice.resignations(result.value, result.visits, result.q, config.resign)
             return result.action[0], result.value[0], result.ok[0], resigns[0]
 
-        def one_tree(params, key: jax.Array, state: GameState, colour: jax.Array, tree):
-            states = to_search(state, colour)
-            result = search(game, evaluator._replace(params=params), key, states, settings, tree)
-            return told(result), result.tree if config.reuse else None
-
-        self._search = jax.jit(one_tree, donate_argnames="tree")
-        self._whole = lambda *arguments: self._search(evaluator.params, *arguments)
-        early = dataclasses.replace(settings, early_stop=settings.ensemble is None)
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
-        self._timed = Runner(game, evaluator, early, chunk, clock)
+        runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE)
+        self._runner = runner(settings)
+        # Who ponders uses all of its time: what it finds beyond the choice is used later.
+        stops_early = settings.ensemble is None and not config.ponder
+        early = dataclasses.replace(settings, early_stop=True) if stops_early else settings
+        self._timed = runner(early) if stops_early else self._runner
         self._to_search, self._told = jax.jit(to_search), jax.jit(told)
         self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
         self._begin = lambda: None
@@ -176,9 +206,15 @@ class TreeSearcher(Searcher):
     def _follow(self, tree: Tree | None, action: int) -> Tree | None:
         return None if tree is None else self._reroot(tree, np.array([action], np.int32))
 
-    def _within(self, seconds: float, key: jax.Array, state: GameState, colour, tree):
+    def _whole(self, *arguments: Any):
+        return self._run(self._runner, Budget(), *arguments)
+
+    def _within(self, seconds: float, *arguments: Any):
+        return self._run(self._timed, Budget(seconds=seconds), *arguments)
+
+    def _run(self, runner: Runner, budget: Budget, key, state, colour, tree, look: Look | None):
         states = self._to_search(state, colour)
-        result = self._timed.search(key, states, Budget(seconds=seconds), tree)
+        result = runner.search(key, states, budget, tree, look=look)
         return self._told(result._replace(tree=None)), result.tree if self._reuse else None
 
 
@@ -211,12 +247,12 @@ class TdSearcher(Searcher):
         self._learn = jitted(functools.partial(td_search.learn, piece))
         self._best = jitted(functools.partial(td_search.best, all_))
 
-    def _whole(self, key: jax.Array, state: GameState, colour, weights):
+    def _whole(self, key: jax.Array, state: GameState, colour, weights, look: Look | None):
         params = self._params._replace(weights=weights)
         best, weights = self._search(params, key, state, colour)
         return self._found(best), weights
 
-    def _within(self, seconds: float, key: jax.Array, state: GameState, colour, weights):
+    def _within(self, seconds: float, key: jax.Array, state: GameState, colour, weights, look):
         """A piece at least, and no more once another would take too long by the last one's time, or
         be more than all simulations."""
         end = self._clock() + seconds
@@ -250,7 +286,8 @@ class RandomSearcher(Searcher):
             action = any_sensible_play(game, key, states, jax.vmap(game.legal)(states))
             return (action[0], jnp.float32(0), jnp.bool_(True), jnp.bool_(False)), kept
 
-        self._whole = jax.jit(whole)
+        compiled = jax.jit(whole)
+        self._whole = lambda *arguments: compiled(*arguments[:-1])
         self._within = lambda seconds, *arguments: self._whole(*arguments)
         self._begin, self._follow = lambda: None, lambda kept, action: kept
 

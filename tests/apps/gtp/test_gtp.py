@@ -6,6 +6,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 
 import jax
 import numpy as np
@@ -103,21 +104,30 @@ def test_an_error_in_a_command_is_an_answer_and_a_line():
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_line_that_is_too_long_is_refused_before_it_ends(end):
     class Endless(io.BytesIO):
-        """Another 64 kB are asked for only after the answer."""
+        """What follows the first 64 kB of the second line comes only once that is answered."""
 
         def readline(self, size=-1):
-            asked.append((size, out.getvalue()))
+            asked.append(size)
+            if len(asked) == 3:
+                answered.append(out.answered.wait(10))
             return super().readline(size)
 
-    out, asked, most = io.StringIO(), [], gtp_protocol.LONGEST_LINE
+    class Out(io.StringIO):
+        answered = threading.Event()
+
+        def flush(self):
+            if self.getvalue().endswith(refused):
+                self.answered.set()
+
+    out, asked, answered, most = Out(), [], [], gtp_protocol.LONGEST_LINE
+    refused = f"?2 syntax error: a line has at most {most} bytes\n\n"
     longest = b"1 known_command" + b" " * (most - 20) + b"quit\n"
     assert len(longest) == most
     lines = longest + b"2 play b " + b"9" * 10**6 + b" quit" + end
     gtp_protocol.serve({}, Endless(lines + (b"3 quit\n" if end else b"")), out)
-    refused = f"?2 syntax error: a line has at most {most} bytes\n\n"
     assert out.getvalue() == "=1 true\n\n" + refused + "=3\n\n" * bool(end)
-    assert asked[2][1].endswith(refused)
-    assert all(0 < size <= most + 1 for size, _ in asked)
+    assert answered == [True]
+    assert all(0 < size <= most + 1 for size in asked)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +188,8 @@ def test_what_front_ends_ask_first_needs_no_jax():
         *("time_settings", "time_left", "reg_genmove", "get_komi", "cputime", "clear_cache"),
         *("set_position", "loadsgf", "printsgf", "final_status_list", "kgs-rules"),
         *("kgs-time_settings", "kata-set-rules", "kata-get-rules", "kata-time_settings"),
-        "gogui-analyze_commands",
+        *("gogui-analyze_commands", "gogui-interrupt", "stop", "kata-raw-nn"),
+        *("lz-analyze", "lz-genmove_analyze", "kata-analyze", "kata-genmove_analyze"),
     }
     assert given[4:] == [
         *("= true", "=", "=", "="),

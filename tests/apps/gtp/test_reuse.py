@@ -20,7 +20,7 @@ def test_a_search_goes_on_where_the_game_did():
     engine, asked = gtp_engine.Engine(gtp_config.GtpConfig(size=5)), []
 
     class Clerk:
-        def search(self, state, colour, number, played, seconds):
+        def search(self, state, colour, number, played, seconds, look):
             asked.append(played)
             action = next(p for p in range(26) if p not in [a for _, a in engine.game.moves])
             return gtp_search.Found(action, 0.0, True)
@@ -84,7 +84,7 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
     assert visits[0] == 41
     assert min(visits[1:]) > 41
     assert len(set(sizes)) == 1
-    assert searcher._search._cache_size() == 1
+    assert searcher._runner._advance._cache_size() == 1
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ class Thinker:
     def warm_up(self):
         self.warmed += 1
 
-    def search(self, state, colour, number, played, seconds):
+    def search(self, state, colour, number, played, seconds, look):
         self.asked.append(seconds)
         self.engine.clock.now += self.thinks
         free = [p for p in range(81) if p not in [a for _, a in self.engine.game.moves]]

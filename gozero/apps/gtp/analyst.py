@@ -1,0 +1,234 @@
+"""What the analysis commands tell: of searches without end, and of those behind genmove.
+
+Whatever has to be compiled for it is compiled on a thread of its own; meanwhile the engine obeys.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.apps.analysis.search import Asked, Found, Searches, Told, found_by
+from gozero.apps.forecast import forecast
+from gozero.apps.gtp.background import InBackground
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.protocol import Talk
+from gozero.apps.gtp.search import PIECE, Look, Searcher
+from gozero.go.rules import GameState, Rules, play
+from gozero.search.runner import next_chunk
+from gozero.search.search import Running
+
+_PLAYOUTS = 32
+"""Of a position, that say who will own what, where the network does not."""
+
+_FIRST_STEPS = 4
+
+
+class Reports(NamedTuple):
+    """What is to be told of a search while it runs."""
+
+    interval: float  # seconds between two reports
+    with_outlook: bool  # the scores and owners to expect, too
+    show: Callable[[Told], None]
+
+
+class Outlook:
+    """How a game will end, as it stands and after each of some moves."""
+
+    def __init__(self, rules: Rules, config: GtpConfig):
+        foresee = forecast(rules, config.weights, _PLAYOUTS)
+        one = lambda state: jax.tree.map(lambda x: jnp.asarray(x)[None], state)
+        self._key, self._rules = jax.random.key(config.seed), rules
+        self._now = jax.jit(lambda key, state: foresee(key, one(state)))
+        self._after = jax.jit(lambda state, action: play(rules, state, action))
+
+    def compile(self, state: GameState) -> None:
+        """Compile what `begin` and `learn` take."""
+        self._foreseen(self._after(state, jnp.int32(self._rules.pass_action)))
+
+    def begin(self, state: GameState) -> None:
+        """Look at a game; what was known of another is forgotten."""
+        self._state, self._root = state, self._foreseen(state)
+        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def _foreseen(self, state: GameState) -> tuple[np.ndarray, np.ndarray]:
+        lead, owners = jax.device_get(self._now(self._key, state))
+        return lead[0], owners[0]
+
+    def learn(self, found: Found) -> bool:
+        """Look at the game after one more of the moves that a search tells of; False: no more."""
+        tried = found.actions[found.visits[found.actions] > 0]
+        action = next((int(a) for a in tried if int(a) not in self._known), None)
+        if action is None:
+            return False
+        self._known[action] = self._foreseen(self._after(self._state, jnp.int32(action)))
+        return True
+
+    def told(self, found: Found) -> Told:
+        """What a search has found, and this; a lead that is not known yet is that of now."""
+        unknown = self._root[0], np.full_like(self._root[1], np.nan)
+        each = [self._known.get(int(action), unknown) for action in found.actions]
+        return _with_ends(found, self._root, each)
+
+
+class Analyst:
+    """What is told of positions under some rules. The clock is in seconds, from any moment on."""
+
+    def __init__(self, rules: Rules, config: GtpConfig, clock: Callable[[], float]):
+        self._rules, self._config, self._clock = rules, config, clock
+        self._jobs: dict[Any, InBackground] = {}
+        self._tellers: dict[Searcher, Callable[[Running], Found]] = {}  # compiled
+
+    @functools.cached_property
+    def _searches(self) -> Searches:
+        config = self._config.for_analysis()
+        return Searches(self._rules, config, config.seed, _PLAYOUTS)
+
+    @functools.cached_property
+    def _outlook(self) -> Outlook:
+        return Outlook(self._rules, self._config)
+
+    def _is_done(self, name: Any, work: Callable[[], Any], seconds: float | None = 0.0) -> bool:
+        """Whether a job is done, which begins when it is asked for first."""
+        if name not in self._jobs:
+            self._jobs[name] = InBackground(work)
+        return self._jobs[name].is_done(seconds)
+
+    def _can_foresee(self, state: GameState, seconds: float | None = 0.0) -> bool:
+        return self._is_done("outlook", lambda: self._outlook.compile(state), seconds)
+
+    def _can_search(self, asked: Asked, seconds: float) -> bool:
+        def work():
+            running, _ = self._searches.begin(0, [asked])
+            self._searches.found(self._searches.advance(running, 1))
+
+        return self._is_done("search", work, seconds)
+
+    def analyse(self, asked: Asked, number: int, reports: Reports, talk: Talk) -> None:
+        """Search a position until something is sent, and report what is found.
+
+        Args:
+          asked: the game, for who is to play, and what is to be avoided.
+          number: picks the random stream.
+          reports: what is told.
+          talk: knows whether something is sent.
+
+        Raises:
+          ValueError: a player without a tree; files that do not fit.
+        """
+        if not talk.until(lambda seconds: self._can_search(asked, seconds)):
+            return
+        if reports.with_outlook and not talk.until(
+            lambda seconds: self._can_foresee(asked.state, seconds)
+        ):
+            return
+        outlook = self._outlook if reports.with_outlook else None
+        if outlook is not None:
+            outlook.begin(asked.state)
+        search, reported, wait = self._begun(number, asked), self._clock(), 0.0
+        while not talk.is_interrupted(wait):
+            is_at_work = search.advance(self._clock)
+            if outlook is not None and search.found is not None:
+                is_at_work |= outlook.learn(search.found)
+            now = self._clock()
+            if now - reported >= reports.interval:
+                reports.show(_told(search.tell(), outlook))
+                reported = now
+            wait = 0.0 if is_at_work else max(0.0, reported + reports.interval - now)
+
+    def _begun(self, number: int, asked: Asked) -> _Search:
+        return _Search(self._searches, self._searches.begin(number, [asked])[0])
+
+    def look(
+        self, searcher: Searcher, state: GameState, reports: Reports, hurried: bool, talk: Talk
+    ) -> Look:
+        """For a search behind genmove: it reports what is found, at last at the end.
+
+        Args:
+          searcher: of the search.
+          state: the game, for who is to play.
+          reports: what is told.
+          hurried: time is short: nothing is told before all that it takes is compiled.
+          talk: knows whether the search is stopped.
+        """
+        outlook, reported, has_begun = None, self._clock(), False
+
+        def look(running: Running, is_over: bool) -> bool:
+            nonlocal outlook, reported, has_begun
+            stopped = talk.is_stopped()
+            patience = None if is_over and not (hurried or stopped) else 0.0
+            ready = self._can_tell(searcher, running, patience)
+            if reports.with_outlook:
+                ready &= self._can_foresee(state, patience)
+            if not ready:
+                return stopped
+            if reports.with_outlook and outlook is None:
+                outlook = self._outlook
+                outlook.begin(state)
+            if is_over or self._clock() - reported >= reports.interval:
+                found = _first(self._tellers[searcher](running))
+                if outlook is not None and not hurried:
+                    outlook.learn(found)
+                reports.show(_told(found, outlook))
+                reported = self._clock()
+            return stopped
+
+        return look
+
+    def _can_tell(self, searcher: Searcher, running: Running, seconds: float | None) -> bool:
+        shapes = jax.eval_shape(lambda x: x, running)
+
+        def work():
+            assert searcher.settings is not None  # it has a tree
+            tell = jax.jit(functools.partial(found_by, searcher.settings))
+            self._tellers[searcher] = tell.lower(shapes).compile()
+
+        return self._is_done(searcher, work, seconds)
+
+
+class _Search:
+    """A search without end, in pieces: at its last simulation it stays as it is."""
+
+    def __init__(self, searches: Searches, running: Running):
+        self._searches, self._running = searches, running
+        self._chunk, self._done = _FIRST_STEPS, 0
+        self._last = searches.settings.num_simulations // searches.settings.leaves
+        self.found: Found | None = None  # what was told last
+
+    def advance(self, clock: Callable[[], float]) -> bool:
+        """Some steps more; False at the end."""
+        if self._done >= self._last:
+            return False
+        before = clock()
+        self._running = self._searches.advance(self._running, self._chunk)
+        self._done += self._chunk
+        self._chunk = next_chunk(self._chunk, clock() - before, PIECE)
+        return True
+
+    def tell(self) -> Found:
+        """What is found so far."""
+        self.found = _first(self._searches.found(self._running))
+        return self.found
+
+
+def _first(found: Found) -> Found:
+    """Of the first game, on the host."""
+    return Found(*(field[0] for field in jax.device_get(found)))
+
+
+def _told(found: Found, outlook: Outlook | None) -> Told:
+    """With how the game will end, if somebody asks for it."""
+    if outlook is not None:
+        return outlook.told(found)
+    nothing = np.float32(0), np.full(1, np.nan)
+    return _with_ends(found, nothing, [nothing] * len(found.actions))
+
+
+def _with_ends(found: Found, now: tuple, each: list[tuple]) -> Told:
+    (lead, owners), (leads, ownerships) = now, map(np.array, zip(*each, strict=True))
+    return Told(*found, lead, owners, leads, ownerships)

@@ -1,0 +1,258 @@
+"""Analysis commands of Leela Zero and KataGo: what they ask for, and the lines they get.
+
+https://github.com/lightvector/KataGo/blob/master/docs/GTP_Extensions.md
+
+All numbers are for the player to move. The principal variation ends what is said of a move, unless
+more is asked for: Sabaki finds it by that.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gozero.apps.gtp.engine import Engine
+from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
+from gozero.go import coords
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gozero.apps.analysis.search import Told
+
+_USAGE = "[COLOUR] [INTERVAL] [KEY] [VALUE] [...]"
+_INTERVAL = 1.0  # seconds, where none is said
+_LONGEST = 10**7  # seconds
+_PV_LENGTH = 16
+_FLAGS = {
+    "ownership": "ownership",
+    "movesOwnership": "moves_ownership",
+    "pvVisits": "pv_visits",
+    "rootInfo": "root_info",
+}
+"""KataGo's keys that are true or false."""
+
+_IGNORED = ("ownershipStdev", "movesOwnershipStdev", "pvEdgeVisits", "noResultValue")
+"""KataGo's keys for what is not known here."""
+
+
+class Asked(NamedTuple):
+    """What a command asks for."""
+
+    colour: int | None = None  # None: who is on turn
+    interval: float = _INTERVAL  # seconds between two lines
+    least: int = 0  # moves told of, if so many are legal
+    most: int = 10**6
+    avoid: tuple[tuple[int, tuple[int, ...], int], ...] = ()  # player, actions, until which depth
+    ownership: bool = False
+    moves_ownership: bool = False
+    pv_visits: bool = False
+    root_info: bool = False
+    policy: bool = False
+    pv_length: int = _PV_LENGTH
+
+
+def commands(engine: Engine) -> dict[str, Command]:
+    """The commands by name."""
+    table = {}
+    for kind in ("lz", "kata"):
+        analyze, genmove = (functools.partial(f, engine, kind) for f in (_analyze, _genmove))
+        table[f"{kind}-analyze"] = Command(analyze, _USAGE, talks=True)
+        table[f"{kind}-genmove_analyze"] = Command(genmove, _USAGE, talks=True)
+    raw = functools.partial(_raw_network, engine)
+    return {**table, "kata-raw-nn": Command(raw, "SYMMETRY")}
+
+
+def asked_for(size: int, kind: str, words: tuple[str, ...]) -> Asked:
+    """What the words after a command ask for.
+
+    Args:
+      size: points on a side.
+      kind: lz or kata.
+      words: a colour, an interval in hundredths of a second, both of which may be left out, and
+        keys with their values.
+
+    Raises:
+      GtpFailure: what is wrong with them.
+    """
+    left, found = list(words), {}
+    if left and left[0].lower() in ("b", "w", "black", "white"):
+        found["colour"] = colour_of(left.pop(0))
+    if left and left[0][:1] in "0123456789":
+        found["interval"] = _interval(left.pop(0))
+    avoided, allows = [], 0
+    while left:
+        key = left.pop(0)
+        values = [left.pop(0) for _ in range(min(len(left), 3 if key in ("avoid", "allow") else 1))]
+        if key in ("avoid", "allow"):
+            allows += key == "allow"
+            avoided.append(_avoided(size, key, values))
+        else:
+            name, value = _value(kind, key, "".join(values))
+            found |= {name: value} if name else {}
+    if allows > 1 or (allows and len(avoided) > 1):
+        raise GtpFailure("syntax error: allow can be said once, and not with avoid")
+    return Asked(**found, avoid=tuple(avoided))
+
+
+def _value(kind: str, key: str, text: str) -> tuple[str, Any]:
+    """(field, value) of a key; no field where it is ignored."""
+    if key == "interval":
+        return "interval", _interval(text)
+    if key in ("minmoves", "maxmoves"):
+        return {"minmoves": "least", "maxmoves": "most"}[key], _count(key, text)
+    if kind == "kata" and (key in _FLAGS or key in _IGNORED):
+        if text.lower() not in ("true", "false"):
+            raise GtpFailure(f"syntax error: {key} is true or false")
+        return _FLAGS.get(key, ""), text.lower() == "true"
+    raise GtpFailure(f"syntax error: there is no {key} here")
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text) / 100
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _LONGEST:
+        raise GtpFailure(f"syntax error: {text} is no interval in hundredths of a second")
+    return max(seconds, 0.01)
+
+
+def _count(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 7):
+        raise GtpFailure(f"syntax error: {name} is a number, not {text or 'nothing'}")
+    return int(text)
+
+
+def _avoided(size: int, key: str, values: list[str]) -> tuple[int, tuple[int, ...], int]:
+    if len(values) < 3:
+        raise GtpFailure(f"syntax error: expected {key} COLOUR VERTEX[,VERTEX...] DEPTH")
+    colour, names, depth = values
+    try:
+        actions = {coords.from_gtp(size, name[:20]) for name in names.split(",")}
+    except ValueError as error:
+        raise GtpFailure(f"syntax error: {error}") from error
+    if key == "allow":
+        actions = set(range(size * size + 1)) - actions
+    return colour_of(colour), tuple(sorted(actions)), max(1, _count("the depth", depth))
+
+
+def _avoid(engine: Engine, asked: Asked) -> np.ndarray:
+    """i32[2, A]: until which depth an action is avoided by each player."""
+    import numpy as np
+
+    avoid = np.zeros((2, engine.size**2 + 1), np.int32)
+    for player, actions, depth in asked.avoid:
+        avoid[player, list(actions)] = np.maximum(avoid[player, list(actions)], depth)
+    return avoid
+
+
+def _analyze(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
+    asked = asked_for(engine.size, kind, words)
+    try:
+        engine.config.on(engine.size).for_analysis()
+    except ValueError as error:
+        raise GtpFailure(f"cannot analyze: {error}") from error
+    talk.begin()
+    if talk.until(engine.load_jax().is_done):
+        colour = engine.game.to_play if asked.colour is None else asked.colour
+        reports = _reports(engine, kind, asked, colour, talk)
+        engine.analyse(colour, _avoid(engine, asked), reports, talk)
+    return ""
+
+
+def _genmove(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
+    asked = asked_for(engine.size, kind, words)
+    if "interval" not in words and not any(word[:1].isdigit() for word in words[:2]):
+        asked = asked._replace(interval=math.inf)
+    if asked.avoid and engine.config.on(engine.size).search in ("td", "random"):
+        raise GtpFailure("cannot avoid moves: the player has no tree that could")
+    talk.begin()
+    colour = engine.game.to_play if asked.colour is None else asked.colour
+    reports = _reports(engine, kind, asked, colour, talk)
+    avoid = _avoid(engine, asked) if asked.avoid else None
+    action = engine.genmove(colour, talk, reports, avoid)
+    return f"play {'resign' if action is None else coords.to_gtp(engine.size, action)}"
+
+
+def _reports(engine: Engine, kind: str, asked: Asked, colour: int, talk: Talk) -> Any:
+    from gozero.apps.gtp.analyst import Reports  # JAX, which takes seconds
+
+    def show(told: Told) -> None:
+        line = told_line(engine.size, kind, asked, colour, told)
+        if line:
+            talk.say(line)
+
+    return Reports(asked.interval, kind == "kata", show)
+
+
+def told_line(size: int, kind: str, asked: Asked, colour: int, told: Told) -> str:
+    """A line of what was found, for the colour that is to play; empty if there is no move."""
+    from gozero.apps.analysis.answer import position
+
+    found = position(asked, size, colour, colour, told, asked.least)
+    info = _lz_info if kind == "lz" else _kata_info
+    parts = [" ".join(info(one)) for one in found["moveInfos"][: asked.most]]
+    if parts and asked.root_info:
+        root = found["rootInfo"]
+        numbers = " ".join(f"{name} {_number(root[name])}" for name in _ROOT if name in root)
+        parts.append(f"rootInfo visits {root['visits']} {numbers}")
+    if parts and asked.ownership:
+        parts.append(_owners("ownership", found["ownership"]))
+    return " ".join(parts)
+
+
+_ROOT = ("utility", "winrate", "scoreMean", "scoreLead", "scoreSelfplay")
+_SCORES = ("scoreMean", "scoreLead", "scoreSelfplay")
+
+
+def _lz_info(one: dict) -> Iterator[str]:
+    share = lambda value: str(min(10_000, max(0, round(10_000 * value))))
+    yield f"info move {one['move']} visits {one['visits']} winrate {share(one['winrate'])}"
+    yield f"prior {share(one['prior'])} lcb {share(one['lcb'])} order {one['order']}"
+    yield f"pv {' '.join(one['pv'])}"
+
+
+def _kata_info(one: dict) -> Iterator[str]:
+    yield f"info move {one['move']} visits {one['visits']} edgeVisits {one['edgeVisits']}"
+    yield f"utility {_number(one['utility'])} winrate {_number(one['winrate'])}"
+    yield from (f"{name} {_number(one[name])}" for name in _SCORES)
+    yield f"prior {_number(one['prior'])} lcb {_number(one['lcb'])}"
+    yield f"utilityLcb {_number(2 * one['lcb'] - 1)} weight {_number(one['weight'])}"
+    yield f"order {one['order']} pv {' '.join(one['pv'])}"
+    if "pvVisits" in one:
+        yield f"pvVisits {' '.join(map(str, one['pvVisits']))}"
+    if "ownership" in one:
+        yield _owners("movesOwnership", one["ownership"])
+
+
+def _owners(name: str, values: list[float]) -> str:
+    return f"{name} {' '.join(map(_number, values))}"
+
+
+def _number(value: float) -> str:
+    """With a point, by which Sabaki tells a share from hundredths of a percent."""
+    return f"{value:.6f}"
+
+
+def _raw_network(engine: Engine, symmetry: str) -> str:
+    if symmetry not in (*"01234567", "all"):
+        raise GtpFailure("syntax error: expected a symmetry from 0 to 7, or all")
+    try:
+        each = [
+            (k, engine.raw_network(k)) for k in (range(8) if symmetry == "all" else [int(symmetry)])
+        ]
+    except ValueError as error:
+        raise GtpFailure(f"cannot evaluate: {error}") from error
+    return "\n".join(line for k, said in each for line in (f"symmetry {k}", *_raw_lines(said)))
+
+
+def _raw_lines(said: dict[str, Any]) -> Iterator[str]:
+    for name, value in said.items():
+        if isinstance(value, float):
+            yield f"{name} {_number(value)}"
+        else:
+            yield name
+            yield from (" ".join(map(_number, row)) for row in value)

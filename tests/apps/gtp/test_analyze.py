@@ -1,0 +1,400 @@
+"""Analysis commands: what they ask for, the lines they get, and how soon they end."""
+
+import io
+import itertools
+import math
+import os
+import re
+import threading
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.apps.analysis import search as analysis
+from gozero.apps.gtp import analyst as gtp_analyst
+from gozero.apps.gtp import analyze, protocol
+from gozero.apps.gtp import run as gtp
+from gozero.apps.gtp import search as gtp_search
+from gozero.apps.gtp.analyst import Analyst, Reports
+from gozero.apps.gtp.analyze import Asked
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
+from gozero.apps.gtp.protocol import Command, GtpFailure
+from gozero.go import rules as go
+from gozero.play import setups
+from gozero.play.evaluators import Evaluator
+from gozero.search.config import SearchConfig
+from gozero.search.rules.puct import Puct
+from tests.apps.test_analysis import _told
+from tests.search.evaluators import hash_evaluate, observe_position
+
+WHOLE = "avoid b A1,pass 3 minmoves 2 maxmoves 5 interval 7 pvVisits true ownershipStdev true"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "asked"),
+    [
+        ("lz", "", Asked()),
+        ("lz", "b", Asked(0)),
+        ("kata", "W 50", Asked(1, 0.5)),
+        ("kata", "0", Asked(interval=0.01)),
+        ("kata", "B ownership true", Asked(0, ownership=True)),
+        ("kata", "rootInfo TRUE movesOwnership false", Asked(root_info=True)),
+        ("kata", WHOLE, Asked(None, 0.07, 2, 5, ((0, (6, 9), 3),), pv_visits=True)),
+        ("lz", "w allow w A1,B1 1", Asked(1, avoid=((1, (0, 1, 2, 3, 4, 5, 8, 9), 1),))),
+    ],
+)
+def test_what_is_asked_for(kind, words, asked):
+    assert analyze.asked_for(3, kind, tuple(words.split())) == asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "said"),
+    [
+        ("lz", "ownership true", "there is no ownership here"),
+        ("kata", "red", "there is no red here"),
+        ("kata", "b b", "there is no b here"),
+        ("kata", "ownership", "ownership is true or false"),
+        ("kata", "interval x", "x is no interval in hundredths of a second"),
+        ("kata", "1e9x", "1e9x is no interval"),
+        ("kata", "interval inf", "inf is no interval"),
+        ("kata", "minmoves -1", "minmoves is a number, not -1"),
+        ("kata", "maxmoves", "maxmoves is a number, not nothing"),
+        ("kata", "avoid b A1", "expected avoid COLOUR VERTEX"),
+        ("kata", "avoid b A9 1", "invalid vertex 'A9'"),
+        ("kata", "avoid red A1 1", "red is not a colour"),
+        ("kata", "allow b A1 1 allow w A1 1", "allow can be said once, and not with avoid"),
+        ("kata", "allow b A1 1 avoid w A1 1", "allow can be said once, and not with avoid"),
+    ],
+)
+def test_what_cannot_be_asked_for(kind, words, said):
+    with pytest.raises(GtpFailure, match=re.escape(said)):
+        analyze.asked_for(3, kind, tuple(words.split()))
+
+
+LZ = (
+    "info move A3 visits 3 winrate 7500 prior 1000 lcb 2561 order 0 pv A3 B3 pass "
+    "info move B3 visits 1 winrate 2500 prior 1000 lcb 146 order 1 pv B3"
+)
+
+
+def test_lines_of_leela_zero():
+    told = lambda **asked: analyze.told_line(3, "lz", Asked(**asked), 0, _told())
+    assert told() == LZ
+    assert told(most=1) == LZ.partition(" info")[0]
+    third = " info move C3 visits 0 winrate 6250 prior 1000 lcb 833 order 2 pv C3"
+    assert told(least=3) == LZ + third
+    nothing = _told()._replace(visits=np.zeros(10, int))
+    assert analyze.told_line(3, "lz", Asked(ownership=True, root_info=True), 0, nothing) == ""
+
+
+def test_lines_of_katago_are_for_who_is_to_play():
+    everything = Asked(ownership=True, moves_ownership=True, pv_visits=True, root_info=True)
+    for colour, sign in ((0, 1), (1, -1)):
+        line = analyze.told_line(3, "kata", everything, colour, _told())
+        first, second, rest = line.split("info ")[1:2] + line.split("info ")[2].split(" rootInfo ")
+        assert first.startswith("move A3 visits 3 edgeVisits 3 utility 0.500000 winrate 0.750000 ")
+        assert f" scoreLead {-3 * sign:.6f} " in first
+        assert " pv A3 B3 pass pvVisits 3 2 1 movesOwnership " in first
+        assert f" scoreLead {4 * sign:.6f} " in second
+        root, owners = rest.split(" ownership ")
+        assert root.startswith("visits 5 utility 0.250000 winrate 0.625000 ")
+        assert [float(x) for x in owners.split()] == pytest.approx(
+            list(sign * np.linspace(-1, 1, 9))
+        )
+
+
+def test_sabaki_finds_the_variation_at_the_end_of_a_move():
+    line = analyze.told_line(3, "kata", Asked(ownership=True), 0, _told())
+    line = line[: line.index("ownership")]
+    moves = [part.strip() for part in re.split(r"\s*info\s+", line)[1:]]
+    found = [re.search(r"(pass|[A-Za-z]\d+)(\s+(pass|[A-Za-z]\d+))*$", one) for one in moves]
+    assert [one[0] for one in found] == ["A3 B3 pass", "B3"]
+    assert [one.string[: one.start()].split()[-1] for one in found] == ["pv", "pv"]
+
+
+# --- what has come ---------------------------------------------------------------------
+
+
+class Pipe:
+    """A served table whose input comes when a test says so."""
+
+    def __init__(self, table, **more):
+        read, write = os.pipe()
+        self.out, self.ends = io.StringIO(), os.fdopen(write, "wb", buffering=0)
+        self._in = os.fdopen(read, "rb")
+        work = lambda: protocol.serve(table, self._in, self.out, io.StringIO(), **more)
+        self._thread = threading.Thread(target=work)
+        self._thread.start()
+
+    def send(self, line):
+        self.ends.write(line.encode() + b"\n")
+
+    def end(self):
+        self.ends.close()
+        self._thread.join(20)
+        self._in.close()
+        assert not self._thread.is_alive()
+        return self.out.getvalue()
+
+
+def until_interrupted(talk):
+    talk.begin()
+    talk.say("info")
+    began.set()
+    assert talk.is_interrupted(20)
+    return ""
+
+
+def until_stopped(talk):
+    began.set()
+    while not talk.is_stopped():
+        assert not talk.is_interrupted(0.001) or more.is_set()
+        if talk.is_interrupted():
+            seen.set()
+    return "D4"
+
+
+began, seen, more = threading.Event(), threading.Event(), threading.Event()
+TALKING = {
+    "analyze": Command(until_interrupted, talks=True),
+    "genmove": Command(until_stopped, talks=True),
+    "stop": Command(lambda: ""),
+    "bad": Command(lambda talk: (talk.begin(), 1 / 0), talks=True),
+}
+
+
+@pytest.mark.parametrize("line", ["", "2 name", "# said"])
+def test_analysis_ends_with_any_line(line):
+    began.clear()
+    pipe = Pipe(TALKING)
+    pipe.send("1 analyze")
+    assert began.wait(20)
+    pipe.send(line)
+    said = pipe.end()
+    assert said == "=1\ninfo\n\n" + ("?2 unknown command\n\n" if "name" in line else "")
+
+
+@pytest.mark.parametrize("stop", ["stop", "# interrupt"])
+def test_choosing_a_move_ends_when_it_is_stopped_and_not_before(stop):
+    for event in (began, seen, more):
+        event.clear()
+    pipe = Pipe(TALKING)
+    pipe.send("1 genmove")
+    assert began.wait(20)
+    more.set()
+    pipe.send("2 known_command stop")
+    assert seen.wait(20)
+    assert pipe.out.getvalue() == ""
+    pipe.send(stop)
+    answered = "=1 D4\n\n=2 true\n\n"
+    assert pipe.end() == answered + ("=\n\n" if stop == "stop" else "")
+
+
+def test_an_answer_that_has_begun_ends_whatever_happens():
+    out, err = io.StringIO(), io.StringIO()
+    protocol.serve(TALKING, io.BytesIO(b"3 bad\nknown_command bad\n"), out, err)
+    assert out.getvalue() == "=3\n\n= true\n\n"
+    assert "ZeroDivisionError" in err.getvalue()
+
+
+def test_what_is_done_meanwhile_ends_when_a_line_comes_and_may_fail():
+    idled = []
+
+    def idle(is_interrupted):
+        idled.append(0)
+        while not is_interrupted():
+            pass
+        raise RuntimeError("no more")
+
+    out, err = io.StringIO(), io.StringIO()
+    read, write = os.pipe()
+    threading.Timer(
+        0.02, lambda: (os.write(write, b"known_command x\nquit\n"), os.close(write))
+    ).start()
+    with os.fdopen(read, "rb") as stream:
+        protocol.serve({}, stream, out, err, idle)
+    assert out.getvalue() == "= false\n\n=\n\n"
+    assert idled
+    assert "pondering: internal error: RuntimeError: no more" in err.getvalue()
+
+
+# --- by a clock that does as it is told ------------------------------------------------
+
+
+class Slow:
+    """`Searches` of a second for 250 steps."""
+
+    settings = SearchConfig(num_simulations=1_000)
+
+    def __init__(self):
+        self.now, self.pieces = 0.0, []
+
+    def begin(self, number, asked):
+        return 0, None
+
+    def advance(self, running, steps):
+        self.now += steps / 250
+        self.pieces.append(steps / 250)
+        return running + steps
+
+    def found(self, running):
+        visits = np.array([[running] + [0] * 9])
+        zero = np.zeros((1, 10))
+        lines = np.full((1, 1, 2), -1)
+        return analysis.Found(
+            visits, zero, zero, np.zeros(1), np.ones(1), np.zeros((1, 1), int), lines, lines
+        )
+
+
+class Sent:
+    """A `Talk` to which something is sent at a time."""
+
+    def __init__(self, slow, when):
+        self._slow, self._when = slow, when
+
+    def is_interrupted(self, seconds=0.0):
+        self._slow.now += seconds
+        return self._slow.now >= self._when
+
+    def until(self, is_done):
+        return True
+
+
+@pytest.mark.parametrize("when", [0.0, 0.35, 2.0, 9.0])
+def test_an_analysis_is_made_in_pieces_and_reports_in_time(when):
+    slow, shown = Slow(), []
+    made = Analyst(go.Rules(3), GtpConfig(size=3), lambda: slow.now)
+    made.__dict__["_searches"] = slow
+    show = lambda told: shown.append((slow.now, int(told.visits[0])))
+    made.analyse(None, 1, Reports(0.5, False, show), Sent(slow, when))
+    assert when <= slow.now <= when + 0.1 or when > 4.0
+    assert max(slow.pieces, default=0) <= 0.1
+    times = [now for now, _ in shown]
+    assert len(shown) == pytest.approx(when / 0.5, abs=1)
+    assert all(0.45 <= later - now < 0.65 for now, later in itertools.pairwise(times))
+    visits = [visits for _, visits in shown]
+    assert visits == sorted(visits)
+    if when == 9.0:  # it has done all its simulations
+        assert visits[-1] >= 1_000
+        assert slow.now == pytest.approx(9.0, abs=0.5)
+
+
+# --- small searches --------------------------------------------------------------------
+
+RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """One that evaluates by a hash, and foresees that Black owns all."""
+    evaluator = Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
+    setup = lambda rules, config, seed: setups.Setup(evaluator, SearchConfig(config.simulations))
+    everything = lambda key, states: (np.full(1, 2.0), np.ones((1, 9)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gtp_search, "make_setup", setup)
+        patch.setattr(analysis, "make_setup", setup)
+        patch.setattr(analysis, "forecast", lambda *_: everything)
+        patch.setattr(gtp_analyst, "forecast", lambda *_: everything)
+        patch.setattr(Engine, "_rules", lambda self: RULES)
+        yield Engine(GtpConfig(size=3, simulations=40, analysis_visits=100, reuse=False))
+
+
+def told(engine, *lines):
+    out = io.StringIO()
+    protocol.serve(gtp.commands(engine), io.BytesIO("\n".join(lines).encode()), out)
+    return out.getvalue().split("\n\n")[:-1]
+
+
+def test_a_move_with_reports_is_the_move_without(engine):
+    played = told(engine, "genmove b", "undo", "clear_cache")[0]
+    engine._num_searches -= 1
+    for kind in ("lz", "kata"):
+        said = told(engine, f"5 {kind}-genmove_analyze b 1", "undo")[0].splitlines()
+        engine._num_searches -= 1
+        assert said[0] == "=5"
+        assert said[-1] == f"play {played.removeprefix('= ')}"
+        assert len(said) >= 3
+        assert re.match(r"info move \w+ visits \d+ ", said[-2])
+        visits = [int(x) for x in re.findall(r"visits (\d+)", said[-2])]
+        assert sum(visits) == 40
+    assert " scoreLead 2.000000 " in said[-2]
+
+
+@pytest.mark.slow  # to compile
+def test_a_move_that_avoids_what_it_is_told_to(engine):
+    engine.clear()
+    said = told(engine, "kata-genmove_analyze w allow w B2,C1 1 ownership true", "undo")[0]
+    assert set(re.findall(r"move (\w+)", said)) <= {"B2", "C1"}
+    assert re.search(r"\nplay (B2|C1)$", said)
+    assert said.count(" -1.000000") == 9  # all is Black's
+
+
+def test_an_analysis_reports_until_a_line_comes(engine):
+    shown = threading.Event()
+
+    class Out(io.StringIO):
+        def write(self, text):
+            if text.startswith("info"):
+                shown.set()
+            return super().write(text)
+
+    read, write = os.pipe()
+    os.write(write, b"kata-analyze b 1 ownership true minmoves 20\n")
+
+    def send():
+        shown.wait(60)
+        os.write(write, b"name\nquit\n")
+        os.close(write)
+
+    threading.Thread(target=send).start()
+    out = Out()
+    engine.clear()
+    with os.fdopen(read, "rb") as stream:
+        protocol.serve(gtp.commands(engine), stream, out)
+    first, name, _ = out.getvalue().split("\n\n")[:3]
+    assert first.startswith("=\ninfo move ")
+    assert name == "= gozero"
+    line = first.splitlines()[1]
+    assert len(re.findall("info move", line)) == 10
+    assert len(line.partition(" ownership ")[2].split()) == 9
+
+
+def test_players_without_a_tree_play_and_say_nothing():
+    one = Engine(GtpConfig(size=3, search="random"))
+    said = told(
+        one, "lz-analyze", "kata-genmove_analyze b 10", "kata-genmove_analyze b avoid b A1 1"
+    )
+    assert said[0] == "? cannot analyze: search random has no tree that could be told"
+    assert re.fullmatch(r"=\nplay [A-C][1-3]", said[1])
+    assert said[2] == "? cannot avoid moves: the player has no tree that could"
+
+
+@pytest.mark.slow  # to compile
+def test_a_raw_network(engine, tmp_path):
+    from gozero.nets import network, weights
+    from gozero.nets.network import NetworkConfig
+
+    assert told(engine, "kata-raw-nn 0", "kata-raw-nn 8") == [
+        "? cannot evaluate: the player has no file of weights",
+        "? syntax error: expected a symmetry from 0 to 7, or all",
+    ]
+    shape = NetworkConfig(blocks=1, channels=4, auxiliary=True)
+    params = network.init(shape, jax.random.key(0))
+    path = weights.save(tmp_path / "net.safetensors", params, shape, 3)
+    one = Engine(GtpConfig(evaluator="network", weights=path))
+    plain, turned, all_ = told(
+        one, "play b A1", "kata-raw-nn 0", "kata-raw-nn 5", "kata-raw-nn all"
+    )[1:]
+    assert all_.removeprefix("= ").startswith(plain.removeprefix("= ") + "\nsymmetry 1\n")
+    assert turned.removeprefix("= ") in all_
+    words = plain.removeprefix("= ").split()
+    assert words[:2] == ["symmetry", "0"]
+    at = {word: i for i, word in enumerate(words) if not re.fullmatch(r"-?[\d.]+|nan", word)}
+    policy = [float(x) for x in words[at["policy"] + 1 : at["policyPass"]]]
+    assert [math.isnan(x) for x in policy] == [False] * 6 + [True, False, False]
+    total = np.nansum(policy) + float(words[at["policyPass"] + 1])
+    assert total == pytest.approx(1, abs=1e-5)
+    assert float(words[at["whiteWin"] + 1]) + float(words[at["whiteLoss"] + 1]) == pytest.approx(1)
+    assert len(words) - at["whiteOwnership"] == 10
