@@ -16,7 +16,7 @@ from experiments.connect_four.config import POSITIONS
 from gozero.games.connect_four import connect_four_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.play import arena
-from gozero.play.evaluators import network_evaluator
+from gozero.play.evaluators import network_evaluator, over_symmetries
 from gozero.play.player import NO_ACTION, Player, Turn, search_player
 from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
@@ -26,8 +26,9 @@ CENTRE = 3
 
 
 def network_player(config: Any, params: dict, num_simulations: int) -> Player:
-    """Gumbel's search without its noise."""
-    evaluator = network_evaluator(GAME, config, params)
+    """Gumbel's search without its noise; the network is averaged over a position and its mirror
+    image."""
+    evaluator = over_symmetries(GAME, network_evaluator(GAME, config, params))
     return search_player(GAME, evaluator, to_win(gumbel_search(num_simulations)))
 
 

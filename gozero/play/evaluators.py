@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from gozero.compile import mode
 from gozero.games.rollouts import ROLLOUT_RULE, rollout_evaluator
 from gozero.go import bitboard as bb
+from gozero.go import symmetry
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.nets import network, weights
@@ -109,6 +110,55 @@ def _check_fits(rules: Rules, config: NetworkConfig) -> None:
             f"features: {config.features!r} looks at past boards, and {rules.ko} ko keeps none; "
             "use another ko rule or the compact features"
         )
+
+
+def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
+    """An evaluator's mean over all symmetries of each position, of its logits and of its values:
+    AlphaGo's explicit symmetry ensemble (Silver et al. 2016). A position takes as many evaluations
+    as the game has symmetries.
+
+    Args:
+      rules: of Go: eight; or a `Game` that has `symmetries`.
+      evaluator: of it; inputs are planes, or have `planes`.
+
+    Raises:
+      ValueError: a game without symmetries.
+    """
+    if isinstance(rules, Game) and rules.symmetries is None:
+        raise ValueError("rules: this game names no symmetries")
+    images = functools.partial(_images, rules)
+
+    def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
+        seen, moved = jax.vmap(images)(inputs)
+        num_games, num_images, num_actions = moved.shape
+        seen = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), seen)
+        logits, value = evaluator.evaluate(params, key, seen)[:2]
+        back = jnp.argsort(moved, axis=-1)
+        logits = logits.reshape(num_games, num_images, num_actions)
+        logits = jnp.take_along_axis(logits, back, axis=-1)
+        return Evaluation(logits.mean(1), value.reshape(num_games, num_images).mean(1))
+
+    about = {**evaluator.about, "symmetries": "all"}
+    return evaluator._replace(evaluate=evaluate, about=about)
+
+
+def _images(rules: Rules | Game, inputs: Any) -> tuple[Any, jax.Array]:
+    """A position as each symmetry has it, a leading axis [S], and i32[S, A], the actions that take
+    the places of the first, the second and so on."""
+    if isinstance(rules, Game):
+        assert rules.symmetries is not None
+        actions = jnp.arange(rules.num_actions, dtype=jnp.float32)
+        seen, moved = rules.symmetries(inputs, actions)
+        return seen, moved.astype(jnp.int32)
+    actions = jnp.arange(rules.num_actions)
+
+    def image(k: jax.Array) -> tuple[Any, jax.Array]:
+        moved = symmetry.map_actions(rules.size, actions, k)
+        if isinstance(inputs, jax.Array):
+            return symmetry.map_planes(inputs, k), moved
+        return inputs._replace(planes=symmetry.map_planes(inputs.planes, k)), moved
+
+    return jax.vmap(image)(jnp.arange(symmetry.NUM_SYMMETRIES))
 
 
 def playout_evaluator(

@@ -9,16 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.connect_four import connect_four_game
 from gozero.go import rules as go
+from gozero.go import symmetry
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import make_evaluator, network_evaluator, playout_evaluator
+from gozero.play.evaluators import (
+    make_evaluator,
+    network_evaluator,
+    over_symmetries,
+    playout_evaluator,
+)
 from gozero.playouts.engine import outcomes
 from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_playouts, softmax_policy
-from gozero.search.game import Trail
+from gozero.search.game import Evaluation, Evaluator, Trail
 from tests.go.stepping import new_games
 
 RULES = go.Rules(size=3)
@@ -152,3 +159,50 @@ def test_playouts_go_by_the_policy_in_the_params():
     assert values.value.tolist() == outcomes(played, jnp.float32(3.5)).tolist()
     other = run(softmax_policy(strengths.uniform(), 3))
     assert other.moves.tolist() != played.moves.tolist()
+
+
+def by_place(params, key, inputs):
+    """No image of a position is worth what another is; the prior follows the first plane."""
+    del params, key
+    planes = inputs.reshape(inputs.shape[0], -1)
+    value = planes @ jnp.linspace(0.0, 1.0, planes.shape[1]) / planes.shape[1]
+    columns = inputs[:, 0, :, 0]
+    return Evaluation(columns * jnp.arange(1.0, columns.shape[1] + 1)[None], value)
+
+
+def test_a_mean_over_symmetries_by_hand():
+    """Connect Four's two: each column's logit is the mean of its own and its mirror image's."""
+    game = connect_four_game(4, 4)
+    planes = jnp.zeros((1, 4, 4, 3)).at[0, 0, :, 0].set(jnp.array([1.0, 2, 0, 4]))
+    both = over_symmetries(game, Evaluator(by_place))
+    found = both.evaluate(None, jax.random.key(0), planes)
+    # As it is: 1, 4, 0, 16. Mirrored, 4 0 2 1: 4, 0, 6, 4, and so 4, 6, 0, 4 in its own order.
+    assert found.prior_logits[0].tolist() == [2.5, 5, 0, 10]
+    alone, other = by_place(None, None, planes), by_place(None, None, planes[:, :, ::-1])
+    np.testing.assert_allclose(found.value, (alone.value + other.value) / 2)
+
+
+@pytest.mark.parametrize("k", range(8))
+def test_a_mean_over_symmetries_sees_all_images_alike(k):
+    planes = jax.random.uniform(jax.random.key(1), (2, 3, 3, 9))
+
+    def by_point(params, key, inputs):
+        del params, key
+        logits = inputs[..., 0].reshape(2 * 8, 9) ** 2 * jnp.arange(9.0)[None]
+        return Evaluation(jnp.pad(logits, ((0, 0), (0, 1))), inputs[:, 0, 1, 3])
+
+    mean = over_symmetries(RULES, Evaluator(by_point))
+    said = mean.evaluate(None, jax.random.key(0), planes)
+    images = jax.vmap(symmetry.map_planes, in_axes=(0, None))(planes, jnp.int32(k))
+    of_images = mean.evaluate(None, jax.random.key(0), images)
+    np.testing.assert_allclose(of_images.value, said.value, rtol=1e-6)
+    moved = jax.vmap(symmetry.map_actions, in_axes=(None, 0, None))(3, said.prior_logits, k)
+    np.testing.assert_allclose(of_images.prior_logits, moved, rtol=1e-6)
+    edges = planes[:, [0, 1, 1, 2], [1, 0, 2, 1], 3]  # each is where plane 3 is looked at, twice
+    np.testing.assert_allclose(said.value, edges.mean(1), rtol=1e-6)
+
+
+def test_a_game_without_symmetries_has_no_mean_over_them():
+    game = connect_four_game()._replace(symmetries=None)
+    with pytest.raises(ValueError, match="names no symmetries"):
+        over_symmetries(game, Evaluator(by_place))
