@@ -37,18 +37,11 @@ def superko_points(
     now = superko.now(*stones, position.to_play, position.atari, suicides)
     up_to_branch = state.position.ply.astype(jnp.int32) + 1
     length = jnp.minimum(up_to_branch, num_past(rules, ply))
-    in_game = superko.banned_by_past(lay, state.past, length, now)
-    if ancestors is None or depth is None:
-        return in_game
-    in_branch = superko.banned_by_boards(
-        lay,
-        ancestors.black,
-        ancestors.white,
-        ancestors.to_play if state.past.situational else None,
-        num_past(rules, depth),
-        now,
-    )
-    return bb.union(in_game, in_branch)
+    branch = None
+    if ancestors is not None and depth is not None:
+        to_play = ancestors.to_play if state.past.situational else None
+        branch = superko.Branch(ancestors.black, ancestors.white, to_play, num_past(rules, depth))
+    return superko.banned(lay, state.past, length, now, branch)
 
 
 def last_move(

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.compile import batching, stages
+from gozero.compile import batching, mode, stages
+from gozero.compile.kernels import lane_loop
 from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
 
@@ -113,7 +114,40 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
             lone=has(_OWN_IN_ATARI) & has(_ALONE),
         )
 
-    return batching.over_games(place)
+    def stage(point: jax.Array, *boards: bb.Board) -> Placed:
+        if mode.plain() or mode.backend() != "gpu" or _num_words(lay) > lane_loop.TRITON_WORDS:
+            return place(point, *boards)
+        in_kernel = functools.partial(_place_in_kernel, lay, place)
+        return mode.by_platform(point, *boards, cuda=in_kernel, default=place)
+
+    return batching.over_games(stage)
+
+
+def _num_words(lay: bb.Layout) -> int:
+    """Of what `_place_in_kernel` holds of a game."""
+    return 4 * lay.num_words + 2
+
+
+def _place_in_kernel(lay: bb.Layout, place: Callable, point: jax.Array, *boards: bb.Board):
+    """`place` of a batch in one kernel of a GPU: the floods of a block of games, and all the rest.
+
+    It is a loop whose only iteration is the stone.
+    """
+
+    def advance(state):
+        point, boards, _ = state
+        words = (stacked.unstack(boards[k]) for k in range(3))
+        placed = place(point[0].astype(jnp.int32), *words)
+        found = map(stacked.stack, (placed.own, placed.opponent, placed.atari, placed.captured))
+        return point, jnp.stack(list(found)), placed.lone.astype(jnp.uint32)[None]
+
+    none = jnp.zeros((1, *point.shape), jnp.uint32)
+    no_board = jnp.broadcast_to(none, (lay.num_words, *point.shape))
+    given = jnp.stack([*map(stacked.stack, boards), no_board])
+    state = point[None].astype(jnp.uint32), given, none
+    ends = lambda state: state[0][0] != state[0][0]
+    _, found, lone = lane_loop.run(ends, advance, state, "cuda")
+    return Placed(*(stacked.unstack(found[k]) for k in range(4)), lone=lone[0] != 0)
 
 
 # Bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari, the last is suicide's.

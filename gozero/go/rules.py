@@ -234,7 +234,7 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
 def _banned_in_game(rules: Rules, state: GameState, past: superko.Past) -> bb.Board:
     position = state.position
     length = num_past(rules, position.ply.astype(jnp.int32))
-    return superko.banned_by_past(
+    return superko.banned(
         rules.layout,
         past,
         jnp.where(state.ended, 0, length),  # a game that has ended shall not keep others waiting

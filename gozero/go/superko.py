@@ -42,6 +42,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import batching, indexing, mode, stages
+from gozero.compile.kernels import listed
 from gozero.go import bitboard as bb
 from gozero.go import stacked
 
@@ -127,8 +128,20 @@ def boards_at(past: Past, plies: jax.Array) -> jax.Array:
     return mode.by_platform(past.boards, plies, tpu=select, default=gather)
 
 
-def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
-    """Points where a play would recreate one of the first `length` boards of a game.
+class Branch(NamedTuple):
+    """Boards after those of a game, such as a tree's trail has."""
+
+    black: bb.Board  # words [D]
+    white: bb.Board
+    to_play: jax.Array | None  # i8[D]; None under positional superko
+    length: jax.Array  # i32[]: so many of the D
+
+
+def banned(
+    lay: bb.Layout, past: Past, length: jax.Array, now: Now, branch: Branch | None = None
+) -> bb.Board:
+    """Points where a play would recreate one of the first `length` boards of a game, or of those
+    that branch off from it.
 
     A GPU compares every board, for a loop over those that fit waits for the host each time round.
 
@@ -137,7 +150,57 @@ def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> b
       past: the game's boards.
       length: i32[]; boards 0 .. length - 1 count.
       now: the board that a play would change.
+      branch: other boards; None: there are none.
     """
+    plainly, args = functools.partial(_banned_by_both, lay), (past, length, now, branch)
+    if mode.plain() or mode.backend() != "gpu":
+        return plainly(*args)
+    return mode.by_platform(*args, cuda=_banned_in_kernel(lay), default=plainly)
+
+
+def _banned_by_both(
+    lay: bb.Layout, past: Past, length: jax.Array, now: Now, branch: Branch | None
+) -> bb.Board:
+    in_game = _banned_by_past(lay, past, length, now)
+    return in_game if branch is None else bb.union(in_game, _banned_by_branch(lay, branch, now))
+
+
+@functools.cache
+def _banned_in_kernel(lay: bb.Layout) -> Callable:
+    """`banned` of a batch in one kernel, which looks at no more boards than a game has."""
+
+    def of_batch(past: Past, length: jax.Array, now: Now, branch: Branch | None) -> bb.Board:
+        suicides = now.suicides or ()
+        game = [now.to_play.astype(jnp.uint32), *now.own, *now.opponent, *suicides]
+        boards = past.boards.reshape(*past.boards.shape[:2], -1)
+        turns = (past.fingerprints[:, 0, 0, : boards.shape[1], None] >> _TO_PLAY_BIT,)
+        lists = [listed.Listed(length, (boards, *(turns if past.situational else ())))]
+        if branch is not None:
+            mover = () if branch.to_play is None else (branch.to_play.astype(jnp.uint32),)
+            columns = (*branch.black, *branch.white, *mover)
+            lists.append(listed.Listed(branch.length, columns=columns))
+        points = functools.partial(_points_that_recreate, lay, bool(suicides))
+        found = listed.union(points, lay.num_words, game, lists)
+        return tuple(found[:, w] for w in range(lay.num_words))
+
+    return batching.over_games(of_batch, axis=0)
+
+
+def _points_that_recreate(
+    lay: bb.Layout, suicide: bool, game: jax.Array, board: jax.Array
+) -> jax.Array:
+    """u32[W, n]: of n boards, for `listed.union`: see `_banned_in_kernel`."""
+    num_words, mover = lay.num_words, game[:1]
+    own, opponent, *suicides = (game[1 + k * num_words :][:num_words] for k in range(2 + suicide))
+    black, white = board[:num_words], board[num_words : 2 * num_words]
+    past = jnp.where(mover != 0, white, black), jnp.where(mover != 0, black, white)
+    points = _recreating_points(lay, (own, opponent), past, suicides[0] if suicides else None)
+    if board.shape[0] == 2 * num_words:
+        return points
+    return jnp.where(board[2 * num_words :] != mover, points, np.uint32(0))
+
+
+def _banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
     fitting = functools.partial(_banned_by_fitting, lay, False)
     closely = functools.partial(_banned_by_fitting, lay, True)
     args = past, length, now
@@ -148,7 +211,7 @@ def banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> b
 def _banned_by_fitting(
     lay: bb.Layout, closely: bool, past: Past, length: jax.Array, now: Now
 ) -> bb.Board:
-    """`banned_by_past`, comparing the boards whose fingerprints fit.
+    """`_banned_by_past`, comparing the boards whose fingerprints fit.
 
     To fetch a board from each game is dear on a TPU, and that `closely` fit there are a fifth as
     many: those that the one stone more could lead to by their opponent's fingerprint.
@@ -165,7 +228,7 @@ def _banned_by_fitting(
 
 
 def _banned_by_any(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
-    """`banned_by_past`, comparing every board."""
+    """`_banned_by_past`, comparing every board."""
     turns = None
     if past.situational:
         turns = past.fingerprints[0, 0, : len(past.boards)] >> _TO_PLAY_BIT
@@ -176,20 +239,9 @@ def _banned_by_any(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> b
     return _recreating(lay, now, own, opponent, turns, length)
 
 
-def banned_by_boards(
-    lay: bb.Layout,
-    past_black: bb.Board,
-    past_white: bb.Board,
-    past_to_play: jax.Array | None,
-    length: jax.Array,
-    now: Now,
-) -> bb.Board:
-    """As `banned_by_past`, for past boards given as words of shape [T] (a tree's trail).
-
-    `past_to_play`, i8[T], makes it situational superko; None makes it positional.
-    """
-    own, opponent = bb.swapped(now.to_play != 0, past_black, past_white)
-    args = now, own, opponent, past_to_play, length
+def _banned_by_branch(lay: bb.Layout, branch: Branch, now: Now) -> bb.Board:
+    own, opponent = bb.swapped(now.to_play != 0, branch.black, branch.white)
+    args = now, own, opponent, branch.to_play, branch.length
     fitting = functools.partial(_banned_by_fitting_boards, lay)
     whole = functools.partial(_banned_by_any_board, lay)
     return mode.by_platform(*args, cpu=fitting, tpu=fitting, default=whole)
@@ -226,14 +278,17 @@ def _recreating(
     if turns is not None:
         counts &= turns.astype(jnp.int32) != now.to_play
     present = tuple(stacked.stack(board)[:, None] for board in (now.own, now.opponent))
-    past = past_own, past_opponent
-    does = counts & _does_recreate(lay, *present, *past)
-    points = jnp.where(does[None], past_own & ~present[0], np.uint32(0))
-    if now.suicides is not None:
-        suicides = stacked.stack(now.suicides)[:, None]
-        by_suicide = _recreating_suicide(lay, present, past, suicides)
-        points |= jnp.where(counts[None], by_suicide, np.uint32(0))
+    suicides = None if now.suicides is None else stacked.stack(now.suicides)[:, None]
+    points = _recreating_points(lay, present, (past_own, past_opponent), suicides)
+    points = jnp.where(counts[None], points, np.uint32(0))
     return stacked.unstack(lax.reduce(points, np.uint32(0), lax.bitwise_or, (1,)))
+
+
+def _recreating_points(lay: bb.Layout, now, past, suicides: jax.Array | None) -> jax.Array:
+    """u32[W, B]: the point that recreates each past board, or no point. Boards by mover."""
+    does = _does_recreate(lay, *now, *past)
+    points = jnp.where(does[None], past[0] & ~now[0], np.uint32(0))
+    return points if suicides is None else points | _recreating_suicide(lay, now, past, suicides)
 
 
 def _sought(lay: bb.Layout, now: Now, situational: bool, closely: bool = False) -> _Sought:

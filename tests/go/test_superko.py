@@ -11,16 +11,25 @@ from experiments.accelerators.programs import COMPARED
 from gozero.compile import ahead, estimate
 from gozero.go import rules as go
 from gozero.go import superko
-from tests.compile.forms import take_forms_of
+from tests.compile.forms import form_of, take_forms_of
 from tests.games import test_go_game
 from tests.go import stepping
 
 
-@pytest.fixture(params=["tpu", "gpu"])
+@pytest.fixture(params=["tpu", "plain"])
 def form(request, monkeypatch):
     take_forms_of(request.param, monkeypatch)
     stepping.stepper.cache_clear()
     yield request.param
+    stepping.stepper.cache_clear()
+
+
+@pytest.fixture
+def in_kernel(monkeypatch):
+    """As a GPU has it, whose kernels are interpreted."""
+    stepping.stepper.cache_clear()
+    with form_of("cuda", monkeypatch):
+        yield
     stepping.stepper.cache_clear()
 
 
@@ -43,6 +52,25 @@ def test_games_agree_with_the_reference(form, size, ko, suicide, games, moves):
 def test_branches_agree_with_the_reference(form, split, ko):
     legality = test_go_game.test_legality_over_game_and_trail_is_that_of_the_whole_game
     legality(3, split, ko, suicide=True)
+
+
+@pytest.mark.parametrize(
+    ("size", "ko", "suicide"),
+    [
+        (4, "positional", False),
+        pytest.param(3, "situational", True, marks=pytest.mark.slow),
+        pytest.param(9, "positional", False, marks=pytest.mark.slow),
+    ],
+)
+def test_games_in_a_kernel_agree_with_the_reference(in_kernel, size, ko, suicide):
+    rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=400)
+    counts = stepping.compare_random_games(rules, 10, 120, seed=size)
+    assert counts["bans"] > 0 or size > 4
+
+
+def test_branches_in_a_kernel_agree_with_the_reference(in_kernel):
+    legality = test_go_game.test_legality_over_game_and_trail_is_that_of_the_whole_game
+    legality(3, 9, "situational", suicide=True)
 
 
 def test_past_boards_are_those_that_were_recorded(form):

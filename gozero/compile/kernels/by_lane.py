@@ -35,7 +35,7 @@ def traced(function: Callable, tree: Any) -> Any:
 
     Args:
       function: of a pytree of arrays [..., lanes] to another; elementwise over lanes, but that
-        it may ask whether a condition holds of any lane. Its loops have a fixed length.
+        it may ask whether a condition holds of any lane, as for whether a loop goes on.
       tree: such arrays, of any number of lanes.
     """
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*x.shape[:-1], LANES), x.dtype), tree)
@@ -167,9 +167,26 @@ class _Block:
         no, yes = map(branch, branches)
         return self.unflat(branches[0].out_avals, lax.cond(index > 0, yes, no))
 
+    def _while(self, params: dict, args: list[Value]) -> list[Value]:
+        parts, start = [], 0
+        for name in ("cond_jaxpr", "body_jaxpr"):
+            closed, end = params[name], start + params[name.replace("jaxpr", "nconsts")]
+            parts.append((closed.jaxpr, [*map(np.asarray, closed.consts), *args[start:end]]))
+            start = end
+        (test, known), (step, given) = parts
+        avals = params["body_jaxpr"].out_avals
 
-_CONTROL = ("scan", "cond")
-_NOT_ELEMENTWISE = ("while", "gather", "scatter", "iota", "cumsum", "sort", "dynamic_update_slice")
+        def goes_on(flat):
+            return self.run(test, [*known, *self.unflat(avals, flat)])[0]
+
+        def body(flat):
+            return tuple(self.flat(self.run(step, [*given, *self.unflat(avals, flat)])))
+
+        return self.unflat(avals, lax.while_loop(goes_on, body, tuple(self.flat(args[start:]))))
+
+
+_CONTROL = ("scan", "cond", "while")
+_NOT_ELEMENTWISE = ("gather", "scatter", "iota", "cumsum", "sort", "dynamic_update_slice")
 
 
 def _lanes_last(aval: Any) -> bool:
