@@ -161,7 +161,7 @@ def play_moves(
         games, buffer = take(config.game, buffer_config, playing.games, playing.buffer, made)
         return Playing(lanes, games, buffer), events(made)
 
-    return indexing.scan(one_move, playing, num_moves)
+    return indexing.scan(one_move, playing, num_moves, shapes=[(config.batch,)])
 
 
 def events(made: Move) -> Events:
@@ -228,7 +228,8 @@ def _hand_over(game, config, games: Games, buffer: Buffer, made: Move) -> Buffer
         )
         return done + width, buffers.add(config, buffer, *flat)
 
-    return lax.while_loop(lambda carry: carry[0] < ended, body, (jnp.int32(0), buffer))[1]
+    start = jnp.int32(0), buffer
+    return indexing.while_loop(lambda carry: carry[0] < ended, body, start, shapes=[()])[1]
 
 
 def _rows(

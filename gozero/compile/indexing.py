@@ -7,7 +7,7 @@ changes a number.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
@@ -79,30 +79,69 @@ def _write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
     return jax.tree.map(write, arrays, values)
 
 
-def scan(step: Callable, carry: Any, length: int) -> tuple[Any, Any]:
+def scan(step: Callable, carry: Any, length: int, shapes: Shapes = ()) -> tuple[Any, Any]:
     """``lax.scan(step, carry, length=length)``.
 
-    A GPU writes each array of the outputs by a kernel of its own, in every step: so there those of
-    the same shape and type are one.
+    On a GPU each array of the outputs is a kernel in every step, and each of the carry is copied
+    by one where its old value is still asked for. So there small arrays of numbers are one: outputs
+    of one shape, and what is carried of each of `shapes`.
     """
     if mode.plain() or mode.backend() != "gpu":
         return lax.scan(step, carry, length=length)
-    treedef: Any = None
-    places: dict[Any, list[int]] = {}  # of the leaves of the outputs, in order
+    packing, out_shapes = _Packing(carry, shapes), jax.eval_shape(step, carry, None)[1]
+    of_outputs = _Packing(out_shapes, {x.shape for x in jax.tree.leaves(out_shapes)})
 
     def packed(carry, x):
-        nonlocal treedef
-        carry, out = step(carry, x)
-        leaves, treedef = jax.tree.flatten(out)
-        places.clear()  # it may be traced twice
-        for i, x in enumerate(leaves):
-            places.setdefault((x.dtype, x.shape), []).append(i)
-        return carry, [jnp.stack([leaves[i] for i in at]) for at in places.values()]
+        carry, out = step(packing.unpack(carry), x)
+        return packing.pack(carry), of_outputs.pack(out)
 
-    carry, stacks = lax.scan(packed, carry, length=length)
-    alike = zip(places.values(), stacks, strict=True)
-    found = {i: stack[:, k] for at, stack in alike for k, i in enumerate(at)}
-    return carry, jax.tree.unflatten(treedef, [found[i] for i in sorted(found)])
+    carry, stacks = lax.scan(packed, packing.pack(carry), length=length)
+    return packing.unpack(carry), jax.vmap(of_outputs.unpack)(stacks)
+
+
+def while_loop(goes_on: Callable, step: Callable, carry: Any, shapes: Shapes) -> Any:
+    """``lax.while_loop(goes_on, step, carry)``; what is carried of these shapes as by `scan`."""
+    if mode.plain() or mode.backend() != "gpu":
+        return lax.while_loop(goes_on, step, carry)
+    packing = _Packing(carry, shapes)
+    carry = lax.while_loop(
+        lambda carry: goes_on(packing.unpack(carry)),
+        lambda carry: packing.pack(step(packing.unpack(carry))),
+        packing.pack(carry),
+    )
+    return packing.unpack(carry)
+
+
+Shapes = Collection[tuple[int, ...]]
+
+
+class _Packing:
+    """How the arrays of a pytree that have one of some shapes are those shapes' words u32[n, ...].
+
+    Numbers of at most 32 bits; others stay by themselves.
+    """
+
+    def __init__(self, tree: Any, shapes: Shapes):
+        leaves, self.treedef = jax.tree.flatten(tree)
+        self.dtypes = [x.dtype for x in leaves]
+        self.places: dict[tuple[int, ...], list[int]] = {}  # of the leaves that lie together
+        for i, x in enumerate(leaves):
+            if x.shape in shapes and x.dtype in paths.AS_WORDS:
+                self.places.setdefault(x.shape, []).append(i)
+        together = {i for at in self.places.values() for i in at}
+        self.others = [i for i in range(len(leaves)) if i not in together]
+
+    def pack(self, tree: Any) -> tuple[list[jax.Array], list[jax.Array]]:
+        leaves = jax.tree.leaves(tree)
+        words = [jnp.stack([paths.word(leaves[i]) for i in at]) for at in self.places.values()]
+        return [leaves[i] for i in self.others], words
+
+    def unpack(self, packed: tuple[list[jax.Array], list[jax.Array]]) -> Any:
+        others, words = packed
+        found = dict(zip(self.others, others, strict=True))
+        for at, stack in zip(self.places.values(), words, strict=True):
+            found |= {i: paths.number_of(stack[k], self.dtypes[i]) for k, i in enumerate(at)}
+        return jax.tree.unflatten(self.treedef, [found[i] for i in sorted(found)])
 
 
 def put(array: jax.Array, place: jax.Array, values: jax.Array, axis: int = 0) -> jax.Array:

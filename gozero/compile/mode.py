@@ -24,6 +24,7 @@ _EVERY = "every"
 _IN_LOWERING = {"gpu": "cuda"}  # where `by_platform` has another name for it
 
 _in_kernel: contextvars.ContextVar[bool] = contextvars.ContextVar("in_kernel", default=False)
+_in_triton: contextvars.ContextVar[bool] = contextvars.ContextVar("in_triton", default=False)
 _target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
@@ -52,6 +53,21 @@ def in_kernel() -> Iterator[None]:
         yield
     finally:
         _in_kernel.reset(token)
+
+
+@contextlib.contextmanager
+def in_triton() -> Iterator[None]:
+    """What is traced inside is part of a GPU's kernel of whole vectors: see `for_triton`."""
+    token = _in_triton.set(True)
+    try:
+        yield
+    finally:
+        _in_triton.reset(token)
+
+
+def for_triton() -> bool:
+    """Whether to do without what Triton lacks: a vector longer by one, an "or" of a vector."""
+    return _in_triton.get()
 
 
 def backend() -> str:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend import random
 from jaxlib import version
 
 from gozero.compile import mode
@@ -143,3 +144,15 @@ def cpu_compiler_options() -> dict[str, Any]:
     if mode.plain() or mode.backend() != "cpu":
         return {}
     return {"xla_cpu_prefer_vector_width": CPU_VECTOR_BITS}
+
+
+def split_key(key: jax.Array, num: int) -> jax.Array:
+    """``jax.random.split(key, num)``: on a GPU one kernel for two, which join halves of keys."""
+    of_threefry = str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
+    counts_by_place = of_threefry and jax.config.jax_threefry_partitionable
+    if mode.plain() or mode.backend() != "gpu" or not counts_by_place:
+        return jax.random.split(key, num)
+    high, low = jnp.zeros(num, jnp.uint32), jnp.arange(num, dtype=jnp.uint32)
+    bits = random.threefry_2x32(jax.random.key_data(key), jnp.concatenate([high, low]))
+    halves = jnp.where(jnp.arange(2)[None] == 0, bits[:num, None], bits[num:, None])
+    return jax.random.wrap_key_data(halves, impl=jax.random.key_impl(key))

@@ -42,7 +42,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import batching, indexing, mode, stages
-from gozero.compile.kernels import listed
+from gozero.compile.kernels import listed, paths
 from gozero.go import bitboard as bb
 from gozero.go import stacked
 
@@ -75,11 +75,43 @@ def record(
     sums = jnp.stack(
         [jnp.stack(_with_turn(_fingerprint(lay, stones), turn)) for stones in (black, white)]
     )
-    ply = jnp.asarray(ply, jnp.int32)
+    args = past, jnp.asarray(ply, jnp.int32), both, sums
+    if mode.plain() or mode.backend() != "gpu":
+        return _record(*args)
+    return mode.by_platform(*args, cuda=_record_in_kernel, default=_record)
+
+
+def _record(past: Past, ply: jax.Array, both: jax.Array, sums: jax.Array) -> Past:
     return past.replace(
         boards=indexing.put(past.boards, ply, both),
         fingerprints=indexing.put(past.fingerprints, ply, sums, axis=2),
     )
+
+
+@functools.partial(batching.over_games, axis=0)
+def _record_in_kernel(past: Past, ply: jax.Array, both: jax.Array, sums: jax.Array) -> Past:
+    """`_record` of a batch by one kernel of a GPU: each scatter would be two."""
+    count, capacity = len(ply), past.fingerprints.shape[-1]
+    flat = lambda x: x.reshape(count, -1)
+    words = both[0].size
+    new = jnp.concatenate([ply.astype(jnp.uint32)[:, None], flat(both), flat(sums)], axis=1)
+
+    def kernel(new, boards, fingerprints):
+        b, board, sums = paths.number(), paths.lanes(words), paths.lanes(4)
+        ply = new[b, 0].astype(jnp.int32)
+
+        def put(array, place, start, lane, size):
+            is_one = lane < size
+            value = paths.load(new, b, start + lane, mask=is_one)
+            paths.store(array, b, place, mask=is_one, value=value)
+
+        put(boards, ply * words + board, 1, board, words)
+        put(fingerprints, sums * capacity + ply, 1 + words, sums, 4)
+
+    arrays = past.boards, past.fingerprints
+    found = paths.each_tree(kernel, count, [*map(flat, arrays)], [new])
+    boards, fingerprints = (x.reshape(y.shape) for x, y in zip(found, arrays, strict=True))
+    return past.replace(boards=boards, fingerprints=fingerprints)
 
 
 def record_turn(past: Past, ply: jax.Array, to_play: jax.Array) -> Past:

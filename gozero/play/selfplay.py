@@ -36,6 +36,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
+from gozero.compile import stages
 from gozero.play import devices, openings, resignation
 from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.evaluators import Evaluator
@@ -244,7 +245,7 @@ def move(
     game, before = config.game, lanes.states
     position = positions_of(game, before)
     ply: Any = lanes.ply if game.points is None else jax.vmap(game.points.ply)(position)
-    keys = jax.random.split(lanes.key, 5)
+    keys = stages.split_key(lanes.key, 5)
     key, search_key, choice_key, opening_key, reset_key = keys
     full = jnp.bool_(True)
     if config.cap is not None:
@@ -373,7 +374,7 @@ def _end(game: Game, after: Any, ply: jax.Array, resigned: jax.Array) -> dict[st
 
 def _begin_next(config: SelfPlayConfig, key: jax.Array, lanes: Lanes, made: Move) -> Lanes:
     """The next game in every lane whose game has ended, with draws of its own."""
-    new_key, opening_key, may_key = jax.random.split(key, 3)
+    new_key, opening_key, may_key = stages.split_key(key, 3)
     ended = made.ended
     watched, settings = lanes.resignation, config.resign
     if watched is not None and settings is not None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.compile import indexing
+from gozero.compile import indexing, mode
 from gozero.hashing import mix
 
 
@@ -60,6 +60,7 @@ class SelectionRule:
         visits or values decide.
       policy_target: of a root: ``edges -> f32[A]``; None: the share of the visits.
       in_kernel: a GPU's kernel may compute it: by elementwise operations, sums and maxima.
+      root_in_kernel: so of `score_root`, which is given `root_table` there.
       in_lanes: a TPU's may, see `lanes`: by those, and by what moves whole actions.
     """
 
@@ -67,6 +68,7 @@ class SelectionRule:
     final_action: Callable[[Edges, jax.Array], jax.Array] | None = None
     policy_target: Callable[[Edges], jax.Array] | None = None
     in_kernel: bool = False
+    root_in_kernel: bool = False
     in_lanes: bool = False
 
     def __call__(self, edges: Edges) -> jax.Array:
@@ -81,16 +83,24 @@ class SelectionRule:
         """
         return prior
 
-    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
+    def score_root(
+        self, edges: Edges, gumbel: jax.Array, num_simulations: int, table: Any = None
+    ) -> jax.Array:
         """f32[A]: what to visit next from a root has the highest score; -inf where illegal.
 
         Args:
           edges: all actions of the root.
           gumbel: f32[A], samples of Gumbel(0, 1), the same in every simulation.
           num_simulations: of the search.
+          table: `root_table`, where it can be read; None: not by itself.
         """
-        del gumbel, num_simulations
+        del gumbel, num_simulations, table
         return self(edges)
+
+    def root_table(self, num_simulations: int) -> np.ndarray:
+        """Numbers that `score_root` looks up: a kernel holds none by itself."""
+        del num_simulations
+        return np.zeros((1, 1), np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +124,20 @@ def as_rule(rule: Rule) -> SelectionRule:
 def random_order(prior: jax.Array) -> jax.Array:
     """f32[A]: `SelectionRule.rank_untried` of rules for which all legal actions are alike."""
     return jnp.where(prior >= 0, 0.0, -jnp.inf)
+
+
+def any_of(these: jax.Array) -> jax.Array:
+    """bool[]: whether any of bool[K] holds, for a rule that may be in a kernel."""
+    return jnp.max(these.astype(jnp.int32)) > 0 if mode.for_triton() else jnp.any(these)
+
+
+def softmax_beside(logits: jax.Array, other: jax.Array) -> jax.Array:
+    """f32[K]: of the softmax of K logits and one other f32[], the K; likewise."""
+    if not mode.for_triton():
+        return jax.nn.softmax(jnp.concatenate([logits, other[None]]))[:-1]
+    most = jnp.maximum(jnp.max(logits), other)
+    shares = jnp.exp(logits - most)
+    return shares / (jnp.sum(shares) + jnp.exp(other - most))
 
 
 def score_edges(rule: Rule, edges: Edges) -> jax.Array:

@@ -94,6 +94,7 @@ def _add_in_kernel(
     """All on a GPU: see `in_kernel`."""
     kept = in_kernel.leaves_of(positions)
     new = in_kernel.New(kept, evaluated.prior, evaluated.over, leaf.grows, leaf.action)
+    own = in_kernel.at_roots(config, draws.gumbel)
     ask = in_kernel.Ask(
         leaf.path,
         draws.tie_seeds,
@@ -101,8 +102,9 @@ def _add_in_kernel(
         evaluated.value,
         in_kernel.credited(evaluated, config),
         leaf.tree_full if config.fills else None,
+        own,
     )
-    own_root = config.root_select is not None
+    own_root = config.root_select is not None and own is None
     grown = in_kernel.run(tree, ask, in_kernel.settings_of(config))
     return root.choose_at_roots(grown, root.actions(grown), config, draws) if own_root else grown
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -39,12 +40,20 @@ class New(NamedTuple):
 class Ask(NamedTuple):
     """What the paths are for; but for `path` and `tie_seeds` each part may be None."""
 
-    path: Any  # tree.Path
+    path: Any  # tree.Path; None: the roots alone
     tie_seeds: jax.Array  # u32[B]
     new: New | None = None
     value: jax.Array | None = None  # i32[B]: is backed up
     first_play: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.first_play`; is credited
     tree_full: jax.Array | None = None  # bool[B]: as in `select.Leaf`
+    root: AtRoots | None = None  # the rule of `Settings.root` chooses
+
+
+class AtRoots(NamedTuple):
+    """What a root's rule asks for beside its edges."""
+
+    gumbel: jax.Array  # f32[B, A]
+    table: jax.Array  # `SelectionRule.root_table`
 
 
 class Settings(NamedTuple):
@@ -55,6 +64,23 @@ class Settings(NamedTuple):
     first: str = "either"  # `Amaf.first`
     changes: tuple[str, ...] = ()  # fields of the trees, for all that may change; (): all of them
     blank: tuple[Any, ...] = ()  # of new trees: what stands in each array where nothing is
+    root: Callable[..., jax.Array] | None = None  # (edges, gumbel, table=) -> scores of a root
+    fills: bool = False  # `SearchConfig.fills`
+
+
+class ByAction(NamedTuple):
+    """What is known of each action of a node, be there a child or not; [B, A]."""
+
+    visits: Any  # i32
+    nodes: Any  # i32: the child; paths.NO_NODE where there is none
+    prior: Any  # f32
+    q: Any  # f32
+
+    @classmethod
+    def shapes(cls, tree: Any) -> ByAction:
+        shape = tree.num_trees, tree.num_actions
+        dtypes = cls(jnp.int32, jnp.int32, jnp.float32, jnp.float32)
+        return jax.tree.map(lambda dtype: jax.ShapeDtypeStruct(shape, dtype), dtypes)
 
 
 def fits(tree: Any, select: Any) -> bool:
@@ -78,7 +104,25 @@ def _is_plain(tree: Any) -> bool:
 def settings_of(config: Any) -> Settings:
     is_dense, own_root = config.amaf is not None, config.root_select is not None
     first = "either" if config.amaf is None else config.amaf.first
-    return Settings(as_rule(config.select), int(own_root and not is_dense), first)
+    root = None
+    if chooses_at_roots(config):
+        score = config.root_rule.score_root
+        root = functools.partial(score, num_simulations=config.num_simulations)
+    level = int(own_root and not is_dense)
+    return Settings(as_rule(config.select), level, first, root=root, fills=config.fills)
+
+
+def chooses_at_roots(config: Any) -> bool:
+    """Whether the kernel chooses by the roots' own rule too."""
+    rule = config.root_rule
+    return rule is not None and rule.root_in_kernel and config.amaf is None
+
+
+def at_roots(config: Any, gumbel: jax.Array) -> AtRoots | None:
+    """`Ask.root`."""
+    if not chooses_at_roots(config):
+        return None
+    return AtRoots(gumbel, jnp.asarray(config.root_rule.root_table(config.num_simulations)))
 
 
 def credited(evaluated: Any, config: Any) -> jax.Array | None:
@@ -100,14 +144,21 @@ def run(tree: Any, ask: Ask, settings: Settings) -> Any:
     blank = lambda these: tree.replace(**dict.fromkeys(these))
     state, treedef = jax.tree.flatten(blank(names - changed))
     asked, asked_def = jax.tree.flatten((blank(changed), ask))
+    scratch = _scratch(tree, settings)
 
     def kernel(*refs):
         others, given = jax.tree.unflatten(asked_def, refs[: len(asked)])
-        own = jax.tree.unflatten(treedef, refs[len(asked) :])
-        _Program(_with(others, own, changed), given, settings).run()
+        own = jax.tree.unflatten(treedef, refs[len(asked) :][: len(state)])
+        whole = _with(others, own, changed)
+        _Program(whole, given, settings, refs[len(asked) + len(state) :]).run()
 
-    found = jax.tree.unflatten(treedef, paths.each_tree(kernel, tree.num_trees, state, asked))
-    return _with(tree, found, changed)
+    found = paths.each_tree(kernel, tree.num_trees, state, asked, scratch)[: len(state)]
+    return _with(tree, jax.tree.unflatten(treedef, found), changed)
+
+
+def _scratch(tree: Any, settings: Settings) -> list[jax.ShapeDtypeStruct]:
+    """What a kernel writes down for itself."""
+    return [] if settings.root is None else [*ByAction.shapes(tree)]
 
 
 def _with(tree: Any, other: Any, names: set[str]) -> Any:
@@ -121,7 +172,7 @@ def new_trees(blank: Any, shapes: Any, ask: Ask, settings: Settings) -> Any:
     Args:
       blank: a tree of one node, blank.
       shapes: of the trees.
-      ask: its paths end at the roots.
+      ask: without paths.
       settings: static.
     """
     fills = tuple(np.asarray(x).flat[0] for x in jax.tree.leaves(blank))
@@ -130,11 +181,32 @@ def new_trees(blank: Any, shapes: Any, ask: Ask, settings: Settings) -> Any:
 
     def kernel(*refs):
         given = jax.tree.unflatten(asked_def, refs[: len(asked)])
-        own = jax.tree.unflatten(treedef, refs[len(asked) :])
-        _Program(own, given, settings._replace(blank=fills)).run()
+        own = jax.tree.unflatten(treedef, refs[len(asked) :][: len(leaves)])
+        scratch = refs[len(asked) + len(leaves) :]
+        _Program(own, given, settings._replace(blank=fills), scratch).run()
 
-    new = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
-    return jax.tree.unflatten(treedef, paths.each_tree(kernel, shapes.num_trees, [], asked, new))
+    new = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves] + _scratch(shapes, settings)
+    found = paths.each_tree(kernel, shapes.num_trees, [], asked, new)
+    return jax.tree.unflatten(treedef, found[: len(leaves)])
+
+
+def write_by_action(tree: Any, out: ByAction, number: jax.Array, node: jax.Array) -> None:
+    """What is known of each action of a node of a tree, into its row of `out`; references."""
+    actions, base = paths.lanes(tree.num_actions), number * tree.capacity
+    row, is_action = base + node, actions < tree.num_actions
+    prior = paths.load(tree.prior, row, actions, mask=is_action)
+    blank = ByAction(jnp.int32(0), jnp.int32(paths.NO_NODE), prior, jnp.float32(0))
+    for array, value in zip(out, blank, strict=True):
+        paths.store(array, number, actions, mask=is_action, value=value)
+    paths.settle()
+    is_child = actions < tree.num_children[row].astype(jnp.int32)
+    child = paths.load(tree.children, row, actions, mask=is_child).astype(jnp.int32)
+    of_child = lambda array: paths.load(array, base + child, mask=is_child)
+    taken, visits = of_child(tree.action).astype(jnp.int32), of_child(tree.visits)
+    taken = jnp.where(is_child, taken, tree.num_actions + actions)  # no two lanes at one
+    q = values.mean(-of_child(tree.value_sum), visits)
+    for array, value in zip(out, (visits, child, of_child(tree.edge_prior), q), strict=True):
+        paths.store(array, number, taken, mask=is_child, value=value)
 
 
 _AT_ONCE = 128
@@ -142,16 +214,18 @@ _AT_ONCE = 128
 
 
 class _Program:
-    """One tree; `tree` and `ask` hold references."""
+    """One tree; `tree` and `ask` hold references, as does what it may write down for itself."""
 
-    def __init__(self, tree: Any, ask: Any, settings: Settings):
-        self.tree, self.ask, self.settings = tree, ask, settings
+    def __init__(self, tree: Any, ask: Any, settings: Settings, scratch: Sequence[Any] = ()):
+        self.tree, self.ask, self.settings, self.scratch = tree, ask, settings, scratch
         self.number = paths.number()
         self.base = self.number * tree.capacity
         self.actions = paths.lanes(tree.num_actions)
         self.is_action = self.actions < tree.num_actions
         self.seed = ask.tie_seeds[self.number]
-        self.length = self.old_length = ask.path.length[self.number]
+        self.length = self.old_length = (
+            jnp.int32(0) if ask.path is None else ask.path.length[self.number]
+        )
         self.full = jnp.bool_(False) if ask.tree_full is None else ask.tree_full[self.number]
         self.grows, self.new_node = jnp.bool_(False), jnp.int32(paths.ROOT)
         if ask.new is not None and ask.new.grows is not None:
@@ -160,6 +234,13 @@ class _Program:
             self.length = self.length + self.grows.astype(jnp.int32)
 
     def run(self) -> None:
+        with mode.in_triton():
+            self.run_along_path()
+            if self.settings.root is not None and self.ask.root is not None:
+                paths.settle()
+                self.choose_at_root(self.settings.root, self.ask.root, ByAction(*self.scratch))
+
+    def run_along_path(self) -> None:
         new = self.ask.new
         if new is not None:
             begin = self.begin if new.grows is None else self.add_node
@@ -183,6 +264,8 @@ class _Program:
         lax.fori_loop(self.settings.first_level, end, at_level, jnp.int32(0))
 
     def node_at(self, level: jax.Array) -> jax.Array:
+        if self.ask.path is None:
+            return jnp.int32(paths.ROOT)
         node = self.ask.path.nodes[jnp.minimum(level, self.old_length), self.number]
         return jnp.where(level > self.old_length, self.new_node, node)
 
@@ -301,10 +384,13 @@ class _Program:
 
     def back_up(self, value: jax.Array) -> None:
         """As `backup.back_up`."""
-        nodes = self.ask.path.nodes
-        level = paths.lanes(nodes.shape[0])
+        path = self.ask.path
+        level = paths.lanes(1 if path is None else path.nodes.shape[0])
         on_path = level <= self.length
-        node = paths.load(nodes, level, self.number, mask=on_path & (level <= self.old_length))
+        node = jnp.zeros_like(level) + paths.ROOT
+        if path is not None:
+            old = on_path & (level <= self.old_length)
+            node = paths.load(path.nodes, level, self.number, mask=old)
         row = self.base + jnp.where(level > self.old_length, self.new_node, node)
         row = jnp.where(on_path, row, self.tree.num_rows + level)  # no two lanes at one
         gained = values.opponent(value, self.length - level)
@@ -364,6 +450,35 @@ class _Program:
             count, sums = (of_child(x, row, action) for x in tree.amaf)
             edges = edges._replace(amaf_visits=count, amaf_q=values.mean(sums, count))
         return jnp.where(is_child, child, paths.NO_NODE), edges
+
+    def choose_at_root(self, rule: Callable, given: AtRoots, by_action: ByAction) -> None:
+        """As `root.choose_at_roots`."""
+        tree, b, row, node = self.tree, self.number, self.base, jnp.int32(paths.ROOT)
+        write_by_action(tree, by_action, b, node)
+        paths.settle()
+        found = ByAction(*(self.row_of(x, b, self.is_action) for x in by_action))
+        edges = Edges(
+            prior=self.legal_only(found.prior),
+            visits=found.visits,
+            q=found.q,
+            value=values.mean(tree.value_sum[row], tree.visits[row]),
+            total=jnp.sum(found.visits),
+            raw_value=values.to_float(tree.value[row]),
+        )
+        gumbel = self.row_of(given.gumbel, b, self.is_action)
+        scores = rule(edges, gumbel, table=given.table)
+        if self.settings.fills:
+            keeps = (tree.size[b] >= tree.capacity) & (tree.num_children[row] > 0)
+            scores = jnp.where(keeps & (found.nodes == paths.NO_NODE), -jnp.inf, scores)
+        action = self.best(scores, node, self.actions, self.is_action)
+        child, prior = (
+            jnp.max(jnp.where(self.actions == action, x, none))
+            for x, none in ((found.nodes, paths.NO_NODE), (edges.prior, -jnp.inf))
+        )
+        tree.next[row] = child.astype(tree.next.dtype)
+        # Where a child is chosen, what has no child and comes first stays known.
+        self.put(tree.untried, row, action, child == paths.NO_NODE)
+        self.put(tree.untried_prior, row, prior, child == paths.NO_NODE)
 
     def choose_cached(self, level: jax.Array, node: jax.Array) -> None:
         """As `choose.choose_again`, at one node."""

@@ -68,9 +68,10 @@ def new_trees(
             blank = allocate(none, 1)
         new = in_kernel.New(in_kernel.leaves_of(roots), evaluated.prior, evaluated.over)
         played = in_kernel.credited(evaluated, config)
-        ask = in_kernel.Ask(root_path(shapes), draws.tie_seeds, new, evaluated.value, played)
+        own = in_kernel.at_roots(config, draws.gumbel)
+        ask = in_kernel.Ask(None, draws.tie_seeds, new, evaluated.value, played, root=own)
         tree = in_kernel.new_trees(blank, shapes, ask, in_kernel.settings_of(config))
-        if config.root_select is not None:
+        if config.root_select is not None and own is None:
             tree = choose_at_roots(tree, trees.by_action(tree, ROOT, 0), config, draws)
         return tree
 

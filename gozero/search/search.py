@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero.compile import stages
 from gozero.search import ensemble, expand, lanes, leaves, reuse, root, rows, transpositions
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
@@ -132,8 +133,8 @@ def begin(
         contexts, roots = config.ensemble.copies((contexts, roots))
     if tree is not None:
         _check_tree(tree, game, roots, config)
-    noise_key, choice_key, tie_key, evaluation_key = jax.random.split(key, 4)
-    noise_key, gumbel_key = jax.random.split(noise_key)
+    noise_key, choice_key, tie_key, evaluation_key = stages.split_key(key, 4)
+    noise_key, gumbel_key = stages.split_key(noise_key, 2)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     draws = Draws(
         tie_seeds=jax.random.bits(tie_key, (num_trees,), jnp.uint32),

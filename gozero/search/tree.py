@@ -24,7 +24,7 @@ from jax import lax
 
 from gozero.compile import mode
 from gozero.compile.kernels import paths
-from gozero.search import proofs, rows, values
+from gozero.search import in_kernel, proofs, rows, values
 from gozero.search.edges import Edges, Rule, as_rule
 
 NO_NODE = -1
@@ -386,50 +386,29 @@ def by_action_in_kernel(tree: Tree) -> bool:
 
 def _by_action_at_once(tree: Tree, node: jax.Array | int) -> Entries:
     """All in one kernel but for what is one number a node."""
-    shape = tree.num_trees, tree.num_actions
-    new = {name: jnp.int32 for name in ("visits", "nodes")}
-    new |= {name: jnp.float32 for name in ("prior", "q")}
     read = ("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum")
+    seen, treedef = jax.tree.flatten(with_only(tree, *read))
 
     def kernel(node, *refs):
-        given = dict(zip(read, refs[: len(read)], strict=True))
-        out = dict(zip(new, refs[len(read) :], strict=True))
-        b, action = paths.number(), paths.lanes(tree.num_actions)
-        base = b * tree.capacity
-        row, is_action = base + node[b], action < tree.num_actions
-        put = functools.partial(paths.store, mask=is_action)
-        put(out["prior"], b, action, value=paths.load(given["prior"], row, action, mask=is_action))
-        put(out["visits"], b, action, value=jnp.int32(0))
-        put(out["nodes"], b, action, value=jnp.int32(NO_NODE))
-        put(out["q"], b, action, value=jnp.float32(0))
-        paths.settle()
-        is_child = action < given["num_children"][row].astype(jnp.int32)
-        child = paths.load(given["children"], row, action, mask=is_child).astype(jnp.int32)
-        of_child = lambda name: paths.load(given[name], base + child, mask=is_child)
-        taken, visits = of_child("action").astype(jnp.int32), of_child("visits")
-        taken = jnp.where(is_child, taken, tree.num_actions + action)  # no two lanes at one
-        put = functools.partial(paths.store, mask=is_child)
-        put(out["prior"], b, taken, value=of_child("edge_prior"))
-        put(out["visits"], b, taken, value=visits)
-        put(out["nodes"], b, taken, value=child)
-        put(out["q"], b, taken, value=values.mean(-of_child("value_sum"), visits))
+        own, out = jax.tree.unflatten(treedef, refs[: len(seen)]), refs[len(seen) :]
+        number = paths.number()
+        in_kernel.write_by_action(own, in_kernel.ByAction(*out), number, node[number])
 
-    arrays = [jnp.broadcast_to(node, tree.num_trees), *(getattr(tree, name) for name in read)]
-    shapes = [jax.ShapeDtypeStruct(shape, dtype) for dtype in new.values()]
-    found = dict(zip(new, paths.each_tree(kernel, tree.num_trees, [], arrays, shapes), strict=True))
+    arrays, new = [jnp.broadcast_to(node, tree.num_trees), *seen], in_kernel.ByAction.shapes(tree)
+    found = in_kernel.ByAction(*paths.each_tree(kernel, tree.num_trees, [], arrays, [*new]))
     row = tree.row(node)
     edges = Edges(
-        prior=found["prior"],
-        visits=found["visits"],
-        q=found["q"],
+        prior=found.prior,
+        visits=found.visits,
+        q=found.q,
         value=values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row)),
-        total=jnp.sum(found["visits"], axis=1),
+        total=jnp.sum(found.visits, axis=1),
         raw_value=None if tree.value is None else values.to_float(rows.read(tree.value, row)),
     )
     if tree.amaf is not None:
         count, total = (rows.read(x, row) for x in tree.amaf)
         edges = edges._replace(amaf_visits=count, amaf_q=values.mean(total, count))
-    return Entries(edges, found["nodes"], None)
+    return Entries(edges, found.nodes, None)
 
 
 def _by_action(width: int, tree: Tree, node: jax.Array | int) -> Entries:

@@ -142,21 +142,47 @@ def write_rows(
     """Arrays [R, ...] with values [n, ...] at rows i32[n], no row twice; rows >= R are dropped."""
     flat = lambda x: x if x.ndim == 1 else x.reshape(len(x), -1)
     used = [i for i, x in enumerate(arrays) if x.size]
+    # Numbers of each row lie together: as separate arrays each would be a kernel before.
+    alone = [i for i in used if arrays[i].ndim == 1 and arrays[i].dtype in AS_WORDS]
+    vectors = [i for i in used if i not in alone]
+    words = [jnp.stack([word(values[i].astype(arrays[i].dtype)) for i in alone])] if alone else []
 
     def kernel(rows, *refs):
         i, row = number(), rows[number()]
-        for new, array in zip(refs[: len(used)], refs[len(used) :], strict=True):
+        given, written = refs[: -len(used)], dict(zip(used, refs[-len(used) :], strict=True))
+        new = dict(zip(vectors, given[len(words) :], strict=True))
+        for at, array in written.items():
             is_row = row < array.shape[0]
-            if len(new.shape) == 1:
-                store(array, row, mask=is_row, value=new[i])
+            if at in alone:
+                value = number_of(given[0][alone.index(at), i], array.dtype)
+                store(array, row, mask=is_row, value=value)
                 continue
-            place = lanes(new.shape[1])
-            inside = place < new.shape[1]
-            value = load(new, i, place, mask=inside)
+            if len(array.shape) == 1:
+                store(array, row, mask=is_row, value=new[at][i])
+                continue
+            place = lanes(array.shape[1])
+            inside = place < array.shape[1]
+            value = load(new[at], i, place, mask=inside)
             store(array, row, place, mask=inside & is_row, value=value)
 
-    given = [rows, *(flat(values[i]) for i in used)]
+    given = [rows, *words, *(flat(values[i]) for i in vectors)]
     found = each_tree(kernel, len(rows), [flat(arrays[i]) for i in used], given)
     for i, new in zip(used, found, strict=True):
         arrays = [*arrays[:i], new.reshape(arrays[i].shape), *arrays[i + 1 :]]
     return arrays
+
+
+AS_WORDS = [*map(jnp.dtype, ("bool", "int8", "int16", "int32", "uint32", "float32"))]
+"""Of which `word` is one."""
+
+
+def word(x: jax.Array) -> jax.Array:
+    """u32[...] of numbers of at most 32 bits."""
+    return lax.bitcast_convert_type(x if x.dtype.itemsize == 4 else x.astype(jnp.int32), jnp.uint32)
+
+
+def number_of(word: jax.Array, dtype: Any) -> jax.Array:
+    """What `word` was given."""
+    if jnp.dtype(dtype).itemsize == 4:
+        return lax.bitcast_convert_type(word, dtype)
+    return lax.bitcast_convert_type(word, jnp.int32).astype(dtype)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import chex
 import jax
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.runs.settings import AT_LEAST_0, COUNT, check_ranges
-from gozero.search.edges import Edges, Needs, SelectionRule
+from gozero.search.edges import Edges, Needs, SelectionRule, any_of, softmax_beside
 
 _TINY = np.finfo(np.float32).tiny
 _LEAST_RANGE = 1e-8
@@ -145,18 +146,26 @@ class GumbelRoot(SelectionRule):
     rescale: bool = True
 
     needs = Needs(own_visits=True)
+    root_in_kernel = True
 
     def __post_init__(self):
         check_ranges(self, max_considered=COUNT, scale=AT_LEAST_0, **_SIGMA_RANGES)
 
-    def score_root(self, edges: Edges, gumbel: jax.Array, num_simulations: int) -> jax.Array:
+    def root_table(self, num_simulations: int) -> np.ndarray:
+        """i32[m + 1, n]: `considered_visits` of so many actions."""
+        return _visits_table(self.max_considered, num_simulations)
+
+    def score_root(
+        self, edges: Edges, gumbel: jax.Array, num_simulations: int, table: Any = None
+    ) -> jax.Array:
         """f32[A]: -inf for the actions whose turn it is not."""
-        table = jnp.asarray(_visits_table(self.max_considered, num_simulations))
+        if table is None:
+            table = jnp.asarray(self.root_table(num_simulations))
         count = jnp.minimum(jnp.sum(edges.legal), self.max_considered)
         turn = jnp.minimum(jnp.sum(edges.visits), num_simulations - 1)
         in_turn = edges.legal & (edges.visits == table[count, turn])
         # After the last simulation it may be nobody's turn.
-        in_turn = jnp.where(jnp.any(in_turn), in_turn, edges.legal)
+        in_turn = jnp.where(any_of(in_turn), in_turn, edges.legal)
         return jnp.where(in_turn, self._score(edges, gumbel), -jnp.inf)
 
     def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
@@ -197,7 +206,7 @@ class GumbelInterior(SelectionRule):
     rescale: bool = True
 
     needs = Needs(raw_value=True, siblings=True)
-    in_lanes = True
+    in_kernel = in_lanes = True
 
     def __post_init__(self):
         check_ranges(self, **_SIGMA_RANGES)
@@ -212,11 +221,11 @@ class GumbelInterior(SelectionRule):
         value = _sigma_of(self, edges)
         mass = jnp.where(edges.legal, edges.prior, 0.0)
         untried = edges.legal & (edges.visits == 0)
-        rest = jnp.where(jnp.any(untried), jnp.maximum(1.0 - jnp.sum(mass), 0.0), 0.0)
+        rest = jnp.where(any_of(untried), jnp.maximum(1.0 - jnp.sum(mass), 0.0), 0.0)
         rest_value = jnp.max(jnp.where(untried, value, -jnp.inf))
         rest_logit = jnp.where(rest > 0, jnp.log(jnp.maximum(rest, _TINY)) + rest_value, -jnp.inf)
         seen = jnp.where(edges.legal, logits(edges.prior) + value, -jnp.inf)
-        return jax.nn.softmax(jnp.concatenate([seen, rest_logit[None]]))[:-1]
+        return softmax_beside(seen, rest_logit)
 
 
 def _sigma_of(rule: GumbelRoot | GumbelInterior, edges: Edges) -> jax.Array:
