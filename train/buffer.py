@@ -153,7 +153,7 @@ def add(
 def _scatter(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
     """Arrays [C, ...] with those of [n, ...] that are kept from the cursor on."""
     count, capacity = keep.shape[0], _length(ring)
-    rank = jnp.cumsum(keep, dtype=jnp.int32) - 1
+    rank = indexing.ranks(keep)
     beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # such are dropped, and all differ
     slot = jnp.where(keep, (cursor + rank) % capacity, beyond)
     return indexing.write_rows(ring, slot, new)

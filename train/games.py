@@ -161,7 +161,7 @@ def play_moves(
         games, buffer = take(config.game, buffer_config, playing.games, playing.buffer, made)
         return Playing(lanes, games, buffer), events(made)
 
-    return indexing.scan(one_move, playing, num_moves, shapes=[(config.batch,)])
+    return indexing.scan(one_move, playing, num_moves, shapes=[(), (config.batch,)])
 
 
 def events(made: Move) -> Events:
@@ -215,7 +215,7 @@ def _hand_over(game, config, games: Games, buffer: Buffer, made: Move) -> Buffer
     ended = jnp.sum(made.ended, dtype=jnp.int32)
     num_lanes = made.ended.shape[0]
     width = _lanes_at_once(num_lanes)
-    order = jnp.argsort(~made.ended, stable=True).astype(jnp.int32)
+    order = indexing.these_first(made.ended)
 
     def body(carry):
         done, buffer = carry

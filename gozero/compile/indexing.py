@@ -112,6 +112,23 @@ def while_loop(goes_on: Callable, step: Callable, carry: Any, shapes: Shapes) ->
     return packing.unpack(carry)
 
 
+def ranks(these: jax.Array) -> jax.Array:
+    """i32[n]: of these bool[n], how many come before each; less by one for others.
+
+    On a GPU one kernel, as is `these_first`: a running sum is several, a sort another.
+    """
+    others = {"cuda": lambda these: paths.in_turn(these)[0]} if mode.backend() == "gpu" else {}
+    plainly = lambda these: jnp.cumsum(these, dtype=jnp.int32) - 1
+    return mode.by_platform(these, default=plainly, **others) if others else plainly(these)
+
+
+def these_first(these: jax.Array) -> jax.Array:
+    """i32[n]: where these bool[n] are, in order, and then where the others are."""
+    others = {"cuda": lambda these: paths.in_turn(these)[1]} if mode.backend() == "gpu" else {}
+    plainly = lambda these: jnp.argsort(~these, stable=True).astype(jnp.int32)
+    return mode.by_platform(these, default=plainly, **others) if others else plainly(these)
+
+
 Shapes = Collection[tuple[int, ...]]
 
 

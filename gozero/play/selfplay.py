@@ -36,7 +36,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from gozero.compile import stages
+from gozero.compile import indexing, stages
 from gozero.play import devices, openings, resignation
 from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.evaluators import Evaluator
@@ -380,7 +380,7 @@ def _begin_next(config: SelfPlayConfig, key: jax.Array, lanes: Lanes, made: Move
     if watched is not None and settings is not None:
         truncated = jnp.zeros_like(ended) if made.truncated is None else made.truncated
         watched = resignation.close(settings, watched, may_key, ended, truncated, made.outcome)
-    number = lanes.next_game + jnp.cumsum(ended, dtype=jnp.int32) - 1
+    number = lanes.next_game + indexing.ranks(ended)
     plies = config.openings.draw(opening_key, config.batch)
     new = _new_games(config, new_key)
     return lanes.replace(

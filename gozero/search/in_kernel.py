@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -30,7 +31,7 @@ from gozero.search.edges import Edges, SelectionRule, as_rule, best_edge, tie_br
 class New(NamedTuple):
     """New nodes, and what their evaluations say: roots, or below the ends of the paths."""
 
-    positions: tuple[jax.Array, ...]  # their leaves, [B, width] each
+    positions: tuple[jax.Array, ...]  # their leaves, [B, width] each; or all their words u32[n, B]
     prior: jax.Array  # f32[B, A]
     over: jax.Array  # bool[B]
     grows: jax.Array | None = None  # bool[B]: one is added; None: these are roots
@@ -135,6 +136,17 @@ def credited(evaluated: Any, config: Any) -> jax.Array | None:
 def leaves_of(positions: Any) -> tuple[jax.Array, ...]:
     """The leaves of positions [B], for `New`."""
     return tuple(x.reshape(len(x), -1) for x in jax.tree.leaves(positions))
+
+
+def words_of(positions: Any) -> tuple[jax.Array, ...]:
+    """The same as one array, where they are numbers that `paths.word` knows.
+
+    Of roots: they come from arrays that lie together, and each would be a kernel by itself.
+    """
+    leaves = leaves_of(positions)
+    if any(x.dtype not in paths.AS_WORDS for x in leaves):
+        return leaves
+    return (jnp.concatenate([paths.word(x).T for x in leaves]),)
 
 
 def run(tree: Any, ask: Ask, settings: Settings) -> Any:
@@ -342,16 +354,28 @@ class _Program:
             self.write_untried(node, self.legal_only(prior), where, jnp.bool_(False))
         for array in tree.amaf or ():
             paths.store(array, row, self.actions, mask=mask, value=jnp.int32(0))
-        start = dict.fromkeys(tree.codec.dtypes, 0)
-        for leaf, (dtype, _) in zip(new.positions, tree.codec.leaves, strict=True):
-            array, width = tree.positions[tree.codec.dtypes.index(dtype)], leaf.shape[1]
-            place = paths.lanes(width)
-            value = self.row_of(leaf, b, place < width)
-            mask = (place < width) & where
-            paths.store(array, row, start[dtype] + place, mask=mask, value=value)
-            start[dtype] += width
+        self.write_position(new, row, where)
         self.put(tree.over, row, new.over[b], where)
         self.put(tree.value, row, self.ask.value[b], where)
+
+    def write_position(self, new: New, row: jax.Array, where: jax.Array) -> None:
+        codec, first = self.tree.codec, 0
+        start = dict.fromkeys(codec.dtypes, 0)
+        together = new.positions[0].dtype == jnp.uint32 and new.positions[0].shape[1] == len(
+            self.ask.tie_seeds
+        )
+        for i, (dtype, shape) in enumerate(codec.leaves):
+            array, width = self.tree.positions[codec.dtypes.index(dtype)], math.prod(shape)
+            place = paths.lanes(width)
+            inside = place < width
+            if together:
+                value = paths.load(new.positions[0], first + place, self.number, mask=inside)
+                value = paths.number_of(value, dtype)
+            else:
+                value = self.row_of(new.positions[i], self.number, inside)
+            paths.store(array, row, start[dtype] + place, mask=inside & where, value=value)
+            start[dtype] += width
+            first += width
 
     def row_of(self, array: Any, row: jax.Array, mask: jax.Array) -> jax.Array:
         place = lax.broadcasted_iota(jnp.int32, mask.shape, 0)

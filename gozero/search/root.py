@@ -66,7 +66,7 @@ def new_trees(
         with jax.ensure_compile_time_eval():
             none = jax.tree.map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), roots)
             blank = allocate(none, 1)
-        new = in_kernel.New(in_kernel.leaves_of(roots), evaluated.prior, evaluated.over)
+        new = in_kernel.New(in_kernel.words_of(roots), evaluated.prior, evaluated.over)
         played = in_kernel.credited(evaluated, config)
         own = in_kernel.at_roots(config, draws.gumbel)
         ask = in_kernel.Ask(None, draws.tie_seeds, new, evaluated.value, played, root=own)

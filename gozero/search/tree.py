@@ -387,23 +387,31 @@ def by_action_in_kernel(tree: Tree) -> bool:
 def _by_action_at_once(tree: Tree, node: jax.Array | int) -> Entries:
     """All in one kernel but for what is one number a node."""
     read = ("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum")
+    read += () if tree.value is None else ("value",)
     seen, treedef = jax.tree.flatten(with_only(tree, *read))
 
     def kernel(node, *refs):
         own, out = jax.tree.unflatten(treedef, refs[: len(seen)]), refs[len(seen) :]
         number = paths.number()
-        in_kernel.write_by_action(own, in_kernel.ByAction(*out), number, node[number])
+        in_kernel.write_by_action(own, in_kernel.ByAction(*out[2:]), number, node[number])
+        row = number * tree.capacity + node[number]
+        out[0][number] = values.mean(own.value_sum[row], own.visits[row])
+        if own.value is not None:
+            out[1][number] = values.to_float(own.value[row])
 
-    arrays, new = [jnp.broadcast_to(node, tree.num_trees), *seen], in_kernel.ByAction.shapes(tree)
-    found = in_kernel.ByAction(*paths.each_tree(kernel, tree.num_trees, [], arrays, [*new]))
+    arrays = [jnp.broadcast_to(node, tree.num_trees), *seen]
+    one = jax.ShapeDtypeStruct((tree.num_trees,), jnp.float32)
+    new = [one, one, *in_kernel.ByAction.shapes(tree)]
+    value, raw_value, *found = paths.each_tree(kernel, tree.num_trees, [], arrays, new)
+    found = in_kernel.ByAction(*found)
     row = tree.row(node)
     edges = Edges(
         prior=found.prior,
         visits=found.visits,
         q=found.q,
-        value=values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row)),
+        value=value,
         total=jnp.sum(found.visits, axis=1),
-        raw_value=None if tree.value is None else values.to_float(rows.read(tree.value, row)),
+        raw_value=None if tree.value is None else raw_value,
     )
     if tree.amaf is not None:
         count, total = (rows.read(x, row) for x in tree.amaf)

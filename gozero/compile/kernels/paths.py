@@ -172,17 +172,60 @@ def write_rows(
     return arrays
 
 
-AS_WORDS = [*map(jnp.dtype, ("bool", "int8", "int16", "int32", "uint32", "float32"))]
+_IN_TURN = 1024
+"""Numbers that one warp looks at together."""
+
+
+def in_turn(these: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(`indexing.ranks`, `indexing.these_first`) of bool[n], by a single program."""
+    count = these.shape[0]
+    size = min(_IN_TURN, 1 << (count - 1).bit_length())
+
+    def kernel(these, rank, order):
+        lane = lax.broadcasted_iota(jnp.int32, (size,), 0)
+
+        def of_chunk(i):
+            place = i * size + lane
+            inside = place < count
+            return place, inside, load(these, place, mask=inside).astype(jnp.int32)
+
+        def add(i, total):
+            return total + jnp.sum(of_chunk(i)[2])
+
+        def write(i, before):
+            place, inside, own = of_chunk(i)
+            here = before + jnp.cumsum(own) - 1
+            store(rank, place, mask=inside, value=here)
+            later = total + place - here - 1
+            store(order, jnp.where(own > 0, here, later), mask=inside, value=place)
+            return before + jnp.sum(own)
+
+        chunks = -(-count // size)
+        total = lax.fori_loop(0, chunks, add, jnp.int32(0))
+        lax.fori_loop(0, chunks, write, jnp.int32(0))
+
+    new = [jax.ShapeDtypeStruct((count,), jnp.int32)] * 2
+    rank, order = each_tree(kernel, 1, [], [these.astype(jnp.int32)], new)
+    return rank, order
+
+
+AS_WORDS = [*map(jnp.dtype, ("bool", "int8", "int16", "int32", "uint32", "float16", "float32"))]
 """Of which `word` is one."""
 
 
 def word(x: jax.Array) -> jax.Array:
     """u32[...] of numbers of at most 32 bits."""
+    if x.dtype == jnp.float16:
+        x = lax.bitcast_convert_type(x, jnp.int16)
     return lax.bitcast_convert_type(x if x.dtype.itemsize == 4 else x.astype(jnp.int32), jnp.uint32)
 
 
 def number_of(word: jax.Array, dtype: Any) -> jax.Array:
     """What `word` was given."""
-    if jnp.dtype(dtype).itemsize == 4:
+    dtype = jnp.dtype(dtype)
+    if dtype.itemsize == 4:
         return lax.bitcast_convert_type(word, dtype)
-    return lax.bitcast_convert_type(word, jnp.int32).astype(dtype)
+    whole = lax.bitcast_convert_type(word, jnp.int32)
+    if dtype == jnp.float16:
+        return lax.bitcast_convert_type(whole.astype(jnp.int16), dtype)
+    return whole.astype(dtype)
