@@ -212,7 +212,7 @@ def _hand_over(game, config, games: Games, buffer: Buffer, made: Move) -> Buffer
     Most moves end few games: a loop over those costs less than writing, and dropping, the rows of
     all. It carries the buffer under one predicate for the batch. Trip bound: B / lanes at once.
     """
-    ended = jnp.sum(made.ended, dtype=jnp.int32)
+    ended = indexing.how_many(made.ended)
     num_lanes = made.ended.shape[0]
     width = _lanes_at_once(num_lanes)
     order = indexing.these_first(made.ended)

@@ -115,18 +115,28 @@ def while_loop(goes_on: Callable, step: Callable, carry: Any, shapes: Shapes) ->
 def ranks(these: jax.Array) -> jax.Array:
     """i32[n]: of these bool[n], how many come before each; less by one for others.
 
-    On a GPU one kernel, as is `these_first`: a running sum is several, a sort another.
+    On a GPU it is one kernel with `these_first` and `how_many` of the same: a running sum would be
+    several, a sort and a sum one each.
     """
-    others = {"cuda": lambda these: paths.in_turn(these)[0]} if mode.backend() == "gpu" else {}
-    plainly = lambda these: jnp.cumsum(these, dtype=jnp.int32) - 1
-    return mode.by_platform(these, default=plainly, **others) if others else plainly(these)
+    return _in_turn(0, lambda these: jnp.cumsum(these, dtype=jnp.int32) - 1, these)
 
 
 def these_first(these: jax.Array) -> jax.Array:
     """i32[n]: where these bool[n] are, in order, and then where the others are."""
-    others = {"cuda": lambda these: paths.in_turn(these)[1]} if mode.backend() == "gpu" else {}
-    plainly = lambda these: jnp.argsort(~these, stable=True).astype(jnp.int32)
-    return mode.by_platform(these, default=plainly, **others) if others else plainly(these)
+    first = lambda these: jnp.argsort(~these, stable=True).astype(jnp.int32)
+    return _in_turn(1, first, these)
+
+
+def how_many(these: jax.Array) -> jax.Array:
+    """i32[]: of these bool[n]."""
+    return _in_turn(2, lambda these: jnp.sum(these, dtype=jnp.int32), these)
+
+
+def _in_turn(which: int, plainly: Callable, these: jax.Array) -> jax.Array:
+    if mode.plain() or mode.backend() != "gpu":
+        return plainly(these)
+    in_kernel = lambda these: paths.in_turn(these)[which]
+    return mode.by_platform(these, cuda=in_kernel, default=plainly)
 
 
 Shapes = Collection[tuple[int, ...]]

@@ -149,7 +149,8 @@ def cpu_compiler_options() -> dict[str, Any]:
 def split_key(key: jax.Array, num: int) -> jax.Array:
     """``jax.random.split(key, num)``: on a GPU one kernel for two, which join halves of keys."""
     of_threefry = str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
-    counts_by_place = of_threefry and jax.config.jax_threefry_partitionable
+    settings: Any = jax.config
+    counts_by_place = of_threefry and settings.jax_threefry_partitionable
     if mode.plain() or mode.backend() != "gpu" or not counts_by_place:
         return jax.random.split(key, num)
     high, low = jnp.zeros(num, jnp.uint32), jnp.arange(num, dtype=jnp.uint32)

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from gozero.compile import batching
+from gozero.compile import batching, mode
 from gozero.go import bitboard as bb
 from gozero.go import ladders, liberties, pass_alive, stacked, superko
 from gozero.go.branch import superko_points
@@ -207,6 +208,8 @@ def _compact(rules: Rules, seen: Seen) -> jax.Array:
         position.passes > 0,
         _komi_of_mover(seen),
     )
+    if mode.backend() == "gpu" and not mode.plain():
+        return _planes_at_once(lay, boards, scalars)
     points = unpack_planes(lay, jnp.stack([stacked.stack(board) for board in boards]))
     constants = jnp.stack([jnp.asarray(x, jnp.float32) for x in scalars])
     everywhere = jnp.broadcast_to(constants, (rules.size, rules.size, len(scalars)))
@@ -313,6 +316,26 @@ def _zero(rules: Rules, seen: Seen) -> jax.Array:
 def _words(position: Position) -> jax.Array:
     """u32[2, W]: the words of Black and of White."""
     return jnp.stack([jnp.stack(position.black), jnp.stack(position.white)])
+
+
+def _planes_at_once(lay: bb.Layout, boards: Sequence[bb.Board], scalars: Sequence) -> jax.Array:
+    """f32[size, size, C]: planes of boards, then of numbers that are everywhere the same.
+
+    For a GPU, where planes that are put together are more kernels: here each entry looks up the
+    word that it is made of.
+    """
+    as_words = [lax.bitcast_convert_type(jnp.asarray(x, jnp.float32), jnp.uint32) for x in scalars]
+    words = jnp.stack([word for board in boards for word in board] + as_words)
+    row, column, plane = np.indices((lay.size, lay.size, len(boards) + len(scalars)))
+    word = plane * lay.num_words + row // lay.rows_per_word
+    number = len(boards) * (lay.num_words - 1) + plane
+    place = np.where(plane < len(boards), word, number)
+    found = words.at[place].get(mode="promise_in_bounds")
+    shift = (row % lay.rows_per_word) * lay.stride + column
+    bit = (found >> shift.astype(np.uint32)) & np.uint32(1)
+    number = lax.bitcast_convert_type(found, jnp.float32)
+    is_board = lax.broadcasted_iota(jnp.int32, found.shape, 2) < len(boards)
+    return jnp.where(is_board, bit.astype(jnp.float32), number)
 
 
 def unpack_planes(lay: bb.Layout, boards: jax.Array) -> jax.Array:

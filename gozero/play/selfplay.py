@@ -387,7 +387,7 @@ def _begin_next(config: SelfPlayConfig, key: jax.Array, lanes: Lanes, made: Move
         states=openings.rewind(config.game, ended, new, lanes.states),
         opening=jnp.where(ended, plies, lanes.opening),
         game=jnp.where(ended, number, lanes.game),
-        next_game=lanes.next_game + jnp.sum(ended, dtype=jnp.int32),
+        next_game=lanes.next_game + indexing.how_many(ended),
         resignation=watched,
         ply=None if lanes.ply is None else jnp.where(ended, 0, lanes.ply + 1).astype(jnp.int16),
     )

@@ -69,21 +69,6 @@ class Settings(NamedTuple):
     fills: bool = False  # `SearchConfig.fills`
 
 
-class ByAction(NamedTuple):
-    """What is known of each action of a node, be there a child or not; [B, A]."""
-
-    visits: Any  # i32
-    nodes: Any  # i32: the child; paths.NO_NODE where there is none
-    prior: Any  # f32
-    q: Any  # f32
-
-    @classmethod
-    def shapes(cls, tree: Any) -> ByAction:
-        shape = tree.num_trees, tree.num_actions
-        dtypes = cls(jnp.int32, jnp.int32, jnp.float32, jnp.float32)
-        return jax.tree.map(lambda dtype: jax.ShapeDtypeStruct(shape, dtype), dtypes)
-
-
 def fits(tree: Any, select: Any) -> bool:
     """Whether a GPU's kernel can search these trees by this rule."""
     return _is_plain(tree) and as_rule(select).in_kernel
@@ -170,7 +155,7 @@ def run(tree: Any, ask: Ask, settings: Settings) -> Any:
 
 def _scratch(tree: Any, settings: Settings) -> list[jax.ShapeDtypeStruct]:
     """What a kernel writes down for itself."""
-    return [] if settings.root is None else [*ByAction.shapes(tree)]
+    return [] if settings.root is None else [*paths.ByAction.shapes(tree)]
 
 
 def _with(tree: Any, other: Any, names: set[str]) -> Any:
@@ -202,25 +187,6 @@ def new_trees(blank: Any, shapes: Any, ask: Ask, settings: Settings) -> Any:
     return jax.tree.unflatten(treedef, found[: len(leaves)])
 
 
-def write_by_action(tree: Any, out: ByAction, number: jax.Array, node: jax.Array) -> None:
-    """What is known of each action of a node of a tree, into its row of `out`; references."""
-    actions, base = paths.lanes(tree.num_actions), number * tree.capacity
-    row, is_action = base + node, actions < tree.num_actions
-    prior = paths.load(tree.prior, row, actions, mask=is_action)
-    blank = ByAction(jnp.int32(0), jnp.int32(paths.NO_NODE), prior, jnp.float32(0))
-    for array, value in zip(out, blank, strict=True):
-        paths.store(array, number, actions, mask=is_action, value=value)
-    paths.settle()
-    is_child = actions < tree.num_children[row].astype(jnp.int32)
-    child = paths.load(tree.children, row, actions, mask=is_child).astype(jnp.int32)
-    of_child = lambda array: paths.load(array, base + child, mask=is_child)
-    taken, visits = of_child(tree.action).astype(jnp.int32), of_child(tree.visits)
-    taken = jnp.where(is_child, taken, tree.num_actions + actions)  # no two lanes at one
-    q = values.mean(-of_child(tree.value_sum), visits)
-    for array, value in zip(out, (visits, child, of_child(tree.edge_prior), q), strict=True):
-        paths.store(array, number, taken, mask=is_child, value=value)
-
-
 _AT_ONCE = 128
 """Nodes of which a number is filled in."""
 
@@ -250,7 +216,9 @@ class _Program:
             self.run_along_path()
             if self.settings.root is not None and self.ask.root is not None:
                 paths.settle()
-                self.choose_at_root(self.settings.root, self.ask.root, ByAction(*self.scratch))
+                self.choose_at_root(
+                    self.settings.root, self.ask.root, paths.ByAction(*self.scratch)
+                )
 
     def run_along_path(self) -> None:
         new = self.ask.new
@@ -475,12 +443,12 @@ class _Program:
             edges = edges._replace(amaf_visits=count, amaf_q=values.mean(sums, count))
         return jnp.where(is_child, child, paths.NO_NODE), edges
 
-    def choose_at_root(self, rule: Callable, given: AtRoots, by_action: ByAction) -> None:
+    def choose_at_root(self, rule: Callable, given: AtRoots, by_action: paths.ByAction) -> None:
         """As `root.choose_at_roots`."""
         tree, b, row, node = self.tree, self.number, self.base, jnp.int32(paths.ROOT)
-        write_by_action(tree, by_action, b, node)
+        paths.write_by_action(tree, by_action, b, node, values.mean)
         paths.settle()
-        found = ByAction(*(self.row_of(x, b, self.is_action) for x in by_action))
+        found = paths.ByAction(*(self.row_of(x, b, self.is_action) for x in by_action))
         edges = Edges(
             prior=self.legal_only(found.prior),
             visits=found.visits,

@@ -24,7 +24,7 @@ from jax import lax
 
 from gozero.compile import mode
 from gozero.compile.kernels import paths
-from gozero.search import in_kernel, proofs, rows, values
+from gozero.search import proofs, rows, values
 from gozero.search.edges import Edges, Rule, as_rule
 
 NO_NODE = -1
@@ -393,7 +393,7 @@ def _by_action_at_once(tree: Tree, node: jax.Array | int) -> Entries:
     def kernel(node, *refs):
         own, out = jax.tree.unflatten(treedef, refs[: len(seen)]), refs[len(seen) :]
         number = paths.number()
-        in_kernel.write_by_action(own, in_kernel.ByAction(*out[2:]), number, node[number])
+        paths.write_by_action(own, paths.ByAction(*out[2:]), number, node[number], values.mean)
         row = number * tree.capacity + node[number]
         out[0][number] = values.mean(own.value_sum[row], own.visits[row])
         if own.value is not None:
@@ -401,9 +401,9 @@ def _by_action_at_once(tree: Tree, node: jax.Array | int) -> Entries:
 
     arrays = [jnp.broadcast_to(node, tree.num_trees), *seen]
     one = jax.ShapeDtypeStruct((tree.num_trees,), jnp.float32)
-    new = [one, one, *in_kernel.ByAction.shapes(tree)]
+    new = [one, one, *paths.ByAction.shapes(tree)]
     value, raw_value, *found = paths.each_tree(kernel, tree.num_trees, [], arrays, new)
-    found = in_kernel.ByAction(*found)
+    found = paths.ByAction(*found)
     row = tree.row(node)
     edges = Edges(
         prior=found.prior,

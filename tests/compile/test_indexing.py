@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.compile import indexing, mode
+from gozero.compile import indexing, mode, stages
 from tests.compile.forms import form_of
 
 ROWS = jnp.arange(12.0).reshape(4, 3)
@@ -75,3 +75,48 @@ def test_rows_of_many_arrays_are_written_in_one_kernel(monkeypatch):
     with form_of("cuda", monkeypatch):
         found = jax.jit(lambda *args: indexing.write_rows(*args))(arrays, rows, values)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def on_a_gpu(monkeypatch, function, *args):
+    with form_of("cuda", monkeypatch):
+        return jax.jit(lambda *args: function(*args))(*args)
+
+
+@pytest.mark.parametrize("count", [1, 5, 2500])
+def test_places_in_turn(monkeypatch, count):
+    def in_turn(these):
+        return indexing.ranks(these), indexing.these_first(these), indexing.how_many(these)
+
+    these = np.random.default_rng(count).random(count) < 0.3
+    plain = np.cumsum(these) - 1, np.argsort(~these, stable=True), these.sum()
+    jax.tree.map(np.testing.assert_array_equal, in_turn(jnp.asarray(these)), plain)
+    found = on_a_gpu(monkeypatch, in_turn, jnp.asarray(these))
+    jax.tree.map(np.testing.assert_array_equal, found, plain)
+
+
+def test_what_loops_carry_together_is_what_it_was(monkeypatch):
+    """Numbers of all kinds, and a key, which stays by itself."""
+
+    def run(key):
+        kinds = "bool", "int8", "int16", "int32", "uint32", "float16", "float32"
+        small = {kind: jnp.array([-3, 0, 2], jnp.int32).astype(kind) for kind in kinds}
+
+        def step(carry, _):
+            small, count, key = carry
+            small = {name: x ^ True if x.dtype == bool else x * -1 for name, x in small.items()}
+            return (small, count + 1, jax.random.split(key)[0]), (small["int8"], small["float32"])
+
+        carry, out = indexing.scan(step, (small, jnp.int32(0), key), 3, shapes=[(), (3,)])
+        goes_on, one_more = (lambda x: x[1] < 5), (lambda x: step(x, None)[0])
+        small, count, key = indexing.while_loop(goes_on, one_more, carry, shapes=[(), (3,)])
+        return small, count, jax.random.key_data(key), out
+
+    key = jax.random.key(1)
+    jax.tree.map(np.testing.assert_array_equal, on_a_gpu(monkeypatch, run, key), run(key))
+
+
+def test_keys_are_split_as_ever(monkeypatch):
+    split = lambda key: jax.random.key_data(stages.split_key(key, 5))
+    key = jax.random.key(3)
+    found = on_a_gpu(monkeypatch, split, key)
+    np.testing.assert_array_equal(found, jax.random.key_data(jax.random.split(key, 5)))

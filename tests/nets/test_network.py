@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import mode
 from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
@@ -37,6 +38,9 @@ def test_features_are_seen_by_the_player_to_move():
     komi = plane(planes, "points that komi gives the player to move, / 20")
     np.testing.assert_allclose(komi, 0.25)
     assert (plane(planes, "the board (all ones)") == 1).all()
+    with mode.target("gpu"):
+        observe = jax.jit(lambda state: features.FEATURES["compact"].observe(rules, *state))
+        np.testing.assert_array_equal(observe((state, state.position)), planes)
 
 
 @pytest.mark.parametrize("size", [3, 9])

@@ -9,11 +9,13 @@ and on.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 NO_NODE, ROOT = -1, 0
@@ -136,36 +138,77 @@ def settle() -> None:
     triton.debug_barrier()
 
 
+class ByAction(NamedTuple):
+    """What is known of each action of a node, be there a child or not; [B, A]."""
+
+    visits: Any  # i32
+    nodes: Any  # i32: the child; NO_NODE where there is none
+    prior: Any  # f32
+    q: Any  # f32
+
+    @classmethod
+    def shapes(cls, tree: Any) -> ByAction:
+        shape = tree.num_trees, tree.num_actions
+        dtypes = cls(jnp.int32, jnp.int32, jnp.float32, jnp.float32)
+        return jax.tree.map(lambda dtype: jax.ShapeDtypeStruct(shape, dtype), dtypes)
+
+
+def write_by_action(
+    tree: Any, out: ByAction, tree_number: jax.Array, node: jax.Array, mean: Callable
+) -> None:
+    """What is known of each action of a node of a tree, into its row of `out`; references.
+
+    `mean` is that of values: (sums, visits) -> f32."""
+    actions, base = lanes(tree.num_actions), tree_number * tree.capacity
+    row, is_action = base + node, actions < tree.num_actions
+    prior = load(tree.prior, row, actions, mask=is_action)
+    blank = ByAction(jnp.int32(0), jnp.int32(NO_NODE), prior, jnp.float32(0))
+    for array, value in zip(out, blank, strict=True):
+        store(array, tree_number, actions, mask=is_action, value=value)
+    settle()
+    is_child = actions < tree.num_children[row].astype(jnp.int32)
+    child = load(tree.children, row, actions, mask=is_child).astype(jnp.int32)
+    of_child = lambda array: load(array, base + child, mask=is_child)
+    taken, visits = of_child(tree.action).astype(jnp.int32), of_child(tree.visits)
+    taken = jnp.where(is_child, taken, tree.num_actions + actions)  # no two lanes at one
+    q = mean(-of_child(tree.value_sum), visits)
+    for array, value in zip(out, (visits, child, of_child(tree.edge_prior), q), strict=True):
+        store(array, tree_number, taken, mask=is_child, value=value)
+
+
+_FEW = 16
+"""Numbers of a row that `write_rows` takes as columns."""
+
+
 def write_rows(
     arrays: list[jax.Array], rows: jax.Array, values: list[jax.Array]
 ) -> list[jax.Array]:
     """Arrays [R, ...] with values [n, ...] at rows i32[n], no row twice; rows >= R are dropped."""
-    flat = lambda x: x if x.ndim == 1 else x.reshape(len(x), -1)
+    flat = lambda x: x.reshape(len(x), -1)
     used = [i for i, x in enumerate(arrays) if x.size]
-    # Numbers of each row lie together: as separate arrays each would be a kernel before.
-    alone = [i for i in used if arrays[i].ndim == 1 and arrays[i].dtype in AS_WORDS]
-    vectors = [i for i in used if i not in alone]
-    words = [jnp.stack([word(values[i].astype(arrays[i].dtype)) for i in alone])] if alone else []
+    # Small numbers of each row lie together: as separate arrays each would be a kernel before.
+    width_of = lambda i: math.prod(arrays[i].shape[1:])
+    small = [i for i in used if width_of(i) <= _FEW and arrays[i].dtype in AS_WORDS]
+    others = [i for i in used if i not in small]
+    starts = dict(zip(small, np.cumsum([0, *map(width_of, small)]), strict=False))
+    columns = [values[i].astype(arrays[i].dtype).reshape(len(rows), -1) for i in small]
+    words = [jnp.concatenate([word(x).T for x in columns])] if small else []
 
     def kernel(rows, *refs):
         i, row = number(), rows[number()]
         given, written = refs[: -len(used)], dict(zip(used, refs[-len(used) :], strict=True))
-        new = dict(zip(vectors, given[len(words) :], strict=True))
+        new = dict(zip(others, given[len(words) :], strict=True))
         for at, array in written.items():
-            is_row = row < array.shape[0]
-            if at in alone:
-                value = number_of(given[0][alone.index(at), i], array.dtype)
-                store(array, row, mask=is_row, value=value)
-                continue
-            if len(array.shape) == 1:
-                store(array, row, mask=is_row, value=new[at][i])
-                continue
-            place = lanes(array.shape[1])
-            inside = place < array.shape[1]
-            value = load(new[at], i, place, mask=inside)
+            place, is_row = lanes(width_of(at)), row < array.shape[0]
+            inside = place < width_of(at)
+            if at in starts:
+                value = load(given[0], int(starts[at]) + place, i, mask=inside)
+                value = number_of(value, array.dtype)
+            else:
+                value = load(new[at], i, place, mask=inside)
             store(array, row, place, mask=inside & is_row, value=value)
 
-    given = [rows, *words, *(flat(values[i]) for i in vectors)]
+    given = [rows, *words, *(flat(values[i]) for i in others)]
     found = each_tree(kernel, len(rows), [flat(arrays[i]) for i in used], given)
     for i, new in zip(used, found, strict=True):
         arrays = [*arrays[:i], new.reshape(arrays[i].shape), *arrays[i + 1 :]]
@@ -176,12 +219,12 @@ _IN_TURN = 1024
 """Numbers that one warp looks at together."""
 
 
-def in_turn(these: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(`indexing.ranks`, `indexing.these_first`) of bool[n], by a single program."""
+def in_turn(these: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(`indexing.ranks`, `these_first`, `how_many`) of bool[n], by a single program."""
     count = these.shape[0]
     size = min(_IN_TURN, 1 << (count - 1).bit_length())
 
-    def kernel(these, rank, order):
+    def kernel(these, rank, order, total_of):
         lane = lax.broadcasted_iota(jnp.int32, (size,), 0)
 
         def of_chunk(i):
@@ -202,14 +245,16 @@ def in_turn(these: jax.Array) -> tuple[jax.Array, jax.Array]:
 
         chunks = -(-count // size)
         total = lax.fori_loop(0, chunks, add, jnp.int32(0))
-        lax.fori_loop(0, chunks, write, jnp.int32(0))
+        total_of[0] = lax.fori_loop(0, chunks, write, jnp.int32(0))
 
-    new = [jax.ShapeDtypeStruct((count,), jnp.int32)] * 2
-    rank, order = each_tree(kernel, 1, [], [these.astype(jnp.int32)], new)
-    return rank, order
+    new = [jax.ShapeDtypeStruct((size,), jnp.int32) for size in (count, count, 1)]
+    rank, order, total = each_tree(kernel, 1, [], [these.astype(jnp.int32)], new)
+    return rank, order, total[0]
 
 
-AS_WORDS = [*map(jnp.dtype, ("bool", "int8", "int16", "int32", "uint32", "float16", "float32"))]
+AS_WORDS = [
+    *map(jnp.dtype, ["bool", "uint8", "int8", "int16", "int32", "uint32", "float16", "float32"])
+]
 """Of which `word` is one."""
 
 
