@@ -148,12 +148,17 @@ def cpu_compiler_options() -> dict[str, Any]:
 
 def split_key(key: jax.Array, num: int) -> jax.Array:
     """``jax.random.split(key, num)``: on a GPU one kernel for two, which join halves of keys."""
-    of_threefry = str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
-    settings: Any = jax.config
-    counts_by_place = of_threefry and settings.jax_threefry_partitionable
-    if mode.plain() or mode.backend() != "gpu" or not counts_by_place:
+    if mode.plain() or mode.backend() != "gpu" or not _is_threefry(key):
         return jax.random.split(key, num)
     high, low = jnp.zeros(num, jnp.uint32), jnp.arange(num, dtype=jnp.uint32)
     bits = random.threefry_2x32(jax.random.key_data(key), jnp.concatenate([high, low]))
     halves = jnp.where(jnp.arange(2)[None] == 0, bits[:num, None], bits[num:, None])
     return jax.random.wrap_key_data(halves, impl=jax.random.key_impl(key))
+
+
+def _is_threefry(key: jax.Array) -> bool:
+    """Whether the i-th key of a split is Threefry's hash of i, as it is unless JAX is told else."""
+    settings: Any = jax.config
+    is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    known = is_typed and str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
+    return known and settings.jax_threefry_partitionable
