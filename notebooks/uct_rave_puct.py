@@ -1,0 +1,186 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # From UCT to RAVE to PUCT
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/uct_rave_puct.ipynb)
+#
+# A search tree has to spend few simulations on many moves. This notebook shows three ways to
+# choose among them, on a small board and with trees small enough to draw: UCT, which knows
+# nothing but its own results; RAVE, which lets moves learn from each other; and PUCT, which asks
+# a network first. The position is the same for all three.
+
+# %%
+import importlib.util
+import pathlib
+import subprocess
+import sys
+
+if importlib.util.find_spec("gozero") is None:  # neither installed nor started from a checkout
+    in_checkout = pathlib.Path("..", "pyproject.toml").exists()
+    source = ".." if in_checkout else "git+https://github.com/gozero/gozero"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
+
+# %%
+import functools
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import gozero
+from gozero.apps.pictures import board_svg
+from gozero.apps.tree_picture import tree_svg
+from gozero.go import coords
+from gozero.nets import weights
+from gozero.play import players
+from gozero.search.config import Amaf
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import Rave
+from gozero.search.rules.ucb1 import Ucb1
+
+# %% [markdown]
+# Settings. Change them here, or through environment variables of these names.
+
+# %%
+SIMULATIONS = int(os.environ.get("GOZERO_SIMULATIONS", "200"))
+SEED = int(os.environ.get("GOZERO_SEED", "0"))
+SIZE = 7
+
+rules = gozero.Rules(size=SIZE)
+game = gozero.go_game(rules)
+name = functools.partial(coords.to_gtp, SIZE)
+
+# %% [markdown]
+# ## The position
+#
+# Black is to move. The white stone in the middle has one liberty left, D5: a play there takes
+# it. A good search should find that soon.
+
+# %%
+state = gozero.init(rules, komi=9.0)
+play = jax.jit(lambda state, action: gozero.play(rules, state, action))
+for vertex in ["D3", "D4", "C4", "F2", "E4", "B6"]:
+    state = play(state, coords.from_gtp(SIZE, vertex))
+stones = gozero.stones(rules, state)
+board_svg(stones, title="Black to play")
+
+# %% [markdown]
+# One function searches with any rule. `gozero.search` works on a batch; here it is a batch of one.
+
+
+# %%
+def search(evaluator, simulations=SIMULATIONS, **settings):
+    config = gozero.SearchConfig(num_simulations=simulations, **settings)
+    batch = jax.tree.map(lambda x: jnp.asarray(x)[None], state)
+    run = jax.jit(lambda key, states: gozero.search(game, evaluator, key, states, config))
+    return run(jax.random.key(SEED), batch)
+
+
+def board(result, title):
+    return board_svg(stones, visits=result.visits[0], values=result.q[0], title=title)
+
+
+# %% [markdown]
+# ## UCT: every move for itself
+#
+# UCT (Kocsis and Szepesvári, 2006) goes to the move with the largest *upper confidence bound*:
+# its mean result so far, and a bonus that shrinks as the move is tried:
+#
+#     mean(a) + c * sqrt(ln N / N(a))
+#
+# A move that was never tried has an infinite bound. So each of the moves is tried once before
+# any is tried twice, and here there are more than forty. The values come from *playouts*: games
+# played on at random to the end.
+
+# %%
+uct = search(gozero.playout_evaluator(rules), select=Ucb1(c=0.25))
+board(uct, f"UCT, {SIMULATIONS} simulations")
+
+# %% [markdown]
+# The numbers are the percentage of wins of each move, and below it how often it was tried. Most of
+# the simulations went into trying everything. The tree says the same: the few most visited
+# moves are shown, with the best answers to them, and no branch is thick.
+
+# %%
+tree_svg(uct.tree, name=name, depth=2, width=4, title="UCT")
+
+# %% [markdown]
+# ## RAVE: moves learn from each other
+#
+# In Go a move is often good now *and* a little later. RAVE (Gelly and Silver, 2007 and 2011) uses
+# that: a simulation that Black won counts for every move that Black played in it, not only for the
+# first. That is the *all-moves-as-first* value, `amaf(a)`. It is there after a handful of
+# simulations for every move, but it is biased, so the more a move was really tried, the less it
+# counts:
+#
+#     (1 - beta) * mean(a) + beta * amaf(a),   beta = N' / (N + N' + 4 N N' b^2)
+
+# %%
+rave = search(gozero.playout_evaluator(rules, first_plays=True), select=Rave(), amaf=Amaf())
+board(rave, f"MC-RAVE, {SIMULATIONS} simulations")
+
+# %%
+tree_svg(rave.tree, name=name, depth=2, width=4, title="MC-RAVE")
+
+# %% [markdown]
+# The same number of simulations, and far fewer of them on moves that never had a chance. Untried
+# moves have a value as well, so nothing has to be tried just to have been tried.
+#
+# ## PUCT: ask first
+#
+# PUCT (Silver et al., 2017) takes a *prior* `P(a)` from a network: how likely a good player is to
+# play there. The bonus is shared out by it:
+#
+#     mean(a) + c * P(a) * sqrt(N) / (1 + N(a))
+#
+# And in place of a playout the network says who is ahead. The package comes with a network for
+# 7x7 that learnt by playing against itself. Before any search it thinks this:
+
+# %%
+config, params, _ = weights.load(players.NETWORKS[SIZE])
+network = gozero.network_evaluator(rules, config, params)
+puct = search(network, select=Puct())
+look = jax.tree.map(lambda x: x[None], network.observe(state, state.position, None))
+said = network.evaluate(network.params, jax.random.key(0), look)
+policy = jax.nn.softmax(said.prior_logits[0])
+board_svg(stones, policy=policy, title=f"The network's prior; its value is {said.value[0]:+.2f}")
+
+# %%
+board(puct, f"PUCT, {SIMULATIONS} simulations")
+
+# %%
+tree_svg(puct.tree, name=name, depth=2, width=4, title="PUCT")
+
+# %% [markdown]
+# ## Side by side
+#
+# How the simulations of each search were spent: the share of its favourite move, and how many
+# moves had any.
+
+# %%
+for title, result in [("UCT", uct), ("MC-RAVE", rave), ("PUCT", puct)]:
+    visits = np.asarray(result.visits[0])
+    best = int(visits.argmax())
+    print(
+        f"{title:8} plays {name(best)}, {visits[best] / visits.sum():.0%} of its simulations; "
+        f"{np.count_nonzero(visits)} moves tried; value {float(result.value[0]):+.2f}"
+    )
+
+# %% [markdown]
+# UCT and MC-RAVE need no training, and with many simulations both find good moves:
+# `experiments/against_gnugo` measures how good. PUCT needs a network, and then far fewer
+# simulations. To see the differences shrink, raise `SIMULATIONS` to 2000; to see where RAVE's bias
+# hurts, look for a position in which the order of the moves matters.
