@@ -331,6 +331,7 @@ def test_a_move_that_avoids_what_it_is_told_to(engine):
     assert said.count(" -1.000000") == 9  # all is Black's
 
 
+@pytest.mark.slow  # to compile
 def test_an_analysis_reports_until_a_line_comes(engine):
     shown = threading.Event()
 
