@@ -8,7 +8,7 @@ import json
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gozero.apps import runtime
@@ -40,7 +40,7 @@ class Thinking:
         self._searchers: collections.OrderedDict[Any, Searcher] = collections.OrderedDict()
         self._lock, self._device = threading.Lock(), threading.Lock()
         self._numbers = itertools.count(1)
-        self._queries: queue.Queue[str | None] = queue.Queue()
+        self._queries: queue.Queue[str] = queue.Queue()
         self._heard: dict[str, tuple[Heard, set[int]]] = {}  # and the turns that are left
         self._listener: threading.Thread | None = None
         self._analysed: set[int] = set()
@@ -130,19 +130,20 @@ class Thinking:
         self._queries.put(json.dumps(query))
 
     def _serve(self) -> None:
-        """The analysis engine, in a thread of its own: lines come by a queue and go to `write`."""
+        """The analysis engine, in a thread of its own: we are its standard input and output."""
         try:
             server = Server(self.config.to_analyse(), self)
-            threading.Thread(target=server.listen, args=(self._lines(),), daemon=True).start()
+            threading.Thread(target=server.listen, args=(self,), daemon=True).start()
             server.serve()
         except Exception as error:  # its thread ends: whoever waits must hear of it
             for heard, _ in list(self._heard.values()):
                 heard({"error": f"the analysis ended: {type(error).__name__}: {error}"})
             self._heard.clear()
 
-    def _lines(self) -> Iterator[str]:
-        while (line := self._queries.get()) is not None:
-            yield line
+    def readline(self, size: int = -1) -> str:
+        """The next query for the analysis engine, once there is one."""
+        del size  # ours are short
+        return self._queries.get() + "\n"
 
     def write(self, line: str) -> None:
         """Hand an answer of the analysis engine to who asked."""

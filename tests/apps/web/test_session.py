@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import queue
 import random
 
 import pytest
 from sgfmill import sgf as sgfmill
 
+from gozero.apps import sgf
+from gozero.apps.web.config import WebConfig
 from gozero.apps.web.session import _DOES, BadMessage
+from gozero.apps.web.thinking import Thinking
 from gozero.apps.web.variations import Variations
 from tests.apps.web.boards import SIZE, Board
 
@@ -174,8 +178,6 @@ def test_watched_self_play_goes_on_and_can_be_opened():
 
 
 def test_every_node_can_be_gone_to(board):
-    from gozero.apps import sgf
-
     random.seed(1)
     tree = Variations(sgf.read(GAME.encode()))
     boards = {0: tree.game.stones()}
@@ -257,3 +259,13 @@ def test_a_thousand_odd_messages_end_no_session():
     board.new()
     board.does("play", at=0)
     assert board.last("at")["stones"][0] == "X"
+
+
+def test_what_the_analysis_engine_says_reaches_who_asked():
+    """A komi that it refuses: the answer needs no search."""
+    thinking = Thinking(WebConfig.of_flags({"player": "random", "size": 5}), "test")
+    heard: queue.Queue[dict] = queue.Queue()
+    tree = Variations(sgf.read(GAME.replace("KM[0.5]", "KM[200]").encode()))
+    for _ in range(2):
+        thinking.analyse(tree, tree.moves(0), [0], heard.put)
+        assert "Must be a number from -150 to 150" in heard.get(timeout=60)["error"]
