@@ -51,7 +51,7 @@ button[aria-pressed=true] { background: var(--accent); border-color: var(--accen
 .group button:last-child { border-radius: 0 8px 8px 0; }
 .nav button { min-width: 42px; }
 .nav svg { display: block; margin: auto; }
-aside > div:empty { display: none; }
+aside > div:empty, aside.watching > .card { display: none; }
 aside { display: flex; flex-direction: column; gap: 12px; min-width: 0; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 14px; }
 .card h2 { font-size: 13px; font-weight: 600; color: var(--soft); margin: 0 0 6px; }
@@ -73,8 +73,9 @@ aside { display: flex; flex-direction: column; gap: 12px; min-width: 0; }
 .error button { margin-left: auto; border: 0; background: none; min-height: 0; padding: 0 4px; color: inherit; }
 .wins { display: flex; height: 26px; border-radius: 6px; overflow: hidden; border: 1px solid var(--line);
   font-size: 12.5px; font-variant-numeric: tabular-nums; }
-.wins span { padding: 3px 8px; white-space: nowrap; min-width: 0; overflow: hidden; }
-.wins .b { background: #16171a; color: #fff; } .wins .w { background: #f7f7f5; color: #111; text-align: right; flex: 1; }
+.wins > span { padding: 3px 8px; white-space: nowrap; min-width: 0; overflow: hidden; }
+.wins .b { background: #16171a; color: #fff; } .wins .w { background: #f7f7f5; color: #111; flex: 1; }
+.wins > span { display: flex; justify-content: space-between; } .wins > :empty, .wins > .b:not(:has(*)), .wins > .w:not(:has(*)) { padding: 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
 th { text-align: right; font-weight: 500; color: var(--soft); font-size: 12.5px; padding: 2px 6px; }
 td { text-align: right; padding: 3px 6px; border-top: 1px solid var(--line); }
@@ -250,7 +251,7 @@ export function makeBoard({ onPoint = () => {}, onHover = () => {}, coordinates 
         parts.push(s("circle", { cx, cy, r: 45, fill: strength > 0.35 ? "#0072b2" : "#8cc4e4",
           "fill-opacity": strength > 0.35 ? 0.55 + 0.45 * strength : 0.72, class: "visits",
           stroke: move === wanted.moves[0] ? "#fff" : "none", "stroke-width": 5 }));
-        parts.push(text(cx, cy - 13, percent(win, 0), 31, colour, { "font-weight": 650 }));
+        parts.push(text(cx, cy - 13, percent(win, 0), win > 0.995 ? 27 : 31, colour, { "font-weight": 650 }));
         parts.push(text(cx, cy + 20, short(move.visits), 25, colour));
       });
     }
@@ -476,6 +477,8 @@ export function mount(host, { send, listen }) {
       button("Back to the board", () => watch(null))), grid);
   const newDialog = h("dialog", { "aria-label": "New game" });
   const watchDialog = h("dialog", { "aria-label": "Watch games" });
+  const aside = h("aside", {}, errors, h("div", { class: "card" }, players, status), comment, found,
+    graphCard, mistakesCard, treeCard, said);
   const everything = h("div", { class: "all", tabindex: "-1", onkeydown: onKey },
     h("div", { class: "wide" },
       h("header", {}, h("span", { class: "name" }, "gozero"),
@@ -483,9 +486,7 @@ export function mount(host, { send, listen }) {
         button(["Open", long(" SGF")], () => file.click(), { "aria-label": "Open SGF" }),
         button(["Save", long(" SGF")], () => send({ do: "save" }), { "aria-label": "Save SGF" }),
         watchButton, file),
-      h("div", { class: "body" }, h("div", { class: "left" }, playing, watched),
-        h("aside", {}, errors, h("div", { class: "card" }, players, status), comment, found, graphCard,
-          mistakesCard, treeCard, said))),
+      h("div", { class: "body" }, h("div", { class: "left" }, playing, watched), aside)),
     newDialog, watchDialog);
   everything.addEventListener("dragover", (event) => event.preventDefault());
   everything.addEventListener("drop", async (event) => {
@@ -611,7 +612,8 @@ export function mount(host, { send, listen }) {
     send(message || { do: "unwatch" });
     playing.classList.toggle("hidden", Boolean(message));
     watched.classList.toggle("hidden", !message);
-    if (message) { gridTitle.textContent = "The games come in a moment"; grid.replaceChildren(); }
+    aside.classList.toggle("watching", Boolean(message));
+    if (message) { gridTitle.textContent = "The games come in a moment: a search compiles first"; grid.replaceChildren(); }
     draw();
   }
   const minis = [];
@@ -746,11 +748,12 @@ export function mount(host, { send, listen }) {
   function drawFound(known) {
     found.classList.toggle("hidden", !known);
     if (!known) return;
-    const share = Math.max(0.02, Math.min(0.98, known.win));
-    const black = h("span", { class: "b" }, known.win >= 0.3 ? `Black ${percent(known.win)}` : "");
+    const share = Math.max(0.02, Math.min(0.98, known.win)), wide = known.win >= 0.5;
+    const words = h("span", { class: "words" }, `Black ${percent(known.win)}`);
+    const lead = h("span", { class: "words" }, leadText(known.lead));
+    const black = h("span", { class: "b" }, wide ? [words, lead] : "");
     black.style.width = percent(share);
-    wins.replaceChildren(black,
-      h("span", { class: "w" }, known.win < 0.3 ? `Black ${percent(known.win)} · ${leadText(known.lead)}` : leadText(known.lead)));
+    wins.replaceChildren(black, h("span", { class: "w" }, wide ? "" : [words, lead]));
     const head = h("thead", {}, h("tr", {}, ["Move", "Wins", "Lead", "Visits", "Policy"].map((w) => h("th", {}, w))));
     const rows = known.moves.slice(0, 8).map((one, i) => {
       const row = h("tr", { class: i === pinned ? "shown" : "",

@@ -163,6 +163,27 @@ def test_games_are_watched(page):
     status(page, "Move 1")
 
 
+def test_the_module_is_a_widget_of_a_notebook(page):
+    """`render` of anywidget's protocol, over a model that answers as a kernel would."""
+    sent = page.evaluate("""async () => {
+      const module = await import("./board.js"), heard = [], sent = [];
+      const el = document.createElement("div");
+      document.body.append(el);
+      const model = { send: (said) => sent.push(said), on: (_, f) => heard.push(f) };
+      module.default.render({ model, el });
+      const tell = (message) => heard.forEach((f) => f(message));
+      const game = { size: 2, komi: 0.5 }, nodes = [[-1, 0, -1], [0, 0, 3]];
+      tell({ tell: "hello", players: ["random"], player: "random", sizes: [2, 25], ...game });
+      tell({ tell: "game", nodes, hands: [true, true], ...game });
+      tell({ tell: "at", node: 1, stones: "...X", turn: 1, ended: false, engine: false });
+      await new Promise((done) => setTimeout(done, 300));
+      const stones = el.firstChild.shadowRoot.querySelectorAll(".board [data-at]").length;
+      el.remove();
+      return [stones, ...sent.map((message) => message.do)];
+    }""")
+    assert sent == [1, "hello", "new"]
+
+
 def test_a_phone_in_the_dark(page):
     context = page.context.browser.new_context(
         **{"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
