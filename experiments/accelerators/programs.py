@@ -66,7 +66,7 @@ def _rules(target: Target, size: int, batch: int, ko: str) -> Program:
     """Moves of games side by side, each with its full legal mask."""
     rules = go.Rules(size=size, ko=ko)
     make = lambda: (games.start(rules, batch), _moves(size, batch))
-    rounds = {r"branch_0_fun/while$": COMPARED[size]}
+    rounds = {rf"branch_0_fun/while$|{_SUPERKO}": COMPARED[size]}
     return Program(games.replay(rules), make, "positions", MOVES * batch, (MOVES,), rounds)
 
 
@@ -77,9 +77,13 @@ looking closely 4.8 and 1.1). The searches here begin at the empty board, where 
 self-play are taken to be like random ones."""
 
 
+_SUPERKO = r"vmap\(\)/(cond/branch_0_fun/)?while$"
+"""Its loops; without the branch where only one platform's form is traced."""
+
+
 def _superko(size: int | None) -> dict[str, float]:
     """The rounds of both loops of a simulation, of the game and of the tree; {}: not counted."""
-    return {r"vmap\(\)/cond/branch_0_fun/while$": COMPARED[size]} if size in COMPARED else {}
+    return {_SUPERKO: COMPARED[size]} if size in COMPARED else {}
 
 
 def _pgx_rules(target: Target, size: int, batch: int) -> Program:
