@@ -24,9 +24,12 @@ _FLAGS = pytest.StashKey[str]()
 gc.set_threshold(200_000, 50, 100)  # JAX traces by many small objects: a twelfth of the time
 
 
+LONGEST = "tests/train/", "tests/test_invariants.py"
+
+
 def pytest_collection_modifyitems(items):
     """The longest files first, so that at the end neither of two workers waits for the other."""
-    items.sort(key=lambda item: "tests/train/" not in item.nodeid)
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_configure(config):
