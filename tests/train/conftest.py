@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from train.loop import Loop
+from train.optimizer import OptimizerConfig
 
 NOT_IN_PROGRAMS = {
     "out": None,
@@ -18,8 +19,12 @@ NOT_IN_PROGRAMS = {
 
 @pytest.fixture(autouse=True, scope="package")
 def _runs_of_one_plan_are_compiled_once():
-    """To trace and lower a run's programs takes longer than these runs do."""
+    """To trace and lower a run's programs takes longer than these runs do.
+
+    Of plans that differ in the learner's settings alone the program of self-play is one.
+    """
     found, init = {}, Loop.__init__
+    played, play = {}, Loop._play
 
     def begin(loop, plan, mesh, *rest):
         init(loop, plan, mesh, *rest)
@@ -27,6 +32,17 @@ def _runs_of_one_plan_are_compiled_once():
         shared = dataclasses.replace(plan, config=config)
         loop._compiled = found.setdefault((shared, mesh), loop._compiled)
 
+    def play_of(loop, simulations):
+        config = dataclasses.replace(loop.plan.config, **NOT_IN_PROGRAMS, iterations=1)
+        learner = dataclasses.replace(loop.plan.learner, optimizer=OptimizerConfig())
+        alike = dataclasses.replace(loop.plan, config=config, learner=learner)
+        key = alike, loop.mesh, simulations
+        if key not in played:
+            played[key] = play(loop, simulations)
+        loop._compiled["play", simulations] = played[key]
+        return played[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "__init__", begin)
+        patch.setattr(Loop, "_play", play_of)
         yield
