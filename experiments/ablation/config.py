@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import ClassVar
 
+from experiments.command import ExperimentConfig
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
 from gozero.runs.settings import check, seed_setting, setting
 
@@ -13,6 +15,13 @@ from gozero.runs.settings import check, seed_setting, setting
 class AblationConfig(SweepConfig):
     """What each part of the search costs or gives in strength at equal simulations: leaves a step,
     their virtual loss, subtree reuse, shared evaluations; each against the search without it."""
+
+    QUICK: ClassVar = SweepConfig.QUICK | {
+        "simulations": 64,
+        "leaves": (8,),
+        "virtual_losses": (),
+        "anchors": (),
+    }
 
     simulations: int = setting(1024)
     """Simulations of every move, of either side; 64 leaves would make 1,024 of 1,000."""
@@ -38,9 +47,11 @@ class AblationConfig(SweepConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class SpeedConfig:
+class SpeedConfig(ExperimentConfig):
     """What each part of the search costs or gives in speed and in memory. No games: the network
     has random weights, and is asked for its time alone."""
+
+    QUICK: ClassVar = {"simulations": 64, "leaves": (8,), "trees": (8,), "repeats": 1}
 
     simulations: int = setting(1024, least=1)
     """Simulations of a search, divisible by all of --leaves."""
@@ -67,6 +78,10 @@ class SpeedConfig:
         "python -m experiments.ablation.speed",
         "python -m experiments.ablation.speed --trees 64 --repeats 1",
     )
+
+    @property
+    def estimate(self) -> float:
+        return 0.35 * len(self.leaves) * len(self.trees)
 
     def __post_init__(self):
         check(self)

@@ -9,6 +9,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator
 
+from experiments import command
 from experiments.ablation.config import SpeedConfig
 from experiments.ablation.run import SHARED
 from experiments.output import markdown, write_csv
@@ -94,6 +95,7 @@ def play(config: SpeedConfig) -> int:
     files.write_json(config.out / "config.json", config)
     files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     print(table(rows))
+    command.say_results(config.out)
     return 0
 
 
@@ -113,7 +115,7 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> int:
-    config = flags.parse(SpeedConfig, prog=PROG)
+    config = command.parse(SpeedConfig, prog=PROG)
     with folders.gone_if_empty(config.out), flags.failing(PROG):
         return play(config)
 

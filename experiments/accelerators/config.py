@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import ClassVar
 
+from experiments.command import ExperimentConfig
 from gozero.runs.settings import check, setting
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
 
 @dataclasses.dataclass(frozen=True)
-class AcceleratorsConfig:
+class AcceleratorsConfig(ExperimentConfig):
     """Compile the hot programs for TPUs and GPUs that need not be there, and say what they would
     take. Where the machine has the device, the programs are run on it too."""
+
+    QUICK: ClassVar = {
+        "target": ("cpu",),
+        "programs": ("rules-9x9",),
+        "repeats": 1,
+        "out": pathlib.Path("runs/accelerators/rows.jsonl"),
+    }
 
     target: tuple[str, ...] = setting(("v5e", "h100"))
     """What to compile for: v5e, v6e, v5p, h100, cpu, or a slice as v5litepod-4."""

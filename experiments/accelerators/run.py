@@ -23,6 +23,7 @@ from typing import Any
 
 import jax
 
+from experiments import command
 from experiments.accelerators import table
 from experiments.accelerators.config import AcceleratorsConfig
 from experiments.accelerators.programs import PROGRAMS
@@ -34,17 +35,21 @@ from gozero.runs import folder as folders
 
 PROG = "python -m experiments.accelerators.run"
 ROOT = pathlib.Path(__file__).parents[2]
+MINUTES_A_ROW = 1.0
+"""To compile a program for a target, on two cores; some take ten seconds, some ten minutes."""
 _LOOK = "import jax; print(jax.devices()[0].device_kind)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    config = flags.parse(AcceleratorsConfig, argv, prog=PROG)
+    config = command.parse(AcceleratorsConfig, argv, prog=PROG)
     with flags.failing(PROG):
         names, targets = chosen(config.programs), [ahead.target(name) for name in config.target]
         if not config.table:
+            command.say_estimate(MINUTES_A_ROW * len(names) * len(targets))
             work(config, names, targets)
     if not config.json:
         print(table.of(read(config.out), read(config.before) if config.before else None))
+        command.say_results(config.out.parent)
     return 0
 
 

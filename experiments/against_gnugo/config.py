@@ -47,6 +47,7 @@ class AgainstGnugoConfig(MatchesConfig):
     the same command goes on where it was stopped."""
 
     MATCHES: ClassVar = MATCHES
+    QUICK: ClassVar = {"only": ("playouts",), "games": 4, "parallel": 4}
 
     only: tuple[str, ...] = setting(tuple(MATCHES))
     """Which of the matches."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import sys
 
+from experiments import command
 from experiments.against_gnugo.config import AgainstGnugoConfig
 from experiments.matches import run
-from gozero.apps import flags
 
 PROG = "python -m experiments.against_gnugo.run"
 
 
 def main() -> int:
-    return run.play(flags.parse(AgainstGnugoConfig, prog=PROG), PROG)
+    return run.play(command.parse(AgainstGnugoConfig, prog=PROG), PROG)
 
 
 if __name__ == "__main__":

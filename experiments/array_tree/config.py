@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Literal
+from typing import ClassVar, Literal
 
+from experiments.command import ExperimentConfig
 from gozero.runs.settings import check, seed_setting, setting
 
 Kind = Literal["objects", "numpy", "ours"]
@@ -13,8 +14,10 @@ KINDS: tuple[Kind, ...] = ("objects", "numpy", "ours")
 
 
 @dataclasses.dataclass(frozen=True)
-class ArrayTreeConfig:
+class ArrayTreeConfig(ExperimentConfig):
     """One tree as Python objects, as NumPy arrays, and as ours: time, memory, simulations."""
+
+    QUICK: ClassVar = {"simulations": 1000, "seconds": 0.0, "repeats": 1}
 
     simulations: int = setting(10_000, least=1)
     """Simulations of the search that is timed."""
@@ -47,3 +50,10 @@ class ArrayTreeConfig:
 
     def __post_init__(self):
         check(self)
+
+    @property
+    def estimate(self) -> float | None:
+        if self.only:
+            return None  # the process that asked for this part has said so
+        searched = self.seconds + 10 + self.repeats * self.simulations / 2000
+        return len(KINDS) * len(self.leaves) * searched / 60

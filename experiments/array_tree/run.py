@@ -19,12 +19,12 @@ import time
 
 import numpy as np
 
-from experiments import output
+from experiments import command, output
 from experiments.array_tree import plot
 from experiments.array_tree.config import KINDS, ArrayTreeConfig
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
-from gozero.apps import flags, runtime
+from gozero.apps import runtime
 from gozero.play.player_config import MAX_SIMULATIONS
 from gozero.runs import files
 from gozero.runs import folder as folders
@@ -51,7 +51,7 @@ class Row:
 
 
 def main() -> int:
-    config = flags.parse(ArrayTreeConfig, prog="python -m experiments.array_tree.run")
+    config = command.parse(ArrayTreeConfig, prog="python -m experiments.array_tree.run")
     runtime.prepare()
     if config.only is not None:
         row = measure_ours(config) if config.only == "ours" else measure_peer(config)
@@ -64,15 +64,16 @@ def main() -> int:
             print(f"{kind}, {leaves} leaves a step ...", file=sys.stderr, flush=True)
             rows.append(_in_child(config, kind, leaves))
     _write(config, rows)
+    command.say_results(config.out)
     return 0
 
 
 def _in_child(config: ArrayTreeConfig, kind: str, leaves: int) -> Row:
-    command = [sys.executable, "-m", "experiments.array_tree.run", "--only", kind]
-    command += ["--leaves", str(leaves)]
+    words = [sys.executable, "-m", "experiments.array_tree.run", "--only", kind]
+    words += ["--leaves", str(leaves)]
     for name in ("simulations", "actions", "seconds", "repeats", "seed"):
-        command += [f"--{name}", str(getattr(config, name))]
-    child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        words += [f"--{name}", str(getattr(config, name))]
+    child = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
     return Row(**json.loads(child.stdout.splitlines()[-1]))
 
 

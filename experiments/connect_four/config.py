@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import ClassVar
 
+from experiments.command import ExperimentConfig
 from gozero.runs.settings import check, setting
 
 PRESET = "connect4"
 POSITIONS = pathlib.Path(__file__).parent / "positions.json"
 """Positions of 12 stones or more where some move gives away what there is, and what each move is
 worth, by `tests.reference.connect_four_solver`."""
+WEIGHTS = pathlib.Path(__file__).parent / "results" / "weights.safetensors"
+"""The network that is recorded."""
 
 
 @dataclasses.dataclass(frozen=True)
-class ConnectFourConfig:
+class ConnectFourConfig(ExperimentConfig):
     """Connect Four from zero: learn for some minutes, then measure what the network plays.
 
     The same command goes on with what was learnt, and measures what is not measured yet.
     """
+
+    QUICK: ClassVar = {"weights": WEIGHTS, "games": 20, "positions": 20, "batch": 20}
 
     minutes: float = setting(0.0, least=0, unit="minutes")
     """How long to learn in this session; 0 measures only."""
@@ -54,6 +60,10 @@ class ConnectFourConfig:
 
     def __post_init__(self):
         check(self)
+
+    @property
+    def estimate(self) -> float:
+        return self.minutes + 1 + (self.games + self.positions) / 100
 
     @property
     def run(self) -> pathlib.Path:

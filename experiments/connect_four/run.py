@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from experiments import command as commands
 from experiments.connect_four import measure
 from experiments.connect_four.config import PRESET, ConnectFourConfig
 from gozero.apps import flags
@@ -27,7 +28,7 @@ LEAST_RIGHT = 0.95
 
 
 def main(argv: list[str] | None = None) -> int:
-    config = flags.parse(ConnectFourConfig, argv, prog=PROG)
+    config = commands.parse(ConnectFourConfig, argv, prog=PROG)
     if config.minutes > 0:
         status = learn(config)
         if status:
@@ -36,6 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         results = _Results(config)
         measured(config, results)
     print(results.table())
+    commands.say_results(config.out)
     return 0
 
 

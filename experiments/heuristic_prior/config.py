@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import ClassVar
 
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
 from gozero.play.player_config import HeuristicName
@@ -14,6 +15,12 @@ from gozero.runs.settings import setting
 class HeuristicPriorConfig(SweepConfig):
     """MC-RAVE whose new nodes begin with a heuristic's values of their moves, by its confidence,
     each against one player: MC-RAVE without a heuristic."""
+
+    QUICK: ClassVar = SweepConfig.QUICK | {
+        "simulations": 64,
+        "heuristics": ("mogo",),
+        "confidences": (0, 50),
+    }
 
     simulations: int = setting(1000)
     """Simulations of every move, of either side."""

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import ClassVar
 
+from experiments.command import ExperimentConfig
 from gozero.apps.match.config import MatchConfig, Side
 from gozero.runs.settings import check, seed_setting, setting
 
@@ -38,7 +39,7 @@ class Match:
 
 
 @dataclasses.dataclass(frozen=True)
-class MatchesConfig:
+class MatchesConfig(ExperimentConfig):
     """Matches by name. Each is one of `gozero match` in a folder of its own; the same command goes
     on where it was stopped."""
 
@@ -64,6 +65,14 @@ class MatchesConfig:
         for name in self.only:
             if name not in self.MATCHES:
                 raise ValueError(f"--only {name}: expected one of {', '.join(self.MATCHES)}")
+
+    MINUTES_A_GAME: ClassVar[float] = 0.1
+    """On two cores, many games at once; about what the recorded matches had."""
+
+    @property
+    def estimate(self) -> float:
+        games = sum(self.games or self.MATCHES[name].games for name in self.only)
+        return len(self.only) + self.MINUTES_A_GAME * games
 
     def match(self, name: str) -> MatchConfig:
         """The flags of a match; the side of ours that is measured is its player."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from experiments import output
+from experiments import command, output
 from experiments.matches.config import MatchesConfig
 from experiments.matches.results import rows, table, write
 from gozero.apps import flags, runtime
@@ -29,5 +29,5 @@ def play(config: MatchesConfig, prog: str) -> int:
         if status:
             break
     print(table(rows(config.MATCHES, config.out)))
-    print(f"rows and plot in {config.out}")
+    command.say_results(config.out)
     return status

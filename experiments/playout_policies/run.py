@@ -44,7 +44,8 @@ def sweep(
     """Every policy against MoGo's, with equal simulations; given speeds, with equal time."""
     players = contestants(config)
     opponent, points = players[_OPPONENT], []
-    for x, (name, player) in enumerate(players.items()):
+    for x, name in enumerate(config.policies):
+        player = players[name]
         if simulations_per_s is not None:
             gain = simulations_per_s[name] / simulations_per_s[_OPPONENT]
             simulations = min(max(round(gain * config.simulations), 1), MAX_SIMULATIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import ClassVar
 
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
 from gozero.runs.settings import setting
@@ -13,6 +14,12 @@ from gozero.runs.settings import setting
 class RaveEquivalenceConfig(SweepConfig):
     """MC-RAVE by its equivalence parameter k, and UCT, each against one player: MC-RAVE with the
     schedule of least mean squared error and a bias of 0.01."""
+
+    QUICK: ClassVar = SweepConfig.QUICK | {
+        "simulations": 64,
+        "ks": (100.0, 1000.0),
+        "anchors": (),
+    }
 
     simulations: int = setting(1000)
     """Simulations of every move, of either side."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
+from typing import ClassVar
 
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
 from gozero.runs.settings import setting
@@ -13,6 +14,12 @@ from gozero.runs.settings import setting
 @dataclasses.dataclass(frozen=True)
 class ScalingConfig(SweepConfig):
     """UCT and MC-RAVE, each against itself with half the simulations, doubling by doubling."""
+
+    QUICK: ClassVar = SweepConfig.QUICK | {
+        "least": 32,
+        "most": 64,
+        "anchors": (),
+    }
 
     least: int = setting(250, least=1)
     """Simulations that a curve begins with, and that its first match is played against."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import ClassVar
 
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
 from gozero.runs.settings import setting
@@ -13,6 +14,12 @@ from gozero.runs.settings import setting
 class SchedulesConfig(SweepConfig):
     """The schedules of MC-RAVE, hand-selected and of least mean squared error, each against one
     player: the latter with a bias of 0.01."""
+
+    QUICK: ClassVar = SweepConfig.QUICK | {
+        "simulations": 64,
+        "ks": (1000.0,),
+        "biases": (0.01,),
+    }
 
     simulations: int = setting(1000)
     """Simulations of every move, of either side."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Literal
+from typing import ClassVar, Literal
 
+from experiments.command import ExperimentConfig
 from gozero.runs.settings import check, setting
 
 Control = Literal["none", "shuffled values", "zero learning rate", "flipped backup"]
@@ -18,8 +19,10 @@ CONTROLS: tuple[Control, ...] = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Solved3x3Config:
+class Solved3x3Config(ExperimentConfig):
     """Learn 3x3, which is solved, by self-play; and again with one part broken at a time."""
+
+    QUICK: ClassVar = {"only": ("none",), "seeds": 1}
 
     only: tuple[Control, ...] = setting(CONTROLS)
     """Which of the runs: as it is (none), or with which part broken."""
@@ -40,6 +43,10 @@ class Solved3x3Config:
 
     def __post_init__(self):
         check(self)
+
+    @property
+    def estimate(self) -> float:
+        return 0.5 + 0.5 * len(self.only) * self.seeds
 
 
 @dataclasses.dataclass(frozen=True)

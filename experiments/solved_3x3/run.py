@@ -17,7 +17,7 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 
-from experiments import output
+from experiments import command, output
 from experiments.solved_3x3 import plot
 from experiments.solved_3x3.config import Control, Point, Solved3x3Config
 from gozero.apps import flags, runtime
@@ -39,7 +39,7 @@ WON, LOST = 8.5, 9.5
 
 
 def main() -> int:
-    config = flags.parse(Solved3x3Config, prog=PROG)
+    config = command.parse(Solved3x3Config, prog=PROG)
     output.check_plots()
     with flags.failing(PROG):
         config.out.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def main() -> int:
             points += learn(control, seed, config.iterations)
             write(points, config.out)
     print(table(last(points)))
-    print(f"rows and plot in {config.out}")
+    command.say_results(config.out)
     return 0
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import ClassVar
 
+from experiments.command import ExperimentConfig
 from gozero.go.coords import MAX_KOMI
 from gozero.runs.settings import check, seed_setting, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class Solved5x5Config:
+class Solved5x5Config(ExperimentConfig):
     """Play 5x5 as Black, which has to own all of the board, with a network that learnt it by
     self-play, against MC-RAVE with MoGo's playouts."""
+
+    QUICK: ClassVar = {"games": 20, "parallel": 20}
 
     weights: pathlib.Path = setting(
         pathlib.Path(__file__).parent / "results" / "5x5.safetensors",
@@ -51,3 +55,7 @@ class Solved5x5Config:
 
     def __post_init__(self):
         check(self)
+
+    @property
+    def estimate(self) -> float:
+        return 1 + self.games / 50

@@ -15,6 +15,7 @@ import sys
 import jax
 import jax.numpy as jnp
 
+from experiments import command
 from experiments.output import write_csv
 from experiments.solved_5x5.config import Solved5x5Config
 from gozero.apps import flags, runtime
@@ -62,7 +63,7 @@ class Row:
 
 
 def main() -> int:
-    config = flags.parse(Solved5x5Config, prog=PROG)
+    config = command.parse(Solved5x5Config, prog=PROG)
     with flags.failing(PROG):
         shape, params, _ = weights.load(config.weights, SIZE)
     rules = Rules(SIZE, "positional", max_moves=roomy_limit(SIZE))
@@ -76,6 +77,7 @@ def main() -> int:
         f"Black won {row.won} of {row.games}, {row.score:.1%} [{row.low:.1%}, {row.high:.1%}]; "
         f"first move {row.first_move}, prior {row.prior:.3f}, value {row.value:+.3f}"
     )
+    command.say_results(config.out)
     return 0
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from experiments.command import ExperimentConfig
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
 from gozero.runs.settings import check, seed_setting, setting
 
@@ -15,10 +18,12 @@ SWEEP_FOLDER = (
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepConfig:
+class SweepConfig(ExperimentConfig):
     """Points of an experiment, each a match of ours against ours. A point's games come in pieces of
     --parallel games; the same command goes on where it was killed, and with more --games plays
     those that are missing."""
+
+    QUICK: ClassVar[Mapping[str, Any]] = {"games": 8, "parallel": 8, "resign": -0.9}
 
     games: int = setting(200, least=2, most=10**6, step=2)
     """Games of each point, rounded up to whole pieces."""

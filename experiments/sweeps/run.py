@@ -9,6 +9,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from experiments import command as commands
 from experiments import output
 from experiments.sweeps import anchors, plot, results
 from experiments.sweeps.config import SweepConfig
@@ -31,7 +32,7 @@ def main(config: type[SweepConfig], sweep: Callable[..., Sweep], name: str) -> i
 def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> int:
     """An experiment's command: ``play(its flags)``, and one line for what cannot be."""
     prog = f"python -m experiments.{name}.run"
-    asked = flags.parse(config, prog=prog)
+    asked = commands.parse(config, prog=prog)
     output.check_plots()
     runtime.cores_as_devices()
     with folders.gone_if_empty(asked.out), flags.failing(prog):
@@ -52,6 +53,7 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
         refuses.
     """
     sweep = sweep.resigning(config.resign)
+    commands.say_estimate(minutes(sweep, config))
     rules = Rules(config.size, "positional", max_moves=roomy_limit(config.size))
     memory = _memory(rules, sweep, config)
     against_programs = anchors.matches(sweep, config)
@@ -64,9 +66,25 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     if rows:
         plot.draw(sweep, rows, config.out / "results.svg")
         print(results.table(sweep, rows))
+        commands.say_results(config.out)
     if not complete:
         print("stopped; the same command plays the games that are left")
     return 0 if complete else runtime.STOPPED
+
+
+COMPILING_S, SIMULATIONS_PER_S = 25.0, 25_000.0
+"""Of a point, and of both sides: about what the recorded sweeps had, on two cores."""
+
+
+def minutes(sweep: Sweep, config: SweepConfig) -> float:
+    """What the games of ours take about, on two cores."""
+    plies = (0.7 if config.resign else 1.1) * config.size**2
+    spent = 0.0
+    for point in sweep.points:
+        each = (point.player.flags.simulations + point.opponent.flags.simulations) / 2
+        playouts = config.piece * config.num_pieces * plies * each * config.size**2 / 81
+        spent += COMPILING_S + playouts / SIMULATIONS_PER_S
+    return spent / 60
 
 
 def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> bool:

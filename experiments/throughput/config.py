@@ -7,11 +7,12 @@ from typing import Literal
 
 import tyro
 
+from experiments.command import ExperimentConfig
 from gozero.runs.settings import check, seed_setting, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class ThroughputConfig:
+class ThroughputConfig(ExperimentConfig):
     """Measure speed, each row against a peer or a bound in the same run."""
 
     subject: tyro.conf.Positional[
@@ -25,8 +26,9 @@ class ThroughputConfig:
     repeats: int = setting(5, least=1)
     """Timed runs of each side, in turn; the median ratio counts."""
 
-    quick: bool = setting(False)
-    """Small rows only: a minute or so."""
+    @property
+    def estimate(self) -> float:
+        return 1 if self.quick else 5
 
     seed: int = seed_setting()
     """The seed of the recorded games and the roots."""

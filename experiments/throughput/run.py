@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from experiments import command
 from experiments.throughput import features, playouts, rules, search, selfplay
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not {*arguments} & {*MEASURES, "-h", "--help"}:
         what = " ".join(arguments) or "no subject"
         flags.fail(PROG, f"{what}: expected {PROG} {'|'.join(MEASURES)} [--json] [--quick]")
-    config = flags.parse(ThroughputConfig, arguments, prog=PROG)
+    config = command.parse(ThroughputConfig, arguments, prog=PROG)
     report = Report(config.json)
     MEASURES[config.subject](config, report)
     report.close()

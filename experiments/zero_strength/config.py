@@ -57,6 +57,7 @@ class ZeroStrengthConfig(MatchesConfig):
     scoring, positional superko on both sides, dead stones played out."""
 
     MATCHES: ClassVar = MATCHES
+    QUICK: ClassVar = {"only": ("7x7-rave",), "games": 4, "parallel": 4}
 
     only: tuple[str, ...] = setting(tuple(MATCHES))
     """Which of the matches."""

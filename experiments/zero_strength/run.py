@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sys
 
+from experiments import command
 from experiments.matches import run
 from experiments.zero_strength.config import ZeroStrengthConfig
-from gozero.apps import flags
 
 PROG = "python -m experiments.zero_strength.run"
 
 
 def main() -> int:
-    return run.play(flags.parse(ZeroStrengthConfig, prog=PROG), PROG)
+    return run.play(command.parse(ZeroStrengthConfig, prog=PROG), PROG)
 
 
 if __name__ == "__main__":
