@@ -18,7 +18,8 @@ def test_all_that_ci_installs_has_one_version_that_the_package_allows():
     versions = dict(line.lower().replace("_", "-").split("==") for line in lines)
     assert len(versions) == len(lines)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for wanted in project["dependencies"] + project["optional-dependencies"]["test"]:
+    extras = project["optional-dependencies"]
+    for wanted in project["dependencies"] + extras["test"] + extras["docs"]:
         requirement = Requirement(wanted)
         assert requirement.specifier.contains(versions[requirement.name.lower()])
-    assert "-c .ci/constraints.txt -e '.[test]'" in (ROOT / ".ci" / "run").read_text()
+    assert "-c .ci/constraints.txt -e '.[test,docs]'" in (ROOT / ".ci" / "run").read_text()
