@@ -8,6 +8,7 @@ import sys
 
 import jax
 
+from gozero.play import row_checks
 from tests.train import tiny
 from train import presets, run
 from train.loop import Loop
@@ -16,7 +17,12 @@ DEVICES = 2
 
 
 def main() -> int:
-    """A run, of which the second process is told to stop in its first iteration."""
+    """A run, of which the second process is told to stop in its first iteration.
+
+    Where $UNCHECKED is set, rows of shards are believed.
+    """
+    if os.environ.get("UNCHECKED"):
+        row_checks.check = lambda rules, rows: None
     iterate = Loop.iterate
 
     def told_to_stop(loop):

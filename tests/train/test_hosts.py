@@ -16,8 +16,9 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, SingleDeviceSharding
 
 from gozero.nets import network, weights
+from gozero.play import shards
 from tests.train import hosts_check, tiny, worker_runs
-from train import checkpoint, folder, hosts, steps
+from train import checkpoint, folder, hosts, quarantine, steps
 from train.plan import make_plan
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -138,6 +139,39 @@ def test_two_processes_read_shards_and_begin_from_weights_as_one_does(tmp_path, 
     found = [json.loads((path / "manifest.json").read_text()) for path in folders]
     sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
     assert [one["weights_sha256"] for one in found] == [sha256] * 2
+
+
+@pytest.mark.slow
+def test_two_processes_go_on_without_the_rows_of_a_poisonous_shard(tmp_path, as_here):
+    """Of two shards every second row is bad, those of one device; all of the shard goes."""
+    folders = tmp_path / "whole", tmp_path / "shared"
+    config = tiny.config(devices=hosts_check.DEVICES, iterations=3, workers=True)
+    for path in folders:
+        own = dataclasses.replace(config, out=path)
+        tiny.claim(own)
+        (path / "shards").mkdir()
+        worker_runs.write_shard(own, "a", 0, 40)
+        for number in (1, 2):
+            spoil(worker_runs.write_shard(own, "bad", number, 40), own, slice(number % 2, None, 2))
+    env, flags = as_here | {"UNCHECKED": "1"}, ("--iterations", "3", "--workers")
+    lines = check_one_run(env, *folders, 3, *flags)
+    assert lines[-1]["updates_dropped"] > 0
+    assert lines[-1]["steps"] > 0
+    for path in folders:
+        game = np.asarray(newest(path, 3).playing.buffer.rows.game)
+        assert game.shape[0] == hosts_check.DEVICES
+        for one in game:  # of the shards' 40 rows each device has every second
+            assert [(one == number).sum() for number in (-1, -2, -3)] == [20, 0, 0]
+            assert (one == quarantine.GONE).sum() == 40
+
+
+def spoil(shard, config, some):
+    """Give some rows of a shard a score that no game has."""
+    path, rows, frequency = shard
+    said = shards.rules_of(make_plan(config, hosts_check.DEVICES).rules)
+    about = shards.read(path, said).about
+    rows.score[some], rows.score_weight[some] = 1e38, 1
+    shards.write(path, said, about, rows, frequency)
 
 
 def check_one_run(env, whole, shared, iterations, *flags):
