@@ -23,7 +23,7 @@ pytestmark = [
 
 SIZE = 5
 GAME = "(;FF[4]SZ[5]KM[0.5]PB[A<b>]PW[B]RE[B+R];B[cc];W[aa]C[<i>far away</i>];B[bc];W[ee];B[cb])"
-WAIT = 120_000  # milliseconds, in which a search compiles
+WAIT = 600_000  # milliseconds, in which a search compiles
 
 
 @pytest.fixture(scope="module")
