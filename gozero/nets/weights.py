@@ -89,7 +89,7 @@ def load(path: pathlib.Path | str, size: int | None = None) -> tuple[NetworkConf
     about = _SINCE | about
     config = _config(about)
     shapes = network.shapes(config)
-    leaves = [jnp.asarray(found[name]) for name in _by_name(shapes)]
+    leaves = jax.device_put([found[name] for name in _by_name(shapes)])
     return config, jax.tree.unflatten(jax.tree.structure(shapes), leaves), about
 
 
