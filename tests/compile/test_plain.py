@@ -5,23 +5,21 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 from gozero.compile import mode
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-EXACT = {
-    "rules": "tests/go/test_random_games.py -k 3-positional-True-30-120",
-    "search": "tests/search/test_exact.py",
-    "playouts": "tests/playouts/test_engine.py -k references[5-16]",
-}
+EXACT = [
+    "tests/go/test_random_games.py::test_random_games_agree_with_reference_and_sgfmill"
+    "[3-positional-True-30-120]",
+    "tests/search/test_exact.py",
+    "tests/playouts/test_engine.py::test_every_move_of_a_playout_is_the_references[5-16]",
+]
+"""Of the rules, of searches, of playouts."""
 
 
-@pytest.mark.parametrize("what", EXACT)
-def test_compiled_plainly_the_exact_tests_hold(what):
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *EXACT[what].split()]
+def test_compiled_plainly_the_exact_tests_hold():
     run = subprocess.run(
-        command,
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *EXACT],
         cwd=ROOT,
         env={**os.environ, mode.VARIABLE: "plain"},
         capture_output=True,
