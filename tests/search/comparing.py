@@ -59,9 +59,14 @@ def known(config, seen):
 
     `seen` says of a state which position [1] and which observation [1] the batched search sees.
     """
-    keys = jax.jit(lambda x: transpositions.keys(config.sharing, None, x[0], None, x[1])[0])
+    keys = _keys_of(config.sharing)
     key_of = functools.cache(lambda state: tuple(keys(seen(state)).tolist()))
     return mcts.Known(key_of, trees.num_slots(config.num_nodes))
+
+
+@functools.cache
+def _keys_of(sharing):
+    return jax.jit(lambda x: transpositions.keys(sharing, None, x[0], None, x[1])[0])
 
 
 def compare_trees(tree, b, nodes):
