@@ -420,14 +420,17 @@ export function mount(host, { send, listen }) {
   const button = (words, action, more = {}) =>
     h("button", { type: "button", onclick: action, ...more }, words);
   const file = h("input", { type: "file", accept: ".sgf,application/x-go-sgf", class: "hidden",
-    onchange: async () => {
+    onchange: () => {
       const [chosen] = file.files;
       file.value = "";
-      if (!chosen) return;
-      if (chosen.size > 1e6) return fails(`${chosen.name} is larger than 1 MB`);
-      load(await chosen.text());
+      if (chosen) load(chosen);
     } });
-  const load = (words) => { watch(null); send({ do: "load", sgf: words }); };
+  async function load(chosen) {
+    if (chosen.size > 1e6) return fails(`${chosen.name} is larger than 1 MB`);
+    const words = await chosen.text();
+    watch(null);
+    send({ do: "load", sgf: words });
+  }
   const long = (words) => h("span", { class: "long" }, words);
   const icon = (path) => s("svg", { viewBox: "0 0 16 16", width: 15, height: 15 },
     s("path", { d: path, fill: "currentColor" }));
@@ -489,10 +492,10 @@ export function mount(host, { send, listen }) {
       h("div", { class: "body" }, h("div", { class: "left" }, playing, watched), aside)),
     newDialog, watchDialog);
   everything.addEventListener("dragover", (event) => event.preventDefault());
-  everything.addEventListener("drop", async (event) => {
+  everything.addEventListener("drop", (event) => {
     event.preventDefault();
     const [dropped] = event.dataTransfer.files;
-    if (dropped) load(await dropped.text());
+    if (dropped) load(dropped);
   });
   root.replaceChildren(h("style", {}, STYLE), everything);
 

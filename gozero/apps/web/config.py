@@ -76,6 +76,7 @@ class ThinkingConfig(NamedPlayerConfig):
         """The flags of `gozero analyze` for our player; for one that does not search by trees,
         those of the player `strong`."""
         ours = self._of_ours(AnalyzeConfig)
+        ours.pop("resign", None)  # no move is played there
         if self.search in ("td", "random"):
             ours = {"player": players.DEFAULT}
         more = {"json": True, "simulations": self.visits, "seed": self.seed, "batch": 8}

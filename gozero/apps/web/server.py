@@ -1,4 +1,4 @@
-"""The web server of the board: three files and a WebSocket, for who knows the token.
+"""The web server of the board: three files and a WebSocket, for those who know the token.
 
 It is for the user of this machine alone. Every address begins with the token; others get 404, as
 do requests whose Host is not ours (DNS rebinding), and a WebSocket wants our Origin too.
@@ -20,6 +20,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from gozero.runs import files
 
 HOST = "127.0.0.1"
 MAX_MESSAGE = 1 << 20
@@ -144,8 +146,8 @@ async def _take(websocket: WebSocket, session: Board) -> None:
             await websocket.close(_TOO_LONG, f"a message of more than {MAX_MESSAGE:,} characters")
             return
         try:
-            message = json.loads(text)
-        except (ValueError, RecursionError):
+            message = files.parse_json(text)
+        except ValueError:
             message = None
         if not isinstance(message, dict):
             session.tell({"tell": "error", "text": "a message is an object of JSON"})

@@ -124,7 +124,7 @@ class Session:
         self.tell({"tell": "hello", "players": names, "player": ours, "about": about, **told})
         if self._variations is not None:
             self._tell_game()
-            for known in self._known.values():
+            for known in list(self._known.values()):  # the analysis finds more meanwhile
                 self.tell(known)
             self._look()
 
@@ -316,11 +316,13 @@ class Session:
 
     def _look(self) -> None:
         """Tell the board where the game stands, and ask what there is to know of it."""
+        from gozero.apps.web.variations import board_text
+
         tree, game = self.tree, self.tree.game
         told: dict[str, Any] = {
             "tell": "at",
             "node": tree.at,
-            "stones": "".join(".XO"[value] for value in game.stones().reshape(-1).tolist()),
+            "stones": board_text(game.stones()),
             "turn": game.to_play,
             "ended": game.ended or self._resigned is not None,
             "engine": self._is_engines_turn,
@@ -340,13 +342,15 @@ class Session:
         tree = self.tree
         words = self._thinking.waiting_text(None, tree.size) or _progress(0, len(turns))
         self.tell({"tell": "busy", "text": words, "of": "analysis"})
-        heard = functools.partial(self._hear, tree, line, set(turns), len(turns))
-        return self._thinking.analyse(tree, tree.moves(line[-1]), turns, heard)
+        hear = functools.partial(self._hear, tree, line, set(turns), len(turns))
+        return self._thinking.analyse(tree, tree.moves(line[-1]), turns, hear)
 
     def _hear(
         self, tree: Variations, line: list[int], left: set[int], count: int, answer: dict
     ) -> None:
-        """An answer of the analysis engine, for the board; `left` are the turns to come."""
+        """An answer of the analysis engine, in its thread, for the board; `left` are the turns to
+        come."""
+        known = self._known  # read first: `_begin` may be at work, and changes it last
         if tree is not self._variations:
             return
         if not answer.get("isDuringSearch"):
@@ -360,7 +364,7 @@ class Session:
         elif "rootInfo" in answer:
             node = line[answer["turnNumber"]]
             told = _analysis(tree.size, node, answer)
-            self._known[node], tree.nodes[node].win = told, told["win"]
+            known[node], tree.nodes[node].win = told, told["win"]
             self.tell(told)
 
     def _watch(self, message: dict) -> None:

@@ -8,6 +8,7 @@ import json
 import queue
 import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 OURS = "flags"
 """The name of the player that the command's flags describe, where they say more than a name."""
 
-Heard = Callable[[dict], None]
+OnAnswer = Callable[[dict], None]
 """Takes an answer of KataGo's analysis protocol; called in the analysis engine's thread."""
 
 
@@ -41,8 +42,8 @@ class Thinking:
         self._lock, self._device = threading.Lock(), threading.Lock()
         self._numbers = itertools.count(1)
         self._queries: queue.Queue[str] = queue.Queue()
-        self._heard: dict[str, tuple[Heard, set[int]]] = {}  # and the turns that are left
-        self._listener: threading.Thread | None = None
+        self._asked: dict[str, tuple[OnAnswer, set[int]]] = {}  # and the turns that are left
+        self._engine: threading.Thread | None = None
         self._analysed: set[int] = set()
 
     def waiting_text(self, name: str | None, size: int) -> str | None:
@@ -80,14 +81,16 @@ class Thinking:
         self._searchers.move_to_end((name, size))
         return self._searchers[name, size]
 
-    def analyse(self, variations: Variations, moves: list, turns: list[int], heard: Heard) -> str:
+    def analyse(
+        self, variations: Variations, moves: list, turns: list[int], on_answer: OnAnswer
+    ) -> str:
         """Ask for the analysis of positions of a line; they are searched in lockstep.
 
         Args:
           variations: the game.
           moves: (colour, action) of the line.
           turns: after how many of its moves.
-          heard: takes the answers.
+          on_answer: takes the answers.
 
         Returns:
           The query's id, for `cancel`.
@@ -113,49 +116,51 @@ class Thinking:
         }
         if len(turns) == 1:
             query["reportDuringSearchEvery"] = 0.4
-        self._heard[id_] = heard, set(turns)
+        with self._lock:
+            self._asked[id_] = on_answer, set(turns)
         self._ask(query)
         return id_
 
     def cancel(self, id_: str) -> None:
         """No more answers to a query; what is searched of it ends."""
-        if self._heard.pop(id_, None) is not None:
+        if self._asked.pop(id_, None) is not None:
             self._ask({"id": f"end {id_}", "action": "terminate", "terminateId": id_})
 
     def _ask(self, query: dict) -> None:
         with self._lock:
-            if self._listener is None or not self._listener.is_alive():
-                self._listener = threading.Thread(target=self._serve, daemon=True)
-                self._listener.start()
-        self._queries.put(json.dumps(query))
+            if self._engine is None:
+                self._queries = (
+                    queue.Queue()
+                )  # the reader of an engine that has ended keeps its own
+                self._engine = threading.Thread(target=self._serve, daemon=True)
+                self._engine.start()
+            self._queries.put(json.dumps(query))
 
     def _serve(self) -> None:
         """The analysis engine, in a thread of its own: we are its standard input and output."""
+        queries = self._queries
+        stdin = types.SimpleNamespace(readline=lambda size: queries.get() + "\n")
         try:
             server = Server(self.config.to_analyse(), self)
-            threading.Thread(target=server.listen, args=(self,), daemon=True).start()
+            threading.Thread(target=server.listen, args=(stdin,), daemon=True).start()
             server.serve()
         except Exception as error:  # its thread ends: whoever waits must hear of it
-            for heard, _ in list(self._heard.values()):
-                heard({"error": f"the analysis ended: {type(error).__name__}: {error}"})
-            self._heard.clear()
-
-    def readline(self, size: int = -1) -> str:
-        """The next query for the analysis engine, once there is one."""
-        del size  # ours are short
-        return self._queries.get() + "\n"
+            with self._lock:
+                asked, self._asked, self._engine = self._asked, {}, None
+            for on_answer, _ in asked.values():
+                on_answer({"error": f"the analysis ended: {type(error).__name__}: {error}"})
 
     def write(self, line: str) -> None:
         """Hand an answer of the analysis engine to who asked."""
         answer = json.loads(line)
-        heard, left = self._heard.get(answer.get("id"), (None, set()))
-        if heard is None:
+        on_answer, left = self._asked.get(answer.get("id"), (None, set()))
+        if on_answer is None:
             return
         if not answer.get("isDuringSearch", False):
             left.discard(answer.get("turnNumber"))
             if not left or "error" in answer:
-                self._heard.pop(answer["id"], None)
-        heard(answer)
+                self._asked.pop(answer["id"], None)
+        on_answer(answer)
 
     def flush(self) -> None:
         """Nothing is kept back."""

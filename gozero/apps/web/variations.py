@@ -19,6 +19,11 @@ MOST_NODES = 20_000
 """Of a tree: a browser may ask for no more."""
 
 
+def board_text(stones: np.ndarray) -> str:
+    """The stones as boards are told of them: X Black, O White, row by row from the top left."""
+    return "".join(".XO"[value] for value in stones.reshape(-1).tolist())
+
+
 @dataclasses.dataclass
 class Node:
     """A move, or the beginning; it knows its place by numbers in `Variations.nodes`."""

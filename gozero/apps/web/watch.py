@@ -14,7 +14,7 @@ from gozero.apps import sgf
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.host_game import roomy_limit
 from gozero.apps.sgf import GameRecord
-from gozero.apps.web.variations import Variations
+from gozero.apps.web.variations import Variations, board_text
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.go import scoring
@@ -41,11 +41,6 @@ class Watched(Protocol):
     def record(self, number: int) -> GameRecord:
         """One of them so far."""
         ...
-
-
-def board_text(stones: np.ndarray) -> str:
-    """The stones as boards are told of them: X Black, O White, row by row from the top left."""
-    return "".join(".XO"[value] for value in np.asarray(stones).reshape(-1).tolist())
 
 
 class SelfPlay:

@@ -9,6 +9,7 @@ import pytest
 from sgfmill import sgf as sgfmill
 
 from gozero.apps import sgf
+from gozero.apps.analysis.run import Server
 from gozero.apps.web.config import WebConfig
 from gozero.apps.web.session import _DOES, BadMessage
 from gozero.apps.web.thinking import Thinking
@@ -261,11 +262,26 @@ def test_a_thousand_odd_messages_end_no_session():
     assert board.last("at")["stones"][0] == "X"
 
 
-def test_what_the_analysis_engine_says_reaches_who_asked():
-    """A komi that it refuses: the answer needs no search."""
+def test_what_the_analysis_engine_says_reaches_who_asked(monkeypatch):
+    """A komi that it refuses: the answer needs no search. An engine that ends has a successor."""
     thinking = Thinking(WebConfig.of_flags({"player": "random", "size": 5}), "test")
-    heard: queue.Queue[dict] = queue.Queue()
+    answers: queue.Queue[dict] = queue.Queue()
     tree = Variations(sgf.read(GAME.replace("KM[0.5]", "KM[200]").encode()))
-    for _ in range(2):
-        thinking.analyse(tree, tree.moves(0), [0], heard.put)
-        assert "Must be a number from -150 to 150" in heard.get(timeout=60)["error"]
+
+    def error():
+        thinking.analyse(tree, tree.moves(0), [0], answers.put)
+        return answers.get(timeout=60)["error"]
+
+    refused = "Must be a number from -150 to 150"
+    assert refused in error()
+    assert refused in error()
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "_handle", lambda *_: 1 / 0)
+        assert "the analysis ended: ZeroDivisionError" in error()
+    assert refused in error()
+
+
+def test_a_player_that_resigns_can_analyse():
+    config = WebConfig.of_flags({"player": "rave", "resign": -0.9, "size": 5})
+    assert config.to_play(None, 5).resign == -0.9
+    assert config.to_analyse().resign is None
