@@ -65,7 +65,7 @@ def commands(engine: Engine) -> dict[str, Command]:
     return {**table, "kata-raw-nn": Command(raw, "SYMMETRY")}
 
 
-def asked_for(size: int, kind: str, words: tuple[str, ...]) -> Asked:
+def asked_for(size: int, kind: str, words: tuple[str, ...], interval: float = _INTERVAL) -> Asked:
     """What the words after a command ask for.
 
     Args:
@@ -73,11 +73,12 @@ def asked_for(size: int, kind: str, words: tuple[str, ...]) -> Asked:
       kind: lz or kata.
       words: a colour, an interval in hundredths of a second, both of which may be left out, and
         keys with their values.
+      interval: seconds, where none is said.
 
     Raises:
       GtpFailure: what is wrong with them.
     """
-    left, found = list(words), {}
+    left, found = list(words), dict[str, Any](interval=interval)
     if left and left[0].lower() in ("b", "w", "black", "white"):
         found["colour"] = colour_of(left.pop(0))
     if left and left[0][:1] in "0123456789":
@@ -164,9 +165,7 @@ def _analyze(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
 
 
 def _genmove(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
-    asked = asked_for(engine.size, kind, words)
-    if "interval" not in words and not any(word[:1].isdigit() for word in words[:2]):
-        asked = asked._replace(interval=math.inf)
+    asked = asked_for(engine.size, kind, words, interval=math.inf)
     if asked.avoid and engine.config.on(engine.size).search in ("td", "random"):
         raise GtpFailure("cannot avoid moves: the player has no tree that could")
     talk.begin()

@@ -49,6 +49,11 @@ def test_what_is_asked_for(kind, words, asked):
     assert analyze.asked_for(3, kind, tuple(words.split())) == asked
 
 
+def test_without_an_interval_genmove_tells_at_its_end_alone():
+    for words, interval in (("", 9), ("maxmoves 5", 9), ("b 50", 0.5), ("interval 7", 0.07)):
+        assert analyze.asked_for(3, "lz", tuple(words.split()), interval=9).interval == interval
+
+
 @pytest.mark.parametrize(
     ("kind", "words", "said"),
     [
