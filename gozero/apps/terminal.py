@@ -87,11 +87,11 @@ class Terminal:
 
     def take(self, lines: Iterable[str]) -> None:
         """Do what each line says, until one says quit."""
-        asks = sys.stdin.isatty() and lines is sys.stdin
+        lines, asks = iter(lines), sys.stdin.isatty() and lines is sys.stdin
         while True:
             if asks:
                 print(f"{COLOURS[self._at['turn']]}> ", end="", flush=True)
-            line = next(iter(lines), None)
+            line = next(lines, None)
             if line is None or line.split()[:1] in (["quit"], ["exit"], ["q"]):
                 return
             try:

@@ -14,6 +14,7 @@ from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
 from gozero.go import coords
 from gozero.go.coords import KoRule
+from gozero.runs import files
 
 RULES: dict[str, tuple[KoRule, bool]] = {
     "chinese": ("simple", False),
@@ -134,10 +135,10 @@ def _set_rules(engine: Engine, *words: str) -> str:
 def _rules_of_json(engine: Engine, text: str) -> tuple[KoRule, bool]:
     """(ko rule, suicide) of KataGo's JSON, where what is missing stays as it is."""
     try:
-        given = json.loads(text)
+        given = files.parse_json(text)
         ko, suicide = given.get("ko", engine.ko).lower(), given.get("suicide", engine.suicide)
         area = given.get("scoring", "AREA"), given.get("tax", "NONE"), given.get("hasButton", False)
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError) as error:
         known = ", ".join(RULES)
         raise GtpFailure(f"unknown rules; expected one of {known}, or JSON") from error
     if (
