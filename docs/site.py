@@ -21,7 +21,7 @@ import gozero
 ROOT = pathlib.Path(__file__).parents[1]
 PUBLISHED = "https://github.com/gozero/gozero/blob/main"
 TEXTS = ("*.md", "docs/**/*.md", "experiments/**/README.md", "gozero/**/*.md")
-FIGURES = ("docs/**/*.svg", "experiments/**/*.svg")
+FIGURES = ("docs/**/*.svg", "docs/**/*.png", "experiments/**/*.svg")
 MORE = {
     "Selection rules": ["gozero.search.rules"],
     "Self-play and matches": [
@@ -46,18 +46,19 @@ def on_files(files: Files, config: Any) -> Files:
     """All that the site has, in place of what lies in docs/."""
     for file in [file for file in files if file.src_dir == config.docs_dir]:
         files.remove(file)
-    figures = {_uri(path): path.read_text() for pattern in FIGURES for path in ROOT.glob(pattern)}
+    drawn = [path for pattern in FIGURES for path in ROOT.glob(pattern)]
+    figures: dict[str, str | bytes] = {_uri(path): path.read_bytes() for path in drawn}
     pages = {_uri(path): path.read_text() for pattern in TEXTS for path in ROOT.glob(pattern)}
     for path in sorted(ROOT.glob("notebooks/*.ipynb")):
         uri = f"notebooks/{path.stem}.md"
-        pages[uri], drawn = notebook(json.loads(path.read_text()), path.stem)
-        figures |= drawn
+        pages[uri], shown = notebook(json.loads(path.read_text()), path.stem)
+        figures |= shown
     pages["docs/reference.md"] = reference()
     for uri, text in pages.items():
         found = linked(text, uri, pages.keys() | figures.keys())
         files.append(File.generated(config, uri, content=found))
-    for uri, text in figures.items():
-        files.append(File.generated(config, uri, content=text))
+    for uri, content in figures.items():
+        files.append(File.generated(config, uri, content=content))
     return files
 
 
