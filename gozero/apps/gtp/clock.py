@@ -3,7 +3,8 @@
 A move gets the time that is left over the moves expected: in a byo-yomi period those that it
 still asks for; before that half of the points that games fill (three quarters of the board), less
 those played, and ten at least; and a move of the main time no less than a stone of the byo-yomi
-will have. A twentieth is held back for what is not thinking. Imports no JAX.
+will have. A twentieth is held back for what is not thinking, a tenth of a second at least. Imports
+no JAX.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 _FILLED = 0.75
 _FEWEST_EXPECTED = 10
 _USED = 0.95
+_LAG = 0.1  # seconds
 
 
 @dataclasses.dataclass
@@ -62,8 +64,11 @@ class GameClock:
     def set_left(self, colour: int, seconds: float, stones: int) -> None:
         """What a player has left; stones: of a byo-yomi period, 0 in the main time.
 
-        Controllers call less than nothing what was overspent.
+        Controllers call less than nothing what was overspent; KGS says the periods that are left in
+        place of the stones, if each is for one stone.
         """
+        if self._stones:
+            stones = min(stones, self._stones)
         seconds = max(seconds, 0.0)
         _check("time", seconds)
         _check("stones", stones)
@@ -91,10 +96,15 @@ class GameClock:
             return None
         left = self._left[colour]
         if left.stones > 0:
-            return _USED * left.seconds / left.stones
+            return _usable(left.seconds / left.stones)
         expected = max((_FILLED * num_points - num_moves) / 2, _FEWEST_EXPECTED)
         in_period = self._period / self._stones if self._stones else 0.0
-        return _USED * max(left.seconds / expected, in_period)
+        return _usable(max(left.seconds / expected, in_period))
+
+
+def _usable(seconds: float) -> float:
+    """Of a move's time, for thinking."""
+    return max(0.0, min(_USED * seconds, seconds - _LAG))
 
 
 def _check(name: str, value: float) -> None:

@@ -91,7 +91,8 @@ def test_time_left_over_the_moves_expected():
     assert not [answer for answer in given if answer.startswith("?")]
     expected = [300 / (60.75 / 2), 300 / (59.75 / 2), 30 / (58.75 / 2), 10.0, 0.0]
     assert thinker.asked[0] is None
-    assert thinker.asked[1:-1] == pytest.approx([0.95 * x for x in expected])
+    usable = [max(0.0, min(0.95 * x, x - 0.1)) for x in expected]
+    assert thinker.asked[1:-1] == pytest.approx(usable)
     assert thinker.asked[-1] is None
 
 
@@ -100,7 +101,7 @@ def test_a_flag_is_the_most_of_a_move():
     session(
         engine, "genmove b", "time_settings 300 0 0", "genmove w", "time_left b 9 9", "genmove b"
     )
-    assert thinker.asked == pytest.approx([5.0, 5.0, 0.95])
+    assert thinker.asked == pytest.approx([5.0, 5.0, 0.9])
 
 
 def test_the_engine_keeps_time_where_the_controller_says_nothing():
@@ -119,10 +120,15 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     assert clock.for_move(0, 361, 0) == pytest.approx(0.95 * 15)
     clock.set(1000.0, 0.0, 0)
     clock.spend(1, 990.0)
-    assert clock.for_move(1, 81, 80) == pytest.approx(0.95)
+    assert clock.for_move(1, 81, 80) == pytest.approx(0.9)
     assert clock.for_move(0, 81, 80) == pytest.approx(95)
     clock.set_left(0, -0.2, 0)  # as controllers say it
     assert clock.for_move(0, 81, 80) == 0
+    clock.set(60.0, 30.0, 1)  # by KGS, three periods are left, each for a stone
+    clock.set_left(0, 30.0, 3)
+    assert clock.for_move(0, 81, 0) == pytest.approx(0.95 * 30)
+    clock.spend(0, 12.0)
+    assert clock.for_move(0, 81, 2) == pytest.approx(0.95 * 30)
     engine, thinker = thinking(thinks=100.0)
     session(engine, "time_settings 200 0 0", *["genmove b", "genmove w"] * 3)
     assert thinker.asked[-1] == thinker.asked[-2] == 0
