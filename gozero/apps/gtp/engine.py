@@ -229,9 +229,14 @@ class Engine:
         """The board, the komi and the first moves of a record.
 
         Raises:
-          ValueError: a size or komi that cannot be played, or a move that is illegal; then the
-            board is empty.
+          ValueError: more moves than a game may have, which leave the board as it was; a size or
+            komi that cannot be played, or a move that is illegal; then the board is empty.
         """
+        from gozero.apps.host_game import roomy_limit
+
+        moves, most = record.moves[:num_moves], roomy_limit(record.size)
+        if len(moves) > most:  # passes, most of them: no rule ends those
+            raise ValueError(f"{len(moves):,} moves; on {record.size}x{record.size} at most {most}")
         self.set_size(record.size)
         self.set_komi(record.komi)
         if record.handicap == len(record.black_stones) and not record.white_stones:
@@ -239,7 +244,7 @@ class Engine:
         else:
             self.stones = record.black_stones, record.white_stones
         try:
-            self._replay(record.moves[:num_moves])
+            self._replay(moves)
         except ValueError:
             self.clear()
             raise

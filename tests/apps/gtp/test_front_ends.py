@@ -102,6 +102,15 @@ def test_files_that_cannot_be_loaded(text, said, tmp_path):
     assert re.match(rf"\? {said}", session(f"loadsgf {path}\n")[0])
 
 
+def test_a_file_of_passes_without_end_is_refused_at_once(tmp_path):
+    path = tmp_path / "passes.sgf"
+    path.write_text("(;SZ[5]" + ";B[];W[]" * 200 + ";B[])")
+    given = told("play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard")
+    assert given[1] == "? cannot load file: 401 moves; on 5x5 at most 400"
+    assert given[2] == "? illegal move: C3 is occupied"  # the board is as it was
+    assert "Moves: 2 " in given[4]
+
+
 def test_files_that_cannot_be_written(tmp_path):
     (given,) = told(f"printsgf {tmp_path}/none/x.sgf")
     assert given == "? cannot write file: No such file or directory"
