@@ -111,8 +111,8 @@ class Searcher:
         """Compile what a move within a limit of time needs, once, by playing one."""
         if self._warm:
             return
-        game = HostGame(self._rules)
-        found, kept = self._within(0.0, self._key, game.state, jnp.int32(0), self._begin(), None)
+        game, key = HostGame(self._rules), jax.random.fold_in(self._key, 0)
+        found, kept = self._within(0.0, key, game.state, jnp.int32(0), self._begin(), None)
         self._follow(kept, int(found[0]))
         game.play(0, game.rules.pass_action)
         game.wins_by_passing(1)

@@ -91,7 +91,7 @@ def test_time_left_over_the_moves_expected():
     assert not [answer for answer in given if answer.startswith("?")]
     expected = [300 / (60.75 / 2), 300 / (59.75 / 2), 30 / (58.75 / 2), 10.0, 0.0]
     assert thinker.asked[0] is None
-    usable = [max(0.0, min(0.95 * x, x - 0.1)) for x in expected]
+    usable = [max(0.0, x - max(0.1, min(x / 4, 0.5), x / 20)) for x in expected]
     assert thinker.asked[1:-1] == pytest.approx(usable)
     assert thinker.asked[-1] is None
 
@@ -101,7 +101,7 @@ def test_a_flag_is_the_most_of_a_move():
     session(
         engine, "genmove b", "time_settings 300 0 0", "genmove w", "time_left b 9 9", "genmove b"
     )
-    assert thinker.asked == pytest.approx([5.0, 5.0, 0.9])
+    assert thinker.asked == pytest.approx([5.0, 5.0, 0.75])
 
 
 def test_the_engine_keeps_time_where_the_controller_says_nothing():
@@ -120,7 +120,7 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     assert clock.for_move(0, 361, 0) == pytest.approx(0.95 * 15)
     clock.set(1000.0, 0.0, 0)
     clock.spend(1, 990.0)
-    assert clock.for_move(1, 81, 80) == pytest.approx(0.9)
+    assert clock.for_move(1, 81, 80) == pytest.approx(0.75)
     assert clock.for_move(0, 81, 80) == pytest.approx(95)
     clock.set_left(0, -0.2, 0)  # as controllers say it
     assert clock.for_move(0, 81, 80) == 0
