@@ -98,3 +98,31 @@ def test_several_trees_go_on_within_a_limit_of_time(monkeypatch):
         assert (own > (41 if number else 40)).all()
         game.play(game.to_play, found.action)
         played = [found.action]
+
+
+@pytest.mark.slow  # to compile
+def test_what_was_pondered_counts(monkeypatch):
+    evaluator = evaluators.Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
+    setup = setups.Setup(evaluator, SearchConfig(40))
+    monkeypatch.setattr(gtp_search, "make_setup", lambda *_: setup)
+    monkeypatch.setattr(gtp_engine.Engine, "_rules", lambda self: RULES)
+    engine = gtp_engine.Engine(gtp_config.GtpConfig(size=3, simulations=40, ponder=True))
+    visits = lambda: int(engine.searcher._kept.visits[0])
+    engine.ponder(lambda: False)
+    assert engine._num_searches == 0  # it has not moved
+    engine.genmove(0)
+    assert visits() == 41
+    engine.ponder(lambda: True)
+    pondered = visits()
+    engine.ponder(lambda: False)
+    assert visits() >= pondered + 40
+    found = engine._num_searches
+    engine.ponder(lambda: False)
+    assert engine._num_searches == found  # it has thought enough
+    engine.game.play(1, engine.choose(1))
+    engine.stop()
+    engine.ponder(lambda: False)
+    engine.genmove(0)
+    engine.stop()
+    engine.ponder(lambda: False)
+    assert engine._num_searches == found + 2
