@@ -121,7 +121,8 @@ def test_many_playouts_in_a_kernel_are_the_same_games(in_kernels, size):
 
 @pytest.fixture
 def kernels_for(monkeypatch):
-    """(a target, a function, its arguments) -> for which platforms it has playouts in a kernel."""
+    """(a target, a function, its arguments) -> for which platforms it has playouts in a kernel: for
+    the target, or none."""
     play_in_kernel = engine._play_in_kernel
 
     def traced(target, run, *args):
@@ -144,7 +145,8 @@ def kernels_for(monkeypatch):
 def test_a_kernel_is_for_tpus_and_gpus(target, kernels_for, monkeypatch):
     args = empty_boards(go.Rules(5), 4), jax.random.key(0)
     run = uniform_run(go.Rules(5))
-    assert kernels_for(target, run, *args) == (set() if target == "cpu" else {"tpu", "cuda"})
+    expected = {"cpu": set(), "gpu": {"cuda"}, "tpu": {"tpu"}}
+    assert kernels_for(target, run, *args) == expected[target]
     monkeypatch.setenv(mode.VARIABLE, "plain")
     assert kernels_for(target, run, *args) == set()
 
@@ -157,12 +159,14 @@ def test_an_evaluator_plays_in_a_kernel(policy, kernels_for):
     last = (jnp.full(4, bb.NO_POINT),) if policy == "mogo" else ()
     seen = (states.position, states.komi, *last)
     run = lambda key, seen: evaluator.evaluate(evaluator.params, key, seen)
-    assert kernels_for("tpu", run, jax.random.key(0), seen) == {"tpu", "cuda"}
+    assert kernels_for("tpu", run, jax.random.key(0), seen) == {"tpu"}
 
 
 def test_a_gpu_has_no_kernel_of_19x19(kernels_for):
     args = empty_boards(go.Rules(19), 4), jax.random.key(0)
-    assert kernels_for("gpu", uniform_run(go.Rules(19), max_moves=3), *args) == {"tpu"}
+    run = uniform_run(go.Rules(19), max_moves=3)
+    assert kernels_for("tpu", run, *args) == {"tpu"}
+    assert kernels_for("gpu", run, *args) == set()
 
 
 def test_policies_that_look_something_up_have_no_kernel():

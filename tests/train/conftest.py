@@ -1,6 +1,7 @@
 """What the tests of runs share."""
 
 import dataclasses
+import functools
 
 import pytest
 
@@ -32,6 +33,7 @@ def _runs_of_one_plan_are_compiled_once():
         shared = dataclasses.replace(plan, config=config)
         loop._compiled = found.setdefault((shared, mesh), loop._compiled)
 
+    @functools.wraps(play)
     def play_of(loop, simulations):
         config = dataclasses.replace(loop.plan.config, **NOT_IN_PROGRAMS, iterations=1)
         learner = dataclasses.replace(loop.plan.learner, optimizer=OptimizerConfig())

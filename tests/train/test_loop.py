@@ -42,6 +42,7 @@ def made(monkeypatch):
         return types.SimpleNamespace(lower=lambda *_: compiled)
 
     monkeypatch.setattr(steps, "make_play", make_play)
+    monkeypatch.setattr(Loop, "_play", Loop._play.__wrapped__)  # nothing shared, see conftest
     return made, played
 
 
