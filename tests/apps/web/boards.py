@@ -24,12 +24,12 @@ class Unthinking(Thinking):
     def waiting_text(self, name, size):
         return None
 
-    def analyse(self, variations, moves, turns, heard):
+    def analyse(self, variations, moves, turns, tell):
         self.asked.append(turns)
         name = coords.to_gtp(variations.size, 0)
         move = {"move": name, "visits": 9, "winrate": 0.5, "scoreLead": 0.0, "prior": 1.0}
         for turn in turns:
-            heard(
+            tell(
                 {
                     "turnNumber": turn,
                     "isDuringSearch": False,

@@ -166,12 +166,12 @@ def test_games_are_watched(page):
 def test_the_module_is_a_widget_of_a_notebook(page):
     """`render` of anywidget's protocol, over a model that answers as a kernel would."""
     sent = page.evaluate("""async () => {
-      const module = await import("./board.js"), heard = [], sent = [];
+      const module = await import("./board.js"), listeners = [], sent = [];
       const el = document.createElement("div");
       document.body.append(el);
-      const model = { send: (said) => sent.push(said), on: (_, f) => heard.push(f) };
+      const model = { send: (said) => sent.push(said), on: (_, f) => listeners.push(f) };
       module.default.render({ model, el });
-      const tell = (message) => heard.forEach((f) => f(message));
+      const tell = (message) => listeners.forEach((f) => f(message));
       const game = { size: 2, komi: 0.5 }, nodes = [[-1, 0, -1], [0, 0, 3]];
       tell({ tell: "hello", players: ["random"], player: "random", sizes: [2, 25], ...game });
       tell({ tell: "game", nodes, hands: [true, true], ...game });
