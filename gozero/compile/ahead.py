@@ -73,7 +73,6 @@ _SLICES = {"v5litepod": ("v5e", _FLAT), "v6e": ("v6e", _FLAT), "v5p": ("v5p", _S
 """The chip of a slice's name, and the topology by the number of cores in it; a v5p has two."""
 _NAME = re.compile(r"(?P<chip>v5e|v6e|v5p|h100|cpu)(:(?P<topology>\d+(x\d+){1,2}))?")
 _SLICE = re.compile(r"(?P<kind>v5litepod|v6e|v5p)-(?P<cores>\d+)")
-_PLATFORMS = {"gpu": "cuda"}  # where lowering has another name for it
 
 _SMALLEST = {"v5e": "2x2", "v6e": "2x2", "v5p": "2x2x1"}  # of one chip there is no topology
 _TPU_WITHOUT_A_HOST = {
@@ -264,7 +263,7 @@ def compile(target: Target, function: Callable, *args: Any) -> Compiled:
       Exception: whatever the compiler says that is wrong with the program.
     """
     jitted = function if hasattr(function, "trace") else jax.jit(function)
-    platform = _PLATFORMS.get(target.platform, target.platform)
+    platform = mode.IN_LOWERING.get(target.platform, target.platform)
     options: Any = None if target.is_here or target.platform != "gpu" else _UNTUNED
     placed = _placed(target, args)
     with mode.target(target.platform), warnings.catch_warnings():

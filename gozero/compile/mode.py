@@ -21,7 +21,8 @@ VARIABLE = "GOZERO_COMPILE"
 PLATFORMS = ("cpu", "gpu", "tpu")
 
 _EVERY = "every"
-_IN_LOWERING = {"gpu": "cuda"}  # where `by_platform` has another name for it
+IN_LOWERING = {"gpu": "cuda"}
+"""Where lowering, and `by_platform`, have another name for a platform."""
 
 _in_kernel: contextvars.ContextVar[bool] = contextvars.ContextVar("in_kernel", default=False)
 _in_triton: contextvars.ContextVar[bool] = contextvars.ContextVar("in_triton", default=False)
@@ -169,7 +170,7 @@ def by_platform(*args: Any, default: Callable, **others: Callable) -> Any:
 def _the_only_platform() -> str | None:
     """As `by_platform` names it; None if what is traced may be lowered for several."""
     if (platform := _target.get()) is not None:
-        return None if platform == _EVERY else _IN_LOWERING.get(platform, platform)
+        return None if platform == _EVERY else IN_LOWERING.get(platform, platform)
     return "cpu" if _has_only_a_cpu() else None
 
 

@@ -29,11 +29,9 @@ PLATFORMS = {"tpu": "tpu", "cuda": "gpu"}
 @contextlib.contextmanager
 def form_of(platform, monkeypatch):
     """Trace as for another platform, whose kernels are interpreted."""
-    by_platform = lambda *args, default, **others: others.get(platform, default)(*args)
     interpreted = lambda *args, **options: as_it_is(*args, **{**options, "interpret": True})
     as_it_is = pallas.pallas_call
     with monkeypatch.context() as patch, mode.target(PLATFORMS[platform]):
-        patch.setattr(mode, "by_platform", by_platform)
         patch.setattr(pallas, "pallas_call", interpreted)
         patch.setattr(paths, "settle", lambda: None)  # an interpreter writes at once
         yield
