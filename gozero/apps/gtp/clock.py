@@ -1,10 +1,12 @@
 """How long a move may take: GTP's time_settings and time_left, and one rule.
 
-A move gets the time that is left over the moves expected: in a byo-yomi period those that it
+What is left, less a reserve, is shared among the moves expected: in a byo-yomi period those that it
 still asks for; before that half of the points that games fill (three quarters of the board), less
-those played, and ten at least; and a move of the main time no less than a stone of the byo-yomi
-will have. A part is held back for what is not thinking, and for the delays of a busy machine: a
-quarter, from a tenth to half a second, or a twentieth, if that is more. Imports no JAX.
+those played, and ten at least; and a move of the main time gets no less than a stone of the
+byo-yomi will have. The reserve is for a busy machine: half of what is left, half a second at most,
+or a twentieth, if that is more. Where a move has taken longer than it was given, the next ones get
+that much less, and the reserve is three times as long at least; the delay counts a tenth less from
+move to move. Imports no JAX.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import dataclasses
 
 _FILLED = 0.75
 _FEWEST_EXPECTED = 10
-_LAGS = 0.1, 0.5  # seconds, the least and the most unless a move is long
+_RESERVE = 0.5  # seconds
+_LONGEST_DELAY = 1.0  # seconds; what takes longer is compiling, or no delay to reckon with
 
 
 @dataclasses.dataclass
@@ -33,6 +36,7 @@ class GameClock:
 
     def __init__(self):
         self._main, self._period, self._stones = 0.0, 0.0, 0
+        self._delay = 0.0  # seconds that a move takes more than it is given
         self._left: tuple[_Left, _Left] | None = None
 
     @property
@@ -75,10 +79,13 @@ class GameClock:
             self._left = (_Left(seconds, stones), _Left(seconds, stones))
         self._left[colour].seconds, self._left[colour].stones = seconds, stones
 
-    def spend(self, colour: int, seconds: float) -> None:
-        """A move has taken so long; a controller that keeps time says better what is left."""
+    def spend(self, colour: int, seconds: float, given: float | None = None) -> None:
+        """A move has taken so long, and was given so long; a controller that keeps time says better
+        what is left."""
         if self._left is None:
             return
+        late = 0.0 if given is None else min(seconds - given, _LONGEST_DELAY)
+        self._delay = max(late, 0.9 * self._delay)
         left = self._left[colour]
         left.seconds -= seconds
         if left.stones > 0:
@@ -95,17 +102,15 @@ class GameClock:
             return None
         left = self._left[colour]
         if left.stones > 0:
-            return _usable(left.seconds / left.stones)
+            return self._share(left.seconds, left.stones)
         expected = max((_FILLED * num_points - num_moves) / 2, _FEWEST_EXPECTED)
-        in_period = self._period / self._stones if self._stones else 0.0
-        return _usable(max(left.seconds / expected, in_period))
+        in_period = self._share(self._period, self._stones) if self._stones else 0.0
+        return max(self._share(left.seconds, expected), in_period)
 
-
-def _usable(seconds: float) -> float:
-    """Of a move's time, for thinking."""
-    least, most = _LAGS
-    lag = max(least, min(seconds / 4, most), seconds / 20)
-    return max(0.0, seconds - lag)
+    def _share(self, seconds: float, moves: float) -> float:
+        """For one of so many moves within some seconds."""
+        reserve = max(min(seconds / 2, _RESERVE), seconds / 20, 3 * self._delay)
+        return max(0.0, (seconds - reserve) / moves - self._delay)
 
 
 def _check(name: str, value: float) -> None:

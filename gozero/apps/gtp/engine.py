@@ -67,6 +67,7 @@ class Engine:
         self._networks: dict[int, Callable] = {}
         self._announced: set[int] = set()
         self._num_searches = 0
+        self._given: float | None = None  # seconds, to the last search; None: no limit
         self._searched: _Searched | None = None
         self._loading: InBackground | None = None
         self._ponders = False  # there is something to ponder about
@@ -159,6 +160,11 @@ class Engine:
     def set_time(self, main: float, period: float, stones: int) -> None:
         """The time of each game from now on; see `GameClock.set`."""
         self.game_clock.set(main, period, stones)
+        self._warm_up()
+
+    def set_left(self, colour: int, seconds: float, stones: int) -> None:
+        """The time that a player has left; see `GameClock.set_left`."""
+        self.game_clock.set_left(colour, seconds, stones)
         self._warm_up()
 
     def _warm_up(self) -> None:
@@ -304,7 +310,7 @@ class Engine:
         """
         start = self.clock()
         action = self.choose(colour, talk, reports, avoid)
-        self.game_clock.spend(colour, self.clock() - start)
+        self.game_clock.spend(colour, self.clock() - start, self._given)
         if action is not None:
             self.game.play(colour, action)
         self._ponders = self.config.ponder and action is not None
@@ -318,10 +324,10 @@ class Engine:
         avoid: np.ndarray | None = None,
     ) -> int | None:
         """`genmove` that plays nothing, off the clock."""
-        game = self.game
+        game, self._given = self.game, None
         if game.ended or game.wins_by_passing(colour):
             return game.rules.pass_action
-        seconds = self._seconds(colour)
+        self._given = seconds = self._seconds(colour)
         searcher = self.searcher if avoid is None else self._searcher_that_avoids
         look = None if talk is None else self._look(searcher, colour, seconds, talk, reports)
         if avoid is None:

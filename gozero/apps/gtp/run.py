@@ -145,7 +145,7 @@ def _time_settings(engine: Engine, main: str, period: str, stones: str) -> str:
 def _time_left(engine: Engine, colour: str, seconds: str, stones: str) -> str:
     left = colour_of(colour), _seconds(seconds), _stones(stones)
     with _failing_with("syntax error"):
-        engine.game_clock.set_left(*left)
+        engine.set_left(*left)
     return ""
 
 

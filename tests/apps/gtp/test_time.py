@@ -91,8 +91,7 @@ def test_time_left_over_the_moves_expected():
     assert not [answer for answer in given if answer.startswith("?")]
     expected = [300 / (60.75 / 2), 300 / (59.75 / 2), 30 / (58.75 / 2), 10.0, 0.0]
     assert thinker.asked[0] is None
-    usable = [max(0.0, x - max(0.1, min(x / 4, 0.5), x / 20)) for x in expected]
-    assert thinker.asked[1:-1] == pytest.approx(usable)
+    assert thinker.asked[1:-1] == pytest.approx([0.95 * x for x in expected])
     assert thinker.asked[-1] is None
 
 
@@ -101,7 +100,7 @@ def test_a_flag_is_the_most_of_a_move():
     session(
         engine, "genmove b", "time_settings 300 0 0", "genmove w", "time_left b 9 9", "genmove b"
     )
-    assert thinker.asked == pytest.approx([5.0, 5.0, 0.75])
+    assert thinker.asked == pytest.approx([5.0, 5.0, 8.5 / 9])
 
 
 def test_the_engine_keeps_time_where_the_controller_says_nothing():
@@ -120,7 +119,7 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     assert clock.for_move(0, 361, 0) == pytest.approx(0.95 * 15)
     clock.set(1000.0, 0.0, 0)
     clock.spend(1, 990.0)
-    assert clock.for_move(1, 81, 80) == pytest.approx(0.75)
+    assert clock.for_move(1, 81, 80) == pytest.approx(0.95)
     assert clock.for_move(0, 81, 80) == pytest.approx(95)
     clock.set_left(0, -0.2, 0)  # as controllers say it
     assert clock.for_move(0, 81, 80) == 0
@@ -132,6 +131,40 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     engine, thinker = thinking(thinks=100.0)
     session(engine, "time_settings 200 0 0", *["genmove b", "genmove w"] * 3)
     assert thinker.asked[-1] == thinker.asked[-2] == 0
+
+
+def test_half_of_a_short_period_is_held_back():
+    clock = GameClock()
+    clock.set(0.0, 0.4, 1)
+    assert clock.for_move(0, 81, 0) == pytest.approx(0.2)
+    clock.set(1.0, 4.0, 4)
+    assert clock.for_move(0, 81, 0) == pytest.approx(3.5 / 4)
+    clock.set_left(0, 4.0, 4)
+    assert clock.for_move(0, 81, 0) == pytest.approx(3.5 / 4)
+    clock.set_left(0, 1.2, 1)
+    assert clock.for_move(0, 81, 0) == pytest.approx(0.7)
+
+
+def test_a_machine_that_is_late_gets_more_time():
+    clock = GameClock()
+    clock.set(0.0, 1.0, 1)
+    clock.spend(0, 0.45, 0.5)
+    assert clock.for_move(1, 81, 0) == pytest.approx(0.5)
+    clock.spend(0, 0.7, 0.5)  # of either colour: it is the same machine
+    assert clock.for_move(1, 81, 0) == pytest.approx(1 - 3 * 0.2 - 0.2)
+    clock.spend(1, 0.2, 0.2)
+    assert clock.for_move(0, 81, 0) == pytest.approx(1 - 4 * 0.18)
+    clock.spend(1, 0.9)  # it was given nothing: that says nothing
+    assert clock.for_move(0, 81, 0) == pytest.approx(0.5 - 0.162)
+    clock.spend(0, 30.0, 0.2)
+    assert clock.for_move(0, 81, 0) == 0.0
+    assert clock._delay == 1.0
+    for _ in range(30):
+        clock.spend(0, 0.05, 0.1)
+    assert clock.for_move(0, 81, 0) == pytest.approx(0.5 - 0.9**30)
+    engine, thinker = thinking(thinks=0.9)
+    session(engine, "time_settings 0 1 1", *["genmove b", "genmove w"] * 3)
+    assert thinker.asked == [0.5, *[0.0] * 5]
 
 
 @pytest.mark.parametrize(
