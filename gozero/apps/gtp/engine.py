@@ -13,6 +13,7 @@ not on the clock: where time_settings sets one, it is done before that, or a new
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -386,11 +387,16 @@ class Engine:
         """Import and start JAX, which takes seconds."""
 
         def load():
-            import jax
+            gc.disable()  # while objects are counted no thread runs, a tenth of a second and more
+            try:
+                import jax
 
-            from gozero.apps.gtp import analyst  # noqa: F401
+                from gozero.apps.gtp import analyst  # noqa: F401
 
-            jax.devices()
+                jax.devices()
+            finally:
+                gc.freeze()
+                gc.enable()
 
         if self._loading is None:
             self._loading = InBackground(load)
