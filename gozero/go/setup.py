@@ -46,6 +46,23 @@ def from_stones(
     return state
 
 
+def from_points(
+    rules: Rules,
+    black: Sequence[int],
+    white: Sequence[int],
+    to_play: int = BLACK,
+    komi: Any = 7.0,
+) -> GameState:
+    """`from_stones`, of the points of Black's stones and of White's.
+
+    Raises:
+      ValueError: a chain without liberties, which it names; a colour that is none.
+    """
+    stones = np.zeros(rules.num_points, np.int8)
+    stones[list(black)], stones[list(white)] = 1, -1
+    return from_stones(rules, stones.reshape(rules.size, rules.size), to_play, komi)
+
+
 def with_handicap(rules: Rules, actions: Sequence[int], komi: Any = 0.5) -> GameState:
     """A game with Black's handicap stones on the board and White to play.
 
@@ -58,9 +75,7 @@ def with_handicap(rules: Rules, actions: Sequence[int], komi: Any = 0.5) -> Game
       ValueError: points that are no free handicap.
     """
     handicap.check_free(rules.size, actions)
-    stones = np.zeros(rules.num_points, np.int8)
-    stones[list(actions)] = 1
-    return from_stones(rules, stones.reshape(rules.size, rules.size), WHITE, komi)
+    return from_points(rules, actions, (), WHITE, komi)
 
 
 def liberties(lay: bb.Layout, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:

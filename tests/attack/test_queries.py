@@ -174,7 +174,10 @@ def test_input_waits_where_too_much_is_held(monkeypatch):
     line = b" " * 999 + b"\n"
     listener = threading.Thread(target=server.listen, args=(io.BytesIO(line * 40),))
     listener.start()
-    time.sleep(0.1)
+    end = time.monotonic() + 60
+    while server._inbox.qsize() < 10 and time.monotonic() < end:
+        time.sleep(0.001)
+    time.sleep(0.05)  # in which it would read all the others
     assert 10 <= server._inbox.qsize() <= 12
     server.serve()
     listener.join()

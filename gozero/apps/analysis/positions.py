@@ -13,7 +13,7 @@ from gozero.apps.analysis.search import Asked
 from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
 from gozero.go import coords
 from gozero.go.rules import GameState, Rules, with_to_play
-from gozero.go.setup import from_stones
+from gozero.go.setup import from_points
 
 KEPT = 512
 """Games that are kept to go on from."""
@@ -73,11 +73,8 @@ class Positions:
         return game.state
 
     def _start(self, rules: Rules, query: Query) -> GameState:
-        stones = np.zeros(rules.num_points, np.int8)
-        for colour, point in query.stones:
-            stones[point] = 1 - 2 * colour
+        black, white = ([p for of, p in query.stones if of == colour] for colour in (0, 1))
         try:
-            board = stones.reshape(rules.size, rules.size)
-            return from_stones(rules, board, query.mover(0), query.komi)
+            return from_points(rules, black, white, query.mover(0), query.komi)
         except ValueError as error:
             raise QueryError("initialStones", str(error)) from error

@@ -92,12 +92,7 @@ class Engine:
 
         rules, start = self._rules(), None
         if any(stones):
-            board = [0] * rules.num_points
-            for colour, points in zip((1, -1), stones, strict=True):
-                for point in points:
-                    board[point] = colour
-            rows = [board[i : i + rules.size] for i in range(0, len(board), rules.size)]
-            start = setup.from_stones(rules, rows, komi=self.komi)
+            start = setup.from_points(rules, *stones, komi=self.komi)
         return HostGame(rules, self.komi, handicap, start)
 
     def _rules(self) -> Rules:

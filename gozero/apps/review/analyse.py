@@ -17,7 +17,7 @@ from gozero.apps.sgf import GameRecord
 from gozero.games.go import go_game
 from gozero.go import scoring
 from gozero.go.rules import GameState, Rules, position_stones, with_to_play
-from gozero.go.setup import from_stones
+from gozero.go.setup import from_points
 from gozero.play.setups import make_setup
 from gozero.search.search import search
 from gozero.search.variations import principal_variation
@@ -102,10 +102,8 @@ def analyse(
 
 def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
     """The game before each move, for the player who made it, and at its end; on the host."""
-    stones = np.zeros(rules.num_points, np.int8)
-    stones[list(record.black_stones)], stones[list(record.white_stones)] = 1, -1
     try:
-        start = from_stones(rules, stones.reshape(rules.size, -1), komi=record.komi)
+        start = from_points(rules, record.black_stones, record.white_stones, komi=record.komi)
         game = HostGame(rules, start=start)
         states = []
         for number, (colour, action) in enumerate(record.moves, start=1):

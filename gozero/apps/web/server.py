@@ -7,6 +7,7 @@ do requests whose Host is not ours (DNS rebinding), and a WebSocket wants our Or
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hmac
 import importlib.resources
@@ -29,6 +30,9 @@ MAX_MESSAGE = 1 << 20
 
 MOST_BOARDS = 64
 """Tabs at once."""
+
+MOST_UNREAD = 1 << 25
+"""Characters of messages to a tab that it has not read; with more it is closed."""
 
 _FILES = {
     "": ("page.html", "text/html; charset=utf-8"),
@@ -53,6 +57,11 @@ class Board(Protocol):
     """What the server needs of a `session.Session`."""
 
     tell: Callable[[dict], None]
+
+    @property
+    def is_full(self) -> bool:
+        """It has more messages than it could take."""
+        ...
 
     def put(self, message: dict | None) -> None:
         """A message from the tab; None: it is closed."""
@@ -112,24 +121,43 @@ def _read(name: str) -> bytes:
 
 
 async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[Board]) -> None:
-    """A board's session in a thread of its own, until its tab is closed."""
-    loop, outbox = asyncio.get_running_loop(), asyncio.Queue()
+    """A board's session in a thread of its own, until its tab is closed, or reads no more."""
+    loop, outbox = asyncio.get_running_loop(), asyncio.Queue[str]()
+    unread = 0
 
     def tell(message: dict) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(outbox.put_nowait, message)
+            loop.call_soon_threadsafe(put, json.dumps(message))
+
+    def put(text: str) -> None:
+        nonlocal unread
+        unread += len(text)
+        outbox.put_nowait(text)
+        if unread > MOST_UNREAD:
+            taker.cancel()
 
     async def send() -> None:
+        nonlocal unread
         while True:
-            await websocket.send_text(json.dumps(await outbox.get()))
+            text = await outbox.get()
+            await websocket.send_text(text)
+            unread -= len(text)
 
     session = new_board(tell)
     open_boards.add(session)
-    threading.Thread(target=session.run, daemon=True).start()
     sender = asyncio.create_task(send())
+    taker = asyncio.create_task(_take(websocket, session))
+    threading.Thread(target=session.run, daemon=True).start()
     try:
-        await _take(websocket, session)
+        await asyncio.wait([taker])
+        if taker.cancelled():
+            sender.cancel()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(websocket.close(_BUSY, "nobody reads"), timeout=1.0)
+        else:
+            taker.result()
     finally:
+        taker.cancel()
         sender.cancel()
         session.put(None)
         open_boards.discard(session)
@@ -152,4 +180,6 @@ async def _take(websocket: WebSocket, session: Board) -> None:
         if not isinstance(message, dict):
             session.tell({"tell": "error", "text": "a message is an object of JSON"})
             continue
+        while session.is_full:  # then the tab has to wait
+            await asyncio.sleep(0.05)
         session.put(message)

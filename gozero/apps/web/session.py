@@ -36,6 +36,8 @@ YOU = "you"
 _CANDIDATES = 10
 """Moves of a position that the board is told of."""
 
+_MOST_WAITING = 64  # messages
+
 
 class BadMessage(ValueError):
     """A message that is not as the board sends them."""
@@ -72,6 +74,11 @@ class Session:
     def put(self, message: dict | None) -> None:
         """A message for `run`; None ends it."""
         self._inbox.put(message)
+
+    @property
+    def is_full(self) -> bool:
+        """So many messages wait for `run` that there should be no more."""
+        return self._inbox.qsize() >= _MOST_WAITING
 
     def run(self) -> None:
         """Take messages until the end, and between two of them play what engines are to play."""
@@ -242,7 +249,7 @@ class Session:
         if name == YOU:
             config = self._thinking.config
             name = typing.cast(str, config.player) if config.is_by_name else OURS
-        self._busy(self._thinking.waiting_text(name, tree.size) or f"{name} thinks")
+        self._busy(self._thinking.waiting_text(name, tree.game.rules) or f"{name} thinks")
         action = self._thinking.choose(name, tree)
         if action is None:
             self._resigned = tree.game.to_play
@@ -340,7 +347,7 @@ class Session:
     def _ask(self, line: list[int], turns: list[int]) -> str:
         """A query about positions of a line of nodes; its answers are told as they come."""
         tree = self.tree
-        words = self._thinking.waiting_text(None, tree.size) or _progress(0, len(turns))
+        words = self._thinking.waiting_text(None, tree.game.rules) or _progress(0, len(turns))
         self.tell({"tell": "busy", "text": words, "of": "analysis"})
         hear = functools.partial(self._hear, tree, line, set(turns), len(turns))
         return self._thinking.analyse(tree, tree.moves(line[-1]), turns, hear)

@@ -20,6 +20,7 @@ from gozero.go import coords
 if TYPE_CHECKING:
     from gozero.apps.gtp.search import Searcher
     from gozero.apps.web.variations import Variations
+    from gozero.go.rules import Rules
 
 OURS = "flags"
 """The name of the player that the command's flags describe, where they say more than a name."""
@@ -46,11 +47,12 @@ class Thinking:
         self._engine: threading.Thread | None = None
         self._analysed: set[int] = set()
 
-    def waiting_text(self, name: str | None, size: int) -> str | None:
-        """What to say before a player, or the analysis (None), is asked on a board for the first
-        time: that it compiles."""
-        known = size in self._analysed if name is None else (name, size) in self._searchers
-        return None if known else runtime.compiling(size)
+    def waiting_text(self, name: str | None, rules: Rules) -> str | None:
+        """What to say before a player, or the analysis (None), is asked under some rules for the
+        first time: that it compiles."""
+        analysed = rules.size in self._analysed
+        known = analysed if name is None else (name, rules) in self._searchers
+        return None if known else runtime.compiling(rules.size)
 
     def choose(self, name: str, variations: Variations) -> int | None:
         """The action of a player where the game stands; None: it resigns.
@@ -72,14 +74,14 @@ class Thinking:
         from gozero.apps.gtp.search import make_searcher
 
         size, rules = variations.size, variations.game.rules
-        if (name, size) not in self._searchers:
+        if (name, rules) not in self._searchers:
             print(f"{self._prog}: {runtime.compiling(size)}", file=sys.stderr, flush=True)
             config = self.config.to_play(None if name == OURS else name, size)
-            self._searchers[name, size] = make_searcher(rules, config)
+            self._searchers[name, rules] = make_searcher(rules, config)
             while len(self._searchers) > 8:
                 self._searchers.popitem(last=False)
-        self._searchers.move_to_end((name, size))
-        return self._searchers[name, size]
+        self._searchers.move_to_end((name, rules))
+        return self._searchers[name, rules]
 
     def analyse(
         self, variations: Variations, moves: list, turns: list[int], on_answer: OnAnswer

@@ -13,7 +13,7 @@ from gozero.apps.sgf import GameRecord
 from gozero.go import coords
 from gozero.go.coords import KoRule
 from gozero.go.rules import Rules
-from gozero.go.setup import from_stones
+from gozero.go.setup import from_points
 
 MOST_NODES = 20_000
 """Of a tree: a browser may ask for no more."""
@@ -50,10 +50,9 @@ class Variations:
         self.record = record
         limit = max(roomy_limit(record.size), len(record.moves) + 1)
         rules = Rules(record.size, ko, suicide, max_moves=limit)
-        stones = np.zeros(rules.num_points, np.int8)
-        stones[list(record.black_stones)], stones[list(record.white_stones)] = 1, -1
         first = record.moves[0][0] if record.moves else int(record.handicap > 0)
-        self._start = from_stones(rules, stones.reshape(rules.size, -1), first, record.komi)
+        stones = record.black_stones, record.white_stones
+        self._start = from_points(rules, *stones, first, record.komi)
         self.game = HostGame(rules, start=self._start)
         self.nodes = [Node(-1, first, -1)]
         self.at = 0

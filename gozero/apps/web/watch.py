@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import pathlib
 from typing import Any, NamedTuple, Protocol
 
@@ -139,12 +141,11 @@ class Folder:
     def look(self) -> dict | None:
         """What has come since the last look."""
         found, count = [], 0
-        for file in self._path.rglob("*.sgf"):
-            count += 1
-            try:
-                found.append((file.stat().st_mtime, file))
-            except OSError:  # gone meanwhile
-                continue
+        for folder, _, names in os.walk(self._path):  # which passes over folders that are gone
+            for file in (pathlib.Path(folder, name) for name in names if name.endswith(".sgf")):
+                count += 1
+                with contextlib.suppress(OSError):  # gone meanwhile
+                    found.append((file.stat().st_mtime, file))
         newest = sorted(found, reverse=True)[:MOST_GAMES]
         is_new = [file for _, file in newest] != self._shown
         for changed, file in newest:

@@ -21,7 +21,7 @@ class Unthinking(Thinking):
         stones = variations.game.stones().reshape(-1)
         return int((stones != 0).argmin()) if (stones != 0).sum() < 4 else len(stones)
 
-    def waiting_text(self, name, size):
+    def waiting_text(self, name, rules):
         return None
 
     def analyse(self, variations, moves, turns, tell):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
 import socket
+import threading
 import urllib.error
 import urllib.request
 
@@ -13,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from gozero.apps.web import server
 from gozero.apps.web.server import MAX_MESSAGE, MOST_BOARDS, make_app
 from gozero.apps.web.session import Session
 from tests.apps.web.boards import Unthinking
@@ -127,6 +130,87 @@ def test_there_is_a_most_of_boards(client):
     with connect(client) as board:
         board.send_json({"do": "hello"})
         hear(board, "hello")
+
+
+class Stuck:
+    """A socket whose tab neither reads nor sends; `writes` messages fit on the way."""
+
+    def __init__(self, writes=0):
+        self.sent, self.closed, self._writes = [], None, writes
+
+    async def receive_text(self):
+        await asyncio.sleep(3600)
+
+    async def send_text(self, text):
+        if len(self.sent) == self._writes:
+            await asyncio.sleep(3600)
+        self.sent.append(text)
+
+    async def close(self, code, reason):
+        self.closed = code, reason
+
+
+class Talkative:
+    """Tells without end, until it is closed."""
+
+    is_full = False
+
+    def __init__(self, tell):
+        self.tell, self.told, self.closed = tell, 0, threading.Event()
+
+    def put(self, message):
+        assert message is None
+        self.closed.set()
+
+    def run(self):
+        while not self.closed.wait(0.001):
+            self.tell({"tell": "x" * 100})
+            self.told += 1
+
+
+def test_a_tab_that_reads_nothing_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "MOST_UNREAD", 1000)
+    stuck, boards, open_boards = Stuck(writes=5), [], set()
+
+    def new_board(tell):
+        boards.append(Talkative(tell))
+        return boards[0]
+
+    asyncio.run(server._serve(stuck, new_board, open_boards))
+    assert stuck.closed == (1013, "nobody reads")
+    assert len(stuck.sent) == 5
+    assert boards[0].closed.is_set()
+    assert boards[0].told >= 5 + 1000 // 112
+    assert not open_boards
+
+
+def test_a_session_that_is_full_makes_its_tab_wait():
+    class Full:
+        is_full, taken = True, 0
+
+        def put(self, message):
+            assert not self.is_full
+            self.taken += 1
+
+    class Tab:
+        left = 2
+
+        async def receive_text(self):
+            if not self.left:
+                raise WebSocketDisconnect
+            self.left -= 1
+            return "{}"
+
+    async def taken():
+        task = asyncio.create_task(server._take(tab, full))
+        await asyncio.sleep(0.02)
+        assert (full.taken, tab.left) == (0, 1)
+        full.is_full = False
+        await asyncio.wait_for(task, 60)
+
+    full, tab = Full(), Tab()
+    asyncio.run(taken())
+    assert full.taken == 2
 
 
 @pytest.fixture(scope="module")

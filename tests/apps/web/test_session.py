@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import random
 
@@ -163,6 +164,23 @@ def test_a_folder_is_watched_as_it_grows(tmp_path):
     assert len(board.told) == count, "nothing has come"
     board.does("open", game=0)
     assert board.last("at")["node"] == 4
+
+
+def test_folders_that_vanish_while_they_are_looked_through_are_passed_over(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "1.sgf").write_text(GAME)
+    looked = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("gone"):
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return looked(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    board = Board(tmp_path)
+    board.does("watch", what="folder")
+    board.session._watch_on()
+    assert [game["name"] for game in board.last("games")["games"]] == ["1  B+R"]
 
 
 @pytest.mark.slow
