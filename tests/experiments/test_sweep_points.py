@@ -69,7 +69,7 @@ def test_schedules_are_what_they_are_called():
     }
     assert of["hand-selected, k = 300"] == HandSelected(300)
     assert of["Eq. 47, b = 0.03"] == MinimumMse(0.03)
-    assert of["Eq. 46, b = 0.03"] == MinimumMse(0.03, even=False)
+    assert of["Eq. 46, b = 0.03"] == MinimumMse(0.03, mean="amaf")
 
 
 def test_uct_hears_no_rave():

@@ -83,7 +83,7 @@ def test_schedules_by_hand():
     # b = 1/4: 8 / (4 + 8 + 4 * 32 / 16) = 8 / 20
     np.testing.assert_allclose(MinimumMse(0.25)(edges)[:4], [0.4, 0, 1, 0], rtol=1e-6)
     # mu = 0.375: 8 / (12 + 32 / 16 / (0.375 * 0.625))
-    uneven = MinimumMse(0.25, even=False)(edges)
+    uneven = MinimumMse(0.25, mean="amaf")(edges)
     np.testing.assert_allclose(uneven[0], 8 / (12 + 2 / (0.375 * 0.625)), rtol=1e-6)
     assert AmafOnly()(edges).tolist() == [1.0] * 5
 
