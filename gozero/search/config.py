@@ -254,9 +254,10 @@ class SearchConfig:
       temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
         says what is played does not ask for it.
       final_move: what an action has most of to be chosen at temperature 0: "visits", "value",
-        "bound", the lower confidence bound of its value, see `move_choice.by_value`, or "eval", what
-        the rule says of it without what explores, see `SelectionRule.evaluation`: with RAVE the
-        mixture of both values, also of what was only played later. A heuristic's counts are in it.
+        "bound", the lower confidence bound of its value, see `move_choice.by_value`, or "eval",
+        what the rule says of it without what explores, see `SelectionRule.evaluation`: with RAVE
+        the mixture of both values, also of what was only played later. A heuristic's counts are in
+        it.
       early_stop: end the search when in no tree the most visited action can be overtaken any
         more; see `root.decided`. For playing: the most visited action stays the same; visits,
         values and policy targets do not, nor what "value" and "bound" choose.

@@ -69,7 +69,7 @@ def with_heuristic(
 
 
 def tried_once(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:
-    """What counts as one visit of an action i32[M], and none where it is none, of a value f32[M]."""
+    """One visit of each action i32[M], with a value f32[M]; none where it is no action."""
     is_it = action[:, None] == jnp.arange(num_actions)[None]
     return Heuristic(jnp.where(is_it, value[:, None], 0.0), is_it.astype(jnp.int32))
 

@@ -9,10 +9,9 @@ import pytest
 
 from gozero.hashing import mix
 from gozero.search.config import Amaf, SearchConfig
-from gozero.search.edges import Edges
-from gozero.search.game import Evaluation, Heuristic
+from gozero.search.game import Evaluation
 from gozero.search.prior_counts import tried_once, with_heuristic
-from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
+from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from tests.reference import gelly_silver, mcts
 from tests.search import random_tree
@@ -24,7 +23,7 @@ ACTIONS = np.arange(NUM_ACTIONS, dtype=np.uint32)[None]
 
 
 def playout(codes):
-    """(actions i32[M, LENGTH], values f32[M]) of games from positions u32[M]; the first is legal."""
+    """(actions i32[M, LENGTH], values f32[M]) of games from positions u32[M], the first legal."""
     legal = jax.vmap(lambda code: random_tree.legal(Position(code)))(codes)
     order = (mix(codes[:, None] * np.uint32(29) ^ ACTIONS) >> np.uint32(2)).astype(jnp.int32)
     first = jnp.argmax(jnp.where(legal, order, -1), axis=1)
