@@ -12,9 +12,8 @@ import jax.numpy as jnp
 
 from gozero.go import symmetry
 from gozero.go.rules import GameState, Rules
-from gozero.nets import network, weights
-from gozero.nets.features import Inputs, feature_set
-from gozero.nets.network import NetworkConfig
+from gozero.nets import kinds, network, weights
+from gozero.nets.features import Inputs
 from gozero.playouts.engine import ownership
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.search.game import Trail
@@ -46,7 +45,7 @@ def raw_network(
     rules: Rules, path: pathlib.Path
 ) -> Callable[[GameState, jax.Array], network.NetworkOutput]:
     """(a game, a symmetry i32[]) -> what the network says of it, turned by the symmetry before, and
-    back after; [1].
+    back after; [1]. (Of a network of KataGo a `KataGoOutput`.)
 
     Raises:
       ValueError: weights that are missing, damaged or for another size.
@@ -57,9 +56,9 @@ def raw_network(
     def said(state: GameState, k: jax.Array) -> network.NetworkOutput:
         seen, turn = _see(rules, shape, state), lambda planes: symmetry.map_planes(planes, k)[None]
         if isinstance(seen, Inputs):
-            found = network.apply(shape, params, Inputs(turn(seen[0]), seen[1][None]))
+            found = kinds.apply(shape, params, Inputs(turn(seen[0]), seen[1][None]))
         else:
-            found = network.apply(shape, params, turn(seen))
+            found = kinds.apply(shape, params, turn(seen))
         back, owned = symmetry.inverse(k), found.ownership_logits
         return found._replace(
             policy_logits=symmetry.map_actions(size, found.policy_logits[0], back)[None],
@@ -71,18 +70,18 @@ def raw_network(
     return jax.jit(said)
 
 
-def _see(rules: Rules, shape: NetworkConfig, state: GameState) -> Any:
+def _see(rules: Rules, shape: kinds.Config, state: GameState) -> Any:
     """What the network is shown of a game."""
     alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-    return feature_set(shape.features).observe(rules, state, state.position, alone)
+    return kinds.observer(shape, rules)(state, state.position, alone)
 
 
 def _by_network(
-    rules: Rules, shape: NetworkConfig, params: dict, key: jax.Array, states: GameState
+    rules: Rules, shape: kinds.Config, params: dict, key: jax.Array, states: GameState
 ) -> tuple[Any, Any]:
     del key
     see = functools.partial(_see, rules, shape)
-    said = network.apply(shape, params, jax.vmap(see)(states))
+    said = kinds.apply(shape, params, jax.vmap(see)(states))
     assert said.score is not None  # it has these heads
     assert said.ownership is not None
     black = jnp.where(states.to_play == 0, 1.0, -1.0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from gozero.play import players
-from gozero.play.player_config import FILES, PlayerConfig, board_size
+from gozero.play.player_config import FILES, PlayerConfig, board_size, is_of_katago
 from gozero.play.players import PlayerName
 from gozero.runs.settings import setting
 
@@ -60,6 +60,8 @@ class NamedPlayerConfig(PlayerConfig):
             values = {**cls._settings_of(name, size, given), **given, "player": name}
             if any(field.name == "size" for field in dataclasses.fields(cls)):
                 values["size"] = size
+        if is_of_katago(given.get("weights")):  # which nothing but a network can have
+            values.setdefault("evaluator", "network")
         made = cls(**values)
         object.__setattr__(made, "_given", dict(given))
         object.__setattr__(made, "_board", size)

@@ -130,7 +130,7 @@ def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> 
     """bool[A]: legal under the ko rule, over the game up to the root and the trail after it."""
     go.check_state(rules, state)
     points = legal_points(rules, position)
-    if state.past is not None:
+    if rules.has_superko:
         banned = superko_points(rules, state, position, trail.positions, trail.length)
         points = bb.difference(points, banned)
     return action_mask(rules, bb.keep(~is_over(rules, position), points))

@@ -29,7 +29,7 @@ def superko_points(
         there are none.
       depth: i32[]; how many of them there are.
     """
-    if state.past is None:
+    if state.past is None or not rules.has_superko:
         return bb.empty(rules.layout)
     lay, ply = rules.layout, position.ply.astype(jnp.int32)
     suicides = suicide_points(rules, position)

@@ -8,7 +8,10 @@ liberties are an escape. All branches are searched, up to a bound of plies and o
 what is not settled then has escaped, so "laddered" is a proof.
 
 Ko: a stone may not be retaken at once (simple ko), and there are no ko threats: who wants to
-retake must have another move. Superko is ignored.
+retake must have another move. Superko is ignored. With `KATAGO` kos are as KataGo's networks were
+told of them: whoever escapes wins every ko but one. Its chain, where it begins or has just been put
+in atari, may take any; a chase that takes a ko has failed; and a chain whose two liberties are both
+kos to take, and which cannot gain by joining up or by a capture, is captured.
 
 The search is a stack machine: a game reads its chains one after another, and each iteration of
 the one loop tries one move in every game. The loop's predicate is one scalar for the batch; what
@@ -35,13 +38,26 @@ from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
 MOVES_PER_CHAIN = 128
 """Moves tried for one chain before it counts as escaped."""
 
+
+class Reading(NamedTuple):
+    """How chases are read."""
+
+    moves: int = MOVES_PER_CHAIN  # tried for one chain before it counts as escaped
+    plies: int = 4  # a side: a chase from corner to corner takes about 4 a line
+    katago: bool = False  # its kos
+
+
+PLAIN = Reading()
+KATAGO = Reading(moves=4096, plies=12, katago=True)
+"""KataGo tries 25,000, and reads 3/2 size^2 plies."""
+
 _NEXT_CHAIN = -1
 _NOWHERE = 2**30  # beyond every stack
 
 
 def max_plies(size: int) -> int:
-    """Plies read: a chase from corner to corner takes about 4 a line."""
-    return 4 * size
+    """Plies read."""
+    return PLAIN.plies * size
 
 
 class Ladders(NamedTuple):
@@ -71,27 +87,35 @@ class _Node(NamedTuple):
     untried: bb.Board
 
 
-def ladders(rules: Rules, position: Position) -> Ladders:
+def ladders(rules: Rules, position: Position, reading: Reading = PLAIN) -> Ladders:
     """Read every chain with one or two liberties. For one game; atari and ply are not used."""
-    read = _reader(rules.size)
+    read = _reader(rules.size, reading)
     fields = position.black, position.white, position.to_play == WHITE, position.ko
     return Ladders(*read(*fields))
 
 
-def read_board(size: int, black: bb.Board, white: bb.Board, white_moves: jax.Array) -> Ladders:
-    """As `ladders`, of a bare board, without a ko."""
-    return Ladders(*_reader(size)(black, white, white_moves, jnp.int16(bb.NO_POINT)))
+def read_board(
+    size: int,
+    black: bb.Board,
+    white: bb.Board,
+    white_moves: jax.Array,
+    ko: jax.Array | None = None,
+    reading: Reading = PLAIN,
+) -> Ladders:
+    """As `ladders`, of a bare board, without a ko unless it is given."""
+    ko = jnp.int16(bb.NO_POINT) if ko is None else ko
+    return Ladders(*_reader(size, reading)(black, white, white_moves, ko))
 
 
 @functools.cache
-def _reader(size: int) -> Callable:
-    return batching.over_games(functools.partial(_read, size))
+def _reader(size: int, reading: Reading) -> Callable:
+    return batching.over_games(functools.partial(_read, size, reading))
 
 
-def _read(size: int, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
-    """All games of the batch. Trip bound: twice the chains of a game times `MOVES_PER_CHAIN`."""
+def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
+    """All games of the batch. Trip bound: twice the chains of a game times `Reading.moves`."""
     rules = Rules(size=size, ko="simple")
-    lay, plies = rules.layout, max_plies(size)
+    lay, plies = rules.layout, reading.plies * size
     counts = jax.vmap(lambda b, w: liberties.liberty_counts(lay, b, w))(black, white)
     batch = black[0].shape[0]
     filled = lambda x, dtype: jnp.full(batch, x, dtype)
@@ -125,7 +149,7 @@ def _read(size: int, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]
     def turn(carry):
         machine, stack = carry
         row = bottom + jnp.maximum(machine.depth, 0)
-        step = jax.vmap(functools.partial(_step, rules))
+        step = jax.vmap(functools.partial(_step, rules, reading))
         machine, here, child = step(root, machine, stack[row])
         # The node in hand, with one move less; then the node in hand next, if it is a new one.
         stack = stack.at[row].set(here)
@@ -139,14 +163,14 @@ class _Child(NamedTuple):
     row: jax.Array  # u32[K]
 
 
-def _step(rules: Rules, root: Position, machine: _Machine, row: jax.Array):
+def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row: jax.Array):
     """One game's turn: a new chain, a move, or the end of a node without moves."""
-    lay, plies = rules.layout, max_plies(rules.size)
+    lay, plies = rules.layout, reading.plies * rules.size
     depth = machine.depth
     new = depth == _NEXT_CHAIN
     node = _unpack_node(lay, row)
     untried = bb.keep(~new, node.untried)
-    spent = bb.any_of(untried) & (machine.tried >= MOVES_PER_CHAIN)
+    spent = bb.any_of(untried) & (machine.tried >= reading.moves)
     moves = bb.any_of(untried) & ~spent
     ends = ~new & ~moves & ~spent
     move = bb.keep(moves, _lowest(untried))
@@ -155,13 +179,20 @@ def _step(rules: Rules, root: Position, machine: _Machine, row: jax.Array):
     action = jnp.where(moves, bb.point_of(lay, move), rules.pass_action)
     after = _where(moves, play_position(rules, before, action), before)
     seed = bb.where(new, _lowest(machine.todo), _lowest(machine.chain))
-    met = _meet(rules, root, after, seed, new)
+    if reading.katago:  # a chain that has just been put in atari may take any ko
+        attacker = bb.any_of(bb.intersection(root.white, seed)) != (before.to_play == WHITE)
+        first = ~new & (depth == 0) & attacker
+        takes_ko = (after.ko >= 0) & ~first
+        after = after.replace(ko=jnp.where(first, jnp.int16(bb.NO_POINT), after.ko))
+    met = _meet(rules, reading, root, after, seed, new)
 
     attacks = before.to_play != met.owner  # who moved, or has no move left
     deepest = depth + 1 >= plies
     settled = ~attacks & ((met.num_liberties > 2) | (deepest & (met.num_liberties == 2)))
     opens = moves & ~deepest & (attacks | (met.num_liberties == 2))
     saved = moves & settled
+    if reading.katago:
+        opens = opens & ~jnp.where(attacks, takes_ko, _dies_of_kos(lay, met))
     # A node without moves refutes nothing: the move that led to it works, and so the one
     # before that fails. At the root the attacker's moves are all tried, to name each that works.
     works = ends & (depth == 1) & ~attacks
@@ -204,9 +235,35 @@ class _Met(NamedTuple):
     num_liberties: jax.Array  # i32[]
     position: Position  # the same board; at the root the turn is given to who begins
     moves: bb.Board  # what the player to move may try
+    own: bb.Board  # stones of the chain's owner
+    liberties: bb.Board
+    captures: bb.Board  # moves that take attackers beside the chain
 
 
-def _meet(rules: Rules, root: Position, position: Position, seed: bb.Board, new) -> _Met:
+def _dies_of_kos(lay: bb.Layout, met: _Met) -> jax.Array:
+    """bool[]: both of two liberties are kos that the attacker may take, and nothing else helps.
+
+    A ko to take: all around the point are the owner's stones, and one of them, alone, is in atari.
+    """
+    around = bb.neighbours(lay, met.liberties)
+    dies = ~bb.any_of(bb.difference(around, met.own)) & ~bb.any_of(met.captures)
+    vacant = bb.complement(lay, bb.union(met.position.black, met.position.white))
+    first = _lowest(met.liberties)
+    each = first, bb.difference(met.liberties, first)
+    for point in each:
+        taken = bb.intersection(bb.neighbours(lay, point), met.position.atari)
+        alone = ~bb.any_of(bb.intersection(bb.neighbours(lay, taken), met.own))
+        dies = dies & (bb.count(taken) == 1) & alone
+    seeds = [bb.keep(dies, bb.neighbours(lay, point)) for point in each]
+    for point, chain in zip(each, floods.flood(lay, seeds, bb.joints(lay, met.own)), strict=True):
+        joined = bb.intersection(bb.neighbours(lay, chain), vacant)
+        dies = dies & (bb.count(bb.difference(joined, point)) <= 2)
+    return dies
+
+
+def _meet(
+    rules: Rules, reading: Reading, root: Position, position: Position, seed: bb.Board, new
+) -> _Met:
     """Look at the chain that holds the stone `seed`."""
     lay = rules.layout
     is_white = _meet_anywhere(root.white, seed)
@@ -223,7 +280,8 @@ def _meet(rules: Rules, root: Position, position: Position, seed: bb.Board, new)
 
     owner = is_white.astype(jnp.int8)
     begins = jnp.where(num_liberties == 1, owner, jnp.int8(1) - owner)
-    ko = jnp.where(begins == root.to_play, root.ko, jnp.int16(bb.NO_POINT))
+    holds = num_liberties != 1 if reading.katago else begins == root.to_play
+    ko = jnp.where(holds, root.ko, jnp.int16(bb.NO_POINT))
     position = position.replace(
         to_play=jnp.where(new, begins, position.to_play),
         ko=jnp.where(new, ko, position.ko),
@@ -231,7 +289,7 @@ def _meet(rules: Rules, root: Position, position: Position, seed: bb.Board, new)
     defends = position.to_play == owner
     moves = bb.union(liberties, bb.keep(defends, captures))
     moves = bb.intersection(moves, legal_points(rules, position))
-    return _Met(chain, owner, num_liberties, position, moves)
+    return _Met(chain, owner, num_liberties, position, moves, own, liberties, captures)
 
 
 def _lowest(a: bb.Board) -> bb.Board:

@@ -99,6 +99,42 @@ def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:
     return claims.chains | claims.regions
 
 
+def settled_stage(lay: bb.Layout, stones: jax.Array, suicide: bool = False) -> jax.Array:
+    """Living stones, and all regions that border no other stones of their colour and either hold
+    no stone of the opponent or at most one point that touches none of theirs, where nobody can
+    live: KataGo's pass-alive area, its "safe big territories" among it; games are last.
+
+    Args:
+      lay: the layout.
+      stones: u32[2, W, B].
+      suicide: whether chains may be taken off by their owner: then all points of a vital region
+        must be liberties or stones beside the chain, those that the opponent holds too.
+
+    Returns:
+      u32[2, W, B].
+    """
+    board = _board(lay, stones)
+    alive = _benson(lay, board, suicide).chains
+    regions = stacked.full(lay, 3) & ~stones
+    grow = lambda seeds: floods.grow_stacked(lay, seeds & regions, *board.region_joints)
+    disputed = grow(stacked.neighbours(lay, stones & ~alive))
+    inside = regions & ~stacked.neighbours(lay, stones)
+    invaded = grow(stones[::-1]) & _with_two_of(lay, board, inside)
+    some = stacked.any_of(stones)[:, None]
+    return alive | jnp.where(some, regions & ~disputed & ~invaded, np.uint32(0))
+
+
+def _with_two_of(lay: bb.Layout, board: _Board, points: jax.Array) -> jax.Array:
+    """u32[2, W, B]: the regions with at least two of the points."""
+    weight, masks = _codewords(lay)
+    found = []
+    for colour in range(2):
+        joints = (joint[colour : colour + 1] for joint in board.region_joints)
+        seen = floods.grow_stacked(lay, points[colour][None] & masks, *joints)
+        found.append(stacked.in_at_least(weight + 1, seen))
+    return jnp.stack(found)
+
+
 def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
     everywhere = stacked.full(lay, 3)
     east, south = stacked.joints(lay, stones)
@@ -110,14 +146,16 @@ def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
     )
 
 
-def _benson(lay: bb.Layout, board: _Board) -> _Claims:
-    return _fall(lay, board, _check_vital(lay, board, _candidates(lay, board)))
+def _benson(lay: bb.Layout, board: _Board, suicide: bool = False) -> _Claims:
+    """By the empty points of regions; by all their points where suicide is allowed."""
+    return _fall(lay, board, _check_vital(lay, board, _candidates(lay, board, suicide), suicide))
 
 
-def _candidates(lay: bb.Layout, board: _Board) -> _Claims:
+def _candidates(lay: bb.Layout, board: _Board, suicide: bool) -> _Claims:
     """Every region whose every empty point touches X, thought vital to all that touch its seat."""
     regions = stacked.full(lay, 3) & ~board.stones
-    untouched = board.vacant & ~stacked.neighbours(lay, board.stones)
+    points = regions if suicide else board.vacant
+    untouched = points & ~stacked.neighbours(lay, board.stones)
     regions = regions & ~floods.grow_stacked(lay, untouched, *board.region_joints)
     seats = _seats(lay, board, regions)
     vital = jnp.stack(stacked.on_sides(lay, board.stones)) & seats[None]
@@ -170,18 +208,20 @@ def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array
     return stacked.in_at_least(weight + 1, seen)[None] & board.stones
 
 
-def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
+def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims, suicide: bool) -> _Claims:
     """Test the vital chains of every region of several empty points, one a colour at a time.
 
     Trip bound: the regions of one game; there are few.
     """
-    more = claims.regions & board.vacant & ~claims.seats
+    more = claims.regions & ~claims.seats
+    more = more if suicide else more & board.vacant
     several = claims.seats & floods.grow_stacked(lay, more, *board.region_joints)
 
     def step(carry):
         several, vital = carry
         seat = stacked.lowest_point(several)
-        region = floods.grow_stacked(lay, seat, *board.region_joints) & board.vacant
+        region = floods.grow_stacked(lay, seat, *board.region_joints)
+        region = region if suicide else region & board.vacant
         sides = jnp.stack([stacked.on_sides(lay, seat)[d] for d in (1, 0, 3, 2)])
         touching = sides & board.stones[None]
         chains = floods.grow_stacked(lay, touching[:, 0] | touching[:, 1], *board.chain_joints)

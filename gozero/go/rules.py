@@ -44,6 +44,8 @@ class Rules:
         that chain. A stone may not be played to remove itself alone, for that would be a pass
         (and many points would recreate the board it was played on).
       max_moves: the move limit, passes included; None for 2 * size^2.
+      remember: whether a game under simple ko keeps its boards too, as superko does: networks that
+        look at past moves need them.
 
     Raises:
       ValueError: naming the argument, what it was and what is allowed.
@@ -53,6 +55,7 @@ class Rules:
     ko: str = "positional"
     suicide: bool = False
     max_moves: int | None = None
+    remember: bool = False
 
     def __post_init__(self):
         _check_rules(self)
@@ -75,9 +78,14 @@ class Rules:
         return 2 * self.num_points if self.max_moves is None else self.max_moves
 
     @property
-    def keeps_past(self) -> bool:
-        """Whether a game keeps its boards: superko bans by them."""
+    def has_superko(self) -> bool:
+        """Whether past boards ban moves."""
         return self.ko in ("positional", "situational")
+
+    @property
+    def keeps_past(self) -> bool:
+        """Whether a game keeps its boards."""
+        return self.has_superko or self.remember
 
     @property
     def layout(self) -> bb.Layout:
@@ -102,7 +110,7 @@ class GameState(flax.struct.PyTreeNode):
     position: Position
     komi: jax.Array  # f32[]: points for White; may differ from game to game
     truncated: jax.Array  # bool[]: ended by the move limit
-    past: superko.Past | None  # None under simple ko
+    past: superko.Past | None  # None under simple ko, unless the rules remember
     size: int = flax.struct.field(pytree_node=False)  # static: what it was made for, to check
 
     @property
@@ -226,7 +234,7 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
     check_state(rules, state)
     position = state.position
     points = legal_points(rules, position)
-    if state.past is not None:
+    if state.past is not None and rules.has_superko:
         points = bb.difference(points, _banned_in_game(rules, state, state.past))
     return action_mask(rules, bb.keep(~state.ended, points))
 
@@ -334,6 +342,8 @@ def _check_rules(rules: Rules) -> None:
         raise ValueError(f"ko: {rules.ko!r} is not a ko rule; use one of {', '.join(KO_RULES)}")
     if not isinstance(rules.suicide, bool):
         raise ValueError(f"suicide: {rules.suicide!r} is not True or False")
+    if not isinstance(rules.remember, bool):
+        raise ValueError(f"remember: {rules.remember!r} is not True or False")
     limit = rules.max_moves
     if limit is not None and not (_is_whole(limit) and 1 <= limit <= MAX_MOVE_LIMIT):
         raise ValueError(f"max_moves: {limit!r} is not a whole number from 1 to {MAX_MOVE_LIMIT}")
@@ -374,7 +384,7 @@ def check_state(rules: Rules, state: GameState) -> None:
     if shape != ():
         raise ValueError(f"state: games of shape {shape}, expected one game; {_MAP}")
     keeps = _kept_past(state)
-    if keeps != rules.ko:
+    if keeps != _past_of(rules):
         raise ValueError(f"state: a game under {keeps} ko, but the rules have ko={rules.ko!r}")
     if state.past is not None and state.past.boards.shape[0] <= rules.move_limit:
         room = state.past.boards.shape[0] - 1
@@ -391,6 +401,11 @@ def _kept_past(state: GameState) -> str:
     if state.past is None:
         return "simple"
     return "situational" if state.past.situational else "positional"
+
+
+def _past_of(rules: Rules) -> str:
+    """The same of the rules; boards that are only remembered are kept as positional ko's."""
+    return "positional" if rules.remember and not rules.has_superko else rules.ko
 
 
 def _is_whole(x: Any) -> bool:

@@ -152,7 +152,7 @@ class FeatureSet(NamedTuple):
           trail: its ancestors in the tree; None for the root.
         """
         banned = bb.at(rules.layout, position.ko)
-        if self.bans and state.past is not None:
+        if self.bans and rules.has_superko:
             ancestors, depth = (None, None) if trail is None else trail
             banned = bb.union(banned, superko_points(rules, state, position, ancestors, depth))
         past, known = _past_boards(rules, state, trail, self.history)

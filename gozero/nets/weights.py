@@ -11,6 +11,8 @@ import jax
 import numpy as np
 
 from gozero.nets import network
+from gozero.nets.katago import model_file
+from gozero.nets.katago.network import MOST_SIZE
 from gozero.nets.network import NetworkConfig
 from gozero.runs import arrays
 
@@ -64,24 +66,33 @@ def digest(params: dict) -> str:
     return arrays.digest(_held(params))
 
 
-def load(path: pathlib.Path | str, size: int | None = None) -> tuple[NetworkConfig, dict, dict]:
+def load(path: pathlib.Path | str, size: int | None = None) -> tuple[Any, dict, dict]:
     """Read weights, in the order that `gozero.network_evaluator` takes them.
 
         config, params, about = load("net.safetensors")
         evaluator = gozero.network_evaluator(rules, config, params)
 
     Args:
-      path: a file of `save`, also one of an earlier version (.npz).
+      path: a file of `save`, also one of an earlier version (.npz); or a network of KataGo, .bin
+        or .bin.gz, which is of every board up to 19x19.
       size: the board size that they must have been made for; None: any.
 
     Returns:
-      (config, params, about): the network's shape, with the `board_size` of the weights, which
-      evaluators of another board refuse; the parameters; the whole description.
+      (config, params, about): the network's shape, a `NetworkConfig` with the `board_size` of the
+      weights, which evaluators of another board refuse, or a `KataGoConfig`; the parameters; the
+      whole description.
 
     Raises:
       ValueError: a file that is missing, damaged, of another format, another board size or
         another shape of network; says which, and what would be right.
     """
+    if model_file.is_model_file(path):
+        config, params, about = model_file.read(path)
+        if size is not None and size > MOST_SIZE:
+            raise ValueError(
+                f"weights {path}: KataGo's are for boards up to {MOST_SIZE}x{MOST_SIZE}"
+            )
+        return config, jax.device_put(params), about
     path = arrays.check_name(path, "weights")
     expected = functools.partial(_expected, size)
     found, about = arrays.read(path, "weights", expected)

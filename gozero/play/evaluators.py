@@ -18,8 +18,10 @@ from gozero.go import bitboard as bb
 from gozero.go import symmetry
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
-from gozero.nets import network, weights
+from gozero.nets import kinds, network, weights
 from gozero.nets.features import feature_set
+from gozero.nets.katago import network as katago
+from gozero.nets.katago.network import KataGoConfig
 from gozero.nets.network import NetworkConfig
 from gozero.play.player_config import POLICIES
 from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
@@ -29,7 +31,7 @@ from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
 from gozero.search.game import Evaluation, Evaluator, Game, Trail
-from gozero.search.prior_counts import tried_once
+from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
@@ -37,7 +39,7 @@ NAMES = ("network", "playout")
 
 
 def network_evaluator(
-    rules: Rules | Game, config: NetworkConfig | None = None, params: dict | None = None
+    rules: Rules | Game, config: kinds.Config | None = None, params: dict | None = None
 ) -> Evaluator:
     """The policy and value of a network; without parameters, random ones of seed 0.
 
@@ -46,13 +48,16 @@ def network_evaluator(
 
     Args:
       rules: of Go; or a `Game` that observes planes [rows, columns, channels].
-      config: the network's shape; None: a small one. For a `Game` see `network.of_game`.
+      config: the network's shape; None: a small one. For a `Game` see `network.of_game`. With a
+        network of KataGo, which wants its parameters too, the rule that suits it is KataGo's.
       params: as `network.init` makes them, or `weights.load` reads them.
 
     Raises:
       ValueError: weights that were trained for another board or game; features that look at past
         boards, under simple ko, which keeps none; a game that observes no planes.
     """
+    if isinstance(config, KataGoConfig):
+        return _katago_evaluator(rules, config, params)
     if isinstance(rules, Game):
         config = _config_for(rules, config)
         observe = None  # the game's own
@@ -78,6 +83,23 @@ def network_evaluator(
     about = {"evaluator": "network", **shape}
     prepare = functools.partial(network.in_dtype, config) if config.dtype != "float32" else None
     return Evaluator(evaluate, params, observe, Puct(), about, prepare)
+
+
+def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) -> Evaluator:
+    if isinstance(rules, Game) or params is None:
+        raise ValueError("config: KataGo's networks are of Go, and of parameters that a file holds")
+    observe = kinds.observer(config, rules)
+
+    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
+        del key
+        output = katago.apply(config, params, inputs)
+        return Evaluation(output.policy_logits, output.value)
+
+    names = "version", "dtype", "scoring", "tax", "button", "friendly_pass", "optimism"
+    about = {"evaluator": "network", "features": "katago"}
+    about |= {name: getattr(config, name) for name in names}
+    prepare = functools.partial(katago.in_dtype, config) if config.dtype != "float32" else None
+    return Evaluator(evaluate, params, observe, KataGoPuct(), about, prepare)
 
 
 def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:
@@ -169,7 +191,6 @@ def playout_evaluator(
     value_at_cut: Callable | None = None,
     first_plays: Wanted = False,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
-    first_action: bool = False,
 ) -> Evaluator:
     """One non-eye-filling playout a leaf; the prior is uniform.
 
@@ -187,10 +208,6 @@ def playout_evaluator(
         with a rule of `search.rules.rave`, which then is the evaluator's own; "same", with
         `Amaf(first="same")`: where each has played at all. A pass is no such play.
       reward: what a score is worth; give `go_game` the same.
-      first_action: the playout's first action is counted at the leaf as if it had been tried
-        there: N(s_T, a_T) = 1, and Q is its outcome. So the visits of a node's actions sum to its
-        own, as in Algorithms 1 and 2 of Gelly & Silver (2011). Trees then keep a heuristic's
-        counts, which is slower.
 
     Raises:
       ValueError: an unknown policy.
@@ -211,17 +228,13 @@ def playout_evaluator(
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
         logits = jnp.zeros((komi.shape[0], rules.num_actions))
-        found = Evaluation(logits, value)
-        if first_action:
-            found = found._replace(heuristic=tried_once(ended.first_action, value, logits.shape[1]))
         if ended.first_plays is None:
-            return found
+            return Evaluation(logits, value)
         black_first, white_first = (_actions(rules, board) for board in ended.first_plays)
         by = jnp.stack([black_first, white_first], axis=1)
-        return found._replace(first_play=jnp.where(white[:, None, None], by[:, ::-1], by))
+        return Evaluation(logits, value, jnp.where(white[:, None, None], by[:, ::-1], by))
 
     about = {"evaluator": "playout", "policy": said}
-    about |= {"first_action": True} if first_action else {}
     about |= {} if max_moves is None else {"max_moves": max_moves}
     select = Rave() if first_plays else ROLLOUT_RULE
     return Evaluator(evaluate, policy.params, observe, select, about)

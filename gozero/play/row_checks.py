@@ -136,7 +136,7 @@ def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
     _require("position.ko", ~(of_ko & ~plays).any(axis=1), "where a play could be")
     plays &= ~of_ko
     points = legal[:, :-1]
-    allowed = ~points | plays if rules.keeps_past else points == plays
+    allowed = ~points | plays if rules.has_superko else points == plays
     _require("legal", allowed.all(axis=1) & legal[:, -1], "the legal moves of its position")
 
 

@@ -103,7 +103,10 @@ def rules_of(rules: Rules | NamedGame) -> dict:
     """What a shard says of the rules of its games: Go's, or another game's name and size."""
     if isinstance(rules, NamedGame):
         return {"game": rules.name, "size": rules.size}
-    return dataclasses.asdict(rules)
+    said = dataclasses.asdict(rules)
+    if not rules.remember:  # as files of earlier versions
+        del said["remember"]
+    return said
 
 
 def game_of(said: dict) -> Game:

@@ -18,14 +18,14 @@ from gozero.go.setup import from_points
 KEPT = 512
 """Games that are kept to go on from."""
 
-RulesKey = tuple[int, str, bool]
-"""Size, ko, suicide."""
+RulesKey = tuple[int, str, bool, bool]
+"""Size, ko, suicide, and whether simple ko keeps its boards."""
 
 
 def rules_of(key: RulesKey) -> Rules:
     """The rules of a query."""
-    size, ko, suicide = key
-    return Rules(size, ko, suicide, roomy_limit(size))
+    size, ko, suicide, remember = key
+    return Rules(size, ko, suicide, roomy_limit(size), remember)
 
 
 class Positions:

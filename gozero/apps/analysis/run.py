@@ -225,8 +225,9 @@ class Server:
             self._known = Positions()
         return self._known
 
-    def _rules_of(self, query: Query) -> tuple[int, str, bool]:
-        return query.size, query.ko or self._config.ko, query.suicide
+    def _rules_of(self, query: Query) -> tuple[int, str, bool, bool]:
+        ko = query.ko or self._config.ko
+        return query.size, ko, query.suicide, self._config.on(query.size).of_katago
 
     def _next_batch(self) -> list[Job]:
         """The most wanted, and others under the same rules."""
@@ -238,7 +239,7 @@ class Server:
         self._wait_for([job for job in self._waiting if job.number not in taken])
         return batch
 
-    def _made(self, key: tuple[int, str, bool]) -> Searches:
+    def _made(self, key: tuple[int, str, bool, bool]) -> Searches:
         from gozero.apps.analysis.search import Searches
 
         if key not in self._searches:

@@ -99,7 +99,8 @@ class Engine:
         from gozero.apps.host_game import roomy_limit
         from gozero.go.rules import Rules
 
-        return Rules(self.size, self.ko, self.suicide, max_moves=roomy_limit(self.size))
+        limit, remember = roomy_limit(self.size), self.config.on(self.size).of_katago
+        return Rules(self.size, self.ko, self.suicide, max_moves=limit, remember=remember)
 
     def _say_what_takes_long(self) -> None:
         """Once for each size: the first play compiles the rules, the first search itself."""
@@ -440,11 +441,11 @@ class Engine:
         logits = np.where(self.game.legal(), np.asarray(said.policy_logits[0]), -np.inf)
         policy = np.exp(logits - logits.max())
         policy = np.where(policy > 0, policy / policy.sum(), np.nan)
-        value = float(said.value[0])
+        value, drawn = float(said.value[0]), float(getattr(said, "no_result", [0.0])[0])
         found = {
-            "whiteWin": (1 + white * value) / 2,
-            "whiteLoss": (1 - white * value) / 2,
-            "noResult": 0.0,
+            "whiteWin": (1 - drawn + white * value) / 2,
+            "whiteLoss": (1 - drawn - white * value) / 2,
+            "noResult": drawn,
             "policy": policy[:-1].reshape(self.size, -1),
             "policyPass": float(policy[-1]),
         }

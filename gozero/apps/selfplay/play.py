@@ -24,6 +24,7 @@ from gozero.go.rules import Rules
 from gozero.play import devices, selfplay
 from gozero.play.evaluators import Evaluator, make_evaluator
 from gozero.play.player import as_game
+from gozero.play.player_config import is_of_katago
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
@@ -122,7 +123,8 @@ def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
     if config.game != "go":
         return named_game(config.game, config.size)
     assert config.size is not None  # since it was made
-    return Rules(size=config.size, ko=config.ko, suicide=config.suicide, max_moves=config.max_moves)
+    remember = is_of_katago(config.weights)
+    return Rules(config.size, config.ko, config.suicide, config.max_moves, remember)
 
 
 def _compile(

@@ -40,16 +40,22 @@ class Variations:
 
     Args:
       record: what it begins with, and its moves; the game stands at its beginning.
-      ko, suicide: the rules.
+      ko, suicide, remember: the rules, see `Rules`.
 
     Raises:
       ValueError: a position or a move that cannot be, which is named.
     """
 
-    def __init__(self, record: GameRecord, ko: KoRule = "positional", suicide: bool = False):
+    def __init__(
+        self,
+        record: GameRecord,
+        ko: KoRule = "positional",
+        suicide: bool = False,
+        remember: bool = False,
+    ):
         self.record = record
         limit = max(roomy_limit(record.size), len(record.moves) + 1)
-        rules = Rules(record.size, ko, suicide, max_moves=limit)
+        rules = Rules(record.size, ko, suicide, limit, remember)
         first = record.moves[0][0] if record.moves else int(record.handicap > 0)
         stones = record.black_stones, record.white_stones
         self._start = from_points(rules, *stones, first, record.komi)

@@ -1,0 +1,1 @@
+"""KataGo's networks: their files, their inputs and their computation."""

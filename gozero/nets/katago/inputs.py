@@ -1,0 +1,351 @@
+"""What KataGo's networks see of a position: planes and global inputs, versions 3 to 7.
+
+The numbers are those of KataGo's public source (``cpp/neuralnet/nninputs.cpp``). Planes of version
+7 (and 6, 4, 3, with fewer global inputs; 5 leaves out liberties, ladders and areas):
+
+     0  the board (all ones)             9-13  the last five moves, latest first
+   1-2  own stones, the opponent's      14-16  laddered stones, now, one and two plies ago
+   3-5  chains with 1, 2, 3 liberties      17  moves that capture chains of 2 liberties in a ladder
+     6  points that ko or superko bans  18-19  own area and the opponent's, as the rules score
+   7-8  zero: bans of the encore        20-21  zero: stones at the start of the encore
+
+     0-4  whether each of the last five moves was a pass
+       5  points that komi gives the player to move, / 20 (in versions 3 to 5 / 15)
+     6-7  superko; 1/2 if positional, -1/2 if situational
+       8  suicide is allowed
+    9-11  territory scoring; a tax on sekis; a tax on all groups
+   12-13  zero: the encore
+      14  a pass would end the game
+   15-18  zero, zero, the button is there, what half a point of komi pays
+
+Functions are for one game. What networks of other kinds see is in `gozero.nets.features`, which
+this uses. The rules' encore after territory scoring, and the extra turns of a game that goes on
+after its end, are not played here.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.compile import batching
+from gozero.go import bitboard as bb
+from gozero.go import floods, ladders, liberties, pass_alive, stacked
+from gozero.go.rules import WHITE, GameState, Position, Rules
+from gozero.nets.features import MOVES_SEEN, FeatureSet, Inputs, Seen, unpack_planes
+from gozero.nets.katago.network import MOST_SIZE, KataGoConfig
+from gozero.search.game import Trail
+
+_MOST_KOMI = {3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0, 7: 20.0}
+"""Beyond the points of the board."""
+
+
+def check_fits(rules: Rules, config: KataGoConfig) -> None:
+    """Refuse rules that a network knows nothing of, or that keep too little for it.
+
+    Raises:
+      ValueError: says which.
+    """
+    if rules.size > MOST_SIZE:
+        raise ValueError(
+            f"size: {rules.size}; KataGo's networks know boards up to {MOST_SIZE}x{MOST_SIZE}"
+        )
+    if not rules.keeps_past:
+        raise ValueError(
+            f"ko: KataGo's networks look at past moves, and {rules.ko} ko keeps none; use "
+            f"dataclasses.replace(rules, remember=True), or another ko rule"
+        )
+    if config.version <= 6 and (rules.ko == "simple" or config.scoring != "area"):
+        raise ValueError(
+            f"ko: a network of version {config.version} knows superko and area scoring alone"
+        )
+
+
+_LOOKS = FeatureSet((), (), MOVES_SEEN, bans=True, of_seen=lambda rules, seen: seen.past)
+
+
+def observe(
+    config: KataGoConfig,
+    rules: Rules,
+    state: GameState,
+    position: Position,
+    trail: Trail | None = None,
+) -> Inputs:
+    """The inputs of a position of a game, or of a search above it.
+
+    Args:
+      config: the network.
+      rules: the rules, as `check_fits` wants them.
+      state: the game up to the root of the search.
+      position: ``state.position`` or one below it.
+      trail: its ancestors in the tree; None for the root.
+
+    Returns:
+      Planes f32[size, size, C], global inputs f32[G].
+    """
+    seen = _LOOKS.look(rules, state, position, trail)
+    past = _hide(config, rules, _moves(rules, seen), position)
+    bonus, button = _bonus(config, rules, state, position, trail)
+    numbers = _global_inputs(config, rules, seen, past, bonus, button)
+    boards = _boards(config, rules, seen, past)
+    return Inputs(unpack_planes(rules.layout, boards), numbers)
+
+
+# --- the last moves -------------------------------------------------------------------------
+
+
+class _Moves(NamedTuple):
+    """The last moves, latest first; those from `known` on are not told."""
+
+    points: jax.Array  # u32[5, W]: each a board with its point; empty of a pass
+    passed: jax.Array  # bool[5]
+    known: jax.Array  # i32[]
+
+
+def _moves(rules: Rules, seen: Seen) -> _Moves:
+    """Whose turn it was alternates: what a player did who had the turn twice is where it ends."""
+    position = seen.position
+    now = jnp.stack([stacked.stack(position.black), stacked.stack(position.white)])
+    boards = jnp.concatenate([now[None], seen.past])
+    by_mover = jnp.where(position.to_play == WHITE, boards, boards[:, ::-1])
+    points, passed, valid = [], [], jnp.bool_(True)
+    known = jnp.int32(0)
+    for k, (after, before) in enumerate(itertools.pairwise(by_mover)):
+        mover = k % 2  # 0 is the opponent of the player to move
+        added = after[mover] & ~before[mover]
+        same = (after == before).all()
+        if rules.suicide:
+            lost = before[mover] & ~after[mover]
+            taken_off = _around(rules.layout, lost) & ~(before[0] | before[1])
+            gone = (after[1 - mover] == before[1 - mover]).all() & ~(added != 0).any()
+            added = jnp.where(gone, taken_off, added)
+        valid = valid & (k < seen.known) & (same | (added != 0).any())
+        known = known + valid
+        points.append(jnp.where(valid, added, np.uint32(0)))
+        passed.append(valid & same)
+    return _Moves(jnp.stack(points), jnp.stack(passed), known)
+
+
+def _around(lay: bb.Layout, board: jax.Array) -> jax.Array:
+    return stacked.stack(bb.neighbours(lay, stacked.unstack(board)))
+
+
+def _hide(config: KataGoConfig, rules: Rules, moves: _Moves, position: Position) -> _Moves:
+    """What the network is told of them: nothing where a pass is said to end nothing, and once the
+    game is over the last move alone (nothing, before version 6)."""
+    over = (position.passes >= 2) | (position.ply >= rules.move_limit)
+    most = jnp.where(over, int(config.inputs_version >= 6), MOVES_SEEN)
+    if _suppresses(config):
+        most = jnp.where(position.passes > 0, 0, most)
+    told = jnp.arange(MOVES_SEEN) < most
+    points = jnp.where(told[:, None], moves.points, np.uint32(0))
+    return _Moves(points, moves.passed & told, jnp.minimum(moves.known, most))
+
+
+def _suppresses(config: KataGoConfig) -> bool:
+    return config.friendly_pass and config.scoring == "area"
+
+
+# --- planes -------------------------------------------------------------------------------
+
+
+def _boards(config: KataGoConfig, rules: Rules, seen: Seen, moves: _Moves) -> jax.Array:
+    """u32[C, W]."""
+    position, lay = seen.position, rules.layout
+    white_moves = position.to_play == WHITE
+    now = jnp.stack([stacked.stack(position.black), stacked.stack(position.white)])
+    own, opponent = jnp.where(white_moves, now[::-1], now)
+    everywhere, none = jnp.asarray(lay.full, jnp.uint32), jnp.zeros_like(own)
+    stones, bans = [everywhere, own, opponent], [stacked.stack(seen.banned), none, none]
+    encore = [none, none]
+    if config.inputs_version == 5:
+        return jnp.stack([*stones, *bans, *moves.points, *encore])
+    counts = liberties.liberty_counts(lay, position.black, position.white)
+    counts = [stacked.stack(board) for board in (counts.one, counts.two, counts.three)]
+    area = jnp.stack([stacked.stack(board) for board in _area(config, rules, position)])
+    area = jnp.where(white_moves, area[::-1], area)
+    read = _ladders(rules, seen, moves.known)
+    return jnp.stack([*stones, *counts, *bans, *moves.points, *read, *area, *encore])
+
+
+def _ladders(rules: Rules, seen: Seen, known: jax.Array) -> list[jax.Array]:
+    """Four times u32[W]. Boards that are not told of are as the next one."""
+    position, size = seen.position, rules.size
+    white_moves = position.to_play == WHITE
+    now = (position.black, position.white, position.ko)
+    boards = [now]
+    for k in range(2):
+        black, white = (stacked.unstack(seen.past[k, colour]) for colour in range(2))
+        ko = _ko_after(rules, seen.past[k + 1], seen.past[k], white_moves != (k == 1))
+        ko = jnp.where(seen.known > k + 1, ko, jnp.int16(bb.NO_POINT))
+        before = (black, white, ko)
+        boards.append(jax.tree.map(functools.partial(jnp.where, known > k), before, boards[-1]))
+    turns = white_moves != jnp.array([False, True, False])
+    black, white, kos = jax.tree.map(lambda *x: jnp.stack(x), *boards)  # read in lockstep
+    read = lambda black, white, ko, turn: ladders.read_board(
+        size, black, white, turn, ko, ladders.KATAGO
+    )
+    laddered, captures = jax.vmap(read)(black, white, kos, turns)
+    return [*stacked.stack(laddered).T, stacked.stack(captures)[:, 0]]
+
+
+def _ko_after(rules: Rules, before: jax.Array, after: jax.Array, white_moved: jax.Array):
+    """i16[]: the point of simple ko on a board u32[2, W], by the one before it: what a lone stone
+    with one liberty has taken alone."""
+    lay = rules.layout
+    mine, theirs = (jnp.where(white_moved, board[::-1], board) for board in (before, after))
+    placed = stacked.unstack(theirs[0] & ~mine[0])
+    taken = stacked.unstack(mine[1] & ~theirs[1])
+    around = bb.neighbours(lay, placed)
+    own, vacant = stacked.unstack(theirs[0]), stacked.unstack(~(after[0] | after[1]))
+    lone = ~bb.any_of(bb.intersection(around, own)) & bb.any_of(placed)
+    ko = lone & (bb.count(taken) == 1) & (bb.count(bb.intersection(around, vacant)) == 1)
+    return jnp.where(ko, bb.point_of(lay, taken), bb.NO_POINT).astype(jnp.int16)
+
+
+def _area(config: KataGoConfig, rules: Rules, position: Position) -> tuple[bb.Board, bb.Board]:
+    """Black's and White's, as the rules of scoring have it."""
+    version, of_area = config.inputs_version, config.scoring == "area"
+    if version >= 6 and not of_area:  # told in the encore only
+        return bb.empty(rules.layout), bb.empty(rules.layout)
+    suicide = rules.suicide or config.pass_alive_by_suicide
+    settled = version == 4 or not of_area
+    kind = "settled" if settled else config.tax
+    boards = [position.black, position.white] + [position.atari] * (kind in _SEKIS)
+    return _areas(rules.layout, suicide, kind)(*boards)
+
+
+_SEKIS = ("seki", "all")
+"""Taxes by which the territory of a seki is nobody's."""
+
+
+@functools.cache
+def _areas(lay: bb.Layout, suicide: bool, kind: str) -> Callable:
+    """(black, white) -> (Black's area, White's), "settled" or by what is taxed; for `_SEKIS` the
+    stones in atari are a third argument."""
+
+    def find(black, white, *atari):
+        stones = jnp.stack([stacked.stack(black), stacked.stack(white)])
+        area = pass_alive.settled_stage(lay, stones, suicide)
+        if kind != "settled":
+            area = area | ((stones | _alone(lay, stones)) & ~area[::-1])
+        if kind in _SEKIS:
+            area = (area & ~_in_seki(lay, stones, area, stacked.stack(atari[0]))) | (area & stones)
+        return stacked.unstack(area[0]), stacked.unstack(area[1])
+
+    return batching.over_games(find, in_cache=True)
+
+
+def _alone(lay: bb.Layout, stones: jax.Array) -> jax.Array:
+    """u32[2, W, B]: empty regions that border stones of one colour alone."""
+    vacant = stacked.full(lay, 3) & ~(stones[:1] | stones[1:])
+    near = floods.grow_stacked(
+        lay, stacked.neighbours(lay, stones) & vacant, *stacked.joints(lay, vacant)
+    )
+    return near & ~near[::-1]
+
+
+def _in_seki(lay: bb.Layout, stones: jax.Array, area: jax.Array, atari: jax.Array) -> jax.Array:
+    """u32[2, W, B]: areas that touch points of nobody, or hold a stone of their owner in atari."""
+    nobody = stacked.full(lay, 3) & ~(stones[:1] | stones[1:] | area[:1] | area[1:])
+    seeds = area & (stacked.neighbours(lay, nobody) | (stones & atari[None]))
+    return floods.grow_stacked(lay, seeds, *stacked.joints(lay, area))
+
+
+# --- global inputs ------------------------------------------------------------------------
+
+
+def _global_inputs(
+    config: KataGoConfig, rules: Rules, seen: Seen, moves: _Moves, bonus, button
+) -> jax.Array:
+    """f32[G]."""
+    version, position = config.inputs_version, seen.position
+    komi = jnp.where(position.to_play == WHITE, 1.0, -1.0) * (seen.komi + bonus)
+    most = rules.num_points + _MOST_KOMI[version]
+    komi = jnp.clip(komi, -most, most)
+    passes = position.passes - (button.in_row if button is not None else 0)
+    ends = jnp.bool_(False) if _suppresses(config) else passes > 0
+    superko = {"positional": 0.5, "situational": -0.5}.get(rules.ko, 0.0)
+    values = [*moves.passed, komi / (20.0 if version >= 6 else 15.0)]
+    values += [float(rules.has_superko), superko, float(rules.suicide)]
+    values += [float(config.scoring == "territory")]
+    if version >= 6:
+        values += [float(config.tax != "none"), float(config.tax == "all")]
+    values += [0.0, 0.0]
+    if version != 5:
+        values += [ends]
+        if version == 7:
+            values += [0.0, 0.0, 0.0 if button is None else button.left]
+        values += [_wave(rules, komi) if config.scoring == "area" else 0.0]
+    return jnp.stack([jnp.asarray(value, jnp.float32) for value in values])
+
+
+def _wave(rules: Rules, komi: jax.Array) -> jax.Array:
+    """f32[]: how the next half a point of komi pays, by the parity of the board: a triangle, up
+    around the komis that can be drawn."""
+    odd = rules.num_points % 2
+    above = komi - (jnp.floor((komi - odd) / 2.0) * 2.0 + odd)
+    return jnp.where(above < 0.5, above, jnp.where(above < 1.5, 1.0 - above, above - 2.0))
+
+
+class _Button(NamedTuple):
+    left: jax.Array  # bool[]: no one has passed yet
+    in_row: jax.Array  # i32[]: 1 if the pass that took it is among the last passes in a row
+
+
+def _bonus(
+    config: KataGoConfig,
+    rules: Rules,
+    state: GameState,
+    position: Position,
+    trail: Trail | None,
+) -> tuple[jax.Array | float, _Button | None]:
+    """(points for White besides komi, the button): territory scoring as KataGo counts it takes a
+    point of each player for each stone played, and the first pass takes half a point."""
+    if config.scoring == "area" and not config.button:
+        return 0.0, None
+    passed, whites, length = _all_passes(rules, state, position, trail)
+    by_white = (passed & whites).sum()
+    by_black = passed.sum() - by_white
+    if config.scoring == "territory":
+        start = state.past.boards[0] if state.past is not None else None
+        assert start is not None  # `check_fits`
+        set_up = jax.lax.population_count(start).astype(jnp.int32).sum(axis=-1)
+        white_turns = (whites & (jnp.arange(whites.shape[0]) < length)).sum()
+        played = (length - white_turns - by_black) - (white_turns - by_white)
+        return (played + set_up[0] - set_up[1]).astype(jnp.float32), None
+    left = ~passed.any()
+    first_by_white = whites[jnp.argmax(passed)]
+    half = jnp.where(left, 0.0, jnp.where(first_by_white, 0.5, -0.5))
+    in_row = (passed.sum() == position.passes) & ~left
+    return half, _Button(left, in_row.astype(jnp.int32))
+
+
+def _all_passes(
+    rules: Rules, state: GameState, position: Position, trail: Trail | None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(bool[T]: which moves so far were passes, bool[T]: which were White's if turns alternated,
+    i32[]: how many there were)."""
+    assert state.past is not None  # `check_fits`
+    boards, ply = state.past.boards, state.position.ply.astype(jnp.int32)
+    same = (boards[1:] == boards[:-1]).all(axis=(1, 2)) & (jnp.arange(len(boards) - 1) < ply)
+    depth = jnp.int32(0)
+    if trail is not None:
+        depth = trail.length
+        passes = jnp.concatenate([trail.positions.passes[1:], jnp.zeros(1, jnp.int8)])
+        last = jnp.arange(len(passes)) == depth - 1
+        in_tree = jnp.where(last, position.passes, passes) > 0
+        in_tree = in_tree & (jnp.arange(len(passes)) < depth)
+        same = jnp.concatenate([same, jnp.zeros(len(passes), bool)])
+        same = jax.lax.dynamic_update_slice(
+            same, in_tree | jax.lax.dynamic_slice(same, (ply,), (len(passes),)), (ply,)
+        )
+    length = ply + depth
+    whites = (position.to_play == WHITE) != ((length - jnp.arange(len(same))) % 2 == 1)
+    return same, whites, length

@@ -1,0 +1,446 @@
+"""KataGo's model files, ``NAME.bin`` and ``NAME.bin.gz``.
+
+Words apart by white space (names, which mean nothing, and numbers), and arrays: ``@BIN@`` and so
+many little-endian f32. The order of the parts tells what they are; a header tells the version.
+Convolutions are [rows, columns, in, out], matrices [in, out].
+
+A file may be of a stranger. Every number is held against its bounds and every array against the
+bytes that are left before anything is made of it, and what is wrong is a ValueError that names
+the file and the field.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import math
+import os
+import pathlib
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gozero.nets.katago.network import (
+    NEWEST,
+    OLDEST,
+    Attention,
+    Bottleneck,
+    Convolution,
+    Dense,
+    FeedForward,
+    KataGoConfig,
+    Norm,
+    Ordinary,
+    PolicyHead,
+    Pooled,
+    RootMeanSquare,
+    Rotation,
+    Scales,
+    Trunk,
+    ValueHead,
+)
+from gozero.runs.arrays import MOST_BYTES, MOST_RATIO, SMALL, NotExpected, refusing
+from gozero.runs.files import open_regular
+
+SUFFIXES = (".bin", ".bin.gz")
+
+_MOST_CHANNELS = 2**14
+_MOST_BLOCKS = 512
+_MOST_DEEP = 4
+_MOST_KERNEL = 19
+_MOST_WORD = 256  # bytes
+_WORD = re.compile(rb"\s*(\S{1,%d})(?=\s)" % _MOST_WORD)
+_ARRAY = re.compile(rb"\s{0,100}@BIN@")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,12}")
+
+
+class Model(NamedTuple):
+    """What a file holds."""
+
+    config: KataGoConfig
+    params: dict[str, Any]  # f32 arrays by the names of the layers
+    about: dict[str, Any]  # name, version, parameters, sha256
+
+
+def is_model_file(path: pathlib.Path | str) -> bool:
+    """Whether a file is KataGo's, by its name."""
+    return str(path).endswith(SUFFIXES)
+
+
+def read(path: pathlib.Path | str) -> Model:
+    """Read a network of KataGo.
+
+    Raises:
+      ValueError: a file that is missing, damaged, too large, or of a network that is not known
+        here; names the file and the field.
+    """
+    path = pathlib.Path(path)
+    with refusing(f"weights {path}", "a KataGo model file"):
+        data, digest = _unpacked(path)
+        reader = _Reader(data)
+        model = reader.model()
+        count = sum(array.size for array in reader.arrays)
+    return model._replace(about={**model.about, "parameters": count, "sha256": digest})
+
+
+def _unpacked(path: pathlib.Path) -> tuple[bytes, str]:
+    """(the bytes of a file, unpacked if it was packed; SHA-256 of the file)."""
+    opened: Any = open_regular(path, MOST_BYTES)
+    with opened as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = os.fstat(file.fileno()).st_size
+        file.seek(0)
+        if file.read(2) != b"\x1f\x8b":
+            file.seek(0)
+            return file.read(MOST_BYTES), digest
+        file.seek(0)
+        most = min(MOST_BYTES, SMALL + MOST_RATIO * size)
+        with gzip.GzipFile(fileobj=file) as packed:
+            data = packed.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"its {size} bytes would unpack to more than {most}")
+    return data, digest
+
+
+class _Reader:
+    """Takes the parts of a file one after another; each is returned with its parameters."""
+
+    def __init__(self, data: bytes):
+        self.data, self.place = data, 0
+        self.version = 0
+        self.arrays: list[np.ndarray] = []
+
+    # --- words and arrays
+
+    def word(self, field: str) -> str:
+        found = _WORD.match(self.data, self.place)
+        if found is None:
+            raise NotExpected(f"{field}: the file ends, or has no word of {_MOST_WORD} bytes there")
+        self.place = found.end()
+        return found[1].decode("ascii", "backslashreplace")
+
+    def whole(self, field: str, least: int, most: int) -> int:
+        said = self.word(field)
+        if not _NUMBER.fullmatch(said) or not least <= int(said) <= most:
+            raise NotExpected(
+                f"{field}: {said[:40]!r} is not a whole number from {least} to {most}"
+            )
+        return int(said)
+
+    def positive(self, field: str) -> float:
+        said = self.word(field)
+        try:
+            number = float(said)
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            raise NotExpected(f"{field}: {said[:40]!r} is not a number above 0")
+        return number
+
+    def nothing(self, field: str, count: int) -> None:
+        """Numbers kept for later versions, which are 0."""
+        for _ in range(count):
+            said = self.word(field)
+            if said != "0":
+                raise NotExpected(f"{field}: an option {said[:40]!r} that is not known here")
+
+    def array(self, field: str, *shape: int) -> np.ndarray:
+        found = _ARRAY.match(self.data, self.place)
+        if found is None:
+            raise NotExpected(f"{field}: no array @BIN@ there (text files are not read)")
+        count = math.prod(shape)
+        if 4 * count > len(self.data) - found.end():
+            left = len(self.data) - found.end()
+            raise NotExpected(f"{field}: cut off; {list(shape)} wants {4 * count} bytes of {left}")
+        self.place = found.end() + 4 * count
+        array = np.frombuffer(self.data, "<f4", count, found.end())
+        if not np.isfinite(array).all():
+            raise NotExpected(f"{field}: has numbers that are not finite")
+        self.arrays.append(array)
+        return array.astype(np.float32).reshape(shape)
+
+    def channels(self, field: str, expected: int | None = None) -> int:
+        found = self.whole(field, 1, _MOST_CHANNELS)
+        if expected not in (None, found):
+            raise NotExpected(f"{field}: {found}, expected {expected}")
+        return found
+
+    # --- layers
+
+    def conv(self, field: str, inputs: int | None, outputs: int | None = None):
+        self.word(field)
+        rows = self.whole(f"{field}: rows", 1, _MOST_KERNEL)
+        columns = self.whole(f"{field}: columns", 1, _MOST_KERNEL)
+        if rows % 2 == 0 or columns % 2 == 0:
+            raise NotExpected(f"{field}: {rows}x{columns} is even")
+        ins = self.channels(f"{field}: channels in", inputs)
+        outs = self.channels(f"{field}: channels out", outputs)
+        down = self.whole(f"{field}: dilation", 1, _MOST_KERNEL)
+        right = self.whole(f"{field}: dilation", 1, _MOST_KERNEL)
+        kernel = self.array(field, rows, columns, ins, outs)
+        return Convolution(rows, columns, ins, outs, (down, right)), {"kernel": kernel}
+
+    def dense(self, field: str, inputs: int | None, outputs: int | None = None):
+        self.word(field)
+        ins = self.channels(f"{field}: channels in", inputs)
+        outs = self.channels(f"{field}: channels out", outputs)
+        return Dense(ins, outs), {"kernel": self.array(field, ins, outs)}
+
+    def dense_with_bias(self, field: str, inputs: int | None, outputs: int | None = None):
+        spec, params = self.dense(field, inputs, outputs)
+        self.word(f"{field}: bias")
+        self.channels(f"{field}: bias", spec.outputs)
+        bias = self.array(f"{field}: bias", spec.outputs)
+        return spec._replace(bias=True), {**params, "bias": bias}
+
+    def norm(self, field: str, channels: int):
+        """A batch norm, merged to an affine map, and the activation after it."""
+        self.word(field)
+        self.channels(f"{field}: channels", channels)
+        epsilon = self.positive(f"{field}: epsilon")
+        has_scale, has_bias = (self.whole(f"{field}: has scale, bias", 0, 1) for _ in range(2))
+        mean, variance = (self.array(f"{field}: {x}", channels) for x in ("mean", "variance"))
+        scale = self.array(f"{field}: scale", channels) if has_scale else np.ones_like(mean)
+        bias = self.array(f"{field}: bias", channels) if has_bias else np.zeros_like(mean)
+        spread = variance.astype(np.float64) + epsilon
+        if not (spread > 0).all():
+            raise NotExpected(f"{field}: variance is not above 0")
+        scale = scale / np.sqrt(spread)
+        params = {"scale": scale, "bias": bias - scale * mean}
+        params = {name: value.astype(np.float32) for name, value in params.items()}
+        if not all(np.isfinite(value).all() for value in params.values()):
+            raise NotExpected(f"{field}: has numbers that are not finite")
+        return Norm(channels, self.activation(f"{field}: activation")), params
+
+    def activation(self, field: str) -> str:
+        self.word(field)
+        if self.version < 11:
+            return "relu"
+        said = self.word(field).removeprefix("ACTIVATION_").lower()
+        if said not in ("identity", "relu", "mish", "silu"):
+            raise NotExpected(f"{field}: {said[:40]!r} is not known here")
+        return said
+
+    def root_mean_square(self, field: str, channels: int):
+        """That of a transformer's block: a scale only."""
+        self.word(field)
+        self.channels(f"{field}: channels", channels)
+        epsilon = self._small(f"{field}: epsilon")
+        return RootMeanSquare(channels, epsilon), {"scale": self.array(field, channels)}
+
+    def _small(self, field: str) -> float:
+        epsilon = self.positive(field)
+        if epsilon > 1:
+            raise NotExpected(f"{field}: {epsilon} is above 1")
+        return epsilon
+
+    def last_root_mean_square(self, field: str, channels: int):
+        """That of the trunk's end, with an activation."""
+        self.word(field)
+        self.channels(f"{field}: channels", channels)
+        epsilon = self._small(f"{field}: epsilon")
+        whole_board = bool(self.whole(f"{field}: spatial", 0, 1))
+        self.nothing(f"{field}: groups of channels", 1)
+        params = {name: self.array(f"{field}: {name}", channels) for name in ("scale", "bias")}
+        activation = self.activation(f"{field}: activation")
+        return RootMeanSquare(channels, epsilon, True, whole_board, activation), params
+
+    # --- blocks
+
+    def blocks(self, field: str, count: int, channels: int, deep: int = 0):
+        specs, params = [], {}
+        for i in range(count):
+            where = f"{field}: block {i}"
+            kind = self.word(where)
+            read = {
+                "ordinary_block": self.ordinary,
+                "gpool_block": self.pooled,
+                "nested_bottleneck_block": functools.partial(self.bottleneck, deep=deep),
+                "transformer_attention_block": self.attention,
+                "transformer_ffn_block": self.feed_forward,
+            }.get(kind)
+            if read is None:
+                raise NotExpected(f"{where}: {kind[:40]!r} is not a kind of block known here")
+            self.word(where)
+            spec, found = read(where, channels)
+            specs.append(spec)
+            params[f"block_{i}"] = found
+        return tuple(specs), params
+
+    def ordinary(self, field: str, channels: int):
+        norm1 = self.norm(f"{field}: norm 1", channels)
+        conv1 = self.conv(f"{field}: convolution 1", channels)
+        norm2 = self.norm(f"{field}: norm 2", conv1[0].outputs)
+        conv2 = self.conv(f"{field}: convolution 2", conv1[0].outputs, channels)
+        return _joined(Ordinary, norm1=norm1, conv1=conv1, norm2=norm2, conv2=conv2)
+
+    def pooled(self, field: str, channels: int):
+        norm1 = self.norm(f"{field}: norm 1", channels)
+        conv1 = self.conv(f"{field}: convolution 1", channels)
+        conv_pooled = self.conv(f"{field}: pooled convolution", channels)
+        pooled = conv_pooled[0].outputs
+        norm_pooled = self.norm(f"{field}: pooled norm", pooled)
+        bias = self.dense(f"{field}: pooled bias", 3 * pooled, conv1[0].outputs)
+        norm2 = self.norm(f"{field}: norm 2", conv1[0].outputs)
+        conv2 = self.conv(f"{field}: convolution 2", conv1[0].outputs, channels)
+        parts = {"norm1": norm1, "conv1": conv1, "conv_pooled": conv_pooled, "bias": bias}
+        return _joined(Pooled, **parts, norm_pooled=norm_pooled, norm2=norm2, conv2=conv2)
+
+    def bottleneck(self, field: str, channels: int, deep: int):
+        if deep == _MOST_DEEP:
+            raise NotExpected(f"{field}: blocks nested more than {_MOST_DEEP} deep")
+        count = self.whole(f"{field}: blocks", 1, _MOST_BLOCKS)
+        norm1 = self.norm(f"{field}: norm 1", channels)
+        conv1 = self.conv(f"{field}: convolution 1", channels)
+        inner = conv1[0].outputs
+        blocks, params = self.blocks(field, count, inner, deep + 1)
+        norm2 = self.norm(f"{field}: norm 2", inner)
+        conv2 = self.conv(f"{field}: convolution 2", inner, channels)
+        parts = {"norm1": norm1, "conv1": conv1, "norm2": norm2, "conv2": conv2}
+        return _joined(Bottleneck, params, **parts, blocks=(blocks, None))
+
+    def attention(self, field: str, channels: int):
+        heads = self.channels(f"{field}: heads")
+        key_heads = self.channels(f"{field}: heads of keys")
+        if heads % key_heads:
+            raise NotExpected(f"{field}: {heads} heads are no multiple of {key_heads} of keys")
+        of_query, of_value = (self.channels(f"{field}: channels of a head") for _ in range(2))
+        rope, learnt = (self.whole(f"{field}: rotation", 0, 1) for _ in range(2))
+        if rope and of_query % 2:
+            raise NotExpected(f"{field}: {of_query} channels of a head cannot be turned in pairs")
+        norm = self.root_mean_square(f"{field}: norm", channels)
+        parts = {
+            "norm": norm,
+            "queries": self.dense(f"{field}: queries", channels, heads * of_query),
+            "keys": self.dense(f"{field}: keys", channels, key_heads * of_query),
+            "values": self.dense(f"{field}: values", channels, key_heads * of_value),
+            "out": self.dense(f"{field}: out", heads * of_value, channels),
+        }
+        rotation = (None, None)
+        if rope:
+            rotation = self.rotation(f"{field}: rotation", key_heads, of_query // 2, bool(learnt))
+        fixed = {"heads": (heads, None), "key_heads": (key_heads, None)}
+        return _joined(Attention, **parts, rotation=rotation, **fixed)
+
+    def rotation(self, field: str, heads: int, pairs: int, learnt: bool):
+        self.word(field)
+        if not learnt:
+            return Rotation(heads, pairs, self.positive(f"{field}: theta")), None
+        for name, number in (("heads", heads), ("pairs", pairs), ("axes", 2)):
+            self.channels(f"{field}: {name}", number)
+        return Rotation(heads, pairs, None), {"frequencies": self.array(field, heads, pairs, 2)}
+
+    def feed_forward(self, field: str, channels: int):
+        self.channels(f"{field}: channels", channels)
+        inner = self.channels(f"{field}: inner channels")
+        if not self.whole(f"{field}: gate", 0, 1):
+            raise NotExpected(f"{field}: without a gate (SwiGLU); its activation is not known here")
+        norm = self.root_mean_square(f"{field}: norm", channels)
+        first = self.dense(f"{field}: first", channels, inner)
+        gate = self.dense(f"{field}: gate", channels, inner)
+        second = self.dense(f"{field}: second", inner, channels)
+        return _joined(FeedForward, norm=norm, first=first, gate=gate, second=second)
+
+    # --- the trunk, the heads, the whole
+
+    def trunk(self, planes: int, global_inputs: int):
+        self.word("trunk")
+        count = self.whole("trunk: blocks", 1, _MOST_BLOCKS)
+        channels = self.channels("trunk: channels")
+        for name in ("mid", "regular", "dilated", "pooled"):
+            self.whole(f"trunk: {name} channels", 0, _MOST_CHANNELS)
+        by_root = self.whole("trunk: kind of norm", 0, 1) if self.version >= 15 else 0
+        self.nothing("trunk: option", 5 if self.version >= 15 else 0)
+        conv = self.conv("trunk: first convolution", planes, channels)
+        dense = self.dense("trunk: global inputs", global_inputs, channels)
+        blocks, params = self.blocks("trunk", count, channels)
+        norm = (self.last_root_mean_square if by_root else self.norm)("trunk: norm", channels)
+        parts = {"conv": conv, "global_inputs": dense, "norm": norm}
+        return _joined(Trunk, params, **parts, blocks=(blocks, None))
+
+    def policy(self, channels: int):
+        self.word("policy head")
+        outputs = 1 if self.version < 12 else 4 if self.version == 16 else 2
+        if self.version >= 17:
+            outputs = self.whole("policy head: outputs", 2, 4)
+            self.nothing("policy head: option", 3)
+        conv1 = self.conv("policy head: convolution 1", channels)
+        conv_pooled = self.conv("policy head: pooled convolution", channels)
+        width, pooled = conv1[0].outputs, conv_pooled[0].outputs
+        norm_pooled = self.norm("policy head: pooled norm", pooled)
+        bias = self.dense("policy head: pooled bias", 3 * pooled, width)
+        norm = self.norm("policy head: norm", width)
+        conv2 = self.conv("policy head: convolution 2", width, outputs)
+        parts = {"conv1": conv1, "conv_pooled": conv_pooled, "norm_pooled": norm_pooled}
+        parts |= {"bias": bias, "norm": norm, "conv2": conv2}
+        if self.version < 15:
+            first = self.dense("policy head: pass", 3 * pooled, outputs)
+            return _joined(PolicyHead, **parts, pass_first=first)
+        first = self.dense_with_bias("policy head: pass", 3 * pooled, width)
+        activation = self.activation("policy head: pass")
+        second = self.dense("policy head: pass 2", width, outputs)
+        passes = {"pass_first": first, "pass_second": second}
+        return _joined(PolicyHead, **parts, **passes, pass_activation=(activation, None))
+
+    def value(self, channels: int):
+        self.word("value head")
+        self.nothing("value head: option", 3 if self.version >= 17 else 0)
+        conv = self.conv("value head: convolution", channels)
+        width = conv[0].outputs
+        norm = self.norm("value head: norm", width)
+        hidden = self.dense_with_bias("value head: hidden", 3 * width)
+        activation = self.activation("value head: activation")
+        inner, version = hidden[0].outputs, self.version
+        value = self.dense_with_bias("value head: value", inner, 3)
+        scores = 6 if version >= 9 else 4 if version == 8 else 2 if version >= 4 else 1
+        score = self.dense_with_bias("value head: scores", inner, scores)
+        owners = self.conv("value head: ownership", width, 1)
+        parts = {"conv": conv, "norm": norm, "hidden": hidden, "value": value, "score": score}
+        return _joined(ValueHead, **parts, owners=owners, activation=(activation, None))
+
+    def model(self) -> Model:
+        name = self.word("name")
+        self.version = self.whole("version", 0, 10**6)
+        if not OLDEST <= self.version <= NEWEST:
+            raise NotExpected(
+                f"version: {self.version} of KataGo's models is not known here; known are "
+                f"{OLDEST} to {NEWEST}"
+            )
+        planes, global_inputs = (self.channels(f"{x} inputs") for x in ("spatial", "global"))
+        scales = Scales()
+        if self.version >= 13:
+            scales = Scales(*(self.positive(f"scale of {x}") for x in Scales._fields))
+        by_suicide = bool(self._options()) if self.version >= 15 else False
+        trunk, in_trunk = self.trunk(planes, global_inputs)
+        policy, in_policy = self.policy(trunk.conv.outputs)
+        value, in_value = self.value(trunk.conv.outputs)
+        if self.data[self.place :].strip():
+            raise NotExpected(f"{len(self.data) - self.place} bytes follow the value head")
+        config = KataGoConfig(self.version, trunk, policy, value, scales, by_suicide)
+        wanted = config.num_planes, config.num_global_inputs
+        if (planes, global_inputs) != wanted:
+            raise NotExpected(
+                f"inputs: {planes} planes and {global_inputs} numbers; those of version "
+                f"{self.version} are {wanted[0]} and {wanted[1]}"
+            )
+        params = {"trunk": in_trunk, "policy": in_policy, "value": in_value}
+        about = {"format": "katago", "name": name, "version": self.version}
+        return Model(config, params, about)
+
+    def _options(self) -> int:
+        if self.whole("metadata encoder", 0, 10**6):
+            raise NotExpected(
+                "metadata encoder: a network that imitates players by what a record says of them "
+                "(humansl); these inputs are not known here"
+            )
+        by_suicide = self.whole("pass-alive areas by suicide", 0, 1)
+        self.nothing("option", 6)
+        return by_suicide
+
+
+def _joined(kind: Any, more: dict | None = None, /, **parts: tuple[Any, Any]) -> tuple[Any, dict]:
+    """(a description of the parts' descriptions, their parameters by name and `more` of them)."""
+    params = {name: found for name, (_, found) in parts.items() if found is not None}
+    return kind(**{name: spec for name, (spec, _) in parts.items()}), {**params, **(more or {})}

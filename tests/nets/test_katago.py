@@ -1,0 +1,304 @@
+"""KataGo's networks: their files, of friends and of strangers, and what they compute."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import gzip
+import json
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gozero
+from gozero.go import coords
+from gozero.go import rules as go
+from gozero.nets import kinds, weights
+from gozero.nets.features import Inputs
+from gozero.nets.katago import model_file, network
+from gozero.play.evaluators import over_symmetries
+from tests.nets import katago_files as files
+
+DATA = pathlib.Path(
+    os.environ.get("GOZERO_KATAGO") or pathlib.Path(__file__).parents[3] / "shared" / "katago"
+)
+NETWORK, POSITIONS = DATA / "g170-b6c96-s175395328-d26788732.bin.gz", DATA / "raw_nn.jsonl"
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Write bytes to a file of a name."""
+
+    def write(data, name="net.bin"):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+# --- files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(3, 18))
+def test_files_of_every_version_are_read(put, version):
+    kinds_of = [files.ORDINARY, files.GPOOL]
+    kinds_of += [files.NESTED, files.LEARNT, files.FIXED, files.FEED] if version >= 11 else []
+    tip = "board" if version >= 17 else "batch"
+    made = files.model(version, kinds_of, tip=tip)
+    config, params, about = weights.load(put(files.data(made, packed=True), "net.bin.gz"), 5)
+    assert (about["version"], about["name"], config.version) == (version, "tiny", version)
+    assert config.scales == made["scales"]
+    shape = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+    assert shape(params) == shape(network.shapes(config))
+    np.testing.assert_array_equal(params["trunk"]["conv"]["kernel"], made["stem"][0])
+    plain = model_file.read(put(files.data(made)))
+    jax.tree.map(np.testing.assert_array_equal, plain.params, jax.device_get(params))
+    assert plain.config == config
+    assert hash(config) == hash(plain.config)
+
+
+def damaged(data):
+    """{what is wrong: (the bytes, what the error says)}."""
+    return {
+        "cut": (data[:-1000], "cut off|the file ends|no array"),
+        "more": (data + b"x", "2 bytes follow"),
+        "text": (data.replace(b"@BIN@", b"1.0 2.0", 1), "no array @BIN@"),
+        "version": (data.replace(b"tiny\n8\n", b"tiny\n18\n"), "version: 18 .* known are 3 to 17"),
+        "planes": (data.replace(b"8\n22\n19", b"8\n21\n19"), "channels in: 22, expected 21"),
+        "huge": (data.replace(b"\n3\n3\n22\n6\n", b"\n3\n3\n22\n99999999\n"), "not a whole number"),
+        "wide": (data.replace(b"\n3\n3\n22\n6\n", b"\n3\n3\n22\n9999\n"), "9999, expected 6"),
+        "kind": (data.replace(b"gpool_block", b"gpool_bloc_"), "'gpool_bloc_' is not a kind"),
+        "blocks": (data.replace(b"trunk\n2\n", b"trunk\n100000\n"), "trunk: blocks: '100000'"),
+        "epsilon": (data.replace(b"\n0.001\n", b"\nnan\n", 1), "epsilon: 'nan'"),
+        "long": (data.replace(b"gpool_block", b"g" * 300), "no word of 256 bytes"),
+    }
+
+
+def test_files_of_strangers_are_refused_by_name_and_field(put):
+    made = files.model(8)
+    for name, (data, said) in damaged(files.data(made)).items():
+        path = put(data, f"{name}.bin")
+        with pytest.raises(ValueError, match=said) as error:
+            model_file.read(path)
+        assert str(path) in str(error.value)
+    stem = made["stem"][0].astype("<f4").tobytes()
+    for number in (np.nan, np.inf):
+        data = files.data(made).replace(stem[:4], np.float32(number).tobytes(), 1)
+        with pytest.raises(ValueError, match="first convolution: has numbers that are not finite"):
+            model_file.read(put(data))
+    with pytest.raises(ValueError, match=r"there is no file .*missing\.bin"):
+        weights.load(put(b"").with_name("missing.bin"))
+    with pytest.raises(ValueError, match=r"boards up to 19x19"):
+        weights.load(put(files.data(made)), 20)
+
+
+def test_archives_that_are_damaged_or_swell_are_refused(put):
+    packed = files.data(files.model(8), packed=True)
+    for data in (packed[:-9], packed[:40], b"\x1f\x8b" + b"\0" * 40, packed[:100] + packed[101:]):
+        with pytest.raises(ValueError, match=r"net.bin.gz: damaged or not a KataGo model file"):
+            model_file.read(put(data, "net.bin.gz"))
+    bomb = gzip.compress(b"\0" * 2**25)
+    with pytest.raises(ValueError, match="would unpack to more than"):
+        model_file.read(put(bomb, "net.bin.gz"))
+
+
+def test_mutations_are_read_or_are_value_errors(put):
+    rng = np.random.default_rng(29)
+    data = files.data(files.model(17, [files.NESTED, files.LEARNT, files.FEED], tip="board"))
+    outcomes = collections.Counter()
+    for _ in range(120):
+        wrong = bytearray(data)
+        at = int(rng.integers(len(wrong)))
+        change = rng.integers(4)
+        if change == 0:
+            del wrong[at:]
+        elif change == 1:
+            del wrong[at : at + int(rng.integers(1, 64))]
+        elif change == 2:
+            wrong[at:at] = wrong[at // 2 : at // 2 + 40]
+        else:
+            wrong[at] ^= 1 << int(rng.integers(8))
+        try:
+            model_file.read(put(bytes(wrong)))
+            said = "read"
+        except ValueError as error:
+            said = "refused" if "net.bin" in str(error) else f"not named: {error}"
+        outcomes[said] += 1
+    assert set(outcomes) == {"read", "refused"}
+    assert min(outcomes["read"], outcomes["refused"]) > 8
+
+
+def test_what_is_not_known_is_named(put):
+    human = files.data(files.model(15)).replace(
+        b"\n0\n0\n0\n0\n0\n0\n0\n0\ntrunk", b"\n1\n0\ntrunk"
+    )
+    with pytest.raises(ValueError, match="imitates players"):
+        model_file.read(put(human))
+    option = files.data(files.model(17)).replace(
+        b"\n0\n0\n0\n0\n0\n0\ntrunk", b"\n0\n0\n0\n7\n0\n0\ntrunk"
+    )
+    with pytest.raises(ValueError, match="option '7' that is not known"):
+        model_file.read(put(option))
+    plain = files.data(files.model(17, [files.FEED])).replace(b"\n6\n7\n1\nrms", b"\n6\n7\n0\nrms")
+    with pytest.raises(ValueError, match="without a gate"):
+        model_file.read(put(plain))
+    deep = functools.reduce(
+        lambda inner, _: ("nested_bottleneck_block", (inner,)), range(6), files.ORDINARY
+    )
+    with pytest.raises(ValueError, match="nested more than 4 deep"):
+        model_file.read(put(files.data(files.model(14, [deep]))))
+
+
+# --- numbers ------------------------------------------------------------------------------
+
+ALL = [files.ORDINARY, files.NESTED, files.LEARNT, files.FEED, files.FIXED]
+
+
+@pytest.mark.parametrize(
+    ("version", "blocks", "tip"), [(8, (files.ORDINARY, files.GPOOL), "batch"), (17, ALL, "board")]
+)
+def test_networks_compute_what_plain_numpy_does(put, version, blocks, tip):
+    made, size = files.model(version, blocks, tip=tip, seed=version), 5
+    config, params, _ = weights.load(put(files.data(made)))
+    rng = np.random.default_rng(0)
+    planes = rng.normal(size=(2, size, size, 22)).astype(np.float32)
+    numbers = rng.normal(size=(2, 19)).astype(np.float32)
+    numbers[:, 6], numbers[:, 9] = (0, 1), 0  # simple ko, then superko
+    found = jax.jit(functools.partial(network.apply, config))(params, Inputs(planes, numbers))
+    for i in range(2):
+        policy, value, score, owners = files.evaluate(made, planes[i], numbers[i])
+        close = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-4)
+        close(found.policy_logits[i], policy[:, 0])
+        close(found.ownership_logits[i], owners.reshape(-1))
+        shares = np.exp(value - value.max()) * (1, 1, 1 - i)
+        win, loss, nothing = shares / shares.sum()
+        close([found.win[i], found.loss[i], found.no_result[i]], [win, loss, nothing])
+        close(found.value[i], win - loss)
+        by = made["scales"]
+        close(found.score[i], score[2] * by[3] * (1 - nothing), rtol=1e-3)
+        close(found.score_mean[i], score[0] * by[1] * (1 - nothing), rtol=1e-3)
+        spread = np.log1p(np.exp(score[1])) * by[2]
+        mean_of_squares = (1 - nothing) * ((score[0] * by[1]) ** 2 + spread**2)
+        stdev = np.sqrt(mean_of_squares - (score[0] * by[1] * (1 - nothing)) ** 2)
+        close(found.score_stdev[i], stdev, rtol=1e-3)
+        optimist = dataclasses.replace(config, optimism=0.25)
+        parts = policy[None], value[None], score[None], owners.reshape(1, -1)
+        bent = network._output(optimist, Inputs(planes[:1], numbers[:1]), *map(jnp.asarray, parts))
+        other = policy[:, min(1, policy.shape[1] - 1)]
+        close(bent.policy_logits[0], 0.75 * policy[:, 0] + 0.25 * other)
+
+
+def test_scores_of_old_versions():
+    """Version 3: an arctangent over two sides of the board; 4 to 7: the mean is the lead."""
+    inputs = Inputs(jnp.zeros((1, 9, 9, 22)), jnp.ones((1, 14)))
+    logits, value, owners = jnp.zeros((1, 82, 1)), jnp.zeros((1, 3)), jnp.zeros((1, 81))
+    third = files.config(files.model(3))
+    found = network._output(third, inputs, logits, value, jnp.array([[0.5]]), owners)
+    assert (float(found.score[0]), float(found.no_result[0])) == (9.0, pytest.approx(1 / 3))
+    fourth = files.config(files.model(4))
+    inputs = inputs._replace(global_inputs=jnp.array([[0.0] * 6 + [1.0] + [0.0] * 7]))
+    found = network._output(fourth, inputs, logits, value, jnp.array([[0.5, 0.0]]), owners)
+    assert (float(found.score[0]), float(found.no_result[0])) == (10.0, 0.0)
+    np.testing.assert_allclose(found.score_stdev, 20 * np.log(2), rtol=1e-5)
+
+
+# --- golden -------------------------------------------------------------------------------
+
+
+def games_by_rules():
+    rows = [json.loads(line) for line in POSITIONS.read_text().splitlines()]
+    found = collections.defaultdict(list)
+    for row in rows:
+        said = row["rules"]
+        assert (said["scoring"], said["tax"], said["hasButton"]) == ("AREA", "NONE", False)
+        key = row["size"], said["ko"].lower(), said["suicide"], said["friendlyPassOk"]
+        found[key].append(row)
+    return found
+
+
+def states_of(rules, rows):
+    play = jax.jit(functools.partial(go.play, rules))
+    states = []
+    for row in rows:
+        state = go.init(rules, row["komi"])
+        for move in row["moves"]:
+            state = play(state, np.int32(coords.from_gtp(rules.size, move)))
+        assert int(state.to_play) == (row["to_play"] == "W")
+        states.append(state)
+    return jax.tree.map(lambda *x: jnp.stack(x), *states)
+
+
+def check_golden(row, legal, output):
+    """Within the bounds that strangers hold it to, for White."""
+    said, white = row["nn"], 1 if row["to_play"] == "W" else -1
+    win, loss = (output.win, output.loss)[::white]
+    assert abs(win - said["whiteWin"]) < 0.002
+    assert abs(loss - said["whiteLoss"]) < 0.002
+    assert abs(output.no_result - said["noResult"]) < 0.002
+    assert abs(white * output.score - said["whiteLead"]) < 0.05
+    assert abs(white * output.score_mean - said["whiteScoreSelfplay"]) < 0.05
+    logits = np.where(legal, output.policy_logits, -np.inf)
+    policy = np.exp(logits - logits.max())
+    policy = np.where(legal, policy / policy.sum(), np.nan)
+    expected = np.array(said["policy"], np.float64).reshape(-1)  # None is nan
+    expected = np.append(expected, said["policy_pass"])
+    np.testing.assert_allclose(policy, expected, atol=0.002, rtol=0)
+    owners = white * np.tanh(output.ownership_logits)
+    expected = np.array(said["white_ownership"]).reshape(-1)
+    np.testing.assert_allclose(owners, expected, atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "size", [9, pytest.param(13, marks=pytest.mark.slow), pytest.param(19, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("ko", ["simple", "positional"])
+def test_golden_positions_are_as_katago_evaluates_them(size, ko):
+    if not (NETWORK.exists() and POSITIONS.exists()):
+        pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
+    config, params, _ = weights.load(NETWORK)
+    seen = 0
+    for (n, rule, suicide, friendly), rows in games_by_rules().items():
+        if (n, rule) != (size, ko):
+            continue
+        rules = go.Rules(size, ko, suicide, remember=True)
+        states = states_of(rules, rows)
+        observe = kinds.observer(dataclasses.replace(config, friendly_pass=friendly), rules)
+
+        def evaluate(params, states, rules=rules, observe=observe):
+            inputs = jax.vmap(lambda s: observe(s, s.position))(states)
+            legal = jax.vmap(functools.partial(go.legal_actions, rules))(states)
+            return legal, network.apply(config, params, inputs)
+
+        legal, output = jax.device_get(jax.jit(evaluate)(params, states))
+        for i, row in enumerate(rows):
+            check_golden(row, legal[i], jax.tree.map(lambda x, i=i: x[i], output))
+        seen += len(rows)
+    assert seen == {9: 42, 13: 12, 19: {"simple": 10, "positional": 15}[ko]}[size] or seen == 42
+
+
+# --- in a search --------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", network.DTYPES)
+def test_a_search_takes_it_and_its_symmetric_mean(put, dtype):
+    config, params, _ = weights.load(put(files.data(files.model(14, [files.GPOOL, files.NESTED]))))
+    config = dataclasses.replace(config, dtype=dtype)
+    rules = go.Rules(4, "simple", remember=True)
+    states = jax.vmap(lambda komi: go.init(rules, komi))(jnp.array([0.5, 7.5]))
+    evaluator = gozero.network_evaluator(rules, config, params)
+    search = gozero.SearchConfig(num_simulations=12, select=evaluator.select)
+    for one in (evaluator, over_symmetries(rules, evaluator)):
+        result = gozero.search(gozero.go_game(rules), one, jax.random.key(0), states, search)
+        assert result.ok.all()
+        assert (result.visits.sum(axis=1) == 12).all()
+    with pytest.raises(ValueError, match="remember=True"):
+        gozero.network_evaluator(go.Rules(4, "simple"), config, params)
+    with pytest.raises(ValueError, match="parameters that a file holds"):
+        gozero.network_evaluator(rules, config)

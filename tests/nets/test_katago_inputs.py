@@ -1,0 +1,178 @@
+"""KataGo's planes and global inputs against sets of points, and what is told of the past."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go import ladders
+from gozero.go import rules as go
+from gozero.nets.katago import inputs
+from gozero.search.game import Trail
+from tests.nets import katago_files
+from tests.reference import katago as reference
+from tests.reference.go import ReferenceGame
+
+CONFIG = katago_files.config(katago_files.model(8))
+
+
+def played(rules, seed, length):
+    """(a game, its moves) of random moves, with passes among them, not two in a row."""
+    rng = random.Random(seed)
+    game, moves = ReferenceGame(rules.size, rules.ko, rules.suicide), []
+    while len(moves) < length:
+        legal = [a for a, ok in enumerate(game.legal()) if ok]
+        if game.passes and len(legal) == 1:
+            break
+        plays = game.passes or (rng.random() < 0.9 and len(legal) > 1)
+        move = rng.choice(legal[:-1] if plays else legal)
+        game.play(move)
+        moves.append(move)
+    return game, moves
+
+
+def boards_of(found, size):
+    dense = np.zeros((size * size, len(found)), np.float32)
+    for plane, points in enumerate(found):
+        dense[list(points), plane] = 1
+    return dense.reshape(size, size, -1)
+
+
+@functools.cache
+def seeing(config, rules):
+    play = jax.jit(functools.partial(go.play, rules))
+    see = jax.jit(jax.vmap(lambda s: inputs.observe(config, rules, s, s.position)))
+    return play, see
+
+
+def check(rules, games, config=CONFIG, told=5, tax="none"):
+    play, see = seeing(config, rules)
+    states, komis = [], [-3.0, 0.5, 6.5, 7.0, 400.0]
+    for number, (_, moves) in enumerate(games):
+        state = go.init(rules, komis[number % 5])
+        for move in moves:
+            state = play(state, jnp.int32(move))
+        states.append(state)
+    found = jax.device_get(see(jax.tree.map(lambda *x: jnp.stack(x), *states)))
+    for number, (game, moves) in enumerate(games):
+        most = told if game.passes else 5
+        expected = boards_of(reference.planes(game, moves, tax, most), rules.size)
+        for plane in range(22):
+            wrong = np.argwhere(found.planes[number, ..., plane] != expected[..., plane])
+            assert not len(wrong), (number, moves, plane, wrong.tolist())
+        expected = reference.numbers(game, moves, komis[number % 5], tax, most)
+        np.testing.assert_allclose(found.global_inputs[number], expected, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tax", ["none", "all"])
+@pytest.mark.parametrize(("size", "ko", "suicide"), [(4, "positional", True), (5, "simple", False)])
+def test_planes_of_random_games_are_those_of_the_reference(size, ko, suicide, tax):
+    rules = go.Rules(size, ko, suicide, max_moves=400, remember=True)
+    games = [played(rules, seed, length) for seed in range(60) for length in (0, 3, 17, 40 + seed)]
+    check(rules, games, dataclasses.replace(CONFIG, tax=tax, friendly_pass=tax == "all"),
+          0 if tax == "all" else 5, tax)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_chases_with_kos_are_read_as_katago_reads_them():
+    rules, reader = go.Rules(5, "simple"), reference.Ladders(5)
+    read = jax.jit(
+        jax.vmap(lambda b, w, ko: ladders.read_board(5, b, w, jnp.bool_(False), ko, ladders.KATAGO))
+    )
+    rng, boards, kos = random.Random(3), [], []
+    while len(boards) < 4000:
+        game = ReferenceGame(5, "simple")
+        for ply in range(40):
+            before = list(game.board)
+            moves = [p for p in range(25) if game.is_legal(p)]
+            game.play(rng.choice(moves or [25]))
+            ko = reference.ko_of(game, before, game.board)
+            if ko is not None or (ply > 8 and rng.random() < 0.1):
+                boards.append(list(game.board))
+                kos.append(ko)
+    dense = np.array(boards)
+    words = [jax.vmap(functools.partial(_pack, rules.layout))(dense == c) for c in (1, -1)]
+    ko = jnp.array([-1 if k is None else k for k in kos], jnp.int16)
+    found = read(*words, ko)
+    laddered = np.asarray(jax.vmap(functools.partial(_unpack, rules.layout))(found.laddered))
+    captures = np.asarray(jax.vmap(functools.partial(_unpack, rules.layout))(found.captures))
+    for i, (board, k) in enumerate(zip(boards, kos, strict=True)):
+        expected = reader.read(board, k, 1)
+        assert set(np.flatnonzero(laddered[i])) == expected[0], (board, k)
+        assert set(np.flatnonzero(captures[i])) == expected[1], (board, k)
+    assert sum(k is not None for k in kos) > 100
+
+
+def _pack(lay, mask):
+    from gozero.go import bitboard as bb
+
+    return bb.pack(lay, mask)
+
+
+def _unpack(lay, board):
+    from gozero.go import bitboard as bb
+
+    return bb.unpack(lay, board)
+
+
+def test_rules_that_keep_or_mean_too_little_are_refused():
+    with pytest.raises(ValueError, match=r"remember=True"):
+        inputs.check_fits(go.Rules(5, "simple"), CONFIG)
+    with pytest.raises(ValueError, match=r"size: 20; .* up to 19x19"):
+        inputs.check_fits(go.Rules(20), CONFIG)
+    old = katago_files.config(katago_files.model(6))
+    with pytest.raises(ValueError, match="version 6 knows superko"):
+        inputs.check_fits(go.Rules(5, "simple", remember=True), old)
+    for change in ({"tax": "some"}, {"scoring": "stones"}, {"optimism": 2}, {"dtype": "float8"}):
+        with pytest.raises(ValueError, match=next(iter(change))):
+            dataclasses.replace(CONFIG, **change)
+    with pytest.raises(ValueError, match="button: only with area"):
+        dataclasses.replace(CONFIG, button=True, scoring="territory")
+    with pytest.raises(ValueError, match="knows none"):
+        dataclasses.replace(old, tax="seki")
+
+
+def test_stones_that_were_played_count_in_territory_scoring_and_the_button_once():
+    """Black plays, White passes, Black plays, White plays, Black passes: also as a tree's trail."""
+    rules = go.Rules(3, max_moves=50)
+    territory, button = (
+        dataclasses.replace(CONFIG, **change)
+        for change in ({"scoring": "territory"}, {"button": True})
+    )
+    states = [go.init(rules, 6.0)]
+    for move in (0, 9, 4, 2, 9):
+        states.append(go.play(rules, states[-1], jnp.int32(move)))
+    bonus = [0, 1, 1, 2, 1, 1]
+    half = [0, 0, 0.5, 0.5, 0.5, 0.5]
+    for split in (0, 2):
+        stacked = jax.tree.map(lambda *x: jnp.stack(x), *[s.position for s in states[split:]])
+        for at in range(split, 6):
+            trail = Trail(stacked, jnp.int32(at - split))
+            asked = rules, states[split], states[at].position, trail
+            assert inputs._bonus(territory, *asked)[0] == bonus[at]
+            points, kept = inputs._bonus(button, *asked)
+            assert (float(points), bool(kept.left)) == (half[at], at < 2)
+            assert int(kept.in_row) == (at == 2)
+
+
+def test_rules_that_remember_ban_nothing_more():
+    """A board that only remembers: a triple pass over the same board is as simple ko has it."""
+    plain, kept = go.Rules(2, "simple"), go.Rules(2, "simple", remember=True)
+    states = [go.init(plain), go.init(kept)]
+    for move in (0, 1, 2, 4, 3, 4, 0):
+        states = [
+            go.play(r, s, jnp.int32(move)) for r, s in zip((plain, kept), states, strict=True)
+        ]
+        legal = [go.legal_actions(r, s) for r, s in zip((plain, kept), states, strict=True)]
+        np.testing.assert_array_equal(*legal)
+    assert states[0].past is None
+    assert states[1].past is not None
+    with pytest.raises(ValueError, match="under simple ko"):
+        go.legal_actions(kept, states[0])
