@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gozero import __version__
 from gozero.apps import flags, runtime
+from gozero.compile import executables
 
 DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX. `gozero --version`: which."
 
@@ -48,6 +49,7 @@ def _run(arguments: list[str]) -> int:
 def program() -> None:
     """The program: `main`, and an end that does not wait for work on the device."""
     runtime.let_stderr_close()
+    executables.keep()
     status = main()
     if status == runtime.STOPPED:
         runtime.end_at_once()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from gozero import __version__
 from gozero.apps import flags, runtime
 from gozero.apps.gtp.config import GtpConfig
+from gozero.compile import executables
 from gozero.runs.settings import setting
 
 PACKAGES = ("jax", "jaxlib", "flax", "numpy")
@@ -88,7 +89,9 @@ def _cache() -> str:
     if not os.access(there, os.W_OK):
         return f"wrong: compiled programs cannot be kept: {there} is not writable"
     sizes = [one.stat().st_size for one in path.glob("*") if one.is_file()]
-    return f"compiled programs: {len(sizes)} files, {_mib(sum(sizes))} in {path}"
+    whole = [one.stat().st_size for one in (path / executables.FOLDER).glob("*")]
+    kept = f"{len(sizes)} files, {_mib(sum(sizes))}; {len(whole)} whole, {_mib(sum(whole))}"
+    return f"compiled programs: {kept} in {path}"
 
 
 def _mib(num_bytes: int) -> str:

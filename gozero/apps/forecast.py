@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gozero.compile import executables
 from gozero.go import symmetry
 from gozero.go.rules import GameState, Rules
 from gozero.nets import kinds, network, weights
@@ -67,7 +68,7 @@ def raw_network(
             ),
         )
 
-    return jax.jit(said)
+    return executables.jit(said)
 
 
 def _see(rules: Rules, shape: kinds.Config, state: GameState) -> Any:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.compile import executables
 from gozero.go import bitboard as bb
 from gozero.go import coords, scoring, setup
 from gozero.go import rules as go
@@ -55,7 +56,12 @@ class HostGame:
         self.moves: list[tuple[int, int]] = []
         self._before: list[Position] = []  # the position before each move
         if start is None:
-            start = setup.with_handicap(rules, handicap, komi) if handicap else go.init(rules, komi)
+            go.check_komi(komi)
+            start = (
+                setup.with_handicap(rules, handicap, komi)
+                if handicap
+                else _new(rules, np.float32(komi))
+            )
         self._state = start
 
     @property
@@ -71,7 +77,7 @@ class HostGame:
     @property
     def terminated(self) -> bool:
         """Two passes in a row."""
-        return bool(self._state.position.passes >= 2)
+        return self.passes >= 2
 
     @property
     def truncated(self) -> bool:
@@ -151,7 +157,7 @@ class HostGame:
         return float(_score(self.rules, self._state))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(executables.jit, static_argnums=(0,))
 def _attempt(
     rules: Rules, state: GameState, colour: jax.Array, action: jax.Array
 ) -> tuple[GameState, jax.Array]:
@@ -186,6 +192,7 @@ def _move_result(
     return jnp.select(list(conditions), [jnp.int32(x) for x in results], jnp.int32(_LEGAL))
 
 
-_legal = jax.jit(go.legal_actions, static_argnums=0)
-_stones = jax.jit(go.stones, static_argnums=0)
-_score = jax.jit(scoring.area_score, static_argnums=0)
+_new = executables.jit(go.init, static_argnums=(0,))
+_legal = executables.jit(go.legal_actions, static_argnums=(0,))
+_stones = executables.jit(go.stones, static_argnums=(0,))
+_score = executables.jit(scoring.area_score, static_argnums=(0,))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import os
 import pathlib
-import platform
 import signal
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from gozero.compile import mode
+from gozero.compile import executables, mode
 
 STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
@@ -54,7 +52,7 @@ def prepare() -> None:
         home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     except RuntimeError:  # a user without a home: compile anew each time
         return
-    folder = pathlib.Path(wanted) if wanted else home / "gozero" / _cpu_name()
+    folder = pathlib.Path(wanted) if wanted else home / "gozero" / f"jax-{executables.processor()}"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
@@ -192,17 +190,6 @@ def end_at_once() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(STOPPED)
-
-
-def _cpu_name() -> str:
-    """A folder name for this kind of processor: its compiled programs run nowhere else."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    digest = hashlib.sha256((features + platform.processor()).encode()).hexdigest()[:8]
-    return f"jax-{platform.machine()}-{digest}"
 
 
 class StopRequest:

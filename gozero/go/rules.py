@@ -139,7 +139,7 @@ def init(rules: Rules, komi: Any = 7.0) -> GameState:
     Raises:
       ValueError: a komi that is none (checked when it is concrete).
     """
-    _check_komi(komi)
+    check_komi(komi)
     return GameState(
         size=rules.size,
         position=empty_position(rules),
@@ -349,7 +349,7 @@ def _check_rules(rules: Rules) -> None:
         raise ValueError(f"max_moves: {limit!r} is not a whole number from 1 to {MAX_MOVE_LIMIT}")
 
 
-def _check_komi(komi: Any) -> None:
+def check_komi(komi: Any) -> None:
     """Raises:
     ValueError: a komi that is none; under ``jit`` only its shape and dtype are known.
     """

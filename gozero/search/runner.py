@@ -17,7 +17,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from gozero.compile import executables
 from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
@@ -79,6 +81,7 @@ class Runner:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
         self.config, self.chunk, self.clock, self.piece = config, chunk, clock, piece
         self._params = evaluator.params
+        evaluator = evaluator._replace(params=None)  # no part of the programs
         self._rehearsed: set = set()
 
         def begin(params, key, states, tree):
@@ -92,9 +95,10 @@ class Runner:
         def finish(tree, others):  # apart: what is not in the result cannot be handed on
             return pieces.finish(others._replace(tree=tree), config)
 
-        self._begin = jax.jit(begin, donate_argnames="tree")
-        self._advance = jax.jit(advance, donate_argnums=0)
-        self._finish = jax.jit(finish, donate_argnums=0)
+        self._begin = executables.jit(begin, donate_argnums=3)
+        self._advance = executables.jit(advance, donate_argnums=0)
+        self._finish = executables.jit(finish, donate_argnums=0)
+        self._empty = executables.jit(functools.partial(jax.tree.map, jnp.zeros_like))
 
     def search(
         self,
@@ -118,7 +122,7 @@ class Runner:
         run = functools.partial(self._run, params, key, states)
         signature = _signature((params, states, tree))
         if signature not in self._rehearsed:
-            run(None if tree is None else jax.tree.map(jnp.zeros_like, tree), 0, 0.0)
+            run(None if tree is None else self._empty(tree), 0, 0.0)
             self._rehearsed.add(signature)
         most = self.config.num_simulations
         visits = most if budget.visits is None else min(budget.visits, most)
@@ -131,7 +135,7 @@ class Runner:
         chunk, done, is_open = last if in_one else self.chunk, 0, True
         while is_open:
             before, begun = self.clock(), done
-            running = self._advance(running, params, jnp.int32(chunk), jnp.int32(last))
+            running = self._advance(running, params, np.int32(chunk), np.int32(last))
             done = int(running.steps)  # waits for it
             is_open, now = done == begun + chunk and done < last, self.clock()
             took = now - before

@@ -27,7 +27,7 @@ def test_doctor(monkeypatch, capsys, tmp_path):
     versions, devices, cache = capsys.readouterr().out.splitlines()
     assert importlib.metadata.version("jaxlib") in versions
     assert "cpu (cpu)" in devices
-    assert cache == f"compiled programs: 0 files, 0.0 MiB in {tmp_path / 'cache'}"
+    assert cache == f"compiled programs: 0 files, 0.0 MiB; 0 whole, 0.0 MiB in {tmp_path / 'cache'}"
     monkeypatch.setitem(doctor.BAD_JAX, importlib.metadata.version("jax"), "it is slow")
     monkeypatch.setattr(doctor.shutil, "which", lambda name: name)
     assert cli.main(["doctor"]) == 1

@@ -175,7 +175,7 @@ def test_seconds_are_kept_and_one_chunk_is_done():
         start = clock.now
         assert simulations(seconds) == expected
         assert clock.now - start <= seconds + 3.0
-    assert run._advance._cache_size() == run._begin._cache_size() == 1
+    assert run._advance.jitted._cache_size() == run._begin.jitted._cache_size() == 1
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_invariant_2_holds_for_pieces():
     run, key, roots = runner(SMALL), jax.random.key(0), random_tree.Position(CODES)
     running = jax.eval_shape(run._begin, None, key, roots, None)
     count = jnp.int32(0)
-    text = run._advance.lower(running, None, roots, count, count).compile().as_text()
+    text = run._advance.jitted.lower(running, None, roots, count, count).compile().as_text()
     assert moves_in_loops(text, BATCH * SMALL.num_nodes) == []
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps.forecast import forecast
+from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Position, Rules, play
 from gozero.play.player_config import PlayerConfig
@@ -123,19 +124,20 @@ class Searches:
 
     def __init__(self, rules: Rules, config: PlayerConfig, seed: int, score_playouts: int):
         setup = make_setup(rules, config, seed)
-        self.settings = setup.search
+        self.settings = settings = setup.search
         foresee = forecast(rules, config.weights, score_playouts)
         game, own = without_avoided(go_game(rules), setup.evaluator)
+        self._params, own = own.params, own._replace(params=None)
 
         def begin(params: Any, key: jax.Array, asked: Asked):
-            return pieces.begin(game, own._replace(params=params), key, asked, self.settings)
+            return pieces.begin(game, own._replace(params=params), key, asked, settings)
 
         def advance(params: Any, running: pieces.Running, steps: jax.Array):
             evaluator = own._replace(params=params)
-            return pieces.advance(game, evaluator, running, self.settings, steps)
+            return pieces.advance(game, evaluator, running, settings, steps)
 
         def tell(running: pieces.Running, key: jax.Array, states: GameState) -> Told:
-            found = found_by(self.settings, running)
+            found = found_by(settings, running)
             many = found.actions.shape[1]
             step = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
             after = jax.vmap(step)(states, found.actions)
@@ -151,10 +153,9 @@ class Searches:
                 all_owners.reshape(-1, many, rules.num_points),
             )
 
-        self._params = own.params
-        self._begin, self._tell = jax.jit(begin), jax.jit(tell)
-        self.found = jax.jit(functools.partial(found_by, self.settings))
-        self._advance = jax.jit(advance, donate_argnums=1)
+        self._begin, self._tell = executables.jit(begin), executables.jit(tell)
+        self.found = executables.jit(functools.partial(found_by, settings))
+        self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
         self._compiled: set[int] = set()
 

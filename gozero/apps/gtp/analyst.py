@@ -19,6 +19,7 @@ from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.protocol import Talk
 from gozero.apps.gtp.search import PIECE, Look, Searcher
+from gozero.compile import executables
 from gozero.go.rules import GameState, Rules, play
 from gozero.search.runner import next_chunk
 from gozero.search.search import Running
@@ -44,8 +45,8 @@ class Outlook:
         foresee = forecast(rules, config.weights, _PLAYOUTS)
         one = lambda state: jax.tree.map(lambda x: jnp.asarray(x)[None], state)
         self._key, self._rules = jax.random.key(config.seed), rules
-        self._now = jax.jit(lambda key, state: foresee(key, one(state)))
-        self._after = jax.jit(lambda state, action: play(rules, state, action))
+        self._now = executables.jit(lambda key, state: foresee(key, one(state)))
+        self._after = executables.jit(lambda state, action: play(rules, state, action))
 
     def compile(self, state: GameState) -> None:
         """Compile what `begin` and `learn` take."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import ndimage
 
 from gozero.apps.analysis.search import Asked, without_avoided
 from gozero.apps.host_game import HostGame
+from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.play.openings import any_sensible_play
@@ -111,8 +111,8 @@ class Searcher:
         """Compile what a move within a limit of time needs, once, by playing one."""
         if self._warm:
             return
-        game, key = HostGame(self._rules), jax.random.fold_in(self._key, 0)
-        found, kept = self._within(0.0, key, game.state, jnp.int32(0), self._begin(), None)
+        game, key = HostGame(self._rules), _stream(self._key, np.uint32(0))
+        found, kept = self._within(0.0, key, game.state, np.int32(0), self._begin(), None)
         self._follow(kept, int(found[0]))
         game.play(0, game.rules.pass_action)
         game.wins_by_passing(1)
@@ -147,7 +147,7 @@ class Searcher:
             kept = self._begin()
         for action in played or ():
             kept = self._follow(kept, action)
-        key, mover = jax.random.fold_in(self._key, number), jnp.int32(colour)
+        key, mover = _stream(self._key, np.uint32(number)), np.int32(colour)
         game = state if avoid is None else Asked(state, avoid)
         if seconds is None:
             found, kept = self._whole(key, game, mover, kept, look)
@@ -182,9 +182,11 @@ class TreeSearcher(Searcher):
                 state = with_to_play(state, colour)
             return jax.tree.map(lambda x: jnp.asarray(x)[None], state)
 
+        resign = config.resign
+
         def told(result: SearchResult) -> tuple:
             """What `Found` is made of."""
-            resigns = move_choice.resignations(result.value, result.visits, result.q, config.resign)
+            resigns = move_choice.resignations(result.value, result.visits, result.q, resign)
             return result.action[0], result.value[0], result.ok[0], resigns[0]
 
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
@@ -194,14 +196,14 @@ class TreeSearcher(Searcher):
         stops_early = settings.ensemble is None and not config.ponder
         early = dataclasses.replace(settings, early_stop=True) if stops_early else settings
         self._timed = runner(early) if stops_early else self._runner
-        self._to_search, self._told = jax.jit(to_search), jax.jit(told)
-        self._reroot = jax.jit(reuse.reroot, donate_argnums=0)
+        self._to_search, self._told = executables.jit(to_search), executables.jit(told)
+        self._reroot = executables.jit(reuse.reroot, donate_argnums=0)
         self._begin = lambda: None
         if config.reuse:  # what a tree takes is said before any is made
             print(f"gozero gtp: {trees_text(rules, setup, True, 1)}", file=sys.stderr)
             root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)
             new = functools.partial(reuse.empty, root, rules.num_actions, settings)
-            self._begin = jax.jit(lambda: new(setup.prior_counts))
+            self._begin = executables.jit(functools.partial(new, setup.prior_counts))
 
     def _follow(self, tree: Tree | None, action: int) -> Tree | None:
         return None if tree is None else self._reroot(tree, np.array([action], np.int32))
@@ -242,7 +244,7 @@ class TdSearcher(Searcher):
         def for_colour(function: Callable, params: td_search.Params, key, state: GameState, colour):
             return function(params, key, with_to_play(state, colour))
 
-        jitted = lambda function: jax.jit(functools.partial(for_colour, function))
+        jitted = lambda function: executables.jit(functools.partial(for_colour, function))
         self._search = jitted(functools.partial(td_search.search, all_))
         self._learn = jitted(functools.partial(td_search.learn, piece))
         self._best = jitted(functools.partial(td_search.best, all_))
@@ -286,11 +288,13 @@ class RandomSearcher(Searcher):
             action = any_sensible_play(game, key, states, jax.vmap(game.legal)(states))
             return (action[0], jnp.float32(0), jnp.bool_(True), jnp.bool_(False)), kept
 
-        compiled = jax.jit(whole)
+        compiled = executables.jit(whole)
         self._whole = lambda *arguments: compiled(*arguments[:-1])
         self._within = lambda seconds, *arguments: self._whole(*arguments)
         self._begin, self._follow = lambda: None, lambda kept, action: kept
 
+
+_stream = executables.jit(jax.random.fold_in)
 
 _PLAYOUTS = 256
 _DEAD = -0.5
@@ -304,6 +308,8 @@ def dead_stones(rules: Rules, state: GameState, stones: np.ndarray) -> np.ndarra
       rules, state: the game; who is on turn begins half of the playouts, the opponent the others.
       stones: i8[size, size] of it.
     """
+    from scipy import ndimage  # an eighth of a second
+
     owned = np.asarray(_owned(rules, state))
     dead = np.zeros(stones.shape, bool)
     for colour in (1, -1):
@@ -313,7 +319,7 @@ def dead_stones(rules: Rules, state: GameState, stones: np.ndarray) -> np.ndarra
     return dead.reshape(-1)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(executables.jit, static_argnums=(0,))
 def _owned(rules: Rules, state: GameState) -> jax.Array:
     """f32[size, size] in [-1, 1]: whose each point is at the end, in the mean; +1 Black's."""
     movers = jnp.arange(_PLAYOUTS) % 2

@@ -14,6 +14,7 @@ from gozero.apps.forecast import forecast
 from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
 from gozero.apps.review.config import ReviewConfig
 from gozero.apps.sgf import GameRecord
+from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go import scoring
 from gozero.go.rules import GameState, Rules, position_stones, with_to_play
@@ -134,11 +135,11 @@ def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState
     setup = make_setup(rules, config, config.seed)
     game, foresee = go_game(rules), forecast(rules, config.weights, config.score_playouts)
     trees = 1 if setup.search.ensemble is None else setup.search.ensemble.trees
+    params, own = setup.evaluator.params, setup.evaluator._replace(params=None)
 
-    @jax.jit
     def judge(params: Any, key: jax.Array, states: GameState) -> _Found:
         search_key, score_key = jax.random.split(key)
-        evaluator = setup.evaluator._replace(params=params)
+        evaluator = own._replace(params=params)
         result = search(game, evaluator, search_key, states, setup.search)
         over, score = states.ended, jax.vmap(lambda s: scoring.area_score(rules, s))(states)
         won = jnp.sign(jnp.where(states.to_play == 0, score, -score))
@@ -155,7 +156,7 @@ def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState
             jnp.where(over[:, None], area.astype(jnp.float32), owners),
         )
 
-    return functools.partial(judge, setup.evaluator.params)
+    return functools.partial(executables.jit(judge), params)
 
 
 def _judged(

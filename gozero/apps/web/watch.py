@@ -17,6 +17,7 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.host_game import roomy_limit
 from gozero.apps.sgf import GameRecord
 from gozero.apps.web.variations import Variations, board_text
+from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.go import scoring
@@ -66,7 +67,7 @@ class SelfPlay:
         self._player = make_player(self._rules, config, config.seed).player
         self._random = player.random_player(self._game)
         self._key, self._count, self._ply = jax.random.key(config.seed), games, 0
-        self._draw = jax.jit(jax.vmap(functools.partial(go.stones, self._rules)))
+        self._draw = executables.jit(jax.vmap(functools.partial(go.stones, self._rules)))
         self._begin()
 
     def _begin(self) -> None:

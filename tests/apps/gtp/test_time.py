@@ -242,7 +242,7 @@ def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
     other = searcher.search(state, 1, 3, [found.action], 1.0)
     assert int(searcher._kept.visits[0]) > 17  # what was found counts
     assert not other.resigns
-    assert searcher._timed._advance._cache_size() == 1
+    assert searcher._timed._advance.jitted._cache_size() == 1
 
 
 def test_compiling_is_done_before_the_clock_runs():

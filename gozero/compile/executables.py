@@ -1,0 +1,321 @@
+"""Programs that the next start of a command loads from files: it traces and lowers nothing.
+
+JAX's own cache spares a later start XLA's part of compiling, not tracing and lowering: 2.7 of the
+5.3 seconds of processor time to a first move on 9x9 (jax 0.10.1, two cores). `jit` is ``jax.jit``,
+and once a command has asked with `keep`, it keeps whole executables, in a folder of JAX's cache.
+
+A file is named by all that decides its program: the files of this package, what the function is
+made of (`_parts`), its arguments' types, the versions, JAX's settings, XLA's flags, the processor.
+A function that is made of anything else, as one of other packages, is compiled as ever; so is all
+that fails. What is loaded is code: a folder or a file that another user owns or may write is not
+read. For a CPU only; on others this is untried.
+
+Imports no JAX by itself: commands ask before they do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import itertools
+import os
+import pathlib
+import pickle
+import platform
+import stat
+import sys
+import tempfile
+import threading
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gozero.compile import mode
+
+FOLDER = "programs"
+"""In JAX's cache of compiled programs."""
+
+MOST_BYTES = 2**29
+"""Of all files; those that were not used for longest go first."""
+
+_PACKAGES = ("gozero", "jax", "jaxlib", "flax", "numpy", "functools", "builtins", "pathlib")
+"""Whose functions and types are the same wherever their versions are, and `gozero`'s files."""
+
+_VERSIONS = ("jax", "jaxlib", "flax", "numpy")
+_SETTINGS = (mode.VARIABLE, "XLA_FLAGS", "LIBTPU_INIT_ARGS")
+_CACHE = ("compilation_cache_dir", "enable_compilation_cache")
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), pathlib.PurePath)
+_is_on = False
+
+
+def keep() -> None:
+    """From now on keep programs, if JAX keeps its own."""
+    global _is_on
+    _is_on = True
+
+
+@functools.cache
+def folder() -> pathlib.Path | None:
+    """Where programs are kept; None: they are not."""
+    import jax
+
+    settings: dict[str, Any] = jax.config.values
+    where, is_cached = (settings[f"jax_{name}"] for name in _CACHE)
+    is_one_cpu = mode.backend() == "cpu" and jax.device_count() == 1
+    if not (_is_on and where and is_cached and is_one_cpu and hasattr(os, "getuid")):
+        return None
+    place = pathlib.Path(where) / FOLDER
+    try:
+        place.mkdir(0o700, parents=True, exist_ok=True)
+        _check_own(place.lstat(), stat.S_ISDIR)
+    except (OSError, ValueError):
+        return None
+    return place
+
+
+def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any) -> Callable:
+    """``jax.jit(function, static_argnums=static_argnums, **options)`` of positional arguments, a
+    program of which may be kept."""
+    return functools.wraps(function)(_Kept(function, static_argnums, options))
+
+
+class _Kept:
+    def __init__(self, function: Callable, static: tuple[int, ...], options: dict[str, Any]):
+        self._function, self._static, self._options = function, static, options
+        self._programs: dict[tuple, Callable | None] = {}
+
+    @functools.cached_property
+    def jitted(self) -> Any:
+        """`jax.jit` of the function: what is called where nothing is kept."""
+        import jax
+
+        return jax.jit(self._function, static_argnums=self._static, **self._options)
+
+    def __call__(self, *args: Any) -> Any:
+        if not _is_on:
+            return self.jitted(*args)
+        import jax
+        from jax.core import Tracer
+
+        static = tuple(args[i] for i in self._static)
+        given = tuple(x for i, x in enumerate(args) if i not in self._static)
+        leaves, tree = jax.tree.flatten(given)
+        if any(isinstance(x, Tracer) for x in leaves):
+            return self.jitted(*args)
+        signature = static, tree, tuple(map(jax.typeof, leaves))
+        if signature not in self._programs:
+            return self._first(signature, args, given)
+        program = self._programs[signature]
+        return self.jitted(*args) if program is None else program(*given)
+
+    def _first(self, signature: tuple, args: tuple, given: tuple) -> Any:
+        """A first call: by the program of a file, or by one compiled and then written there."""
+        import jax
+
+        static, tree, types_ = signature
+        self._programs[signature] = place = None
+        with contextlib.suppress(Exception):
+            if (where := folder()) is not None:
+                kinds = [f"{one} {getattr(one, 'weak_type', '')}" for one in types_]
+                place = where / _name(self._function, self._options, static, str(tree), kinds)
+                program = _loaded(_read(place), tree)
+                out = jax.block_until_ready(program(*given))
+                self._programs[signature] = program
+                return out
+        if place is None:
+            return self.jitted(*args)
+        program = self._programs[signature] = _compiled(self.jitted.lower(*args))
+        with contextlib.suppress(Exception):
+            from jax.experimental import serialize_executable
+
+            _write(place, pickle.dumps(serialize_executable.serialize(program)))
+        return program(*given)
+
+
+_lock = threading.Lock()
+_num_compiling = 0
+
+
+def _compiled(lowered: Any) -> Any:
+    """Compiled beside JAX's cache: what was loaded from there is not serialized whole (jaxlib
+    0.10.1), and would be twice on the disk."""
+    _count_compiling(1)
+    try:
+        return lowered.compile()
+    finally:
+        _count_compiling(-1)
+
+
+def _count_compiling(change: int) -> None:
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    global _num_compiling
+    with _lock:
+        _num_compiling += change
+        jax.config.update("jax_enable_compilation_cache", _num_compiling == 0)
+        compilation_cache.reset_cache()
+
+
+def _loaded(data: bytes, tree: Any) -> Callable:
+    import jax
+    from jax.experimental import serialize_executable
+
+    compiled = serialize_executable.deserialize_and_load(
+        *pickle.loads(data), execution_devices=jax.devices()[:1]
+    )
+    if compiled.in_tree.children()[0] != tree:  # beside it: arguments by name
+        raise ValueError("made for other arguments")
+    return compiled
+
+
+def _name(*made_of: Any) -> str:
+    """Of the file of a program; see the module.
+
+    Raises:
+      ValueError: it is made of something that is not known to be the same in another process.
+    """
+    import jax
+
+    device = jax.devices()[0]
+    settings = jax.config.values.items()
+    digest = hashlib.sha256(_sources().encode())
+    seen: dict[int, Any] = {}
+    about = (
+        [sys.version, *map(importlib.metadata.version, _VERSIONS)],
+        [device.device_kind, device.client.platform_version, processor(), os.cpu_count()],
+        [os.environ.get(name) for name in _SETTINGS],
+        sorted((k, repr(v)) for k, v in settings if "cache" not in k and "log" not in k),
+    )
+    _tell(digest.update, (about, made_of), seen)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of all files of the package."""
+    package, digest = pathlib.Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(f"{path.relative_to(package)} {path.stat().st_size} ".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _tell(hear: Callable[[bytes], None], value: Any, seen: dict[int, Any]) -> None:
+    """A value and all it is made of, to a digest."""
+    kind = type(value)
+    if isinstance(value, _PLAIN):
+        text = repr(value)
+        hear(f"{kind.__qualname__} {len(text)} {text}".encode())
+        return
+    if id(value) in seen:
+        hear(f"again {list(seen).index(id(value))}".encode())
+        return
+    if isinstance(value, types.FunctionType):  # may be made of itself
+        seen[id(value)] = value
+    parts = list(_parts(value))
+    hear(f"{_known(kind)} {len(parts)} ".encode())
+    for part in parts:
+        _tell(hear, part, seen)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    match value:
+        case jax.Array() if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            return str(value.dtype), jax.random.key_data(value)
+        case np.ndarray() | np.generic() | jax.Array():
+            array = np.asarray(value)
+            return str(array.dtype), *array.shape, array.tobytes()
+        case np.dtype() | jax.ShapeDtypeStruct():
+            return (str(value),)
+        case tuple() | list():
+            return value
+        case dict():
+            return itertools.chain.from_iterable(value.items())
+        case set() | frozenset():
+            return sorted(map(repr, value))
+        case functools.partial():
+            return value.func, value.args, value.keywords
+        case types.MethodType():
+            return value.__func__, value.__self__
+        case types.FunctionType():
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            return _known(value), value.__code__, cells, value.__defaults__, value.__kwdefaults__
+        case types.CodeType():
+            return value.co_firstlineno, value.co_code, value.co_names, value.co_consts
+        case type() | types.BuiltinFunctionType():
+            return (_known(value),)
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if hasattr(value, "__wrapped__"):  # of jax.jit, functools.cache, jax.custom_jvp
+        return (value.__wrapped__,)
+    raise ValueError(f"of a {type(value)}")
+
+
+def _known(value: Any) -> str:
+    """The full name of a function or type of a package that is known."""
+    module = value.__module__ or ""
+    if module.partition(".")[0] not in _PACKAGES:
+        raise ValueError(f"of {module}.{value.__qualname__}")
+    return f"{module}.{value.__qualname__}"
+
+
+def _read(path: pathlib.Path) -> bytes:
+    """What `_write` wrote.
+
+    Raises:
+      OSError: there is no such file.
+      ValueError: another user could have written it, or it is damaged.
+    """
+    _check_own(path.parent.lstat(), stat.S_ISDIR)
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        _check_own(os.fstat(handle), stat.S_ISREG)
+        digest, data = file.read(32), file.read(MOST_BYTES)
+    if hashlib.sha256(data).digest() != digest:
+        raise ValueError(f"{path} is damaged")
+    os.utime(path)
+    return data
+
+
+def _check_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+    if not is_kind(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise ValueError("not this user's alone")
+
+
+def _write(path: pathlib.Path, data: bytes) -> None:
+    """Whole or not at all, whoever else writes it; and remove what is too much."""
+    handle, part = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+    files = [(one.stat(), one) for one in path.parent.iterdir()]
+    total = sum(found.st_size for found, _ in files)
+    for found, one in sorted(files, key=lambda each: each[0].st_mtime):
+        if total > MOST_BYTES and one != path:
+            one.unlink(missing_ok=True)
+            total -= found.st_size
+
+
+@functools.cache
+def processor() -> str:
+    """This kind of processor, for whose features programs are compiled: they run on no other."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    digest = hashlib.sha256((features + platform.processor()).encode()).hexdigest()[:8]
+    return f"{platform.machine()}-{digest}"

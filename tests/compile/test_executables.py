@@ -1,0 +1,189 @@
+"""Programs that later starts load from files: which is which, and what is not believed."""
+
+import functools
+import os
+import pickle
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero import hashing
+from gozero.compile import executables
+from gozero.games.go import go_game
+from gozero.go import rules as go
+from gozero.go.rules import Rules
+from gozero.nets.network import NetworkConfig
+from gozero.play.evaluators import network_evaluator
+from gozero.search.config import SearchConfig
+
+RULES = Rules(size=3)
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """The folder of a command that keeps programs."""
+    place = tmp_path / "programs"
+    place.mkdir(0o700)
+    monkeypatch.setattr(executables, "_is_on", True)
+    monkeypatch.setattr(executables, "folder", lambda: place)
+    return place
+
+
+def new_game(komi):
+    return executables.jit(go.init, (0,))(RULES, np.float32(komi))
+
+
+@pytest.fixture
+def never_traced(monkeypatch):
+    def unwanted(self):
+        raise AssertionError("it is traced")
+
+    return lambda: monkeypatch.setattr(executables._Kept, "jitted", property(unwanted))
+
+
+def assert_equal(found, wanted):
+    jax.tree.map(np.testing.assert_array_equal, found, wanted)
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+
+
+def test_a_program_is_loaded_in_place_of_traced(kept, never_traced):
+    first = new_game(5.5)
+    assert len(list(kept.iterdir())) == 1
+    never_traced()
+    assert_equal(new_game(5.5), first)
+    assert_equal(new_game(7.5), go.init(RULES, 7.5))
+
+
+def test_keys_and_donated_arrays(kept, never_traced):
+    fold = functools.partial(executables.jit, jax.random.fold_in, donate_argnums=0)
+    wanted = jax.random.fold_in(jax.random.key(1), 2)
+    for _ in range(2):
+        found = fold()(jax.random.key(1), np.uint32(2))
+        assert_equal(jax.random.key_data(found), jax.random.key_data(wanted))
+        never_traced()
+
+
+@pytest.mark.parametrize("harm", ["flipped", "shorter", "other", "writable", "link", "failing"])
+def test_a_file_that_is_not_ours_or_not_whole_is_not_used(kept, harm):
+    wanted = new_game(5.5)
+    (path,) = kept.iterdir()
+    data = path.read_bytes()
+    if harm == "flipped":
+        path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    elif harm == "shorter":
+        path.write_bytes(data[:-1])
+    elif harm == "other":
+        executables._write(path, pickle.dumps("no program"))
+    elif harm == "writable":
+        path.chmod(0o606)
+    elif harm == "link":
+        path.rename(kept / "elsewhere")
+        path.symlink_to(kept / "elsewhere")
+    else:  # it is loaded, and is of another function
+        executables.jit(hashing.mix)(np.uint32(1))
+        (other,) = (one for one in kept.iterdir() if one != path)
+        other.replace(path)
+    assert_equal(new_game(5.5), wanted)
+    assert executables._read(path)  # written anew
+    assert not path.is_symlink()
+
+
+def test_a_folder_that_others_may_write_is_not_used(monkeypatch, tmp_path):
+    place = tmp_path / "programs"
+    place.mkdir()
+    place.chmod(0o777)
+    monkeypatch.setattr(executables, "_is_on", True)
+    monkeypatch.setattr(executables, "FOLDER", place)
+    assert executables.folder.__wrapped__() is None
+    place.chmod(0o700)
+    assert executables.folder.__wrapped__() == place
+    monkeypatch.setattr(executables, "_is_on", False)
+    assert executables.folder.__wrapped__() is None
+
+
+def test_what_is_made_of_other_code_is_compiled_as_ever(kept):
+    seven = lambda x: x + jnp.int32(7)
+    assert executables.jit(seven)(np.int32(1)) == 8
+    assert list(kept.iterdir()) == []
+
+
+def test_inside_another_program_it_is_a_part_of_that(kept):
+    draw = jax.vmap(executables.jit(functools.partial(go.init, RULES)))
+    assert draw(jnp.arange(2.0)).komi.tolist() == [0, 1]
+    assert list(kept.iterdir()) == []
+
+
+def test_the_oldest_go_where_there_are_too_many(kept, monkeypatch):
+    for number in range(3):
+        executables._write(kept / f"{number}", bytes(100))
+        os.utime(kept / f"{number}", (number, number))
+    executables._read(kept / "0")  # used last
+    monkeypatch.setattr(executables, "MOST_BYTES", 300)
+    executables._write(kept / "3", bytes(100))
+    assert sorted(path.name for path in kept.iterdir()) == ["0", "3"]
+
+
+def name_of_search(size=5, simulations=8, channels=4, **more):
+    """Of a function with a network's search in its closure."""
+    evaluator = network_evaluator(Rules(size=size), NetworkConfig(channels=channels), {})
+    evaluator = evaluator._replace(**more)
+    settings = SearchConfig(num_simulations=simulations, select=evaluator.select)
+    made_of = go_game(Rules(size=size)), evaluator, settings
+    return executables._name(functools.partial(go.init, made_of))
+
+
+def test_a_file_is_named_by_all_that_decides_its_program(monkeypatch):
+    name = name_of_search()
+    assert name == name_of_search()
+    others = [
+        name_of_search(size=6),
+        name_of_search(simulations=9),
+        name_of_search(channels=5),
+        name_of_search(params={"stem": np.zeros(2)}),
+        name_of_search(params={"stem": np.array([0.0, 1.0])}),
+        name_of_search(prepare=functools.partial(jax.tree.map, jnp.zeros_like)),
+    ]
+    with monkeypatch.context() as patch:
+        patch.setenv("XLA_FLAGS", "--xla_cpu_prefer_vector_width=128")
+        others.append(name_of_search())
+    with monkeypatch.context() as patch:
+        patch.setattr(executables, "_sources", lambda: "a line of some file changed")
+        others.append(name_of_search())
+    with monkeypatch.context() as patch:
+        patch.setattr(executables, "processor", lambda: "another")
+        others.append(name_of_search())
+    with jax.default_matmul_precision("float32"):
+        others.append(name_of_search())
+    assert len({name, *others}) == 1 + len(others)
+
+
+def test_two_functions_of_a_line_are_two():
+    one, two = (f.__code__ for f in (lambda: 1, lambda: 2))
+    assert executables._name(one) != executables._name(two)
+
+
+def session(folder, *words):
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-m", "gozero.apps.cli", "gtp", "--size", "5", *words]
+    text = "genmove b\nplay w a1\nlz-genmove_analyze b\nshowboard\nquit\n"
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, env=environment, check=True
+    ).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", ["puct", "rave", "gumbel"])
+def test_a_later_engine_plays_the_same_and_compiles_nothing_large(tmp_path, search):
+    words = ["--search", search, "--evaluator", "network", "--simulations", "40"]
+    if search == "rave":
+        words = ["--search", search, "--heuristic", "mogo", "--simulations", "200"]
+    first = session(tmp_path, *words)
+    files = {path.name for path in (tmp_path / executables.FOLDER).iterdir()}
+    assert session(tmp_path, *words) == first
+    assert {path.name for path in (tmp_path / executables.FOLDER).iterdir()} == files
+    assert len(files) >= 7
+    assert session("", *words) == first  # nothing is kept
