@@ -7,20 +7,23 @@ compiled text tells.
 The compiler writes down the instructions of a kernel, in bundles of one cycle each. Of the loops of
 playouts the inner ones have known lengths; how often the outer one runs is counted here, by playing
 the same playouts on the CPU, and so is how deep paths go. Waits for memory are not counted:
-playouts have hardly any, and what a search's kernels move is in the estimates of texts.
+playouts have hardly any, and what a search's kernels move is in the estimates of texts. The floods
+of moves and areas run as often as in random games.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import functools
 import math
 import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +37,9 @@ from gozero.compile.kernels import lane_loop, lane_trees
 from gozero.compile.kernels.lane_trees import Numbers
 from gozero.games.go import go_game
 from gozero.go import bitboard as bb
+from gozero.go import floods, scoring, superko
 from gozero.go import rules as go
+from gozero.nets import features
 from gozero.playouts import engine
 from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo import playouts as mogo
@@ -66,17 +71,22 @@ def loops(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def cycles_of_an_advance(text: str, lengths: tuple[int, ...]) -> int:
+def cycles_of_an_advance(text: str, lengths: Sequence[float], around: int = 1) -> float:
     """A round of the outer loop, with its inner loops of these lengths.
+
+    Args:
+      text: the bundles.
+      lengths: of the inner loops, in order.
+      around: the depth of the outer loop; 0: the kernel itself.
 
     Raises:
       ValueError: it has not so many inner loops.
     """
-    stretches = [each for each in loops(text) if each[0] > 0]
-    inner = [count for depth, count in stretches if depth == 2]
-    if len(inner) != len(lengths) or max(depth for depth, _ in stretches) > 2:
+    stretches = [each for each in loops(text) if each[0] >= around]
+    inner = [count for depth, count in stretches if depth == around + 1]
+    if len(inner) != len(lengths) or max(depth for depth, _ in stretches) > around + 1:
         raise ValueError(f"loops {stretches}: expected {len(lengths)} within one")
-    own = sum(count for depth, count in stretches if depth == 1)
+    own = sum(count for depth, count in stretches if depth == around)
     return own + sum(count * length for count, length in zip(inner, lengths, strict=True))
 
 
@@ -167,18 +177,75 @@ def longest_path(size: int, batch: int) -> float:
     return float(depth[:, 1:].max(axis=0).mean())
 
 
+def flood_rounds(size: int, batch: int) -> dict[int, float]:
+    """Sweeps until the last game of a batch has settled, on average over the moves of random games
+    up to where the first ends: of 1 plane, what a move captures; of 4, the chains that it touches;
+    of 2, an area."""
+    rules, found = go.Rules(size, ko="simple"), collections.defaultdict(list)
+    actions = games.record_games(rules, batch, seed=0)
+    actions = actions[: games.lengths(rules, actions).min()]
+
+    def counted(lay, seeds, east, south):
+        goes_on = lambda carry: jnp.any(floods._goes_on(lay, carry[0], east, south))
+        sweep = lambda carry: (floods._swept(lay, carry[0], east, south), carry[1] + 1)
+        grown, rounds = lax.while_loop(goes_on, sweep, (seeds, jnp.int32(0)))
+        jax.debug.callback(lambda rounds: found[len(seeds)].append(int(rounds)), rounds)
+        return grown
+
+    def move(positions, actions):
+        positions = jax.vmap(functools.partial(go.play_position, rules))(positions, actions)
+        area = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
+        return positions, area
+
+    jax.clear_caches()  # what was traced has floods that count nothing
+    with mock.patch.object(floods, "grow_stacked", counted):
+        jax.block_until_ready(lax.scan(move, games.start(rules, batch).position, actions))
+    jax.effects_barrier()
+    return {planes: float(np.mean(rounds)) for planes, rounds in found.items()}
+
+
 def search_seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, Any]:
-    """What the kernels of a simulation take: descent, ancestors, backup with choices."""
+    """What the kernels of a simulation take: those of its trees, and those of a stage of Go."""
     size, batch = SEARCHES[name]
-    depth, found = longest_path(size, batch), {}
-    for kernel, (function, args, blocks) in _search_kernels(size, batch).items():
+    depth, rounds, found = longest_path(size, batch), flood_rounds(size, batch), {}
+
+    def add(kernel, function, args, count):
         for old in folder.iterdir():
             old.unlink()
         ahead.compile(target, function, *args)
+        seconds = count(kernel_text(folder)) / estimate.SPEEDS[target.chip].clock_hz
+        found[f"{kernel}_us"] = 1e6 * seconds
+
+    for kernel, (function, args, blocks) in _search_kernels(size, batch).items():
         trips = (blocks, depth) if blocks > 1 else (depth,)
-        count = cycles(kernel_text(folder), trips)
-        found[f"{kernel}_us"] = 1e6 * count / estimate.SPEEDS[target.chip].clock_hz
-    return {"longest_path": depth, **found, "kernels_us": sum(found.values())}
+        add(kernel, function, args, functools.partial(cycles, trips=trips))
+    for kernel, (function, args, planes) in _stages(size, batch).items():
+        lengths = [rounds[each] for each in planes]
+        count = functools.partial(cycles_of_an_advance, lengths=lengths, around=0)
+        add(kernel, jax.vmap(function), args, count)
+    about = {"longest_path": depth, **{f"sweeps_{k}": x for k, x in sorted(rounds.items())}}
+    return {**about, **found, "kernels_us": sum(found.values())}
+
+
+def _stages(size: int, batch: int) -> dict[str, tuple[Callable, tuple, tuple[int, ...]]]:
+    """Of each kernel of one game: the function, arguments of a batch, the planes of its floods."""
+    rules = go.Rules(size)
+    positions, actions = jax.eval_shape(
+        lambda: (games.start(rules, batch).position, jnp.zeros(batch, jnp.int32))
+    )
+
+    def sought(position, closely):
+        now = superko.now(position.black, position.white, position.to_play, position.atari)
+        return superko._sought(rules.layout, now, False, closely)
+
+    return {
+        "move": (functools.partial(go.play_position, rules), (positions, actions), (1, 4)),
+        "legal": (functools.partial(go.legal_points, rules), (positions,), ()),
+        "game": (functools.partial(sought, closely=True), (positions,), ()),
+        "branch": (functools.partial(sought, closely=False), (positions,), ()),
+        "area": (functools.partial(scoring.area_difference, rules), (positions,), (2,)),
+        "planes": (features._stacked_compact_boards(rules.layout), (positions,), ()),
+    }
 
 
 def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, int]]:

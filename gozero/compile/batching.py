@@ -17,6 +17,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from gozero.compile import mode, stages
+from gozero.compile.kernels import one_game
 
 
 def over_games(stage: Callable, axis: int = -1, in_cache: bool = False) -> Callable:
@@ -64,6 +65,33 @@ def behind_barrier(stage: Callable) -> Callable:
       stage: a function of one game whose first argument is a board.
     """
     return over_games(lambda *args: stages.once(jax.vmap(stage), *args), axis=0)
+
+
+def in_one_kernel(function: Callable) -> Callable:
+    """A function of one game; under ``vmap`` a TPU runs it as one kernel for the batch.
+
+    Args:
+      function: what it may do, see `kernels.one_game.run`.
+    """
+    mapped = custom_vmap(function)
+
+    @mapped.def_vmap
+    def many_games(axis_size, batched, *args):
+        def games_last(is_batched, x):
+            if is_batched:
+                return jnp.moveaxis(x, 0, -1)
+            return jnp.broadcast_to(jnp.expand_dims(x, -1), (*jnp.shape(x), axis_size))
+
+        out = one_game.run(function, *jax.tree.map(games_last, tuple(batched), args))
+        out = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out)
+        return out, jax.tree.map(lambda _: True, out)
+
+    def either(*args):
+        if mode.plain() or mode.backend() != "tpu" or not mode.keeps_apart():
+            return function(*args)
+        return mapped(*args)
+
+    return either
 
 
 _MOST_GAMES, _FEWEST_GAMES = 128, 80

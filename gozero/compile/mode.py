@@ -35,7 +35,7 @@ def plain() -> bool:
     Raises:
       ValueError: GOZERO_COMPILE is neither "plain" nor "" nor unset.
     """
-    if _in_kernel.get():
+    if inside_kernel():
         return True
     value = os.environ.get(VARIABLE, "")
     if value not in ("", "plain"):
@@ -43,15 +43,22 @@ def plain() -> bool:
     return value == "plain"
 
 
+def inside_kernel() -> bool:
+    """Whether what is traced is part of a Pallas kernel."""
+    return _in_kernel.get()
+
+
 @contextlib.contextmanager
 def in_kernel() -> Iterator[None]:
     """What is traced inside is part of a Pallas kernel, and so `plain`: XLA does not see it.
 
-    JAX keeps what it traced by shapes: use some that nothing else has.
+    JAX keeps what it traced by shapes, and apart from others where it has `jax.make_user_context`;
+    where not, use shapes that nothing else has.
     """
     token = _in_kernel.set(True)
     try:
-        yield
+        with _kept_apart("kernel") if keeps_apart() else contextlib.nullcontext():
+            yield
     finally:
         _in_kernel.reset(token)
 
@@ -125,7 +132,7 @@ def _trace_for(platform: str) -> Iterator[None]:
 def _kept_apart(platform: str) -> Iterator[None]:
     import jax
 
-    if hasattr(jax, "make_user_context"):
+    if keeps_apart():
         with _user_context()(platform):
             yield
         return
@@ -134,6 +141,13 @@ def _kept_apart(platform: str) -> Iterator[None]:
         yield
     finally:
         jax.clear_caches()
+
+
+def keeps_apart() -> bool:
+    """Whether JAX can keep some of what it traces apart, and need not throw all away."""
+    import jax
+
+    return hasattr(jax, "make_user_context")
 
 
 @functools.cache

@@ -76,6 +76,8 @@ def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.A
     Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
     returns u32[P, W, ...].
     """
+    if mode.inside_kernel():
+        return _grow_by_sweeps(lay, seeds, east, south)
     together, args = functools.partial(_grow_together, lay), (seeds, east, south)
     if mode.plain() or mode.backend() == "cpu":
         return together(*args)
@@ -113,10 +115,20 @@ def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Ar
 
     def advance(state):
         x, east, south = state
-        grown = sweep(lay, _words(lay, x), (_words(lay, east), _words(lay, south)))
-        return jnp.stack(grown, axis=1), east, south
+        return _swept(lay, x, east, south), east, south
 
     return lane_loop.run(goes_on, advance, state, platform)[0].reshape(seeds.shape[:2] + games)
+
+
+def _grow_by_sweeps(lay: bb.Layout, seeds, east, south) -> jax.Array:
+    """The same as a part of a kernel, where all words are at hand."""
+    goes_on = lambda x: jnp.any(_goes_on(lay, x, east, south))
+    return lax.while_loop(goes_on, lambda x: _swept(lay, x, east, south), seeds)
+
+
+def _swept(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
+    grown = sweep(lay, _words(lay, x), (_words(lay, east), _words(lay, south)))
+    return jnp.stack(grown, axis=1)
 
 
 def _grow_in_memory(lay: bb.Layout, seeds, east, south) -> jax.Array:

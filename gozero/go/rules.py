@@ -13,6 +13,8 @@ touches, and own chains that a capture frees; `play` floods those and nothing el
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import flax.struct
@@ -21,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import superko
 from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
@@ -205,8 +208,16 @@ def own_and_opponent(position: Position) -> tuple[bb.Board, bb.Board]:
 
 def play_position(rules: Rules, position: Position, action: jax.Array) -> Position:
     """Play one legal action on a position that has not ended; knows no past and no limit."""
+    return _play_position(rules)(position, jnp.asarray(action, jnp.int32))
+
+
+@functools.cache
+def _play_position(rules: Rules) -> Callable:
+    return batching.in_one_kernel(functools.partial(_played, rules))
+
+
+def _played(rules: Rules, position: Position, action: jax.Array) -> Position:
     lay = rules.layout
-    action = jnp.asarray(action, jnp.int32)
     is_pass = action >= rules.pass_action
     white_moves = position.to_play == WHITE
     own, opponent = own_and_opponent(position)
@@ -268,6 +279,15 @@ def num_past(rules: Rules, ply: jax.Array) -> jax.Array:
 
 def legal_points(rules: Rules, position: Position) -> bb.Board:
     """The points where a play is legal under simple ko: `placement.placeable`, and no ko."""
+    return _legal_points(rules)(position)
+
+
+@functools.cache
+def _legal_points(rules: Rules) -> Callable:
+    return batching.in_one_kernel(functools.partial(_legal_under_simple_ko, rules))
+
+
+def _legal_under_simple_ko(rules: Rules, position: Position) -> bb.Board:
     stones = own_and_opponent(position)
     points = placeable(rules.layout, *stones, position.atari, suicide=rules.suicide)
     return bb.difference(points, bb.at(rules.layout, position.ko))

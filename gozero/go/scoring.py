@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
+from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import floods
 from gozero.go.rules import GameState, Position, Rules, check_state
@@ -26,8 +28,16 @@ def territory(rules: Rules, black: bb.Board, white: bb.Board) -> tuple[bb.Board,
 
 def area_difference(rules: Rules, position: Position) -> jax.Array:
     """i32[]: Black's area minus White's, before komi."""
-    black, white = territory(rules, position.black, position.white)
-    return bb.count(black) - bb.count(white)
+    return _area_difference(rules)(position.black, position.white)
+
+
+@functools.cache
+def _area_difference(rules: Rules) -> Callable:
+    def difference(black: bb.Board, white: bb.Board) -> jax.Array:
+        black, white = territory(rules, black, white)
+        return bb.count(black) - bb.count(white)
+
+    return batching.in_one_kernel(difference)
 
 
 def area_score(rules: Rules, state: GameState) -> jax.Array:

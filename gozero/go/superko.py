@@ -325,6 +325,15 @@ def _recreating_points(lay: bb.Layout, now, past, suicides: jax.Array | None) ->
 
 def _sought(lay: bb.Layout, now: Now, situational: bool, closely: bool = False) -> _Sought:
     """What the fingerprints of past boards are compared with."""
+    return _sought_of(lay, situational, closely)(now)
+
+
+@functools.cache
+def _sought_of(lay: bb.Layout, situational: bool, closely: bool) -> Callable:
+    return batching.in_one_kernel(functools.partial(_looking_for, lay, situational, closely))
+
+
+def _looking_for(lay: bb.Layout, situational: bool, closely: bool, now: Now) -> _Sought:
     next_to_play = (1 - now.to_play,) if situational else ()
     own = _fingerprint_behind_barrier(lay)(now.own, *next_to_play)
     if now.suicides is None and not closely:

@@ -194,14 +194,6 @@ def _past_boards(
 
 def _compact(rules: Rules, seen: Seen) -> jax.Array:
     lay, position = rules.layout, seen.position
-    own, opponent = own_and_opponent(position)
-    boards = (
-        own,
-        opponent,
-        bb.intersection(own, position.atari),
-        bb.intersection(opponent, position.atari),
-        bb.at(lay, position.ko),
-    )
     scalars = (
         jnp.float32(1),
         position.to_play == WHITE,
@@ -209,11 +201,32 @@ def _compact(rules: Rules, seen: Seen) -> jax.Array:
         _komi_of_mover(seen),
     )
     if mode.backend() == "gpu" and not mode.plain():
-        return _planes_at_once(lay, boards, scalars)
-    points = unpack_planes(lay, jnp.stack([stacked.stack(board) for board in boards]))
+        return _planes_at_once(lay, _compact_boards(lay, position), scalars)
+    points = unpack_planes(lay, _stacked_compact_boards(lay)(position))
     constants = jnp.stack([jnp.asarray(x, jnp.float32) for x in scalars])
     everywhere = jnp.broadcast_to(constants, (rules.size, rules.size, len(scalars)))
     return jnp.concatenate([points, everywhere], axis=-1)
+
+
+def _compact_boards(lay: bb.Layout, position: Position) -> tuple[bb.Board, ...]:
+    own, opponent = own_and_opponent(position)
+    return (
+        own,
+        opponent,
+        bb.intersection(own, position.atari),
+        bb.intersection(opponent, position.atari),
+        bb.at(lay, position.ko),
+    )
+
+
+@functools.cache
+def _stacked_compact_boards(lay: bb.Layout) -> Callable:
+    """Position -> u32[5, W]."""
+
+    def boards(position: Position) -> jax.Array:
+        return jnp.stack([stacked.stack(board) for board in _compact_boards(lay, position)])
+
+    return batching.in_one_kernel(boards)
 
 
 def _komi_of_mover(seen: Seen) -> jax.Array:

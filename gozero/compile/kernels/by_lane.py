@@ -57,11 +57,31 @@ def words(values: Sequence[Value]) -> list[jax.Array]:
     return [each for value in values for each in value.flat]
 
 
-class _Block:
-    """Operations on the vectors of a block of lanes."""
+class LaneOps:
+    """Operations on single vectors of a block, of this shape, and on numbers that they share."""
 
     def __init__(self, shape: tuple[int, ...]):
         self.shape = shape
+
+    def one(self, eqn: Any, args: list) -> Any:
+        """What an elementwise operation makes of vectors or numbers."""
+        if not any(isinstance(x, jax.Array) for x in args):
+            return self.without_lanes(eqn, args)[()]
+        rule = _REWRITTEN.get(eqn.primitive.name, eqn.primitive.bind)
+        return rule(*map(self.vector, args), **eqn.params)
+
+    def without_lanes(self, eqn: Any, args: list[Value]) -> Value:
+        if any(isinstance(x, Tracer) for x in args):
+            return eqn.primitive.bind(*args, **eqn.params)
+        with jax.ensure_compile_time_eval():
+            return np.asarray(eqn.primitive.bind(*map(jnp.asarray, args), **eqn.params))
+
+    def vector(self, x: Any) -> jax.Array:
+        return x if jnp.shape(x) == self.shape else lax.full(self.shape, x, x.dtype)
+
+
+class _Block(LaneOps):
+    """Operations on arrays of such vectors, whose lanes are an axis, the last."""
 
     def run(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
         known = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
@@ -83,7 +103,7 @@ class _Block:
             return self.run(inner.jaxpr, [*map(np.asarray, inner.consts), *args])
         (out,) = eqn.outvars
         if not any(map(_has_lanes, args)) and not _lanes_last(out.aval):
-            return [self._without_lanes(eqn, args)]
+            return [self.without_lanes(eqn, args)]
         if name in _STRUCTURE:
             return [_STRUCTURE[name](eqn, *args)]
         if name == "reduce_or":
@@ -92,27 +112,12 @@ class _Block:
             raise NotImplementedError(f"{name} in a kernel of lanes: {eqn}")
         return [self._elementwise(eqn, args)]
 
-    def _without_lanes(self, eqn: Any, args: list[Value]) -> Value:
-        if any(isinstance(x, Tracer) for x in args):
-            return eqn.primitive.bind(*args, **eqn.params)
-        with jax.ensure_compile_time_eval():
-            return np.asarray(eqn.primitive.bind(*map(jnp.asarray, args), **eqn.params))
-
     def _elementwise(self, eqn: Any, args: list[Value]) -> np.ndarray:
         lead = eqn.outvars[0].aval.shape[:-1]
         args = [x if _has_lanes(x) else _alike(x, len(lead)) for x in args]
         parts = [np.broadcast_to(x, lead) for x in args]
-        each = [self._one(eqn, [part[at] for part in parts]) for at in np.ndindex(*lead)]
+        each = [self.one(eqn, [part[at] for part in parts]) for at in np.ndindex(*lead)]
         return array_of(each, lead)
-
-    def _one(self, eqn: Any, args: list) -> Any:
-        if not any(isinstance(x, jax.Array) for x in args):
-            return self._without_lanes(eqn, args)[()]
-        rule = _REWRITTEN.get(eqn.primitive.name, eqn.primitive.bind)
-        return rule(*map(self.vector, args), **eqn.params)
-
-    def vector(self, x: Any) -> jax.Array:
-        return x if jnp.shape(x) == self.shape else jnp.full(self.shape, x, x.dtype)
 
     def any_of(self, x: np.ndarray) -> jax.Array:
         """bool[]: does the condition hold of any lane, of any of the vectors?"""
@@ -284,8 +289,14 @@ def _of_signed(primitive: Any) -> Callable:
     return lambda x, **_: primitive(x.astype(jnp.int32)).astype(x.dtype)
 
 
+def _sign(x: jax.Array, **_: Any) -> jax.Array:
+    """Mosaic asks the device which one it is, and none is here (jax 0.10.1)."""
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
 _REWRITTEN = {
     "min": _min,
+    "sign": _sign,
     "population_count": _of_signed(lax.population_count),
     "clz": _of_signed(lax.clz),
 }
