@@ -18,6 +18,7 @@ class RaveEquivalenceConfig(SweepConfig):
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
         "ks": (100.0, 1000.0),
+        "initials": (1.1,),
         "anchors": (),
     }
 
@@ -26,6 +27,10 @@ class RaveEquivalenceConfig(SweepConfig):
 
     ks: tuple[float, ...] = setting((1, 3, 10, 30, 100, 300, 1000, 3000, 10_000))
     """The equivalence parameters."""
+
+    initials: tuple[float, ...] = setting((1.1,))
+    """Values of an action before its first visit, to which the mixture gives the weight 1 - beta: a
+    curve each, beside that of actions that go by their all-moves-as-first values alone."""
 
     anchors: tuple[float, ...] = setting((1, 100, 3000))
     """Which of --ks also play against --anchor-command, beside UCT."""

@@ -23,9 +23,12 @@ def sweep(config: RaveEquivalenceConfig) -> Sweep:
     opponent = player("rave", rave_bias=config.bias)
     uct = player("uct", exploration=config.exploration, first_play=config.first_play)
     points = [Point("UCT", None, "no RAVE", uct, opponent, anchor=True)]
-    for k in config.ks:
-        anchor = k in config.anchors
-        points.append(Point("MC-RAVE", k, f"k = {k:g}", player("rave", rave_k=k), opponent, anchor))
+    for initial in (None, *config.initials):
+        curve = "MC-RAVE" if initial is None else f"MC-RAVE, initial Q {initial:g}"
+        said = "" if initial is None else f", Q = {initial:g}"
+        for k in config.ks:
+            own = player("rave", rave_k=k, rave_initial=initial)
+            points.append(Point(curve, k, f"k = {k:g}{said}", own, opponent, k in config.anchors))
     return Sweep(
         "rave_equivalence",
         tuple(points),

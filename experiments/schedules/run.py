@@ -50,7 +50,7 @@ def sweep(config: SchedulesConfig) -> Sweep:
 
 def uneven(bias: float) -> Change:
     """Eq. 46 in place of Eq. 47."""
-    rule = Rave(MinimumMse(bias, even=False))
+    rule = Rave(MinimumMse(bias, mean="amaf"))
     return Change(
         f"Eq. 46, b {bias:g}",
         lambda rules, setup: setup._replace(search=dataclasses.replace(setup.search, select=rule)),

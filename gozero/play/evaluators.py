@@ -31,6 +31,7 @@ from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
 from gozero.search.game import Evaluation, Evaluator, Game, Trail
+from gozero.search.prior_counts import tried_once
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
@@ -191,6 +192,7 @@ def playout_evaluator(
     value_at_cut: Callable | None = None,
     first_plays: Wanted = False,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
+    first_action: bool = False,
 ) -> Evaluator:
     """One non-eye-filling playout a leaf; the prior is uniform.
 
@@ -208,6 +210,10 @@ def playout_evaluator(
         with a rule of `search.rules.rave`, which then is the evaluator's own; "same", with
         `Amaf(first="same")`: where each has played at all. A pass is no such play.
       reward: what a score is worth; give `go_game` the same.
+      first_action: the playout's first action is counted at the leaf as if it had been tried
+        there: N(s_T, a_T) = 1, and Q is its outcome. So the visits of a node's actions sum to its
+        own, as in Algorithms 1 and 2 of Gelly & Silver (2011). Trees then keep a heuristic's
+        counts, which is slower.
 
     Raises:
       ValueError: an unknown policy.
@@ -228,13 +234,17 @@ def playout_evaluator(
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
         logits = jnp.zeros((komi.shape[0], rules.num_actions))
+        found = Evaluation(logits, value)
+        if first_action:
+            found = found._replace(heuristic=tried_once(ended.first_action, value, logits.shape[1]))
         if ended.first_plays is None:
-            return Evaluation(logits, value)
+            return found
         black_first, white_first = (_actions(rules, board) for board in ended.first_plays)
         by = jnp.stack([black_first, white_first], axis=1)
-        return Evaluation(logits, value, jnp.where(white[:, None, None], by[:, ::-1], by))
+        return found._replace(first_play=jnp.where(white[:, None, None], by[:, ::-1], by))
 
     about = {"evaluator": "playout", "policy": said}
+    about |= {"first_action": True} if first_action else {}
     about |= {} if max_moves is None else {"max_moves": max_moves}
     select = Rave() if first_plays else ROLLOUT_RULE
     return Evaluator(evaluate, policy.params, observe, select, about)

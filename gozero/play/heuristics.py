@@ -50,12 +50,14 @@ def beside(
     mogo: MogoConfig = PLAIN,
     good_visits: int = 0,
     shapes: pathlib.Path | None = None,
+    lost_eyes: bool = True,
 ) -> Evaluator:
     """The evaluator with a heuristic beside it.
 
-    Own eyes and the pass begin as lost, whatever the heuristic says: playouts hardly play them, so
-    that they gain no all-moves-as-first statistics, and their first values would stand while those
-    of the other moves fall. ("mogo" values an eye as good where that saves a chain.)
+    Own eyes and the pass begin as lost, unless `lost_eyes` is False, whatever the heuristic says:
+    playouts hardly play them, so that they gain no all-moves-as-first statistics, and their first
+    values would stand while those of the other moves fall. ("mogo" values an eye as good where that
+    saves a chain.)
 
     Args:
       rules: the rules.
@@ -68,6 +70,7 @@ def beside(
       good_visits: what MoGo's good moves count for besides, as all-moves-as-first simulations that
         were won.
       shapes: the file of these weights, of `gozero.td.weights`; None for those in the package.
+      lost_eyes: False: as the heuristic has them; "even" is then the paper's even game.
 
     Raises:
       ValueError: an unknown name, confidences that are negative or both 0, good moves without
@@ -95,6 +98,8 @@ def beside(
         found = jnp.zeros((*seen.last.shape, rules.num_actions))
         if by_shape is not None:
             found = by_shape(params.table, key, seen)
+        if not lost_eyes:
+            return found
         return jnp.where(handcrafted.never_played(rules, seen.position), -1.0, found)
 
     def by_evaluator(params: Params, key: jax.Array, seen: Observation) -> Evaluation:
@@ -112,6 +117,7 @@ def beside(
 
     said = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
     said |= {"good_visits": good_visits} if good_visits else {}
+    said |= {} if lost_eyes else {"lost_eyes": False}
     return evaluator._replace(
         observe=observe,
         evaluate=evaluate,

@@ -19,6 +19,11 @@ POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
 """Playouts by name: the module of `gozero.playouts.policies` that has their ``policy(layout)``."""
 
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
+MeanName = Literal["even", "amaf", "mixture"]
+BonusName = Literal["finite", "plain"]
+Colours = Literal["either", "same"]
+FinalMove = Literal["visits", "value", "bound", "eval"]
+BackupName = Literal["mean", "max", "mix"]
 
 DEFAULT_SIZE = 9
 """Points on a side, where nothing says another."""
@@ -38,7 +43,11 @@ FILES = ("weights", "strengths", "shapes")
 _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights leaves trees considered exploration "
     "rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
-    "heuristic_good_visits"
+    "heuristic_good_visits heuristic_eyes playout_moves first_action rave_mean rave_initial "
+    "rave_bonus rave_colours rave_ancestor rave_legal final_move backup"
+)
+_OF_RAVE = (
+    "rave_bias rave_k rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_legal"
 )
 
 
@@ -67,6 +76,13 @@ class PlayerConfig:
 
     diversity: int = setting(0, least=0, most=8)
     """How often MoGo's playouts try to play where all is empty."""
+
+    playout_moves: int | None = setting(None, least=1, unset="3 for each point of the board")
+    """Moves after which a playout is cut, and scored as it stands."""
+
+    first_action: bool = setting(False)
+    """Whether a playout's first move counts as a visit where it began, so that the visits of a
+    node's moves sum to its own, as in the algorithms of Gelly & Silver (2011). Slower."""
 
     search: RuleName = setting("puct", group="search")
     """The rule of the search: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential
@@ -104,6 +120,42 @@ class PlayerConfig:
     rave_k: float | None = setting(None, above=0, below=10**9)
     """Another schedule, sqrt(k / (3 N + k)): one half after k simulations at a node."""
 
+    rave_mean: MeanName = setting("even")
+    """The value by which the schedule of least mean squared error weighs its bias: one half (Eq.
+    47), the all-moves-as-first value, or the mixture of both (Eq. 46)."""
+
+    rave_initial: float | None = setting(
+        None, least=0, below=10**6, unset="it goes by its all-moves-as-first value alone"
+    )
+    """The value of an action before its first visit, as a probability of winning, to which the
+    mixture gives its weight. Above 1, all are tried once all-moves-as-first values weigh little."""
+
+    rave_bonus: BonusName = setting("finite")
+    """The bonus of rave: by log N / (1 + N), or plain, by log N / N, which tries all first."""
+
+    rave_colours: Colours = setting("either")
+    """Which later plays count: those where the player was the first of either, or all of its
+    own."""
+
+    rave_ancestor: int | None = setting(None, least=1, unset="always its own")
+    """Visits that a node needs to go by its own all-moves-as-first values, and not by those of an
+    ancestor."""
+
+    rave_legal: bool = setting(False)
+    """Whether a later play counts only where it would have been legal."""
+
+    final_move: FinalMove | None = setting(
+        None,
+        unset="visits; with a network of KataGo's and one tree, the bound",
+        effective="plays_by",
+    )
+    """What the move that is played has most of: visits; value; the lower confidence bound of its
+    value; or what the rule says of it without a bonus (eval)."""
+
+    backup: BackupName = setting("mean")
+    """What a node is worth: the mean of its simulations, the best of its children, or something
+    between the two (Coulom 2006)."""
+
     first_play: float | None = setting(None, least=0, below=10**6, unset="it comes first")
     """The value of an action of which nothing is known, as a probability of winning."""
 
@@ -140,6 +192,9 @@ class PlayerConfig:
     """What the moves of MoGo's rules count for besides, in all-moves-as-first simulations that were
     won."""
 
+    heuristic_eyes: bool = setting(False)
+    """Whether own eyes and the pass begin as the heuristic has them, and not as lost."""
+
     CONFLICTS = (
         Conflict("weights", "!evaluator=network", "playouts have none"),
         Conflict("playouts", "!evaluator=playout", "a network plays none"),
@@ -152,8 +207,16 @@ class PlayerConfig:
         Conflict(_NOT_OF_TD, "search=td|random", "they have neither a tree nor an evaluator"),
         Conflict("simulations resign", "search=random", "it has none"),
         Conflict("search=rave", "!evaluator=playout", "only playouts say who played where first"),
-        Conflict("rave_bias rave_k", "!search=rave", "the others have no schedule"),
+        Conflict("playout_moves first_action", "!evaluator=playout", "a network plays none"),
+        Conflict(_OF_RAVE, "!search=rave", "the others have no such values"),
         Conflict("rave_k", "rave_bias", "give one schedule"),
+        Conflict("rave_mean", "rave_k", "it is of the schedule by a bias"),
+        Conflict("rave_bonus", "!exploration", "it weighs nothing without one"),
+        Conflict("final_move", "search=gumbel", "its root says what is played"),
+        Conflict("final_move=eval", "trees", "it goes by the statistics of one tree"),
+        Conflict("backup", "search=gumbel|rave", "they go by means"),
+        Conflict("leaves trees heuristic first_action", "backup", "they go by means"),
+        Conflict("heuristic_eyes", "!heuristic=even|mogo|shape", "nothing else says they are lost"),
         Conflict("first_play", "!search=uct|rave", "the others begin with the parent's value"),
         Conflict("heuristic_visits heuristic_amaf_visits", "!heuristic", "give one"),
         Conflict(
@@ -220,6 +283,9 @@ class PlayerConfig:
             "playouts": (None, "uniform"),
             "heuristic": (None, "grandfather"),
             "search": ("puct", "uct", "rave", "gumbel", "random"),
+            "rave_colours": ("either",),
+            "playout_moves": (None,),
+            "first_action": (False,),
         }
         for name, known in wanted.items():
             value = getattr(self, name)
@@ -267,6 +333,13 @@ class PlayerConfig:
     def policy(self) -> PolicyName:
         """How playouts are played."""
         return self.playouts or ("mogo" if self.search == "rave" else "uniform")
+
+    @property
+    def plays_by(self) -> FinalMove:
+        """What the move that is played has most of."""
+        if self.final_move is not None:
+            return self.final_move
+        return "bound" if self.of_katago and self.trees == 1 else "visits"
 
     @property
     def num_simulations(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any, Literal, NamedTuple
 
-PlayerName = Literal["strong", "fast", "rave", "uct", "random"]
+PlayerName = Literal["strong", "fast", "rave", "uct", "literal", "random"]
 
 DEFAULT: PlayerName = "strong"
 NETWORKS = {
@@ -28,7 +28,8 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
     Args:
       name: strong: the network where one comes with the package for the size, else MC-RAVE with
         what MoGo's rules say of new nodes. fast: MC-RAVE with a seventh of the simulations. rave,
-        uct: the searches of Gelly & Silver (2011). random: any play that fills no eye of its own.
+        uct: the searches of Gelly & Silver (2011). literal: the paper's Algorithm 2 as it is
+        printed. random: any play that fills no eye of its own.
       size: points on a side.
     """
     if name == "strong" and size in NETWORKS:
@@ -45,6 +46,15 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
             "nakade": True,
             "exploration": 0.25,
             "first_play": 1.0,
+        },
+        "literal": {
+            "search": "rave",
+            "simulations": 3000,
+            "rave_bias": 0.01,
+            "first_action": True,
+            "rave_colours": "same",
+            "rave_legal": True,
+            "final_move": "eval",
         },
         "random": {"search": "random"},
     }[name]

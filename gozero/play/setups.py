@@ -33,6 +33,7 @@ from gozero.search.game import Game, positions_of
 from gozero.search.memory import memory_of
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
+from gozero.search.rules.operators import MixBackup, max_backup
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
@@ -147,6 +148,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
             MogoConfig(nakade=config.nakade),
             config.heuristic_good_visits,
             config.shapes,
+            not config.heuristic_eyes,
         )
     if config.search == "gumbel":
         considered = {} if config.considered is None else {"max_considered": config.considered}
@@ -156,12 +158,13 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         num_simulations=config.num_simulations // config.trees,
         leaves=config.leaves,
         select=_rule(config, evaluator),
-        amaf=Amaf() if config.search == "rave" else None,
+        amaf=_amaf(config),
         grandfather=grandfather,
         ensemble=_ensemble(config),
-        final_move="bound" if config.of_katago and config.trees == 1 else "visits",
+        final_move=config.plays_by,
+        backup={"mean": None, "max": max_backup, "mix": MixBackup()}[config.backup],
     )
-    prior_counts = config.heuristic is not None and visits > 0
+    prior_counts = config.first_action or (config.heuristic is not None and visits > 0)
     return Setup(evaluator, search, prior_counts, config.resign)
 
 
@@ -179,8 +182,20 @@ def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluato
     if not isinstance(rules, Rules):
         return rollout_evaluator(rules, first_plays=config.search == "rave")
     policy, about = _policy(rules, config)
-    evaluator = playout_evaluator(rules, policy, first_plays=config.search == "rave")
+    evaluator = playout_evaluator(
+        rules,
+        policy,
+        config.playout_moves,
+        first_plays=config.search == "rave" and config.rave_colours,
+        first_action=config.first_action,
+    )
     return evaluator._replace(about={**evaluator.about, **about})
+
+
+def _amaf(config: PlayerConfig) -> Amaf | None:
+    if config.search != "rave":
+        return None
+    return Amaf(config.rave_colours, config.rave_ancestor, config.rave_legal)
 
 
 def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Softmax, dict]:
@@ -202,9 +217,9 @@ def _rule(config: PlayerConfig, evaluator: Evaluator):
         first_play = math.inf if config.first_play is None else config.first_play
         return Ucb1(UCT_EXPLORATION if c is None else c, first_play)
     if config.search == "rave":
-        rule = Rave(_schedule(config), 0.0 if c is None else c)
-        first_play = rule.first_play if config.first_play is None else config.first_play
-        return dataclasses.replace(rule, first_play=first_play)
+        own = {} if config.first_play is None else {"first_play": config.first_play}
+        bonus = config.rave_bonus
+        return Rave(_schedule(config), c or 0.0, **own, initial=config.rave_initial, bonus=bonus)
     rule = evaluator.select or Puct()
     of_puct = isinstance(rule, Puct | KataGoPuct)
     return dataclasses.replace(rule, c_puct=c) if of_puct and c is not None else rule
@@ -213,7 +228,8 @@ def _rule(config: PlayerConfig, evaluator: Evaluator):
 def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
     if config.rave_k is not None:
         return HandSelected(config.rave_k)
-    return MinimumMse() if config.rave_bias is None else MinimumMse(config.rave_bias)
+    own = {} if config.rave_bias is None else {"bias": config.rave_bias}
+    return MinimumMse(**own, mean=config.rave_mean)
 
 
 def gumbel_search(

@@ -133,6 +133,9 @@ class Amaf:
         of its nearest ancestor with the same player to move that has as many, if there is one in
         the tree; a heuristic's counts of the node's own actions are then not seen. None: by its
         own always.
+      legal_only: an action that is illegal at a node, as that of a point which is taken there and
+        free later, is not counted there, as section 4.3 has it. It makes a difference where
+        `ancestor` looks, and in what is told of a node; nowhere is an illegal action chosen.
 
     Raises:
       ValueError: another `first`; an `ancestor` that is no whole number from 1 on.
@@ -140,13 +143,14 @@ class Amaf:
 
     first: Colours = "either"
     ancestor: int | None = None
+    legal_only: bool = False
 
     def __post_init__(self):
         check_ranges(self, ancestor=_OPTIONAL_COUNT)
         check_choice(self, "first", Colours)
 
 
-FinalMove = Literal["visits", "value", "bound"]
+FinalMove = Literal["visits", "value", "bound", "eval"]
 
 
 RANGES = {
@@ -184,6 +188,7 @@ CONFLICTS = (
     Conflict("prove", "own_visits", "it would visit actions that are proven to lose"),
     Conflict("ensemble", "transpositions", "their trees are at different simulations"),
     Conflict("ensemble", "backup", "such values do not add up"),
+    Conflict("ensemble", "eval", "it goes by the statistics of one tree"),
     Conflict("ensemble", "early_stop", "an exchange may change which action is most visited"),
     Conflict("ensemble", "grandfather", "the trees differ in what their nodes begin with"),
     Conflict("ensemble", "ancestor", "it goes by ancestors in one tree"),
@@ -248,8 +253,11 @@ class SearchConfig:
         wait for the evaluator, and what is known does not.
       temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
         says what is played does not ask for it.
-      final_move: what an action has most of to be chosen at temperature 0: "visits", "value", or
-        "bound", the lower confidence bound of its value, see `move_choice.by_value`.
+      final_move: what an action has most of to be chosen at temperature 0: "visits", "value",
+        "bound", the lower confidence bound of its value, see `move_choice.by_value`, or "eval",
+        what the rule says of it without what explores, see `SelectionRule.evaluation`: with RAVE
+        the mixture of both values, also of what was only played later. A heuristic's counts are in
+        it.
       early_stop: end the search when in no tree the most visited action can be overtaken any
         more; see `root.decided`. For playing: the most visited action stays the same; visits,
         values and policy targets do not, nor what "value" and "bound" choose.
@@ -340,6 +348,8 @@ class SearchConfig:
         }
         if self.leaves > 1 and self.virtual_loss > 1:
             used["virtual_losses"] = Feature("virtual_loss", self.virtual_loss)
+        if self.final_move == "eval":
+            used["eval"] = Feature("final_move", self.final_move)
         if self.amaf is not None and self.amaf.ancestor is not None:
             used["ancestor"] = Feature("amaf", self.amaf)
         if self.grandfather is not None and self.grandfather.visits > 0:

@@ -38,6 +38,7 @@ class Credit(NamedTuple):
         jax.Array
     )  # u32[D + 1, B, W]: the actions that count, as `backup.amaf_counted` has them
     value: jax.Array  # i32[B], fixed point, for the player to move where the path ends
+    legal_only: bool = False  # static: `Amaf.legal_only`
 
 
 def choose_again(
@@ -97,6 +98,8 @@ def _choose_at(
     changed = {}
     if credit is not None and tree.amaf is not None:
         here = rows.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
+        if credit.legal_only:
+            here &= _legal(tree, slots.index, node)
         plies = path.length[slots.index] - slots.level
         gained = values.opponent(credit.value[slots.index], plies)
         visits = rows.read(tree.amaf.visits, row) + here
@@ -117,6 +120,15 @@ def _choose_at(
     changed["untried"] = rows.write(tree.untried, target, chosen.untried)
     changed["untried_prior"] = rows.write(tree.untried_prior, target, chosen.untried_prior)
     return changed
+
+
+def _legal(tree: Tree, index: jax.Array, node: jax.Array) -> jax.Array:
+    """bool[M, A]: the actions that are legal at nodes i32[M] of trees i32[M], tried or not."""
+    found = trees.children(tree, index, node, tree.num_actions)
+    action = jnp.where(found.nodes == NO_NODE, tree.num_actions, found.actions)
+    is_untried = rows.read(tree.prior, index * tree.capacity + node) >= 0
+    lane = jnp.arange(node.size, dtype=jnp.int32)[:, None]
+    return is_untried.at[lane, action].set(True, mode="drop")
 
 
 class Chosen(NamedTuple):

@@ -75,6 +75,14 @@ class SelectionRule:
         """f32[K]: the scores, -inf where illegal."""
         raise NotImplementedError(f"{type(self).__name__} scores no edges")
 
+    def evaluation(self, edges: Edges) -> jax.Array:
+        """f32[K]: what an action is worth by itself; -inf where illegal, or nothing is known.
+
+        Gelly & Silver (2011), Algorithms 1 and 2: the score without what explores, by which the
+        move is chosen in the end, see `SearchConfig.final_move`. Here Q.
+        """
+        return jnp.where(edges.legal & (edges.visits > 0), edges.q, -jnp.inf)
+
     def rank_untried(self, prior: jax.Array) -> jax.Array:
         """f32[A]: the order in which untried actions are thought of, best first; -inf if illegal.
 

@@ -83,6 +83,7 @@ def add_leaf(
     by_stage = functools.partial(_add_by_stage, config, counts)
     args = tree, leaf, positions, evaluated, draws
     is_plain = counts is None and leaf.grandfather is None and evaluated.heuristic is None
+    is_plain &= config.amaf is None or not config.amaf.legal_only
     if not (is_plain and in_kernel.fits(tree, config.select)):
         return by_stage(*args)
     return mode.by_platform(*args, cuda=functools.partial(_add_in_kernel, config), default=by_stage)
@@ -205,7 +206,7 @@ def choose_again(
     credit = None
     if config.amaf is not None and evaluated is not None:
         counted = backup.amaf_counted(tree, path, evaluated.played, config.amaf.first)
-        credit = dense.Credit(counted, evaluated.value)
+        credit = dense.Credit(counted, evaluated.value, config.amaf.legal_only)
     full = tree_full if config.fills else None
     tree = dense.choose_again(tree, path, config.select, draws.tie_seeds, credit, full)
     return root.choose_at_roots(tree, root.actions(tree), config, draws) if own_root else tree

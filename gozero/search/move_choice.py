@@ -79,9 +79,13 @@ def by_value(key: jax.Array, visits: jax.Array, q: jax.Array, z: float = 0.0) ->
       i32[]; of no meaning without visits.
     """
     chex.assert_equal_shape([visits, q])
-    bound = jnp.where(visits > 0, lower_bound(visits, q, z), -jnp.inf)
-    best = jnp.where(bound == jnp.max(bound), 0.0, -jnp.inf)
-    return jax.random.categorical(key, best).astype(jnp.int32)
+    return best(key, jnp.where(visits > 0, lower_bound(visits, q, z), -jnp.inf))
+
+
+def best(key: jax.Array, score: jax.Array) -> jax.Array:
+    """i32[]: the action with the highest score f32[A], at random among equals."""
+    is_best = jnp.where(score == jnp.max(score), 0.0, -jnp.inf)
+    return jax.random.categorical(key, is_best).astype(jnp.int32)
 
 
 def lower_bound(visits: jax.Array, q: jax.Array, z: float) -> jax.Array:

@@ -62,9 +62,34 @@ def with_heuristic(
             return found, confidence(params, own_key, observations)
 
         evaluated = evaluate(params, key, observations)
-        return evaluated._replace(heuristic=Heuristic(*pair(visits), *pair(amaf_visits)))
+        own = Heuristic(*pair(visits), *pair(amaf_visits))
+        return evaluated._replace(heuristic=_together(own, evaluated.heuristic))
 
     return evaluate_both
+
+
+def tried_once(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:
+    """One visit of each action i32[M], with a value f32[M]; none where it is no action."""
+    is_it = action[:, None] == jnp.arange(num_actions)[None]
+    return Heuristic(jnp.where(is_it, value[:, None], 0.0), is_it.astype(jnp.int32))
+
+
+def _together(one: Heuristic, other: Heuristic | None) -> Heuristic:
+    """Both, each counted as often as it says."""
+    if other is None:
+        return one
+
+    def pair(*pairs):
+        pairs = [(value, count) for value, count in pairs if count is not None]
+        if len(pairs) < 2:
+            return pairs[0] if pairs else (None, None)
+        (a, n), (b, m) = pairs
+        return (a * n + b * m) / jnp.maximum(n + m, 1), n + m
+
+    return Heuristic(
+        *pair((one.value, one.visits), (other.value, other.visits)),
+        *pair((one.amaf_value, one.amaf_visits), (other.amaf_value, other.amaf_visits)),
+    )
 
 
 def evaluation_fields(

@@ -21,7 +21,7 @@ from gozero.search import choose as cached
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.edges import Edges, best_edge, tie_break
+from gozero.search.edges import Edges, as_rule, best_edge, tie_break
 from gozero.search.evaluate import Evaluated, evaluate_positions
 from gozero.search.game import Evaluator, History, Trail
 from gozero.search.prior_counts import evaluation_fields
@@ -75,7 +75,8 @@ def new_trees(
             tree = choose_at_roots(tree, trees.by_action(tree, ROOT, 0), config, draws)
         return tree
 
-    if evaluated.heuristic is not None or not in_kernel.fits_roots(shapes, config.select):
+    is_plain = evaluated.heuristic is None and not (config.amaf and config.amaf.legal_only)
+    if not (is_plain and in_kernel.fits_roots(shapes, config.select)):
         return by_array(evaluated, roots, draws)
     return mode.by_platform(evaluated, roots, draws, cuda=at_once, default=by_array)
 
@@ -97,7 +98,7 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
         credit = None
         if config.amaf is not None:
             mine = evaluated.played[:, 0]
-            credit = dense.Credit(rows.pack(mine)[None], evaluated.value)
+            credit = dense.Credit(rows.pack(mine)[None], evaluated.value, config.amaf.legal_only)
         tree = dense.choose_again(tree, root_path(tree), config.select, draws.tie_seeds, credit)
     else:
         nodes = jnp.full(tree.num_trees, ROOT)
@@ -163,6 +164,11 @@ def choice_at_roots(
     return take(found.nodes), action, take(found.edges.prior)
 
 
+def evaluated_edges(tree: Tree) -> Edges:
+    """Of the roots, [B, A], with what a heuristic's values count for; for `final_action`."""
+    return trees.by_action(tree, ROOT, tree.num_actions).edges
+
+
 class Found(NamedTuple):
     """What a search has come to at B roots."""
 
@@ -197,11 +203,17 @@ def actions(tree: Tree) -> Entries:
 def final_action(
     config: SearchConfig, key: jax.Array, edges: Edges, gumbel: jax.Array
 ) -> jax.Array:
-    """i32[]: the action to play at one root, as its rule says, or the visits or values."""
+    """i32[]: the action to play at one root, as its rule says, or the visits or values.
+
+    For "eval" the edges have a heuristic's counts too.
+    """
     rule = config.root_rule
     if rule is not None and rule.final_action is not None:
         return rule.final_action(edges, gumbel)
     played = _playable(edges)
+    if config.final_move == "eval":
+        worth = as_rule(config.select).evaluation(played)
+        return move_choice.best(key, jnp.where(jnp.isneginf(jnp.max(worth)), played.prior, worth))
     by_visits = move_choice.by_visits(
         key, played.visits, played.prior, jnp.float32(config.temperature)
     )

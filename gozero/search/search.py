@@ -317,8 +317,9 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
         simulations, gumbel = simulations * group.trees, gumbel[:: group.trees]
         ok = jnp.all(ok.reshape(-1, group.trees), axis=1)
     keys = jax.random.split(running.choice_key, ok.shape[0])
+    judged = root.evaluated_edges(tree) if config.final_move == "eval" else edges
     return SearchResult(
-        action=jax.vmap(functools.partial(root.final_action, config))(keys, edges, gumbel),
+        action=jax.vmap(functools.partial(root.final_action, config))(keys, judged, gumbel),
         visits=edges.visits,
         q=edges.q,
         policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gozero.go.rules import Rules, init, play
-from gozero.play import heuristics
+from gozero.play import heuristics, players
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import gumbel_search, make_player, make_setup, to_win
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
@@ -19,6 +19,7 @@ from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
+from gozero.search.rules.operators import MixBackup, max_backup
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
@@ -38,6 +39,11 @@ RULES = Rules(3)
         ({"search": "rave"}, Rave(MinimumMse(0.01))),
         ({"search": "rave", "rave_bias": 0.02}, Rave(MinimumMse(0.02))),
         ({"search": "rave", "rave_k": 1000.0, "exploration": 0.1}, Rave(HandSelected(1000.0), 0.1)),
+        ({"search": "rave", "rave_mean": "mixture"}, Rave(MinimumMse(0.01, "mixture"))),
+        (
+            {"search": "rave", "rave_initial": 0.5, "rave_bonus": "plain", "exploration": 0.1},
+            Rave(MinimumMse(), 0.1, initial=0.5, bonus="plain"),
+        ),
     ],
 )
 def test_rules_of_search(flags, rule):
@@ -45,6 +51,36 @@ def test_rules_of_search(flags, rule):
     assert player.search.select == rule
     assert player.search.amaf == (Amaf() if flags.get("search") == "rave" else None)
     assert player.search.num_simulations == 400
+
+
+def test_the_papers_own_forms():
+    own = {"rave_colours": "same", "rave_ancestor": 20, "rave_legal": True, "playout_moves": 60}
+    setup = make_setup(RULES, PlayerConfig(search="rave", final_move="eval", **own))
+    assert setup.search.amaf == Amaf("same", 20, legal_only=True)
+    assert (setup.search.final_move, setup.prior_counts) == ("eval", False)
+    assert setup.evaluator.about["max_moves"] == 60
+    literal = make_setup(RULES, PlayerConfig(**players.settings_of("literal", 9)))
+    assert literal.prior_counts
+    assert literal.evaluator.about["first_action"]
+    backups = [None, max_backup, MixBackup()]
+    for name, backup in zip(("mean", "max", "mix"), backups, strict=True):
+        assert make_setup(RULES, PlayerConfig(backup=name)).search.backup == backup
+    for flags, said in (
+        ({"rave_initial": 0.5}, "--rave-initial 0.5: only with --search rave"),
+        ({"search": "rave", "rave_bonus": "plain"}, "--rave-bonus plain: only with --exploration"),
+        ({"backup": "max", "leaves": 4}, "--leaves 4: not with --backup"),
+        ({"final_move": "eval", "trees": 2}, "--final-move eval: not with --trees"),
+        ({"evaluator": "network", "first_action": True}, "--first-action: only with --evaluator"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            PlayerConfig(**flags).check()
+
+
+def test_an_even_game_is_even_everywhere_if_asked(monkeypatch):
+    asked, beside = [], heuristics.beside
+    monkeypatch.setattr(heuristics, "beside", lambda *args: asked.append(args) or beside(*args))
+    make_setup(RULES, PlayerConfig(search="rave", heuristic="even", heuristic_eyes=True))
+    assert asked[0][-1] is False
 
 
 def test_gumbel_is_that_of_training_without_its_noise():
@@ -118,7 +154,7 @@ def test_heuristics_and_playouts_have_the_same_rules(nakade, monkeypatch):
     flags = PlayerConfig(search="rave", nakade=nakade, heuristic="mogo", heuristic_visits=3)
     policy = make_setup(RULES, flags).evaluator.about["policy"]
     assert policy == ({"mogo": {"nakade": True, "diversity": 0}} if nakade else "mogo")
-    assert asked[0][2:] == ("mogo", 3, 50, MogoConfig(nakade=nakade), 0, None)
+    assert asked[0][2:] == ("mogo", 3, 50, MogoConfig(nakade=nakade), 0, None, True)
 
 
 def test_trees_share_the_simulations():

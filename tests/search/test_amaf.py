@@ -83,9 +83,13 @@ def test_schedules_by_hand():
     # b = 1/4: 8 / (4 + 8 + 4 * 32 / 16) = 8 / 20
     np.testing.assert_allclose(MinimumMse(0.25)(edges)[:4], [0.4, 0, 1, 0], rtol=1e-6)
     # mu = 0.375: 8 / (12 + 32 / 16 / (0.375 * 0.625))
-    uneven = MinimumMse(0.25, even=False)(edges)
+    uneven = MinimumMse(0.25, mean="amaf")(edges)
     np.testing.assert_allclose(uneven[0], 8 / (12 + 2 / (0.375 * 0.625)), rtol=1e-6)
     assert AmafOnly()(edges).tolist() == [1.0] * 5
+    # The mixture solves beta = 8 / (12 + 32 / 16 / (mu (1 - mu))), mu = .75 - .375 beta.
+    beta = MinimumMse(0.25, mean="mixture")(edges)[0]
+    mu = 0.75 - 0.375 * beta
+    np.testing.assert_allclose(beta, 8 / (12 + 2 / (mu * (1 - mu))), rtol=1e-4)
 
 
 def test_rave_by_hand():
@@ -97,6 +101,18 @@ def test_rave_by_hand():
     uct = Rave(HandSelected(6.0), c=0.3, first_play=0.55)(edges)
     expected = np.add([0.5625, 0.25, 0.875, 0.55], [bonus(4), bonus(2), bonus(0), bonus(0)])
     np.testing.assert_allclose(uct[:4], expected, rtol=1e-6)
+    # An initial Q of 1.1 has half of the weight where something was played later only.
+    initial = Rave(HandSelected(6.0), first_play=0.55, initial=1.1)(edges)
+    np.testing.assert_allclose(initial, [0.5625, 0.25, (1.1 + 0.875) / 2, 0.55, -INF], rtol=1e-6)
+    # A plain bonus is infinite before the first visit; the mixtures order what is untried.
+    plain = Rave(HandSelected(6.0), c=0.3, first_play=0.55, bonus="plain")(edges)
+    bonus = lambda n: 0.3 * np.sqrt(np.log(6) / n)
+    np.testing.assert_allclose(plain[:2], [0.5625 + bonus(4), 0.25 + bonus(2)], rtol=1e-6)
+    assert plain[2] > plain[3] > 100
+    worth = Rave(HandSelected(6.0), c=0.3, bonus="plain").evaluation(edges)
+    np.testing.assert_allclose(worth, [0.5625, 0.25, 0.875, -INF, -INF], rtol=1e-6)
+    with pytest.raises(ValueError, match=r"^bonus: plain"):
+        Rave(bonus="plain")
     with pytest.raises(ValueError, match=r"^amaf: "):
         Rave()(edges._replace(amaf_visits=None))
 

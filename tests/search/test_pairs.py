@@ -86,6 +86,7 @@ FEATURES = {
     "early_stop": Case({"early_stop": True}),
     "temperature": Case({"temperature": 0.8}),
     "final_move": Case({"final_move": "bound"}),
+    "eval": Case({"final_move": "eval"}),
     "forced": Case(
         {"root_select": ForcedPlayouts(Puct(1.5), 3.0)},
         root_rule=lambda gumbel: mcts.Forced(mcts.Puct(1.5), 3.0),
@@ -97,7 +98,10 @@ FEATURES = {
     "ensemble": Case({"ensemble": PLAN}),
     "tree": Case({"capacity": 2 * SIMULATIONS + 1}, {"capacity": 2 * SIMULATIONS + 1}, tree=True),
 }
-ONE_OF = [{"amaf", "ancestor"}, {"forced", "gumbel"}, {"capacity", "tree"}]
+ONE_OF = [
+    *({"amaf", "ancestor"}, {"forced", "gumbel"}, {"capacity", "tree"}),
+    {"final_move", "eval"},
+]
 """Pairs that are one setting twice."""
 REASONS = [reason for *_, reason in CONFLICTS]
 PAIRS = [pair for pair in itertools.combinations(FEATURES, 2) if set(pair) not in ONE_OF]
@@ -212,6 +216,7 @@ REFUSED = {
     *("backup transpositions", "backup ensemble", "prove transpositions", "prove early_stop"),
     *("prove gumbel", "transpositions early_stop", "transpositions ensemble"),
     *("early_stop temperature", "early_stop ensemble", "temperature final_move"),
+    *("temperature eval", "eval ensemble"),
     *("gumbel ensemble", "gumbel tree"),
 }
 

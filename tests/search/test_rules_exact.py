@@ -106,7 +106,7 @@ def compare(name, evaluate, plain, config, rule, root_rule=None, **settings):
     return compare_searches(run, codes, key, config, plain, rule, root_rules, **settings)[1]
 
 
-HAND, EVEN, UNEVEN, ALL = HandSelected(20.0), MinimumMse(0.25), MinimumMse(0.25, False), AmafOnly()
+HAND, EVEN, UNEVEN, ALL = HandSelected(20.0), MinimumMse(0.25), MinimumMse(0.25, "amaf"), AmafOnly()
 PLAIN_BETA = {
     HAND: lambda n, amaf, total, mu: np.sqrt(20 / (3 * total + 20)),
     EVEN: lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1),

@@ -193,7 +193,8 @@ class TreeSearcher(Searcher):
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE)
         self._runner = runner(settings)
         # Who ponders uses all of its time: what it finds beyond the choice is used later.
-        stops_early = settings.ensemble is None and not config.ponder
+        stops_early = settings.ensemble is None and settings.final_move == "visits"
+        stops_early &= not config.ponder
         early = dataclasses.replace(settings, early_stop=True) if stops_early else settings
         self._timed = runner(early) if stops_early else self._runner
         self._to_search, self._told = executables.jit(to_search), executables.jit(told)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from gozero.runs.settings import ABOVE_0, AT_LEAST_0, SHARE, check_ranges
+from gozero.runs.settings import ABOVE_0, AT_LEAST_0, SHARE, check_choice, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
 
 
@@ -58,76 +59,131 @@ class HandSelected:
         return jnp.broadcast_to(jnp.sqrt(self.k / (3.0 * total + self.k)), edges.prior.shape)
 
 
+Mean = Literal["even", "amaf", "mixture"]
+
+
 @dataclasses.dataclass(frozen=True)
 class MinimumMse:
     """The beta with the least mean squared error, if the all-moves-as-first value is biased by b.
 
-    Eq. 47, for values near one half: beta = N~ / (N + N~ + 4 N N~ b^2). Eq. 46, `even` False,
-    has 1 / (mu (1 - mu)) in place of the 4, mu the all-moves-as-first value: it trusts values near
-    0 and 1 less. The b without one suits playouts on 9x9; `learnt_bias` finds another.
+    Eq. 46: beta = N~ / (N + N~ + N N~ b^2 / (mu* (1 - mu*))), with mu* the value that is looked
+    for; it trusts values near 0 and 1 less.
+
+    Attributes:
+      bias: b. The one without a word suits playouts on 9x9; `learnt_bias` finds another.
+      mean: mu*: "even": one half, which makes it Eq. 47; "amaf": the all-moves-as-first value;
+        "mixture": the mixture itself, (1 - beta) Q + beta Q~, in four steps from that of Eq. 47.
 
     Raises:
-      ValueError: a bias that is not from 0 to 1.
+      ValueError: a bias that is not from 0 to 1; another mean.
     """
 
     bias: float = 0.01
-    even: bool = True
+    mean: Mean = "even"
 
     def __post_init__(self):
         check_ranges(self, bias=SHARE)
+        check_choice(self, "mean", Mean)
 
     def __call__(self, edges: Edges) -> jax.Array:
         amaf_visits, amaf_q = _amaf(edges)
         n, amaf = edges.visits.astype(jnp.float32), amaf_visits.astype(jnp.float32)
-        precision = 4.0
-        if not self.even:
-            mu = jnp.clip((1.0 + amaf_q) / 2, 0.01, 0.99)
-            precision = 1.0 / (mu * (1.0 - mu))
-        scale = n + amaf + precision * n * amaf * self.bias**2
-        return amaf / jnp.maximum(scale, 1.0)
+
+        def beta(precision):
+            scale = n + amaf + precision * n * amaf * self.bias**2
+            return amaf / jnp.maximum(scale, 1.0)
+
+        if self.mean == "amaf":
+            return beta(_precision(amaf_q))
+        found = beta(4.0)
+        for _ in range(_STEPS if self.mean == "mixture" else 0):
+            found = beta(_precision(edges.q + found * (amaf_q - edges.q)))
+        return found
+
+
+_STEPS = 4
+
+
+def _precision(q: jax.Array) -> jax.Array:
+    """1 / (mu (1 - mu)) of values q in [-1, 1]."""
+    mu = jnp.clip((1.0 + q) / 2, 0.01, 0.99)
+    return 1.0 / (mu * (1.0 - mu))
+
+
+Bonus = Literal["finite", "plain"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Rave(SelectionRule):
     """MC-RAVE: (1 - beta) Q + beta Q~, Eq. 12-17; with a bonus UCT-RAVE, Eq. 18.
 
-    An action without visits goes by its all-moves-as-first value alone, one that has none of
-    that by its value alone, and one with neither by `first_play`. The bonus is
-    c sqrt(log N(s) / (1 + N)), so that it is finite before the first visit.
+    An action that was never played later goes by its value alone, and one with neither by
+    `first_play`.
 
     Attributes:
       schedule: beta.
       c: the weight of the bonus.
       first_play: a probability of winning; above 1: what nothing is known of comes first.
+      initial: Q before the first visit, a probability of winning, to which the mixture gives the
+        weight 1 - beta as to any other. A beta that goes by the visits of the node, Eq. 19,
+        then lets all-moves-as-first values do little more than order what is untried. Above 1, as
+        in MoGo's first-play urgency, all actions are tried once they have little weight. None: an
+        action without visits goes by its all-moves-as-first value alone.
+      bonus: "plain": c sqrt(log N(s) / N), Eq. 18, infinite before the first visit: what is
+        untried comes first, by its mixture. "finite": with 1 + N in place of N.
 
     Raises:
-      ValueError: a c that is negative.
+      ValueError: a c or an initial value that is negative; another bonus; a plain one without c.
     """
 
     schedule: Schedule = MinimumMse()
     c: float = 0.0
     first_play: float = 2.0
+    initial: float | None = None
+    bonus: Bonus = "finite"
 
     needs = Needs(amaf=True)
     in_kernel = True
 
     def __post_init__(self):
-        check_ranges(self, c=AT_LEAST_0)
+        check_ranges(self, c=AT_LEAST_0, initial=AT_LEAST_0._replace(optional=True))
+        check_choice(self, "bonus", Bonus)
+        if self.bonus == "plain" and self.c == 0:
+            raise ValueError("bonus: plain, with c = 0: there is none; give c")
 
     def __call__(self, edges: Edges) -> jax.Array:
+        value, _ = self._mixed(edges)
+        if self.c > 0:
+            total = jnp.maximum(edges.total, 1).astype(jnp.float32)
+            visits = edges.visits.astype(jnp.float32)
+            if self.bonus == "finite":
+                value += self.c * jnp.sqrt(jnp.log(total) / (1.0 + visits))
+            else:
+                bonus = self.c * jnp.sqrt(jnp.log(total) / jnp.maximum(visits, 1.0))
+                value += jnp.where(visits > 0, bonus, _FIRST)
+        return jnp.where(edges.legal, value, -jnp.inf)
+
+    def evaluation(self, edges: Edges) -> jax.Array:
+        value, is_known = self._mixed(edges)
+        return jnp.where(edges.legal & is_known, value, -jnp.inf)
+
+    def _mixed(self, edges: Edges) -> tuple[jax.Array, jax.Array]:
+        """(f32[K], a probability of winning; bool[K]: whether anything is known of it)."""
         amaf_visits, amaf_q = _amaf(edges)
         chex.assert_equal_shape([edges.prior, edges.visits, edges.q, amaf_visits, amaf_q])
         visited, has_amaf = edges.visits > 0, amaf_visits > 0
         # Written so that equal values mix to the same value to the last bit, whatever beta is:
         # after a simulation most actions tie.
-        mixed = edges.q + self.schedule(edges) * (amaf_q - edges.q)
-        value = jnp.where(visited, jnp.where(has_amaf, mixed, edges.q), amaf_q)
-        value = jnp.where(visited | has_amaf, (1.0 + value) / 2, self.first_play)
-        if self.c > 0:
-            total = jnp.maximum(edges.total, 1).astype(jnp.float32)
-            visits = 1.0 + edges.visits.astype(jnp.float32)
-            value += self.c * jnp.sqrt(jnp.log(total) / visits)
-        return jnp.where(edges.legal, value, -jnp.inf)
+        q = edges.q if self.initial is None else jnp.where(visited, edges.q, 2 * self.initial - 1.0)
+        mixed = q + self.schedule(edges) * (amaf_q - q)
+        untried = amaf_q if self.initial is None else mixed
+        value = jnp.where(visited, jnp.where(has_amaf, mixed, edges.q), untried)
+        is_known = visited | has_amaf
+        return jnp.where(is_known, (1.0 + value) / 2, self.first_play), is_known
+
+
+_FIRST = 1e3
+"""A bonus that is as good as infinite, and leaves mixtures apart to 2^-14."""
 
 
 def learnt_bias(edges: Edges, least: int) -> tuple[jax.Array, jax.Array]:

@@ -111,7 +111,7 @@ def test_a_second_look_is_told_all_that_is_known(board):
     told = board.does("hello")
     assert [m["tell"] for m in told] == ["hello", "game", "analysis", "at"]
     assert told[0]["started"]
-    assert told[0]["players"] == ["strong", "fast", "rave", "uct", "random"]
+    assert told[0]["players"] == ["strong", "fast", "rave", "uct", "literal", "random"]
     board.does("analyse", on=False)
 
 

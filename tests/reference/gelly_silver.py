@@ -1,0 +1,138 @@
+"""Algorithms 1 and 2 of Gelly & Silver (2011), line by line as they are printed.
+
+Values are Black's probabilities of winning, whoever is to move; Black maximises and White
+minimises. Nothing here is taken from the library, nor from `reference.mcts`.
+"""
+
+from __future__ import annotations
+
+import math
+
+SAME = 1e-9
+"""Scores that differ by less are equal: the order of additions is not the paper's subject."""
+
+
+class Uct:
+    """Algorithm 1: two-player UCT.
+
+    Args:
+      game: has ``legal(s)``, ``play(s, a)``, ``over(s)`` and ``black_wins(s)`` of an ended game.
+      default_policy: (s) -> (the actions of a game from s to its end, z).
+      c: the exploration constant.
+      pick: (number of the node, the equal best actions, the actions taken there so far and the
+        numbers of their nodes) -> one of them.
+    """
+
+    def __init__(self, game, default_policy, c, pick):
+        self.game, self.default_policy, self.c, self.pick = game, default_policy, c, pick
+        self.tree, self.number = set(), {}  # the number: in what order they were come to
+        self.n, self.q, self.visits, self.next = {}, {}, {}, {}
+
+    def search(self, s0, simulations):
+        for _ in range(simulations):
+            self.simulate(s0)
+        return self.select_move(s0, 0, black=True)
+
+    def simulate(self, s0):
+        states, actions, s = self.sim_tree(s0)
+        more, z = self.sim_default(s)
+        self.backup(states, actions + more, z)
+
+    def sim_tree(self, s0):
+        s, states, actions, black = s0, [], [], True
+        while not self.game.over(s):
+            states.append(s)
+            self.number.setdefault(s, len(self.number))
+            if s not in self.tree:
+                self.new_node(s, black)
+                return states, actions, s
+            a = self.select_move(s, self.c, black)
+            after = self.game.play(s, a)
+            self.next.setdefault((s, a), after)
+            actions.append(a)
+            s, black = after, not black
+        self.number.setdefault(s, len(self.number))
+        return states, actions, s
+
+    def sim_default(self, s):
+        if self.game.over(s):
+            return [], self.game.black_wins(s)
+        return self.default_policy(s)
+
+    def select_move(self, s, c, black):
+        sign = 1 if black else -1
+        scores = {a: self.score(s, a, c, sign) for a in self.game.legal(s)}
+        best = max(scores.values())
+        equal = [a for a, score in scores.items() if score == best or abs(score - best) < SAME]
+        taken = {a: self.number[self.next[s, a]] for a in scores if (s, a) in self.next}
+        return self.pick(self.number[s], equal, taken)
+
+    def score(self, s, a, c, sign):
+        if c and not self.n[s][a]:
+            return math.inf
+        bonus = c * math.sqrt(math.log(self.visits[s]) / self.n[s][a]) if c else 0.0
+        return sign * self.value(s, a) + bonus
+
+    def value(self, s, a):
+        return self.q[s][a]
+
+    def new_node(self, s, black):
+        del black
+        self.tree.add(s)
+        self.visits[s] = 0
+        self.n[s] = dict.fromkeys(self.game.legal(s), 0)
+        self.q[s] = dict.fromkeys(self.game.legal(s), 0.0)
+
+    def backup(self, states, actions, z):
+        for t, s in enumerate(states):
+            a = actions[t]
+            self.visits[s] += 1
+            self.n[s][a] += 1
+            self.q[s][a] += (z - self.q[s][a]) / self.n[s][a]
+
+
+class McRave(Uct):
+    """Algorithm 2: two-player MC-RAVE. (It has no exploration, and no N(s).)
+
+    Args:
+      bias: b.
+      heuristic: (s) -> a's (N, Q, N~, Q~), by which new nodes begin; None: nothing.
+      legal_only: section 4.3: an action is not counted where it is illegal.
+    """
+
+    def __init__(self, game, default_policy, pick, bias, heuristic=None, legal_only=False):
+        super().__init__(game, default_policy, 0.0, pick)
+        self.bias, self.heuristic, self.legal_only = bias, heuristic, legal_only
+        self.n_amaf, self.q_amaf = {}, {}
+
+    def value(self, s, a):
+        n, n_amaf = self.n[s][a], self.n_amaf[s].get(a, 0)
+        if not n and not n_amaf:
+            return math.nan  # neither value says anything
+        beta = n_amaf / (n + n_amaf + 4 * n * n_amaf * self.bias**2)
+        return (1 - beta) * self.q[s][a] + beta * self.q_amaf[s].get(a, 0.0)
+
+    def score(self, s, a, c, sign):
+        value = self.value(s, a)
+        return 10.0 if math.isnan(value) else sign * value  # what nothing is known of comes first
+
+    def new_node(self, s, black):
+        super().new_node(s, black)
+        self.n_amaf[s], self.q_amaf[s] = {}, {}
+        for a, (n, q, n_amaf, q_amaf) in (self.heuristic(s) if self.heuristic else {}).items():
+            self.n[s][a], self.q[s][a] = n, q
+            self.n_amaf[s][a], self.q_amaf[s][a] = n_amaf, q_amaf
+
+    def backup(self, states, actions, z):
+        super().backup(states, actions, z)
+        for t, s in enumerate(states):
+            for u in range(t, len(actions), 2):
+                a = actions[u]
+                if a in actions[t:u:2]:
+                    continue
+                if self.legal_only and a not in self.n[s]:
+                    continue
+                count = self.n_amaf[s].get(a, 0) + 1
+                value = self.q_amaf[s].get(a, 0.0)
+                self.n_amaf[s][a] = count
+                self.q_amaf[s][a] = value + (z - value) / count

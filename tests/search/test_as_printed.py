@@ -1,0 +1,177 @@
+"""The search beside Algorithms 1 and 2 of Gelly & Silver (2011) as they are printed."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.hashing import mix
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.game import Evaluation
+from gozero.search.prior_counts import tried_once, with_heuristic
+from gozero.search.rules.rave import MinimumMse, Rave
+from gozero.search.rules.ucb1 import Ucb1
+from tests.reference import gelly_silver, mcts
+from tests.search import random_tree
+from tests.search.comparing import tie_seeds
+from tests.search.random_tree import NUM_ACTIONS, Position
+
+SIMULATIONS, LENGTH, GAMES = 160, 7, 2
+ACTIONS = np.arange(NUM_ACTIONS, dtype=np.uint32)[None]
+
+
+def playout(codes):
+    """(actions i32[M, LENGTH], values f32[M]) of games from positions u32[M], the first legal."""
+    legal = jax.vmap(lambda code: random_tree.legal(Position(code)))(codes)
+    order = (mix(codes[:, None] * np.uint32(29) ^ ACTIONS) >> np.uint32(2)).astype(jnp.int32)
+    first = jnp.argmax(jnp.where(legal, order, -1), axis=1)
+    ply = np.arange(1, LENGTH, dtype=np.uint32)
+    others = mix(codes[:, None] * np.uint32(101) + ply[None]) % NUM_ACTIONS
+    value = (mix(codes ^ np.uint32(0x5151)) % 16385).astype(jnp.float32) / 8192 - 1
+    return jnp.concatenate([first[:, None], others.astype(jnp.int32)], axis=1), value
+
+
+def evaluator(first_action, heuristic):
+    def evaluate(params, key, codes):
+        del params, key
+        actions, value = playout(codes)
+        by = jax.nn.one_hot(actions, NUM_ACTIONS, dtype=bool)  # [M, LENGTH, A]
+        first_play = jnp.stack([by[:, p::2].any(axis=1) for p in range(2)], axis=1)
+        own = tried_once(actions[:, 0], value, NUM_ACTIONS) if first_action else None
+        return Evaluation(jnp.zeros((len(codes), NUM_ACTIONS)), value, first_play, own)
+
+    return with_heuristic(evaluate, believed, amaf_visits=counted) if heuristic else evaluate
+
+
+def believed(params, key, codes):
+    del params, key
+    return (mix(codes[:, None] * np.uint32(13) ^ ACTIONS) % 2049).astype(jnp.float32) / 1024 - 1
+
+
+def counted(params, key, codes):
+    del params, key
+    return (mix(codes[:, None] * np.uint32(7) ^ ACTIONS) % 4).astype(jnp.int32)
+
+
+class Printed:
+    """The hashed game as the algorithms see it; a state is a position and who is to move."""
+
+    def __init__(self):
+        self.known = {}
+        self.see = jax.jit(
+            lambda code: (
+                random_tree.legal(Position(code)),
+                *random_tree.outcome(Position(code)),
+                *(x[0] for x in playout(code[None])),
+                *(f(None, None, code[None])[0] for f in (believed, counted)),
+            )
+        )
+
+    def _seen(self, s):
+        if s not in self.known:
+            self.known[s] = [np.asarray(x) for x in self.see(np.uint32(s[0]))]
+        return self.known[s]
+
+    def legal(self, s):
+        return np.flatnonzero(self._seen(s)[0]).tolist()
+
+    def play(self, s, a):
+        return mcts.mix((s[0] * 31 + a) & 0xFFFFFFFF), not s[1]
+
+    def over(self, s):
+        return bool(self._seen(s)[1])
+
+    def _for_black(self, s, value):
+        return (1 + (float(value) if s[1] else -float(value))) / 2
+
+    def black_wins(self, s):
+        return self._for_black(s, self._seen(s)[2])
+
+    def default_policy(self, s):
+        return self._seen(s)[3].tolist(), self._for_black(s, self._seen(s)[4])
+
+    def heuristic(self, s):
+        value, count = self._seen(s)[5:]
+        of = lambda a: (0, 0.0, int(count[a]), self._for_black(s, value[a]))
+        return {a: of(a) for a in self.legal(s)}
+
+
+def picking(tie_seed):
+    """The library's own order among equals: the first of what is untried, then by nodes."""
+
+    def pick(node, equal, taken):
+        untried = [a for a in equal if a not in taken]
+        tried = [a for a in equal if a in taken]
+        choices = {a: taken[a] for a in tried}
+        if untried:
+            choices[max(untried, key=lambda a: mcts.tie_break(tie_seed, node, a))] = -1
+        return max(choices, key=lambda a: mcts.tie_break(tie_seed, node, choices[a]))
+
+    return pick
+
+
+CASES = {
+    "Algorithm 1": (Ucb1(0.4), None, False),
+    "Algorithm 2": (Rave(MinimumMse(0.2)), Amaf(first="same"), False),
+    "Algorithm 2, heuristic": (Rave(MinimumMse(0.2)), Amaf(first="same"), True),
+    "Algorithm 2, legal": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), False),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_count_and_value_is_as_printed(case):
+    select, amaf, heuristic = CASES[case]
+    config = SearchConfig(SIMULATIONS, select=select, amaf=amaf, final_move="eval", max_depth=99)
+    run = random_tree.compiled_search(evaluator(True, heuristic), config, GAMES)
+    codes, key = np.array([123_457, 987_654_323], np.uint32), jax.random.key(3)
+    found = jax.tree.map(np.asarray, run(codes, key))
+    game = Printed()
+    for b, tie_seed in enumerate(tie_seeds(key, GAMES)):
+        pick = picking(int(tie_seed))
+        if amaf is None:
+            plain = gelly_silver.Uct(game, game.default_policy, 0.4, pick)
+        else:
+            own = game.heuristic if heuristic else None
+            more = own, amaf.legal_only
+            plain = gelly_silver.McRave(game, game.default_policy, pick, 0.2, *more)
+        root = (int(codes[b]), True)
+        best = plain.search(root, SIMULATIONS + 1)  # the first adds the root
+        assert int(found.action[b]) == best
+        compare(found.tree, b, plain, root)
+
+
+def compare(tree, b, plain, root):
+    """Every node that is no end, by the actions that lead to it."""
+    base, todo, seen = b * tree.capacity, [(0, root)], 0
+    while todo:
+        node, s = todo.pop()
+        row, seen = base + node, seen + 1
+        children = tree.children[row, : tree.num_children[row]]
+        actions = tree.action[base + children]
+        legal = plain.game.legal(s)
+        visits, sums = (x[row].astype(float) for x in tree.prior_counts)
+        np.add.at(visits, actions, tree.visits[base + children])
+        np.add.at(sums, actions, -tree.value_sum[base + children])
+        assert visits[legal].tolist() == list(plain.n[s].values())
+        assert visits[legal].sum() == plain.visits[s] == tree.visits[row]
+        same_values(s, visits[legal], sums[legal], plain.q[s].values())
+        if tree.amaf is not None:
+            counts, totals = (x[row] for x in tree.amaf)
+            if plain.legal_only:
+                assert counts.sum() == counts[legal].sum()
+                legal = list(plain.n_amaf[s])
+            assert counts[legal].tolist() == [plain.n_amaf[s].get(a, 0) for a in legal]
+            values = [plain.q_amaf[s].get(a, 0.0) for a in legal]
+            same_values(s, counts[legal], totals[legal], values)
+        for child, action in zip(children, actions, strict=True):
+            if not tree.over[base + child]:
+                todo.append((child, plain.game.play(s, int(action))))
+    assert seen == len(plain.tree)
+
+
+def same_values(s, counts, sums, values):
+    """Fixed-point sums of the player to move, beside Black's mean values."""
+    found = (1 + (1 if s[1] else -1) * sums / 2**14 / np.maximum(counts, 1)) / 2
+    np.testing.assert_allclose(found[counts > 0], np.array([*values])[counts > 0], atol=1e-5)
