@@ -52,7 +52,8 @@ def believed(params, key, codes):
 
 def counted(params, key, codes):
     del params, key
-    return (mix(codes[:, None] * np.uint32(7) ^ ACTIONS) % 4).astype(jnp.int32)
+    legal = jax.vmap(lambda code: random_tree.legal(Position(code)))(codes)
+    return jnp.where(legal, mix(codes[:, None] * np.uint32(7) ^ ACTIONS) % 4, 0).astype(jnp.int32)
 
 
 class Printed:
@@ -117,10 +118,14 @@ CASES = {
     "Algorithm 2": (Rave(MinimumMse(0.2)), Amaf(first="same"), False),
     "Algorithm 2, heuristic": (Rave(MinimumMse(0.2)), Amaf(first="same"), True),
     "Algorithm 2, legal": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), False),
+    "Algorithm 2, both": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), True),
 }
+SLOW = {"Algorithm 2", "Algorithm 2, heuristic", "Algorithm 2, legal"}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+)
 def test_every_count_and_value_is_as_printed(case):
     select, amaf, heuristic = CASES[case]
     config = SearchConfig(SIMULATIONS, select=select, amaf=amaf, final_move="eval", max_depth=99)

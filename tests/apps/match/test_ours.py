@@ -133,7 +133,7 @@ def test_ours_pass_where_that_wins():
     assert choice.ok.all()
 
 
-@pytest.mark.parametrize("game", ["connect4", "hex"])
+@pytest.mark.parametrize("game", [pytest.param("connect4", marks=pytest.mark.slow), "hex"])
 def test_two_searches_play_any_game(game, tmp_path):
     flags = ["match", "--game", game, "--games", "6", "--parallel", "4", "--openings", "2"]
     flags += ["--player.search", "rave", "--player.simulations", "24", "--player.reuse"]
