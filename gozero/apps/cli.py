@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Sequence
 
 from gozero import __version__
@@ -47,12 +48,17 @@ def _run(arguments: list[str]) -> int:
 
 
 def program() -> None:
-    """The program: `main`, and an end that does not wait for work on the device."""
+    """The program: `main`, and an end that does not wait for work on the device, or in threads."""
     runtime.let_stderr_close()
     executables.keep()
-    status = main()
-    if status == runtime.STOPPED:
-        runtime.end_at_once()
+    try:
+        status = main()
+    except SystemExit as stop:
+        if not isinstance(stop.code, int):
+            raise
+        status = stop.code
+    if status == runtime.STOPPED or threading.active_count() > 1:
+        runtime.end_at_once(status)
     sys.exit(status)
 
 

@@ -182,14 +182,15 @@ def status_of(prog: str, work: Callable[[], int]) -> int:
         return 1
 
 
-def end_at_once() -> NoReturn:
-    """End a program that was stopped, without waiting for work on the device.
+def end_at_once(status: int = STOPPED) -> NoReturn:
+    """End a program, without waiting for work on the device or on other threads.
 
-    A search may still run there, and XLA does not survive a teardown under it.
+    A search may still run there, or be compiled, and XLA does not survive a teardown under it.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(STOPPED)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or full
+            stream.flush()
+    os._exit(status)
 
 
 class StopRequest:

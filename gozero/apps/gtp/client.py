@@ -8,6 +8,7 @@ import functools
 import os
 import pathlib
 import queue
+import select
 import signal
 import socket
 import subprocess
@@ -135,10 +136,14 @@ class GtpClient:
         if not command.strip() or not command.isprintable():
             raise ValueError(f"{command!r} is not one line of GTP")
         try:
-            self._stdin.write(command + "\n")
-            self._stdin.flush()
+            has_room = self._has_room(self.timeout)
+            if has_room:
+                self._stdin.write(command + "\n")
+                self._stdin.flush()
         except (OSError, ValueError) as error:
             raise self._failed(EngineDied, f"ended before {command!r}") from error
+        if not has_room:
+            raise self._failed(EngineTimeout, f"has not read what came before {command!r}")
         lines = self._answer(command)
         kind, text = lines[0][:1], "\n".join([lines[0][1:].lstrip(" "), *lines[1:]])
         if kind == "=":
@@ -147,6 +152,12 @@ class GtpClient:
             raise GtpError(f"{self.name}: {command!r} answered: {shortened(text)}")
         answered = f"answered {command!r} with {shortened(lines[0])!r}, not = or ?"
         raise self._failed(EngineConfused, answered)
+
+    def _has_room(self, seconds: float) -> bool:
+        """Whether a command can be written within some seconds: the program need not read."""
+        poll = select.poll()
+        poll.register(self._stdin, select.POLLOUT)
+        return bool(poll.poll(1000 * seconds))
 
     def _answer(self, command: str) -> list[str]:
         """The lines of one answer; empty lines before it do not count."""
@@ -192,7 +203,8 @@ class GtpClient:
     def close(self) -> None:
         """Quit, and end the process if it does not; may be called twice."""
         with contextlib.suppress(OSError, ValueError):
-            self._stdin.write("quit\n")
+            if self._has_room(0.0):
+                self._stdin.write("quit\n")
             self._stdin.close()
         self._stop(_GRACE)
 
@@ -226,7 +238,8 @@ class GtpClient:
 
 
 def shortened(text: str) -> str:
-    """What a program said, to be repeated: the beginning, if it is long."""
+    """What a program said, to be repeated in a line: the beginning, if it is long."""
+    text = "".join(x if x.isprintable() else " " for x in text).strip()
     if len(text) <= _LONGEST_QUOTE:
         return text
     return f"{text[:_LONGEST_QUOTE]}... ({len(text):,} characters)"

@@ -193,6 +193,20 @@ def test_closing_ends_a_program_that_ignores_quit(monkeypatch):
         client.send("name")
 
 
+def test_a_program_that_answers_what_it_has_not_read_ends_when_its_input_is_full():
+    ahead = "import time; print('=\\n\\n' * 99, flush=True); time.sleep(60)"
+    with program(ahead, name="seer", timeout=0.5) as client:
+        send = lambda: [client.send("x" * 3000) for _ in range(99)]
+        with pytest.raises(EngineTimeout, match="seer: has not read what came before"):
+            send()
+        assert client.ended
+
+
+def test_a_name_is_a_line_that_is_safe_to_print():
+    with program(says("= a\x1b[31m\nb \n\n")) as client:
+        assert client.name == "a [31m b"
+
+
 def test_a_game_to_two_passes():
     record = play(["B2", "pass"], ["a1"])
     assert record.moves == ((0, 4), (1, 6), (0, 9), (1, 9))

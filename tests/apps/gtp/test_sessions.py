@@ -1,6 +1,12 @@
-"""Whole sessions of the engine as a program: it obeys soon. Slow."""
+"""Whole sessions of the engine as a program: it keeps its time, and obeys soon. Slow.
 
+They are for a machine that does nothing else: `uptime` should say a load below 0.5.
+"""
+
+import json
+import os
 import queue
+import shutil
 import subprocess
 import sys
 import threading
@@ -8,23 +14,102 @@ import time
 
 import pytest
 
+from gozero.apps.gtp.client import GtpClient
+
 pytestmark = pytest.mark.slow
 OURS = [sys.executable, "-m", "gozero.apps.cli", "gtp", "--evaluator", "playout", "--size", "5"]
+MOST_MOVES = 60  # of a game
+
+
+class Timer:
+    """A player's time, as a referee keeps it; both systems of byo-yomi.
+
+    Args:
+      main: seconds.
+      period: seconds of a period after them; 0: there is none.
+      stones: of a period.
+    """
+
+    def __init__(self, main: float, period: float, stones: int):
+        self.left, self.period, self.stones, self.to_play = main, period, stones, 0
+
+    def said(self) -> str:
+        return f"{max(self.left, 0):.2f} {self.to_play}"
+
+    def spend(self, seconds: float) -> bool:
+        """Whether a move that took so long was in time."""
+        self.left -= seconds
+        if self.left < 0 and self.to_play == 0 and self.period > 0:
+            self.left, self.to_play = self.left + self.period, self.stones
+        if self.left < 0:
+            return False
+        if self.to_play > 0:
+            self.to_play -= 1
+            if self.to_play == 0:
+                self.left, self.to_play = self.period, self.stones
+        return True
+
+
+def play_on_time(engine: GtpClient, main: float, period: float, stones: int) -> tuple[int, float]:
+    """(moves of a game, the longest); both colours are the engine's.
+
+    Raises:
+      AssertionError: a colour has lost on time.
+    """
+    engine.send("clear_board")
+    timers, passes, longest = [Timer(main, period, stones) for _ in "bw"], 0, 0.0
+    for number in range(MOST_MOVES):
+        colour, timer = "bw"[number % 2], timers[number % 2]
+        engine.send(f"time_left {colour} {timer.said()}")
+        begun, said = time.monotonic(), timer.said()
+        move = engine.send(f"genmove {colour}")
+        took = time.monotonic() - begun
+        assert timer.spend(took), f"move {number + 1}: {took:.3f} s, of {said}"
+        longest, passes = max(longest, took), passes + 1 if move == "pass" else 0
+        if passes == 2 or move == "resign":
+            return number + 1, longest
+    return MOST_MOVES, longest
+
+
+SYSTEMS = [
+    (34, "time_settings 2.5 0 0", 2.5, 0.0, 0),
+    (33, "kgs-time_settings byoyomi 1 1 5", 1.0, 1.0, 1),
+    (33, "kata-time_settings canadian 1 2 4", 1.0, 2.0, 4),
+]
+
+
+@pytest.mark.parametrize(("games", "line", "main", "period", "stones"), SYSTEMS)
+def test_no_game_is_lost_on_time(games, line, main, period, stones):
+    """100 in all."""
+    with GtpClient([*OURS, "--simulations", "20000"], timeout=300) as engine:
+        engine.send(line)
+        played = [play_on_time(engine, main, period, stones) for _ in range(games)]
+    longest = max(longest for _, longest in played)
+    moves = sum(number for number, _ in played)
+    print(f"{line}: {games} games, {moves} moves, the longest {longest:.3f} s, none lost on time")
+    assert longest > 0.02  # it does use its time
 
 
 class Session:
     """The engine, and when it says what."""
 
-    def __init__(self, *flags: str):
+    def __init__(self, *flags: str, **environment: str):
         self._process = subprocess.Popen(
-            [*OURS, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [*OURS, *flags],
+            env=os.environ | environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
+        self.reports = 0  # lines of analyses
         self._said: queue.Queue[tuple[float, str]] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
         for line in self._process.stdout:
+            self.reports += line.startswith("info ")
             self._said.put((time.monotonic(), line.rstrip("\n")))
 
     def send(self, line: str) -> float:
@@ -72,3 +157,81 @@ def test_whatever_is_sent_is_obeyed_within_200_ms():
     late.sort()
     print("s until obeyed: median", round(late[len(late) // 2], 3), "longest", round(late[-1], 3))
     assert late[-1] < 0.2
+
+
+def test_what_is_sent_while_it_compiles_is_obeyed(tmp_path):
+    """From the start on, JAX's import too; and it ends when it is told to, though it compiles."""
+    session, late = Session("--size", "6", JAX_COMPILATION_CACHE_DIR=str(tmp_path / "1")), []
+    session.send("1 name")
+    session.wait_for("=1")
+    while not session.reports and len(late) < 200:
+        number = 100 + len(late)
+        sent = session.send(f"{number} kata-analyze b 10")
+        late.append(session.wait_for(f"={number}") - sent)
+        time.sleep(0.1)
+    session.send("quit")
+    assert session.end() == 0
+    assert 20 < len(late) < 200
+    session = Session("--size", "7", JAX_COMPILATION_CACHE_DIR=str(tmp_path / "2"))
+    session.send("1 kata-analyze b 10")
+    session.wait_for("=1")
+    time.sleep(4.0)
+    session.send("2 quit")
+    session.wait_for("=2", timeout=5.0)
+    assert session.end() == 0
+    assert not session.reports
+    late.sort()
+    print(f"s until obeyed, of {len(late)}: median {late[len(late) // 2]:.3f}", *late[-5:])
+    assert late[-1] < 0.2
+
+
+SABAKI = os.environ.get("GOZERO_SABAKI", "")
+DRIVER = """
+const {Controller} = require('@sabaki/gtp')
+const [path, ...args] = JSON.parse(process.argv[2])
+const engine = new Controller(path, args, {})
+const lines = []
+const analyse = name => engine.sendCommand({name, args: ['B', '10']}, ({line}) => lines.push(line))
+async function main() {
+  engine.start()
+  const listed = await engine.sendCommand({name: 'list_commands'})
+  for (const name of ['lz-analyze', 'kata-analyze']) {
+    const analysis = analyse(name)
+    while (!lines.some(line => line.startsWith('info '))) await new Promise(r => setTimeout(r, 20))
+    const aborted = await engine.sendCommand({name: 'protocol_version'})
+    const response = await analysis
+    console.log(JSON.stringify({name, error: response.error, aborted: aborted.content,
+      listed: listed.content.split('\\n').includes(name), line: lines.find(x => x[0] == 'i')}))
+    lines.length = 0
+  }
+  const moved = await engine.sendCommand({name: 'lz-genmove_analyze', args: ['B', '10']})
+  console.log(JSON.stringify({moved: moved.content}))
+  await engine.stop(10000)
+}
+main()
+"""
+
+
+def test_sabakis_client_analyses(tmp_path):
+    """`@sabaki/gtp` 3.0.0 has been seen."""
+    if shutil.which("node") is None or not os.path.isdir(f"{SABAKI}/node_modules/@sabaki/gtp"):
+        pytest.skip(
+            "needs node; and GOZERO_SABAKI, a folder in which `npm install @sabaki/gtp` ran"
+        )
+    script = tmp_path / "driver.js"
+    script.write_text(DRIVER)
+    done = subprocess.run(
+        ["node", script, json.dumps([*OURS, "--simulations", "200"])],
+        env=os.environ | {"NODE_PATH": f"{SABAKI}/node_modules"},
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    lz, kata, moved = map(json.loads, done.stdout.splitlines())
+    for said in (lz, kata):
+        assert (said["error"], said["aborted"], said["listed"]) == (False, "2", True)
+        assert said["line"].startswith("info move ")
+    assert "." not in lz["line"]
+    assert " scoreLead " in kata["line"]
+    assert moved["moved"].splitlines()[-1].startswith("play ")
