@@ -157,7 +157,7 @@ def _analyze(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
     except ValueError as error:
         raise GtpFailure(f"cannot analyze: {error}") from error
     talk.begin()
-    if talk.until(engine.load_jax().is_done):
+    if talk.until(engine.prepare().is_done):
         colour = engine.game.to_play if asked.colour is None else asked.colour
         reports = _reports(engine, kind, asked, colour, talk)
         engine.analyse(colour, _avoid(engine, asked), reports, talk)

@@ -13,6 +13,7 @@ not on the clock: where time_settings sets one, it is done before that, or a new
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import time
@@ -70,7 +71,7 @@ class Engine:
         self._num_searches = 0
         self._given: float | None = None  # seconds, to the last search; None: no limit
         self._searched: _Searched | None = None
-        self._loading: InBackground | None = None
+        self._loading: dict[int, InBackground] = {}
         self._ponders = False  # there is something to ponder about
 
     @property
@@ -358,7 +359,7 @@ class Engine:
         if reports is None:
             return lambda running, is_over: talk.is_stopped()
         return self.analyst.look(
-            searcher, self._state_for(colour), reports, seconds is not None, talk
+            searcher, _state_for(self.game, colour), reports, seconds is not None, talk
         )
 
     def _search(self, colour: int, seconds: float | None, look: Look | None) -> Found:
@@ -371,32 +372,21 @@ class Engine:
         self._searched = _Searched(self._start, list(game.moves), colour)
         return found
 
-    def _state_for(self, colour: int) -> GameState:
-        """The game with a colour on turn, on the host."""
-        import jax
+    def prepare(self) -> InBackground:
+        """Import JAX, and compile what it takes to look at a game of this size; some seconds."""
 
-        from gozero.go.rules import with_to_play
+        def load(is_first: bool):
+            if is_first:
+                _import_jax()
+            from gozero.apps.host_game import HostGame
 
-        return jax.device_get(with_to_play(self.game.state, colour))
+            game = HostGame(self._rules())
+            if not game.ended:
+                _state_for(game, game.to_play)
 
-    def load_jax(self) -> InBackground:
-        """Import and start JAX, which takes seconds."""
-
-        def load():
-            gc.disable()  # while objects are counted no thread runs, a tenth of a second and more
-            try:
-                import jax
-
-                from gozero.apps.gtp import analyst  # noqa: F401
-
-                jax.devices()
-            finally:
-                gc.freeze()
-                gc.enable()
-
-        if self._loading is None:
-            self._loading = InBackground(load)
-        return self._loading
+        if self.size not in self._loading:
+            self._loading[self.size] = InBackground(functools.partial(load, not self._loading))
+        return self._loading[self.size]
 
     def analyse(self, colour: int, avoid: np.ndarray, reports: Reports, talk: Talk) -> None:
         """Search for a colour until something is sent; see `Analyst.analyse`."""
@@ -406,7 +396,7 @@ class Engine:
         while self.game.ended:  # there is nothing to tell
             if talk.is_interrupted(seconds=1.0):
                 return
-        asked = Asked(self._state_for(colour), avoid)
+        asked = Asked(_state_for(self.game, colour), avoid)
         self.analyst.analyse(asked, self._num_searches, reports, talk)
 
     def ponder(self, is_interrupted: Callable[[], bool]) -> None:
@@ -494,3 +484,27 @@ class Engine:
     def score_text(self) -> str:
         """The area score of the board as it stands."""
         return coords.result_text(self.game.score())
+
+
+def _state_for(game: HostGame, colour: int) -> GameState:
+    """The game with a colour on turn, on the host."""
+    import jax
+
+    from gozero.go.rules import with_to_play
+
+    return jax.device_get(with_to_play(game.state, colour))
+
+
+def _import_jax() -> None:
+    """And start it. No garbage is collected meanwhile, and what is there then is no more looked at:
+    it takes a tenth of a second and more, in which no thread runs."""
+    gc.disable()
+    try:
+        import jax
+
+        from gozero.apps.gtp import analyst  # noqa: F401
+
+        jax.devices()
+    finally:
+        gc.freeze()
+        gc.enable()
