@@ -1,6 +1,8 @@
 """Throughput of the rules, the playouts, the search and self-play.
 
-    python -m experiments.throughput.run rules|playouts|search|selfplay|features [--json] [--quick]
+    python -m experiments.throughput.run SUBJECT [--json] [--quick]
+
+SUBJECT: rules, playouts, search, selfplay, features or commands.
 
 Each row is a ratio to a peer or a bound measured in the same run; without the peer (pgx,
 mctx: ``pip install -e '.[bench]'``; gcc for the C yardstick) the row has our figure alone.
@@ -12,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from experiments import command
-from experiments.throughput import features, playouts, rules, search, selfplay
+from experiments.throughput import commands, features, playouts, rules, search, selfplay
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report
 from gozero.apps import flags
@@ -23,6 +25,7 @@ MEASURES = {
     "search": search.measure,
     "selfplay": selfplay.measure,
     "features": features.measure,
+    "commands": commands.measure,
 }
 
 

@@ -41,7 +41,7 @@ def _evaluator(blocks: int, channels: int) -> Evaluator:
     return network_evaluator(RULES, NetworkConfig(blocks=blocks, channels=channels))
 
 
-def _bare(evaluator: Evaluator, batch: int, calls: int):
+def bare_network(evaluator: Evaluator, batch: int, calls: int):
     """A timer of the bare network on a batch of positions, a few calls one after another."""
     states = games.start(RULES, batch)
     planes = jax.jit(jax.vmap(lambda s: evaluator.observe(s, s.position, None)))(states)
@@ -66,7 +66,7 @@ def _selfplay(config, report, blocks, channels, batch, moves, must=None, aim=Non
     calls = 8
     evaluator = _evaluator(blocks, channels)
     plays = _training_play(config, evaluator, batch, moves)
-    ours, peer = in_turn([plays, _bare(evaluator, batch, calls)], config.repeats)
+    ours, peer = in_turn([plays, bare_network(evaluator, batch, calls)], config.repeats)
     # A move is one evaluation more than simulations: the root's.
     rates = (
         [moves * batch * (_SIMULATIONS + 1) / x for x in ours],
@@ -136,7 +136,7 @@ def _leaves(config, report, blocks, channels, leaves) -> None:
 
     many, one = 512, 64
     timers = [timer(many, leaves), timer(one, 1)]
-    timers += [_bare(evaluator, leaves, 8), _bare(evaluator, 1, 64)]
+    timers += [bare_network(evaluator, leaves, 8), bare_network(evaluator, 1, 64)]
     rounds = list(zip(*in_turn(timers, config.repeats), strict=True))
     gains = [(many / a) / (one / b) for a, b, _, _ in rounds]
     bare = [(8 * leaves / c) / (64 / d) for _, _, c, d in rounds]

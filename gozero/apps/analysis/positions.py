@@ -15,8 +15,8 @@ from gozero.go import coords
 from gozero.go.rules import GameState, Rules, with_to_play
 from gozero.go.setup import from_points
 
-KEPT = 512
-"""Games that are kept to go on from."""
+KEPT_BYTES = 2**27
+"""Of games that are kept to go on from, about: of 9x9 some thousands, of 19x19 some hundreds."""
 
 RulesKey = tuple[int, str, bool, bool]
 """Size, ko, suicide, and whether simple ko keeps its boards."""
@@ -68,7 +68,8 @@ class Positions:
                 message = f"Illegal move {number - 1}: {vertex} ({error})"
                 raise QueryError("moves", message) from error
             self._known[start, query.moves[:number]] = game.state
-        while len(self._known) > KEPT:
+        size = sum(x.nbytes for x in jax.tree.leaves(game.state))
+        while len(self._known) * size > KEPT_BYTES:
             self._known.popitem(last=False)
         return game.state
 
