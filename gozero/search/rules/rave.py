@@ -45,17 +45,22 @@ class AmafOnly:
 class HandSelected:
     """beta = sqrt(k / (3 N(s) + k)), Eq. 19: one half after k simulations at the node.
 
+    Attributes:
+      k: the equivalence parameter.
+      per_action: by the visits of the action, N(s, a), in place of those of the node.
+
     Raises:
       ValueError: a k that is not above 0.
     """
 
     k: float = 1000.0
+    per_action: bool = False
 
     def __post_init__(self):
         check_ranges(self, k=ABOVE_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
-        total = edges.total.astype(jnp.float32)
+        total = (edges.visits if self.per_action else edges.total).astype(jnp.float32)
         return jnp.broadcast_to(jnp.sqrt(self.k / (3.0 * total + self.k)), edges.prior.shape)
 
 
