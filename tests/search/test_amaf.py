@@ -80,6 +80,9 @@ def test_schedules_by_hand():
     edges = four()
     # k / (3 * 6 + k) = 6 / 24
     np.testing.assert_allclose(HandSelected(6.0)(edges), [0.5] * 5, rtol=1e-6)
+    # ... by the action's own visits: 6 / (3 * 4 + 6), 6 / (3 * 2 + 6), and 1
+    own = np.sqrt([6 / 18, 6 / 12, 1, 1, 1])
+    np.testing.assert_allclose(HandSelected(6.0, per_action=True)(edges), own, rtol=1e-6)
     # b = 1/4: 8 / (4 + 8 + 4 * 32 / 16) = 8 / 20
     np.testing.assert_allclose(MinimumMse(0.25)(edges)[:4], [0.4, 0, 1, 0], rtol=1e-6)
     # mu = 0.375: 8 / (12 + 32 / 16 / (0.375 * 0.625))
