@@ -76,10 +76,12 @@ def folder() -> pathlib.Path | None:
     return place
 
 
-def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any) -> Callable:
+def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any) -> _Kept:
     """``jax.jit(function, static_argnums=static_argnums, **options)`` of positional arguments, a
     program of which may be kept."""
-    return functools.wraps(function)(_Kept(function, static_argnums, options))
+    made = _Kept(function, static_argnums, options)
+    functools.update_wrapper(made, function)
+    return made
 
 
 class _Kept:
@@ -100,39 +102,73 @@ class _Kept:
         import jax
         from jax.core import Tracer
 
-        static = tuple(args[i] for i in self._static)
-        given = tuple(x for i, x in enumerate(args) if i not in self._static)
-        leaves, tree = jax.tree.flatten(given)
-        if any(isinstance(x, Tracer) for x in leaves):
+        signature, given = self._signature(args)
+        if any(isinstance(x, Tracer) for x in jax.tree.leaves(given)):
             return self.jitted(*args)
-        signature = static, tree, tuple(map(jax.typeof, leaves))
         if signature not in self._programs:
             return self._first(signature, args, given)
         program = self._programs[signature]
         return self.jitted(*args) if program is None else program(*given)
 
+    def is_missing(self, *args: Any) -> bool:
+        """Whether a first call would compile, and keep the program; see `prepare`."""
+        if not _is_on:
+            return False
+        signature, _ = self._signature(args)
+        if signature in self._programs:
+            return False
+        place = self._place(signature)
+        return place is not None and not place.exists()
+
+    def prepare(self, *args: Any) -> None:
+        """Compile the program for such arguments, arrays or `jax.ShapeDtypeStruct`, if it
+        `is_missing`: a call takes it then. On any thread."""
+        if self.is_missing(*args):
+            signature, _ = self._signature(args)
+            if (place := self._place(signature)) is not None:
+                self._programs[signature] = self._compiled(place, args)
+
+    def _signature(self, args: tuple) -> tuple[tuple, tuple]:
+        """(static arguments, tree and types of the others; the others)."""
+        import jax
+
+        static = tuple(args[i] for i in self._static)
+        given = tuple(x for i, x in enumerate(args) if i not in self._static)
+        leaves, tree = jax.tree.flatten(given)
+        leaves = [x if hasattr(x, "dtype") else jax.typeof(x) for x in leaves]
+        kinds = tuple((x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves)
+        return (static, tree, kinds), given
+
+    def _place(self, signature: tuple) -> pathlib.Path | None:
+        """The file of a program; None: it cannot be kept."""
+        with contextlib.suppress(Exception):
+            if (where := folder()) is not None:
+                static, tree, kinds = signature
+                return where / _name(self._function, self._options, static, str(tree), str(kinds))
+        return None
+
     def _first(self, signature: tuple, args: tuple, given: tuple) -> Any:
         """A first call: by the program of a file, or by one compiled and then written there."""
         import jax
 
-        static, tree, types_ = signature
-        self._programs[signature] = place = None
-        with contextlib.suppress(Exception):
-            if (where := folder()) is not None:
-                kinds = [f"{one} {getattr(one, 'weak_type', '')}" for one in types_]
-                place = where / _name(self._function, self._options, static, str(tree), kinds)
-                program = _loaded(_read(place), tree)
-                out = jax.block_until_ready(program(*given))
-                self._programs[signature] = program
-                return out
-        if place is None:
+        self._programs[signature] = None
+        if (place := self._place(signature)) is None:
             return self.jitted(*args)
-        program = self._programs[signature] = _compiled(self.jitted.lower(*args))
         with contextlib.suppress(Exception):
-            from jax.experimental import serialize_executable
-
-            _write(place, pickle.dumps(serialize_executable.serialize(program)))
+            program = _loaded(_read(place), signature[1])
+            out = jax.block_until_ready(program(*given))
+            self._programs[signature] = program
+            return out
+        program = self._programs[signature] = self._compiled(place, args)
         return program(*given)
+
+    def _compiled(self, place: pathlib.Path, args: tuple) -> Any:
+        from jax.experimental import serialize_executable
+
+        program = _compiled(self.jitted.lower(*args))
+        with contextlib.suppress(Exception):
+            _write(place, pickle.dumps(serialize_executable.serialize(program)))
+        return program
 
 
 _lock = threading.Lock()

@@ -7,6 +7,7 @@ capacity bound the size of a search, so with a limit of seconds let them be larg
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import functools
 import math
@@ -122,11 +123,22 @@ class Runner:
         run = functools.partial(self._run, params, key, states)
         signature = _signature((params, states, tree))
         if signature not in self._rehearsed:
+            if self._begin.is_missing(params, key, states, tree):
+                self._compile(params, key, states, tree)
             run(None if tree is None else self._empty(tree), 0, 0.0)
             self._rehearsed.add(signature)
         most = self.config.num_simulations
         visits = most if budget.visits is None else min(budget.visits, most)
         return run(tree, max(visits // self.config.leaves, 1), budget.seconds, look)
+
+    def _compile(self, params, *arguments: Any) -> None:
+        """The two large programs at once: XLA compiles the most of each on a core."""
+        running = jax.eval_shape(self._begin.jitted, params, *arguments)
+        steps = jax.ShapeDtypeStruct((), jnp.int32)
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            begun = other.submit(self._begin.prepare, params, *arguments)
+            self._advance.prepare(running, params, steps, steps)
+            begun.result()
 
     def _run(self, params, key, states, tree, last: int, seconds, look=None) -> SearchResult:
         end = math.inf if seconds is None else self.clock() + seconds

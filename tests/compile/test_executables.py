@@ -67,6 +67,20 @@ def test_keys_and_donated_arrays(kept, never_traced):
         never_traced()
 
 
+def test_a_program_is_compiled_before_there_are_arrays(kept, never_traced):
+    double = executables.jit(functools.partial(jax.tree.map, hashing.mix))
+    given = {"a": np.uint32(3)}
+    shapes = jax.eval_shape(lambda: given)
+    assert double.is_missing(given)
+    double.prepare(shapes)
+    assert not double.is_missing(given)
+    again = executables.jit(functools.partial(jax.tree.map, hashing.mix))
+    assert not again.is_missing(shapes)
+    never_traced()
+    wanted = {"a": hashing.mix(jnp.uint32(3))}
+    assert double(given) == again(given) == wanted
+
+
 @pytest.mark.parametrize("harm", ["flipped", "shorter", "other", "writable", "link", "failing"])
 def test_a_file_that_is_not_ours_or_not_whole_is_not_used(kept, harm):
     wanted = new_game(5.5)
