@@ -107,6 +107,29 @@ def read_board(
     return Ladders(*_reader(size, reading)(black, white, white_moves, ko))
 
 
+def read_boards(
+    size: int,
+    black: bb.Board,
+    white: bb.Board,
+    white_moves: jax.Array,
+    ko: jax.Array,
+    reading: Reading = PLAIN,
+) -> Ladders:
+    """As `read_board`, of K boards of one game, a leading axis [K] on all; read in lockstep, which
+    a `vmap` over them in one over games would not."""
+    return Ladders(*_reader_of_boards(size, reading)(black, white, white_moves, ko))
+
+
+@functools.cache
+def _reader_of_boards(size: int, reading: Reading) -> Callable:
+    def read(*boards):  # [K, B] each
+        shape = boards[-1].shape
+        flat = jax.tree.map(lambda x: x.reshape(-1), boards)
+        return jax.tree.map(lambda x: x.reshape(shape), _read(size, reading, *flat))
+
+    return batching.over_games(read)
+
+
 @functools.cache
 def _reader(size: int, reading: Reading) -> Callable:
     return batching.over_games(functools.partial(_read, size, reading))
@@ -240,6 +263,25 @@ class _Met(NamedTuple):
     captures: bb.Board  # moves that take attackers beside the chain
 
 
+def _only_wide(lay: bb.Layout, vacant: bb.Board, liberties: bb.Board, defends, moves) -> bb.Board:
+    """The moves without those that a wide liberty, beside three empty points, makes needless.
+
+    Whoever defends escapes there at once. Whoever attacks has to play there, unless the liberties
+    are beside each other; where both are wide, no attack works.
+    """
+    west, east = tuple(x << np.uint32(1) for x in vacant), tuple(x >> np.uint32(1) for x in vacant)
+    south, north = bb.south(lay, vacant), bb.north(lay, vacant)
+    both_lines = bb.intersection(bb.intersection(west, east), bb.union(south, north))
+    both_files = bb.intersection(bb.intersection(south, north), bb.union(west, east))
+    wide = bb.intersection(liberties, bb.union(both_lines, both_files))
+    some = bb.any_of(wide)
+    apart = ~bb.any_of(bb.intersection(bb.neighbours(lay, liberties), liberties))
+    two = bb.count(wide) == 2
+    attack = bb.keep(~two, wide)
+    moves = bb.where(defends & some, bb.intersection(moves, liberties), moves)
+    return bb.where(~defends & some & apart, attack, moves)
+
+
 def _dies_of_kos(lay: bb.Layout, met: _Met) -> jax.Array:
     """bool[]: both of two liberties are kos that the attacker may take, and nothing else helps.
 
@@ -289,6 +331,8 @@ def _meet(
     defends = position.to_play == owner
     moves = bb.union(liberties, bb.keep(defends, captures))
     moves = bb.intersection(moves, legal_points(rules, position))
+    if reading.katago:
+        moves = _only_wide(lay, vacant, liberties, defends, moves)
     return _Met(chain, owner, num_liberties, position, moves, own, liberties, captures)
 
 

@@ -254,11 +254,17 @@ def check_golden(row, legal, output):
     np.testing.assert_allclose(owners, expected, atol=0.01, rtol=0)
 
 
-@pytest.mark.parametrize(
-    "size", [9, pytest.param(13, marks=pytest.mark.slow), pytest.param(19, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("ko", ["simple", "positional"])
-def test_golden_positions_are_as_katago_evaluates_them(size, ko):
+def groups():
+    """Size, ko rule and number of positions: 133. One group by default; to compile takes long."""
+    counts = {(9, "simple"): 42, (9, "positional"): 42, (13, "simple"): 12, (13, "positional"): 12}
+    counts |= {(19, "simple"): 10, (19, "positional"): 15}
+    for i, ((size, ko), count) in enumerate(counts.items()):
+        marks = [pytest.mark.slow] if i else []
+        yield pytest.param(size, ko, count, marks=marks, id=f"{ko}-{size}")
+
+
+@pytest.mark.parametrize(("size", "ko", "count"), list(groups()))
+def test_golden_positions_are_as_katago_evaluates_them(size, ko, count):
     if not (NETWORK.exists() and POSITIONS.exists()):
         pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
     config, params, _ = weights.load(NETWORK)
@@ -279,7 +285,7 @@ def test_golden_positions_are_as_katago_evaluates_them(size, ko):
         for i, row in enumerate(rows):
             check_golden(row, legal[i], jax.tree.map(lambda x, i=i: x[i], output))
         seen += len(rows)
-    assert seen == {9: 42, 13: 12, 19: {"simple": 10, "positional": 15}[ko]}[size] or seen == 42
+    assert seen == count
 
 
 # --- in a search --------------------------------------------------------------------------

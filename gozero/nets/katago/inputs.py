@@ -188,10 +188,7 @@ def _ladders(rules: Rules, seen: Seen, known: jax.Array) -> list[jax.Array]:
         boards.append(jax.tree.map(functools.partial(jnp.where, known > k), before, boards[-1]))
     turns = white_moves != jnp.array([False, True, False])
     black, white, kos = jax.tree.map(lambda *x: jnp.stack(x), *boards)  # read in lockstep
-    read = lambda black, white, ko, turn: ladders.read_board(
-        size, black, white, turn, ko, ladders.KATAGO
-    )
-    laddered, captures = jax.vmap(read)(black, white, kos, turns)
+    laddered, captures = ladders.read_boards(size, black, white, turns, kos, ladders.KATAGO)
     return [*stacked.stack(laddered).T, stacked.stack(captures)[:, 0]]
 
 
