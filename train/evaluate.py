@@ -169,7 +169,7 @@ def _contender(
     terms: Terms, path: pathlib.Path, number: int, name: str = "", any_size: bool = False
 ) -> Contender:
     size = terms.rules.size if isinstance(terms.rules, Rules) else None
-    network, params, about = weights.load(path, None if any_size else size)
+    network, params, about = weights.load_own(path, None if any_size else size)
     network = dataclasses.replace(network, board_size=size)
     player = matches.network_player(terms, network, params)
     return Contender(name or str(path), about["sha256"][:16], player, number)

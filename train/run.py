@@ -94,7 +94,7 @@ def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
     path = plan.config.weights
     if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
         return None, None
-    shape, params, about = weights.load(path)
+    shape, params, about = weights.load_own(path)
     if shape.features != plan.config.features:
         raise ValueError(
             f"--weights {path}: of a network with the features {shape.features}; expected "

@@ -163,7 +163,7 @@ def _initial(config: SupervisedConfig, rules: Rules | Game) -> tuple[NetworkConf
         asked = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
         shape = network.of_game(rules, **asked) if of_game else NetworkConfig(**asked)
         return shape, network.init(shape, jax.random.key(config.seed))
-    shape, params, _ = weights.load(config.weights, _size(rules))
+    shape, params, _ = weights.load_own(config.weights, _size(rules))
     network_evaluator(rules, shape, params)  # refuses a network for another game
     for name in names:
         asked, found = getattr(config, name), getattr(shape, name)

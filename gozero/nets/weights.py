@@ -103,6 +103,21 @@ def load(path: pathlib.Path | str, size: int | None = None) -> tuple[Any, dict, 
     return config, jax.tree.unflatten(jax.tree.structure(shapes), leaves), about
 
 
+def load_own(path: pathlib.Path | str, size: int | None = None) -> tuple[NetworkConfig, dict, dict]:
+    """`load`, of a network that `gozero.nets.network` makes: one that can be trained.
+
+    Raises:
+      ValueError: as `load`; a network of KataGo.
+    """
+    config, params, about = load(path, size)
+    if not isinstance(config, NetworkConfig):
+        raise ValueError(
+            f"weights {path}: a network of KataGo, which plays and is not trained; give weights of "
+            "python -m train"
+        )
+    return config, params, about
+
+
 def _expected(size: int | None, about: dict, names: frozenset[str]) -> dict[str, Any]:
     """The arrays of a network that a description tells; see `load`."""
     try:

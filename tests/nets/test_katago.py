@@ -98,6 +98,12 @@ def test_files_of_strangers_are_refused_by_name_and_field(put):
         weights.load(put(files.data(made)), 20)
 
 
+def test_it_is_not_taken_for_a_network_that_learns(put):
+    path = put(files.data(files.model(8)))
+    with pytest.raises(ValueError, match="network of KataGo, which plays and is not trained"):
+        weights.load_own(path)
+
+
 def test_archives_that_are_damaged_or_swell_are_refused(put):
     packed = files.data(files.model(8), packed=True)
     for data in (packed[:-9], packed[:40], b"\x1f\x8b" + b"\0" * 40, packed[:100] + packed[101:]):
