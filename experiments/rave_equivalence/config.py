@@ -18,7 +18,7 @@ class RaveEquivalenceConfig(SweepConfig):
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
         "ks": (100.0, 1000.0),
-        "initials": (1.1,),
+        "initials": (),
         "anchors": (),
     }
 

@@ -204,4 +204,5 @@ def test_a_wrong_number_is_refused():
     for bad in (0, -1, 2.5):
         with pytest.raises(ValueError, match=r"^ancestor: "):
             Amaf(ancestor=bad)
-    assert dataclasses.asdict(Amaf()) == {"first": "either", "ancestor": None}
+    first = {"first": "either", "ancestor": None, "legal_only": False}
+    assert dataclasses.asdict(Amaf()) == first

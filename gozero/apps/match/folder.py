@@ -99,7 +99,10 @@ def _plain(config: MatchConfig) -> dict:
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if not isinstance(before.get("games"), int) or not set(SIDES) <= before.keys():
         raise ValueError(folders.not_of(path, "match"))
-    before = {"game": "go"} | before  # which older folders do not say
+    # What older folders do not say was as it is without a flag.
+    before = {"game": "go"} | before
+    unset = _plain(MatchConfig())
+    before |= {side: unset[side] | before[side] for side in SIDES}
     old, new = folders.flat(before), folders.flat(asked)
     more = new["games"] >= old["games"]
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
