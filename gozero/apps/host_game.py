@@ -57,12 +57,11 @@ class HostGame:
         self._before: list[Position] = []  # the position before each move
         if start is None:
             go.check_komi(komi)
-            start = (
-                setup.with_handicap(rules, handicap, komi)
-                if handicap
-                else _new(rules, np.float32(komi))
-            )
-        self._state = start
+        self._state: GameState = start or (
+            setup.with_handicap(rules, handicap, komi)
+            if handicap
+            else _new(rules, np.float32(komi))
+        )
 
     @property
     def state(self) -> GameState:
