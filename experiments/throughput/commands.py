@@ -48,6 +48,19 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "gozero.apps.cli", *words]
 
 
+def _child(cache: str, *words: str) -> subprocess.Popen[str]:
+    """A command that is spoken with by lines."""
+    return subprocess.Popen(
+        _command(*words),
+        cwd=ROOT,
+        env=_environment(cache),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
 def _first_move(size: int, config: ThroughputConfig, report: Report) -> None:
     """Of `gozero gtp`, from the start of the process to the move: cold, and then warm."""
     report.say(f"the first move of {size}x{size}")
@@ -65,15 +78,7 @@ def _bound(row: str, ours: float, must: float) -> Result:
 
 def _seconds_to_a_move(size: int, cache: str) -> float:
     started = time.perf_counter()
-    with subprocess.Popen(
-        _command("gtp", "--size", str(size)),
-        cwd=ROOT,
-        env=_environment(cache),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as engine:
+    with _child(cache, "gtp", "--size", str(size)) as engine:
         assert engine.stdin is not None
         assert engine.stdout is not None
         engine.stdin.write("genmove b\n")
@@ -162,15 +167,7 @@ class _Analysis:
     """`gozero analyze --json`, as a program that asks it."""
 
     def __init__(self, cache: str):
-        self._child = subprocess.Popen(
-            _command("analyze", "--json"),
-            cwd=ROOT,
-            env=_environment(cache),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._child = _child(cache, "analyze", "--json")
 
     def seconds(self, lines: Sequence[str], at_once: bool) -> float:
         """Until all are answered."""

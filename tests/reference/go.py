@@ -38,6 +38,15 @@ class ReferenceGame:
                     todo.append(q)
         return stones, liberties
 
+    def chains(self, board):
+        """(the first point, colour, stones, liberties) of each chain."""
+        seen = set()
+        for p, colour in enumerate(board):
+            if colour != EMPTY and p not in seen:
+                stones, liberties = self.chain(board, p)
+                seen |= stones
+                yield p, colour, stones, liberties
+
     def board_after(self, p):
         """The board after the mover plays p, or None if occupied or a suicide that is illegal."""
         if self.board[p] != EMPTY:

@@ -88,12 +88,8 @@ class Ladders:
 
     def read(self, board, ko, mover):
         """(laddered stones, moves of `mover` that capture); `ko` is where no one may play."""
-        laddered, captures, seen = set(), set(), set()
-        for p, colour in enumerate(board):
-            if colour == EMPTY or p in seen:
-                continue
-            stones, liberties = self.game.chain(board, p)
-            seen |= stones
+        laddered, captures = set(), set()
+        for p, colour, stones, liberties in self.game.chains(board):
             if len(liberties) == 1 and self._caught(board, p, None):
                 laddered |= stones
             elif len(liberties) == 2:

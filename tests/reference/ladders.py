@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.reference.go import EMPTY, ReferenceGame
+from tests.reference.go import ReferenceGame
 
 
 class OutOfMoves(Exception):
@@ -18,12 +18,8 @@ class Reader:
 
     def read(self, board, to_play, previous=None):
         """(laddered stones, capturing moves of `to_play`); `previous` is what ko forbids."""
-        laddered, captures, seen = set(), set(), set()
-        for p, colour in enumerate(board):
-            if colour == EMPTY or p in seen:
-                continue
-            stones, liberties = self.game.chain(board, p)
-            seen |= stones
+        laddered, captures = set(), set()
+        for p, colour, stones, liberties in self.game.chains(board):
             ko = lambda mover: previous if mover == to_play else None
             self.tried = 0
             if len(liberties) == 1:
