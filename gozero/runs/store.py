@@ -1,0 +1,247 @@
+"""Where the parts of a run meet: a folder, or objects in a bucket, by the same few verbs. Layer 0.
+
+    shared = store.at("s3://bucket/run")      # or gs://, az://, file:///, memory:///, or a folder
+    shared.create("shards/00000003/9f2c-000000.zst", data)
+    shared.list("shards", after="shards/00000001")
+
+Objects are whole or not there. What was created stays as it is, so that nothing needs a lock: of
+many processes that create one key, one succeeds. `put` overwrites, for what a single process
+writes.
+
+Buckets go through obstore (``pip install 'gozero[cloud]'``), which takes credentials and endpoints
+from the environment as the providers' own tools do, and tries again what fails for a moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import os
+import pathlib
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+from gozero.runs import files
+
+_URL = re.compile(r"([a-z][a-z0-9]*):/{1,3}(.*)")
+SCHEMES = ("file", "gs", "s3", "az", "memory")
+PATIENCE_S = 180
+"""How long a bucket's failures are tried again before they are an error."""
+
+
+class Entry(NamedTuple):
+    """An object in a list."""
+
+    key: str
+    size: int  # bytes
+
+
+class Store(Protocol):
+    """A folder or a bucket; keys are paths relative to it, with slashes.
+
+    Every verb raises an OSError that names the object where the disk or the network fails, and a
+    FileNotFoundError where there is no such object.
+    """
+
+    name: str
+    """For messages: the folder, or the URL."""
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write an object that is not there yet; it is durable when this returns.
+
+        Returns:
+          Whether it now holds these bytes: False if others have it. True after a lost answer,
+          where the attempt before had succeeded.
+        """
+        ...
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object whole, whether or not it is there."""
+        ...
+
+    def get(self, key: str, most: int) -> bytes:
+        """Read an object.
+
+        Raises:
+          ValueError: it has more than `most` bytes, or is no regular file; nothing was read.
+        """
+        ...
+
+    def list(self, prefix: str, after: str = "") -> list[Entry]:
+        """The objects in ``prefix/`` whose keys come after another key, in order."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove an object, if it is there."""
+        ...
+
+
+def is_url(place: str | os.PathLike) -> bool:
+    """Whether it is the URL of a store that is no folder of this machine."""
+    scheme = _scheme(place)
+    return scheme is not None and scheme != "file"
+
+
+def _scheme(place: str | os.PathLike) -> str | None:
+    found = _URL.fullmatch(os.fspath(place))
+    return found[1] if found else None
+
+
+def at(place: str | os.PathLike) -> Store:
+    """The store at a folder or URL. Nothing is read or written yet.
+
+    Raises:
+      ValueError: a URL of another scheme, or of a bucket that cannot be; obstore is missing.
+    """
+    scheme, text = _scheme(place), os.fspath(place)
+    if scheme is None:
+        return Folder(pathlib.Path(text))
+    if scheme not in SCHEMES:
+        schemes = ", ".join(f"{one}://" for one in SCHEMES[:-1])
+        raise ValueError(f"{text}: expected a folder, or a URL of {schemes}")
+    rest = _URL.fullmatch(text)[2]  # pyright: ignore[reportOptionalSubscript]
+    if scheme == "file":
+        return Folder(pathlib.Path("/", rest))
+    return Bucket(f"{scheme}://{'/' if scheme == 'memory' else ''}{rest}")
+
+
+class Folder:
+    """A store in a folder that all its processes see: a disk, NFS. See `Store`."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path, self.name = path, str(path)
+
+    def create(self, key: str, data: bytes) -> bool:
+        path = self.path / key
+        with self._partial(path, data) as partial:
+            try:
+                os.link(partial, path)
+            except FileExistsError:
+                return _is(path, data)
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                    raise
+                if path.exists():  # no hard links there: what is created at once is not told apart
+                    return _is(path, data)
+                os.replace(partial, path)
+            files.sync(path.parent)
+        return True
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._partial(self.path / key, data) as partial:
+            os.replace(partial, self.path / key)
+            files.sync((self.path / key).parent)
+
+    @contextlib.contextmanager
+    def _partial(self, path: pathlib.Path, data: bytes) -> Iterator[pathlib.Path]:
+        """A file beside another that holds what that one is to hold; gone at the end."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            files.write_whole(partial, data, durable=True)
+            yield partial
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def get(self, key: str, most: int) -> bytes:
+        with files.open_regular(self.path / key, most) as file:
+            return file.read()
+
+    def list(self, prefix: str, after: str = "") -> list[Entry]:
+        found = []
+        for folder, inner, names in os.walk(self.path / prefix, onerror=_unless_missing):
+            lead = os.path.relpath(folder, self.path).replace(os.sep, "/") + "/"
+            inner[:] = [name for name in inner if f"{lead}{name}" >= after[: len(lead + name)]]
+            keys = (f"{lead}{name}" for name in names if not name.startswith("."))
+            for key in filter(after.__lt__, keys):
+                with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                    found.append(Entry(key, os.lstat(self.path / key).st_size))
+        return sorted(found)
+
+    def delete(self, key: str) -> None:
+        (self.path / key).unlink(missing_ok=True)
+
+
+def _is(path: pathlib.Path, data: bytes) -> bool:
+    with contextlib.suppress(ValueError), files.open_regular(path, len(data)) as file:
+        return file.read() == data
+    return False
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+class Bucket:
+    """A store of objects, through obstore. See `Store`.
+
+    Raises:
+      ValueError: it cannot be at such a URL; obstore is missing.
+    """
+
+    def __init__(self, url: str):
+        try:
+            import obstore
+        except ImportError as error:
+            raise ValueError(f"{url}: needs obstore; pip install 'gozero[cloud]'") from error
+        self.name, self._obstore = url, obstore
+        options: dict[str, Any] = {}
+        if not url.startswith("memory:"):
+            patience = datetime.timedelta(seconds=PATIENCE_S)
+            options["retry_config"] = {"max_retries": 12, "retry_timeout": patience}
+            options["client_options"] = {"timeout": "600s", "allow_http": True}
+        try:
+            self._store = obstore.store.from_url(url, **options)
+        except (obstore.exceptions.BaseError, ValueError) as error:
+            raise ValueError(f"{url}: {_first_line(error)}") from error
+
+    def create(self, key: str, data: bytes) -> bool:
+        exists = self._obstore.exceptions.AlreadyExistsError
+        with self._naming(key):
+            try:
+                self._obstore.put(self._store, key, data, mode="create", use_multipart=False)
+            except exists:
+                size = self._obstore.head(self._store, key)["size"]
+                return size == len(data) and self.get(key, size) == data
+        return True
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._naming(key):
+            self._obstore.put(self._store, key, data)
+
+    def get(self, key: str, most: int) -> bytes:
+        with self._naming(key):
+            found = self._obstore.get(self._store, key)
+            size = found.meta["size"]
+            if size <= most:
+                return bytes(found.bytes())
+        raise ValueError(f"{self.name}/{key} has {size:,} bytes; expected at most {most:,}")
+
+    def list(self, prefix: str, after: str = "") -> list[Entry]:
+        with self._naming(prefix):
+            pages = self._obstore.list(self._store, prefix, offset=after or None, chunk_size=1000)
+            found = [Entry(one["path"], one["size"]) for page in pages for one in page]
+        return sorted(found)
+
+    def delete(self, key: str) -> None:
+        with self._naming(key), contextlib.suppress(FileNotFoundError):
+            self._obstore.delete(self._store, key)
+
+    @contextlib.contextmanager
+    def _naming(self, key: str) -> Iterator[None]:
+        """Errors of obstore are OSErrors of an object."""
+        where = f"{self.name}/{key}"
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "there is no such object", where) from error
+        except self._obstore.exceptions.BaseError as error:
+            raise OSError(errno.EIO, _first_line(error), where) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:300]
