@@ -81,6 +81,9 @@ class BufferConfig:
     policy_dtype: Literal["float16", "float32"] = setting("float16")
     """Of stored policy targets."""
 
+    history: int = setting(0, least=0)
+    """H: boards before each position that are kept, as its planes look at them."""
+
     def __post_init__(self):
         settings.check(self)
         most = (2**31 - 1) // (4 * FREQUENCY_UNIT)
@@ -106,7 +109,7 @@ def start(game: Game, config: BufferConfig) -> Buffer:
     """An empty buffer; give its shapes to `jax.eval_shape` to allocate nothing."""
     blank = lambda x: jnp.zeros((config.capacity, *x.shape), x.dtype)
     return Buffer(
-        rows=jax.tree.map(blank, row_shapes(game, config.policy_dtype)),
+        rows=jax.tree.map(blank, row_shapes(game, config.policy_dtype, config.history)),
         frequency=jnp.zeros(config.capacity, jnp.int32) if config.surprise else None,
         cursor=jnp.int32(0),
         size=jnp.int32(0),

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import KoRule
 from gozero.runs import settings
-from gozero.runs.settings import same_as, setting
+from gozero.runs.settings import Conflict, same_as, setting
 from train.buffer import BufferConfig, Window
 from train.losses import LossWeights
 from train.optimizer import OptimizerConfig
@@ -62,8 +62,9 @@ class TrainConfig:
     channels: int = setting(64, least=1)
     """Channels of the trunk."""
 
-    features: Literal["compact"] = setting("compact")
-    """The input planes of Go; all others look at earlier boards, which the replay does not keep."""
+    features: Literal["compact", "full", "full-no-ladders", "zero"] = setting("compact")
+    """The input planes of Go. All but compact look at earlier boards, which the replay keeps for
+    them; full reads ladders too, the dearest of its planes."""
 
     pool_every: int = setting(2, least=0)
     """One of this many blocks pools the whole board; 0: none does."""
@@ -85,6 +86,31 @@ class TrainConfig:
 
     root: Root = setting("gumbel")
     """How the root is searched: gumbel, or puct with Dirichlet noise."""
+
+    dirichlet_fraction: float = setting(0.25, least=0, most=1)
+    """The share of Dirichlet noise in the root's priors, with puct."""
+
+    dirichlet_alpha: float | None = setting(
+        None, above=0, unset="0.03 on 19x19, and so much more on boards of fewer points"
+    )
+    """The concentration of that noise."""
+
+    forced_playouts: float = setting(0.0, least=0)
+    """k: a root's action of prior P that was visited is visited sqrt(k P N) times, with puct, and
+    policy targets leave out what was only forced; KataGo takes 2, 0 forces none."""
+
+    leaves: int = setting(1, least=1)
+    """Leaves of a tree that are evaluated together; divides all numbers of simulations."""
+
+    virtual_loss: int = setting(3, least=1)
+    """Simulations that count as lost on the path to each until then, with puct; with gumbel a leaf
+    counts as one."""
+
+    reuse_subtree: bool = setting(False)
+    """A search goes on from what the one before found below the move played, with puct."""
+
+    transpositions: bool = setting(False)
+    """Positions of a tree that the network sees alike share one evaluation."""
 
     simulations: int = setting(32, least=1)
     """Simulations of a full search."""
@@ -115,6 +141,9 @@ class TrainConfig:
         "smaller boards",
     )
     """Moves of a game that are drawn by visits."""
+
+    temperature: float = setting(1.0, above=0)
+    """T of these moves: an action is drawn in proportion to N^(1 / T), N its visits."""
 
     opening_plies: int = setting(0, least=0)
     """A game begins with random moves, from 0 to this many."""
@@ -187,16 +216,31 @@ class TrainConfig:
     evaluate_simulations: int = setting(32, least=1)
     """Simulations of each move in evaluations."""
 
+    CONFLICTS = (
+        Conflict("reuse_subtree", "root=gumbel", "its root counts the visits of one search"),
+        Conflict("forced_playouts", "root=gumbel", "its root visits what it has drawn"),
+        Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it draws noise of its own"),
+        Conflict("virtual_loss", "root=gumbel", "its root counts a leaf as one"),
+        Conflict("virtual_loss", "!leaves", "of one leaf at a time none is lost"),
+        Conflict("features", "!game=go", "planes of Go, and other games have their own"),
+    )
+
     EXAMPLES = (
         "python -m train --game connect4 --out runs/connect4",
         "python -m train --preset 3x3 --out runs/3x3",
         "python -m train --preset 9x9-cpu --weights runs/7x7/weights.safetensors --minutes 60",
+        "python -m train --preset 5x5 --root puct --leaves 8 --reuse-subtree --features zero",
     )
 
     def __post_init__(self):
         settings.check(self)
         if self.game == "go" and not (self.komi and self.size):
             raise ValueError(f"--{'size' if self.komi else 'komi'}: expected one number or more")
+        if self.temperature != 1 and self.root == "gumbel" and not self.temperature_moves:
+            raise ValueError(
+                f"--temperature {self.temperature:g}: gumbel draws no move by visits unless "
+                "--temperature-moves says so"
+            )
         numbers = (self.processes, self.process)
         if self.coordinator in (None, "auto"):
             if numbers != (None, None):

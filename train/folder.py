@@ -104,8 +104,8 @@ class TrainFolder(RunFolder):
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if "preset" not in before:
         raise ValueError(folders.not_of(path, KIND))
-    unsaid = {"game": "go", "rows_per_device": 1, "value_scale": 1.0, "opening_searched": False}
-    folders.must_agree(path, KIND, unsaid | before, asked, MAY_CHANGE)  # as earlier versions were
+    unsaid = TrainConfig().plain  # what earlier versions did not know was as it is by default
+    folders.must_agree(path, KIND, unsaid | before, asked, MAY_CHANGE)
 
 
 def read_config(folder: pathlib.Path) -> TrainConfig:

@@ -25,7 +25,7 @@ from gozero.compile import indexing
 from gozero.play import selfplay
 from gozero.play.rows import Rows, of_game
 from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
-from gozero.search.game import Evaluator, Game
+from gozero.search.game import Evaluator, Game, Points
 from train import buffer as buffers
 from train.buffer import Buffer, BufferConfig
 
@@ -158,7 +158,8 @@ def play_moves(
 
     def one_move(playing: Playing, _) -> tuple[Playing, Events]:
         lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
-        games, buffer = take(config.game, buffer_config, playing.games, playing.buffer, made)
+        kept = playing.games, playing.buffer
+        games, buffer = take(config.game, buffer_config, *kept, made, lanes.states)
         return Playing(lanes, games, buffer), events(made)
 
     return indexing.scan(one_move, playing, num_moves, shapes=[(), (config.batch,)])
@@ -170,15 +171,22 @@ def events(made: Move) -> Events:
 
 
 def take(
-    game: Game, config: BufferConfig, games: Games, buffer: Buffer, made: Move
+    game: Game, config: BufferConfig, games: Games, buffer: Buffer, made: Move, states: Any
 ) -> tuple[Games, Buffer]:
     """Write a move down, and the games that it ended into the buffer.
+
+    Args:
+      game, config: the settings.
+      games, buffer: so far.
+      made: the move.
+      states: [B], after it; where it ended a game, new ones that still have its boards, see
+        `search.game.Points.earlier`.
 
     Returns:
       (the games, the buffer).
     """
     games = _write_down(game, games, made)
-    buffer = _hand_over(game, config, games, buffer, made)
+    buffer = _hand_over(game, config, games, buffer, made, states)
     return games.replace(length=jnp.where(made.ended, 0, games.length)), buffer
 
 
@@ -206,7 +214,7 @@ def _lanes_at_once(num_lanes: int) -> int:
     return -(-num_lanes // LANES_AT_ONCE)
 
 
-def _hand_over(game, config, games: Games, buffer: Buffer, made: Move) -> Buffer:
+def _hand_over(game, config, games: Games, buffer: Buffer, made: Move, states: Any) -> Buffer:
     """The games that ended, in order of lanes, a few at a time.
 
     Most moves end few games: a loop over those costs less than writing, and dropping, the rows of
@@ -221,7 +229,7 @@ def _hand_over(game, config, games: Games, buffer: Buffer, made: Move) -> Buffer
         done, buffer = carry
         turn = done + jnp.arange(width, dtype=jnp.int32)
         lanes = order[jnp.minimum(turn, num_lanes - 1)]
-        whole = functools.partial(_rows, game, config, games, made)
+        whole = functools.partial(_rows, game, config, games, made, states)
         rows, frequency, keep = jax.vmap(whole)(lanes, turn < ended)
         flat = jax.tree.map(
             lambda x: x.reshape(width * game.max_moves, *x.shape[2:]), (rows, frequency, keep)
@@ -237,6 +245,7 @@ def _rows(
     config: BufferConfig,
     games: Games,
     made: Move,
+    states: Any,
     lane: jax.Array,
     is_over: jax.Array,
 ) -> tuple[Rows, jax.Array, jax.Array]:
@@ -244,16 +253,28 @@ def _rows(
     limit, points = game.max_moves, game.points
     moves = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, lane * limit, limit), games.moves)
     keep = (jnp.arange(limit) < games.length[lane]) & is_over
+    ply, past = moves.ply, None
+    if points is not None:
+        ply = jax.vmap(points.ply)(moves.position)
+        past = _boards_before(points, jax.tree.map(lambda x: x[lane], states), ply, config.history)
     rows = of_game(
         jnp,
         moves.position,
-        moves.ply if points is None else jax.vmap(points.ply)(moves.position),
+        ply,
         moves.legal,
         moves.policy_target,
         moves.root_value,
         jax.tree.map(lambda x: x[lane], made),
+        past,
     )
     frequency = jnp.ones(limit)
     if config.surprise:
         frequency = buffers.spread(config, moves.surprise, keep)
     return rows, frequency, keep
+
+
+def _boards_before(points: Points, state: Any, ply: jax.Array, number: int) -> jax.Array | None:
+    """u32[T, H, 2, W]: the boards before those of plies i16[T] of a game; None: none are kept."""
+    if not number:
+        return None
+    return jax.vmap(lambda ply: points.earlier(state, ply.astype(jnp.int32), number))(ply)

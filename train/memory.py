@@ -7,6 +7,7 @@ import jax
 from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.play import selfplay
+from gozero.play.rows import row_shapes
 from gozero.runs import memory
 from gozero.runs.memory import Part, num_bytes
 from train import games
@@ -20,7 +21,7 @@ gradient, an update and their sum on the way."""
 def parts_of(plan: Plan) -> list[Part]:
     """What a run takes on each device."""
     playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0))
-    in_play = num_bytes((playing.lanes, playing.games))
+    in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
     params = num_bytes(network.shapes(plan.learner.network))
     return [
         Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
@@ -35,7 +36,15 @@ def parts_of(plan: Plan) -> list[Part]:
 def check(plan: Plan, limit: int | None = None) -> str:
     """`memory.check` of a run; without a limit, of what a device says that it has."""
     limit = memory.of_device(plan.num_devices) if limit is None else limit
-    return memory.check(parts_of(plan), limit)
+    return f"{memory.check(parts_of(plan), limit)}; {_row_text(plan)}"
+
+
+def _row_text(plan: Plan) -> str:
+    """What a position of the replay takes."""
+    row = row_shapes(plan.play.game, plan.buffer.policy_dtype, plan.buffer.history)
+    past = num_bytes(row.past) if plan.buffer.history else 0
+    boards = f", {past} of them the boards before it" if past else ""
+    return f"a row of the replay is {num_bytes(row)} bytes{boards}"
 
 
 def _of_step(plan: Plan) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from gozero.games.registry import make_game, named_game
 from gozero.go import rules as go
 from gozero.nets import network as nets
+from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
 from gozero.play.evaluators import Evaluator, network_evaluator
@@ -21,6 +22,7 @@ from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game
 from gozero.search.move_choice import Temperature
+from gozero.search.rules.forced import ForcedPlayouts
 from train.buffer import BufferConfig, Window
 from train.config import TrainConfig
 from train.learner import LearnerConfig
@@ -101,7 +103,9 @@ def rules_of(config: TrainConfig) -> go.Rules | Game:
       ValueError: there is no such game, or not of that size.
     """
     if config.game == "go" and config.size is not None:
-        return go.Rules(size=config.size, ko=config.ko)
+        looks_back = bool(feature_set(config.features).history)
+        remember = looks_back and config.ko == "simple"
+        return go.Rules(size=config.size, ko=config.ko, remember=remember)
     return make_game(config.game, config.size)
 
 
@@ -123,28 +127,45 @@ def evaluator(rules: go.Rules | Game, network: NetworkConfig) -> Evaluator:
 def _full_search(
     config: TrainConfig, rules: go.Rules | Game, network: NetworkConfig
 ) -> SearchConfig:
+    shared = config.transpositions
     if config.root == "gumbel":
-        return gumbel_search(
-            config.simulations, config.max_considered, value_scale=config.value_scale
-        )
-    return search_config(as_game(rules), evaluator(rules, network), config.simulations)
+        own = config.simulations, config.max_considered, config.leaves, config.value_scale
+        return dataclasses.replace(gumbel_search(*own), transpositions=shared)
+    forced = config.forced_playouts
+    made = search_config(
+        as_game(rules), evaluator(rules, network), config.simulations, config.reuse_subtree
+    )
+    return dataclasses.replace(
+        made,
+        leaves=config.leaves,
+        virtual_loss=config.virtual_loss,
+        root_select=ForcedPlayouts(made.select, forced) if forced else None,
+        dirichlet_fraction=config.dirichlet_fraction,
+        dirichlet_alpha=config.dirichlet_alpha or made.dirichlet_alpha,
+        transpositions=shared,
+    )
 
 
 def _selfplay(config: TrainConfig, game: Game, full: SearchConfig) -> SelfPlayConfig:
     cap = None
     if config.cheap_simulations:
-        cap = PlayoutCap(to_win(full, config.cheap_simulations), config.full_share)
+        cheap = to_win(full, config.cheap_simulations)
+        cap = PlayoutCap(dataclasses.replace(cheap, capacity=full.capacity), config.full_share)
     drawn = config.temperature_moves
-    return SelfPlayConfig(
+    made = SelfPlayConfig(
         game=game,
         batch=config.batch,
         search=full,
         komi=config.komi,
         temperature=None if drawn is None else Temperature(moves=drawn),
+        reuse_subtree=config.reuse_subtree,
         openings=Openings(0, config.opening_plies, config.opening_searched),
         cap=cap,
         resign=ResignConfig() if config.resign else None,
         more_simulations=_stages(config)[:-1],
+    )
+    return dataclasses.replace(
+        made, temperature=dataclasses.replace(made.schedule, early=config.temperature)
     )
 
 
@@ -158,7 +179,8 @@ def _stages(config: TrainConfig) -> tuple[int, ...]:
 
 def _buffer(config: TrainConfig) -> BufferConfig:
     window = Window(config.window, config.window_exponent, config.window_scale)
-    return _part(BufferConfig, config, window=window)
+    history = feature_set(config.features).history if config.game == "go" else 0
+    return _part(BufferConfig, config, window=window, history=history)
 
 
 def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> LearnerConfig:

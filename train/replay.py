@@ -48,9 +48,10 @@ def with_past(rows: Rows, history: int) -> Rows:
     """The rows with the boards up to `history` plies before each of them.
 
     A shard holds whole games in the order of play, so these are the rows before it. Once rows
-    have been taken out of their order it is too late.
+    have been taken out of their order it is too late. Rows that keep so many boards are left alone:
+    those of a run's workers, which have no row of each position.
     """
-    if not history:
+    if not history or rows.past.shape[1] >= history:
         return rows
     boards = np.stack([np.stack(x) for x in (rows.position.black, rows.position.white)])
     boards = np.moveaxis(boards, -1, 0)  # [n, 2, W]
@@ -94,7 +95,7 @@ def example(
     if chosen.history > row.past.shape[0]:
         raise ValueError(
             f"features: {features!r} looks at {chosen.history} past boards, and the rows have "
-            f"{row.past.shape[0]}; use 'compact', or rows of a folder and `with_past`"
+            f"{row.past.shape[0]}; use 'compact', or `with_past`"
         )
     lay = rules.layout
     legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)

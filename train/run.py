@@ -89,21 +89,16 @@ def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
       (params, the SHA-256 of their file).
 
     Raises:
-      ValueError: weights that cannot be read, or of a network that sees or is something else.
+      ValueError: weights that cannot be read, or of a network of another game or shape.
     """
     path = plan.config.weights
     if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
         return None, None
     shape, params, about = weights.load_own(path)
-    if shape.features != plan.config.features:
-        raise ValueError(
-            f"--weights {path}: of a network with the features {shape.features}; expected "
-            f"{plan.config.features}"
-        )
     own = plan.learner.network
     if (shape.observation, shape.num_actions) != (own.observation, own.num_actions):
         raise ValueError(f"--weights {path}: of a network for another game")
-    names = ("blocks", "channels", "pool_every", "auxiliary")
+    names = ("features", "blocks", "channels", "pool_every", "auxiliary")
     differ = [name for name in names if getattr(shape, name) != getattr(own, name)]
     if differ:
         asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)

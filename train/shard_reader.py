@@ -136,7 +136,7 @@ class ShardReader:
         rules = self.plan.said
         for place, path in self._unread():
             try:
-                shard = shards.read(path, rules, self.plan.buffer.policy_dtype)
+                shard = shards.read(path, rules, *self._kept)
             except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
                 self._later(place, f"shard {error}")
                 continue
@@ -159,6 +159,11 @@ class ShardReader:
             del self.sources[0]
         game = np.full_like(shard.rows.game, -self.read)
         return shard._replace(rows=shard.rows.replace(game=game))
+
+    @property
+    def _kept(self) -> tuple[str, int]:
+        """The type of policy targets in the ring, and the boards before each row there."""
+        return self.plan.buffer.policy_dtype, self.plan.buffer.history
 
     def _unread(self) -> list[tuple[Place, pathlib.Path]]:
         folder, unread = self.plan.config.folder / shards.FOLDER, []
@@ -187,7 +192,7 @@ class ShardReader:
 
     def _blank(self, num_chunks: int) -> Piece:
         lead = (self.plan.num_devices, num_chunks * self.chunk)
-        shapes = row_shapes(self.plan.play.game, self.plan.buffer.policy_dtype)
+        shapes = row_shapes(self.plan.play.game, *self._kept)
         rows = jax.tree.map(lambda x: np.zeros((*lead, *x.shape), x.dtype), shapes)
         return Piece(rows, np.zeros(lead, np.float32), np.zeros(lead, bool))
 

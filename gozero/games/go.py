@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.go import scoring
+from gozero.go import scoring, superko
 from gozero.go.branch import superko_points
 from gozero.go.rules import (
     GameState,
@@ -89,6 +89,7 @@ def _points(rules: Rules) -> Points:
         score=functools.partial(_score, rules),
         eyes=functools.partial(_eyes, rules),
         rewind=_rewind,
+        earlier=_earlier,
     )
 
 
@@ -114,6 +115,14 @@ def _rewind(where: jax.Array, earlier: GameState, state: GameState) -> GameState
         (state.position, state.komi, state.truncated),
     )
     return state.replace(position=position, komi=komi, truncated=truncated)
+
+
+def _earlier(state: GameState, ply: jax.Array, number: int) -> jax.Array:
+    """u32[number, 2, W]. Games that keep their boards have them, `Rules.keeps_past`."""
+    assert state.past is not None
+    before = ply - jnp.arange(1, number + 1)
+    boards = superko.boards_at(state.past, jnp.maximum(before, 0))
+    return jnp.where((before >= 0)[:, None, None], boards, jnp.uint32(0))
 
 
 def _observe(state: GameState, position: Position, trail: Trail) -> tuple[Position, jax.Array]:

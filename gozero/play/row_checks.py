@@ -56,6 +56,7 @@ def check(rules: Rules | Game, rows: Rows) -> None:
         _check_position(rules, rows.position)
         _require("outcome", np.isin(rows.outcome, (-1, 0, 1)), "-1, 0 or 1")
         _check_legal(rules, rows.position, legal)
+        _check_past(rules, rows)
         _check_result(rules, rows)
     else:
         _require("outcome", np.abs(rows.outcome) <= 1 + _ROOM, "in [-1, 1]")
@@ -140,6 +141,23 @@ def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
     _require("legal", allowed.all(axis=1) & legal[:, -1], "the legal moves of its position")
 
 
+def _apart(rules: Rules, boards: np.ndarray) -> np.ndarray:
+    """bool[...]: of boards u32[..., 2, W] each point is one player's at most, and on the board."""
+    off = boards & ~np.array(rules.layout.full, np.uint32)
+    return ~(off.any(axis=(-1, -2)) | (boards[..., 0, :] & boards[..., 1, :]).any(axis=-1))
+
+
+def _check_past(rules: Rules, rows: Rows) -> None:
+    """The boards before each row: as many as there were, and the others empty."""
+    past = np.asarray(rows.past)
+    there = np.minimum(rows.position.ply, past.shape[1])
+    _require("known", rows.known == there, "how many boards there were before it, of those kept")
+    beyond = np.arange(past.shape[1]) >= there[:, None]
+    empty = ~past.any(axis=(2, 3)) | ~beyond
+    sound = (_apart(rules, past) & empty).all(axis=1)
+    _require("past", sound, "boards of both players' stones, empty before the game")
+
+
 def _check_result(rules: Rules, rows: Rows) -> None:
     """Komi, area and score; of what was not played out these need not be known."""
     komi, score, sign = rows.komi, rows.score, np.where(rows.position.to_play == BLACK, 1, -1)
@@ -148,12 +166,9 @@ def _check_result(rules: Rules, rows: Rows) -> None:
     assert rows.area is not None
     halves = np.asarray(komi, np.float64) * 2
     _require("komi", (np.abs(komi) <= MAX_KOMI) & (halves % 1 == 0), KOMI_EXPECTED)
-    _require("known", rows.known == 0, "0")
-    area = [tuple(np.moveaxis(np.asarray(rows.area)[:, i], 1, 0)) for i in range(2)]
-    both = [black & white for black, white in zip(*area, strict=True)]
-    whole = _on_board(rules, area[0]) & _on_board(rules, area[1]) & ~np.any(both, axis=0)
-    _require("area", whole, "of points of the board, each of one player at most")
-    counts = [_unpacked(rules, one).sum(axis=(1, 2)) for one in area]
+    area = np.asarray(rows.area)
+    _require("area", _apart(rules, area), "of points of the board, each of one player at most")
+    counts = [_unpacked(rules, np.moveaxis(area[:, i], 1, 0)).sum(axis=(1, 2)) for i in range(2)]
     margin = sign * (counts[0] - counts[1] - komi)
     _require("score", np.abs(score) <= rules.num_points + np.abs(komi), "a score of that board")
     unknown = np.asarray(counts).sum(axis=0) == 0

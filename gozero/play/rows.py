@@ -41,9 +41,8 @@ class Rows(flax.struct.PyTreeNode):
     value_weight: jax.Array  # float: of the outcome
     # Of a game that points decide (`search.game.Points`); else None:
     komi: jax.Array | None = None  # f32
-    past: jax.Array | None = None  # u32[H, 2, W]: the boards before, latest first; H = 0 until
-    # `train.replay.with_past`
-    known: jax.Array | None = None  # i32: how many of them there are
+    past: jax.Array | None = None  # u32[H, 2, W]: the boards 1, ... H plies before, packed
+    known: jax.Array | None = None  # i32: how many of them there are; the others are empty
     score: jax.Array | None = None  # f32: the final area score for the mover, komi counted
     area: jax.Array | None = None  # u32[2, W]: Black's area at the end, and White's; empty where
     # not known
@@ -68,6 +67,7 @@ def of_game(
     policy_target: Any,
     root_value: Any,
     last: Move,
+    past: Any = None,
 ) -> Rows:
     """The rows [T] of a finished game.
 
@@ -75,6 +75,8 @@ def of_game(
       xp: `numpy` or `jax.numpy`: what the arrays are of.
       position, ply, legal, policy_target, root_value: [T] of the moves, `legal` packed.
       last: the game's last move: who won, and in a game that points decide how.
+      past: u32[T, H, 2, W], the boards before each move, see `search.game.Points.earlier`; None:
+        rows keep none, H = 0.
     """
     count = ply.shape[0]
     sign = xp.where(ply % 2 == 0, xp.float32(1), xp.float32(-1))
@@ -83,10 +85,12 @@ def of_game(
     if last.area is not None:
         trusted = xp.where(last.truncated, xp.float32(0), xp.float32(1))
         played_out = everywhere(xp.where(last.resigned, xp.float32(0), trusted))
+        if past is None:
+            past = xp.zeros((count, 0, *last.area.shape), xp.uint32)
         of_points = {
             "komi": everywhere(last.komi),
-            "past": xp.zeros((count, 0, *last.area.shape), xp.uint32),
-            "known": xp.zeros(count, xp.int32),
+            "past": past,
+            "known": xp.minimum(xp.asarray(ply, xp.int32), past.shape[1]),
             "score": sign * last.score,
             "area": everywhere(last.area),
             "score_weight": played_out,
@@ -106,8 +110,11 @@ def of_game(
 
 
 @functools.cache
-def row_shapes(game: Game, policy_dtype: str = "float16") -> Rows:
-    """One row of a game as the replay ring and shards hold it: `jax.ShapeDtypeStruct`s."""
+def row_shapes(game: Game, policy_dtype: str = "float16", history: int = 0) -> Rows:
+    """One row of a game as the replay ring and shards hold it: `jax.ShapeDtypeStruct`s.
+
+    Of a game that points decide it has H = `history` boards before its own.
+    """
     keys = jax.random.split(jax.random.key(0), 1)
     states = jax.eval_shape(jax.vmap(game.init), keys)
     position = jax.eval_shape(functools.partial(positions_of, game), states)
@@ -119,7 +126,7 @@ def row_shapes(game: Game, policy_dtype: str = "float16") -> Rows:
         weights += ["score_weight", "ownership_weight"]
         _, area = jax.eval_shape(jax.vmap(game.points.score), states, jnp.zeros(1, bool))
         of_points["area"] = one(area.dtype, *area.shape[1:])
-        of_points["past"] = one(area.dtype, 0, *area.shape[1:])
+        of_points["past"] = one(area.dtype, history, *area.shape[1:])
         of_points["known"] = one(jnp.int32)
     return Rows(
         position=jax.tree.map(lambda x: one(x.dtype, *x.shape[1:]), position),

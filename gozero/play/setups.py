@@ -31,6 +31,7 @@ from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import memory_of
+from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.operators import MixBackup, max_backup
@@ -253,11 +254,13 @@ def gumbel_search(
 def to_win(search: SearchConfig, num_simulations: int | None = None) -> SearchConfig:
     """The same search without what explores, and with other simulations if they are given.
 
-    Dirichlet noise, softened priors and the Gumbel noise of a `GumbelRoot` go.
+    Dirichlet noise, softened priors, forced playouts and the Gumbel noise of a `GumbelRoot` go.
     """
     rule: Any = search.root_select
     if isinstance(rule, GumbelRoot):
         rule = dataclasses.replace(rule, scale=0.0)
+    elif isinstance(rule, ForcedPlayouts):
+        rule = None if rule.rule == search.select else rule.rule
     if num_simulations is not None:
         search = dataclasses.replace(search, num_simulations=num_simulations, capacity=None)
     return dataclasses.replace(

@@ -144,13 +144,14 @@ def write(path: pathlib.Path, rules: dict, about: About, rows: Rows, frequency: 
     write_whole(path, data.getvalue(), durable=True)
 
 
-def read(path: pathlib.Path, rules: dict, policy_dtype: str = "float16") -> Shard:
+def read(path: pathlib.Path, rules: dict, policy_dtype: str = "float16", history: int = 0) -> Shard:
     """Read one shard of a run.
 
     Args:
       path: `path_of` it.
       rules: of the run's games, see `rules_of`.
       policy_dtype: of the ring that its rows go to.
+      history: H, the boards before each row that it keeps.
 
     Raises:
       OSError: it cannot be read now.
@@ -169,7 +170,7 @@ def read(path: pathlib.Path, rules: dict, policy_dtype: str = "float16") -> Shar
             raise NotExpected(f"of games with {have}")
         if place_of(path) != (about.number, about.worker):
             raise NotExpected(f"it is number {about.number} of {about.worker!r}, renamed")
-        return _shard(file, about, rules, policy_dtype)
+        return _shard(file, about, rules, policy_dtype, history)
 
 
 @contextlib.contextmanager
@@ -234,7 +235,10 @@ def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
             game_of(rules)
         except (ValueError, TypeError) as error:
             raise NotExpected(f"of games by unknown rules ({error})") from error
-        return rules, _shard(file, about, rules)
+        past = file.entries.get("past")
+        return rules, _shard(
+            file, about, rules, history=past.shape[1] if past and past.shape[1:] else 0
+        )
 
 
 def _usual(rules: dict) -> dict:
@@ -261,9 +265,11 @@ def _about(said: dict) -> About:
     return About(**{name: said[name] for name in _TYPES})
 
 
-def _shard(file: ArrayFile, about: About, rules: dict, policy_dtype: str = "float16") -> Shard:
+def _shard(
+    file: ArrayFile, about: About, rules: dict, policy_dtype: str = "float16", history: int = 0
+) -> Shard:
     """Refuse other arrays than such rows have, damaged ones, and rows that no game gives."""
-    shapes = row_shapes(game_of(rules), policy_dtype)
+    shapes = row_shapes(game_of(rules), policy_dtype, history)
     many = lambda x: jax.ShapeDtypeStruct((about.rows, *x.shape), x.dtype)
     asked = _named(jax.tree.map(many, shapes))
     asked["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)

@@ -56,7 +56,10 @@ class Points(NamedTuple):
         at no cost.
       eyes: (state) -> bool[A - 1]: plays that even a random player leaves out.
       rewind: (where bool[], earlier state, state) -> state; the earlier one, of the same game or a
-        new one, if `where`. What its past holds beyond its length may be of the later one.
+        new one, if `where`. What its past holds beyond its length is of the later one.
+      earlier: (state, ply i32[], number) -> u32[number, 2, W]: the boards 1, 2, ... number plies
+        before that of `ply`, each player's stones; empty where there was none. The state may be a
+        new one that the game was rewound to.
     """
 
     new: Callable[[Any], Any]
@@ -67,6 +70,7 @@ class Points(NamedTuple):
     score: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]]
     eyes: Callable[[Any], jax.Array]
     rewind: Callable[[jax.Array, Any, Any], Any]
+    earlier: Callable[[Any, jax.Array, int], jax.Array]
 
 
 class Game(NamedTuple):

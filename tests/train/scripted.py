@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.games.go import go_game
-from gozero.go.rules import Rules, legal_actions
+from gozero.go.rules import GameState, Rules, legal_actions
 from gozero.hashing import mix
 from gozero.play import selfplay
 from gozero.play.openings import Openings
@@ -41,7 +41,7 @@ CONFIG = selfplay.SelfPlayConfig(
     more_simulations=(4,),
 )
 BUFFER = buffer.BufferConfig(
-    capacity=40, surprise=0.5, window=buffer.Window(least=20, exponent=0.5)
+    capacity=40, surprise=0.5, history=7, window=buffer.Window(least=20, exponent=0.5)
 )
 MOVES = 14
 THRESHOLD = -0.8
@@ -53,6 +53,7 @@ class Seen(NamedTuple):
     made: selfplay.Move
     opening: jax.Array  # i32: random plies of the game
     may_resign: jax.Array  # bool
+    states: GameState  # after it
 
 
 def search_states(game, evaluator, key, states, config, tree=None):
@@ -92,8 +93,10 @@ def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER
     lanes = playing.lanes
     seen = lanes.opening, lanes.resignation.may
     lanes, made = selfplay.move(config, Evaluator(None), None, lanes, simulations)
-    taken = games.take(config.game, buffer_config, playing.games, playing.buffer, made)
-    return games.Playing(lanes, *taken), Seen(made, *seen)
+    taken = games.take(
+        config.game, buffer_config, playing.games, playing.buffer, made, lanes.states
+    )
+    return games.Playing(lanes, *taken), Seen(made, *seen, lanes.states)
 
 
 def start(seed=0, shard=0, config=CONFIG) -> games.Playing:

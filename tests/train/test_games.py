@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from gozero.go import bitboard as bb
+from gozero.go import symmetry
 from gozero.go.rules import init
+from gozero.nets.features import FEATURES
 from gozero.play import resignation, selfplay
 from gozero.play.openings import Openings
 from gozero.runs.memory import num_bytes
@@ -22,7 +24,7 @@ from tests.reference.go import ReferenceGame
 from tests.train import scripted
 from tests.train.scripted import BUFFER, CONFIG, GAME, RULES
 from train import buffer as buffers
-from train import games
+from train import games, replay
 
 CALLS = 6
 LAY = RULES.layout
@@ -79,7 +81,7 @@ def reference(seen):
     rows, ends = [], []
     steps, lanes = seen.made.ended.shape
     beside = [ReferenceGame(3) for _ in range(lanes)]
-    pending = [[] for _ in range(lanes)]
+    pending, boards = [[] for _ in range(lanes)], [[] for _ in range(lanes)]
     for t in range(steps):
         for b in range(lanes):
             made, game = pick(seen.made, t, b), beside[b]
@@ -90,7 +92,8 @@ def reference(seen):
             stones = unpack(LAY, made.position.black).astype(int) - unpack(LAY, made.position.white)
             np.testing.assert_array_equal(stones, game.board)
             if game.moves >= seen.opening[t, b] and made.ok and made.full:
-                pending[b].append(made)
+                pending[b].append((made, boards[b][: -BUFFER.history - 1 : -1], (t, b)))
+            boards[b].append(stones)
             if made.resigned:
                 assert made.action == selfplay.NO_ACTION
                 end = {"outcome": -mover, "score": 0, "area": np.zeros(9), "weights": (1, 0)}
@@ -107,12 +110,12 @@ def reference(seen):
                     continue
             assert made.ended
             ends.append((t, b, end))
-            rows += [(move, end) for move in pending[b]]
-            beside[b], pending[b] = ReferenceGame(3), []
+            rows += [(*move, end) for move in pending[b]]
+            beside[b], pending[b], boards[b] = ReferenceGame(3), [], []
     return rows, ends
 
 
-def check_row(row, move, end):
+def check_row(row, move, before, _, end):
     mover = 1 if move.position.to_play == 0 else -1
     chex.assert_trees_all_equal(row.position, move.position)
     np.testing.assert_array_equal(np.unpackbits(row.legal, count=10), move.legal)
@@ -126,13 +129,15 @@ def check_row(row, move, end):
         "outcome": mover * end["outcome"],
         "score": mover * end["score"],
         "game": move.game,
-        "known": 0,
+        "known": len(before),
         "policy_weight": 1,
         "value_weight": trusted,
         "score_weight": played_out,
         "ownership_weight": played_out,
     }
     assert {name: getattr(row, name) for name in wanted} == wanted
+    past = [unpack(LAY, tuple(b)).astype(int) - unpack(LAY, tuple(w)) for b, w in row.past]
+    np.testing.assert_array_equal(past, before + [np.zeros(9)] * (BUFFER.history - len(before)))
 
 
 def test_the_buffer_holds_the_rows_of_finished_games(run):
@@ -145,8 +150,8 @@ def test_the_buffer_holds_the_rows_of_finished_games(run):
         assert buffer.added == len(rows)
         assert buffer.size == min(len(rows), capacity)
         assert buffer.cursor == len(rows) % capacity
-        for k, (move, end) in list(enumerate(rows))[-capacity:]:
-            check_row(pick(buffer.rows, k % capacity), move, end)
+        for k, row in list(enumerate(rows))[-capacity:]:
+            check_row(pick(buffer.rows, k % capacity), *row)
     assert len(rows) > 3 * capacity  # it went round
 
 
@@ -277,11 +282,11 @@ def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
     seen, after, _ = run
     monkeypatch.setattr(games, "LANES_AT_ONCE", 3)
 
-    def take(state, made):
-        return games.take(GAME, BUFFER, *state, made), None
+    def take(state, move):
+        return games.take(GAME, BUFFER, *state, *move), None
 
     state = games.new_games(GAME, BUFFER, CONFIG.batch), buffers.start(GAME, BUFFER)
-    moves = jax.tree.map(jnp.asarray, seen.made)
+    moves = jax.tree.map(jnp.asarray, (seen.made, seen.states))
     all_ = jax.jit(functools.partial(jax.lax.scan, take), compiler_options=AS_USERS_FUSE)
     all_ = all_.lower(state, moves).compile()
     (played, buffer), _ = all_(state, moves)
@@ -318,10 +323,32 @@ def test_a_number_of_simulations_is_one_of_those_named():
         CONFIG.full_search(5)
 
 
+@pytest.mark.parametrize("name", ["compact", "zero", pytest.param("full", marks=pytest.mark.slow)])
+def test_a_row_gives_the_planes_that_self_play_saw_and_their_images(run, name):
+    """Of games with random openings and moves that are not learnt from, in each symmetry."""
+    seen, after, _ = run
+    rows, _ = reference(seen)
+    capacity, ring = BUFFER.capacity, after[-1].buffer
+    places = np.arange(len(rows) - capacity, len(rows))
+    lanes = np.array([rows[place][2] for place in places])
+    assert lanes[:, 0].min() > 0
+    states = jax.tree.map(lambda x: x[lanes[:, 0] - 1, lanes[:, 1]], seen.states)
+    wanted = jax.jit(jax.vmap(lambda s: FEATURES[name].observe(RULES, s, s.position)))(states)
+    example = jax.vmap(lambda row, k: replay.example(RULES, name, row, k)[0])
+    symmetries = jnp.asarray(places % 8)
+    found = jax.jit(example)(pick(ring.rows, places % capacity), symmetries)
+    if name == "full":
+        chex.assert_trees_all_equal(found.global_inputs, wanted.global_inputs)
+        found, wanted = found.planes, wanted.planes
+    moved = jax.vmap(symmetry.map_planes)(wanted, symmetries)
+    np.testing.assert_array_equal(found, moved)
+
+
 def test_a_row_is_small():
     buffer = jax.eval_shape(scripted.start).buffer
     row = num_bytes(buffer) // BUFFER.capacity
-    assert bb.layout(3).num_words * 5 * 4 + 2 + 20 < row < 100
+    past = BUFFER.history * 2 * 4
+    assert bb.layout(3).num_words * 5 * 4 + 2 + 20 < row - past < 100
 
 
 def test_the_buffer_holds_what_may_end_at_one_move():

@@ -112,7 +112,15 @@ def test_the_last_preset_counts_with_its_settings():
             ["--preset", "5x5", "--cheap-simulations", "8"],
             "8: expected from 0 to below 8",
         ),
-        (["--preset", "3x3", "--features", "full"], "--features full: expected one of compact\n"),
+        (["--preset", "3x3", "--features", "all"], "--features all: expected one of compact, full"),
+        (["--preset", "hex", "--features", "zero"], "zero: only with --game go; planes of Go"),
+        (["--preset", "3x3", "--reuse-subtree"], "--reuse-subtree: not with --root gumbel; its"),
+        (["--preset", "3x3", "--forced-playouts", "2"], "2.0: not with --root gumbel; its root v"),
+        (
+            ["--preset", "3x3", "--root", "puct", "--virtual-loss", "1"],
+            "only with --leaves; of one",
+        ),
+        (["--preset", "3x3", "--temperature", "2"], "draws no move by visits unless --temp"),
         (["--preset", "3x3", "--size", "1"], "--size 1: expected from 2 to 25"),
         (["--preset", "3x3", "--channels", "0"], "--channels 0: expected at least 1"),
         (["--preset", "3x3", "--learning-rate", "-1"], "--learning-rate -1.0: expected at least 0"),
@@ -132,6 +140,7 @@ def test_bad_flags_are_one_line(arguments, message, capsys):
         ({"capacity": 17}, "capacity: 17 rows do not hold"),
         ({"devices": 4096}, "--devices 4096: there are"),
         ({"opening_plies": 99}, "openings: 99 plies are a whole game"),
+        ({"leaves": 3}, "leaves: 3 do not divide 4 simulations; use 6"),
     ],
 )
 def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):

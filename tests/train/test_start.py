@@ -91,12 +91,12 @@ def test_weights_of_another_shape_are_refused(given, tmp_path, changes, said):
     assert not config.folder.exists()
 
 
-def test_weights_of_other_features_are_refused_and_no_flag_is_advised(tmp_path):
+def test_weights_of_other_features_are_refused_and_the_flag_is_advised(tmp_path):
     shape = dataclasses.replace(make_plan(tiny.config()).learner.network, features="full")
     params = network.init(shape, jax.random.key(7))
     path = weights.save(tmp_path / "full.npz", params, shape, 3)
-    config = tiny.config(tmp_path / "run", weights=path, channels=16)
-    with pytest.raises(ValueError, match=r"with the features full; expected compact$"):
+    config = tiny.config(tmp_path / "run", weights=path)
+    with pytest.raises(ValueError, match=r"for it give --features full$"):
         run.run(config)
     assert not config.folder.exists()
 
