@@ -201,6 +201,16 @@ class TrainConfig:
     process: int | None = setting(None, least=0, below="processes")
     """Which of them this is, from 0; the first writes what is written."""
 
+    gate: float | None = setting(None, least=0.5, below=1, unset="each plays as it is learnt")
+    """The newest network plays only once it has scored more than this against the one that plays:
+    0.55 in AlphaGo Zero. Both are averages, of --ema-decay."""
+
+    gate_every: int = setting(10, least=1)
+    """Iterations from one such match to the next."""
+
+    gate_games: int = setting(100, least=2, step=2)
+    """Games of such a match, with --evaluate-simulations of each move."""
+
     tensorboard: bool = setting(False)
     """Also write the metrics for TensorBoard, to DIR/tensorboard."""
 
@@ -222,6 +232,7 @@ class TrainConfig:
         Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it draws noise of its own"),
         Conflict("virtual_loss", "root=gumbel", "its root counts a leaf as one"),
         Conflict("virtual_loss", "!leaves", "of one leaf at a time none is lost"),
+        Conflict("gate_every gate_games", "!gate", "of its matches"),
         Conflict("features", "!game=go", "planes of Go, and other games have their own"),
     )
 

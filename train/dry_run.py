@@ -65,7 +65,7 @@ def programs(plan: Plan, mesh: Mesh, num_steps: int) -> dict[str, tuple[Callable
     play = steps.make_play(plan, mesh, plan.config.simulations)
     learn = steps.make_learn(plan, mesh, num_steps)
     return {
-        "self-play": (play, lambda state: (state.learner.ema, state.playing)),
+        "self-play": (play, lambda state: (state.plays, state.playing)),
         "learning": (learn, lambda state: (state.learner, state.playing.buffer)),
     }
 

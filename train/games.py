@@ -28,6 +28,7 @@ from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
 from gozero.search.game import Evaluator, Game, Points
 from train import buffer as buffers
 from train.buffer import Buffer, BufferConfig
+from train.calibration import Calibration, binned
 
 LANES_AT_ONCE = 64
 """Of so many lanes one is taken at a time when games end: about as many as end at a move."""
@@ -41,6 +42,7 @@ class Moves(flax.struct.PyTreeNode):
     policy_target: jax.Array  # f16 or f32[B T, A]
     root_value: jax.Array  # f32[B T]
     surprise: jax.Array  # f32[B T]: KL(target || prior)
+    raw_value: jax.Array  # f32[B T]: the network's, for Black
     ply: jax.Array | None = None  # i16[B T]; None if positions say it (`Points.ply`)
 
 
@@ -72,6 +74,7 @@ class Events(NamedTuple):
     full: jax.Array  # bool: by a full search
     surprise: jax.Array  # f32: KL(target || prior) in nats
     ok: jax.Array  # bool: the search saw no nan
+    calibration: Calibration  # [T] from a call: over the lanes
 
 
 def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
@@ -86,6 +89,7 @@ def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
             policy_target=blank(row.policy_target),
             root_value=blank(row.root_value),
             surprise=blank(row.root_value),
+            raw_value=blank(row.root_value),
             ply=jnp.zeros(count, jnp.int16) if game.points is None else None,
         ),
         length=jnp.zeros(num_lanes, jnp.int32),
@@ -160,14 +164,41 @@ def play_moves(
         lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
         kept = playing.games, playing.buffer
         games, buffer = take(config.game, buffer_config, *kept, made, lanes.states)
-        return Playing(lanes, games, buffer), events(made)
+        seen = events(made, calibration(config.game, kept[0], made))
+        return Playing(lanes, games, buffer), seen
 
     return indexing.scan(one_move, playing, num_moves, shapes=[(), (config.batch,)])
 
 
-def events(made: Move) -> Events:
-    found = {name: getattr(made, name) for name in Events._fields if name != "plies"}
-    return Events(plies=made.ply.astype(jnp.int32), **found)
+def events(made: Move, calibration: Calibration) -> Events:
+    own = {"plies": made.ply.astype(jnp.int32), "calibration": calibration}
+    return Events(**own, **{n: getattr(made, n) for n in Events._fields if n not in own})
+
+
+def calibration(game: Game, games: Games, made: Move) -> Calibration:
+    """What the network predicted: of this move the policy, of the games that it ended the values.
+
+    Args:
+      game: the game.
+      games: before the move.
+      made: the move.
+    """
+    assert made.prior is not None
+    is_row = made.counts & made.full
+    policy = binned(made.prior, made.policy_target, is_row[:, None] & (made.prior >= 0))
+    truncated = False if made.truncated is None else made.truncated
+    is_over = (made.ended & ~truncated)[:, None]
+    values = games.moves.raw_value.reshape(-1, game.max_moves)
+    values = jnp.concatenate([values, _value_for_black(made)[:, None]], axis=1)
+    there = jnp.arange(game.max_moves)[None] < games.length[:, None]
+    there = jnp.concatenate([there, is_row[:, None]], axis=1) & is_over
+    point = jnp.broadcast_to(((1 + made.outcome) / 2)[:, None], values.shape)
+    return Calibration(policy, binned((1 + values) / 2, point, there))
+
+
+def _value_for_black(made: Move) -> jax.Array:
+    """f32[B]: the network's."""
+    return jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
 
 
 def take(
@@ -202,6 +233,7 @@ def _write_down(game: Game, games: Games, made: Move) -> Games:
         policy_target=made.policy_target,
         root_value=made.root_value,
         surprise=made.surprise,
+        raw_value=_value_for_black(made),
         ply=made.ply if game.points is None else None,
     )
     return Games(

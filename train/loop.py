@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from train import learner, optimizer, quarantine, steps
+from train import calibration, hosts, learner, matches, optimizer, quarantine, steps
 from train.learner import Metrics
 from train.plan import Plan
 from train.shard_reader import ShardReader
@@ -79,7 +79,7 @@ class Loop:
         self.phase("playing")
         from_workers = self._take_in()
         started = time.perf_counter()
-        playing, tallies = play(self.state.learner.ema, self.state.playing)
+        playing, tallies = play(self.state.plays, self.state.playing)
         self.state = self.state.replace(playing=playing)
         told: Tallies = jax.device_get(tallies)
         played = time.perf_counter()
@@ -97,7 +97,22 @@ class Loop:
             | self._learnt(metrics)
             | _told(told, steps.komi_values(self.plan))
             | from_workers
+            | self._gate()
         )
+
+    def _gate(self) -> dict:
+        """If it is time for it, let the newest network play the one that plays; if it has won, it
+        plays from now on."""
+        config, state = self.plan.config, self.state
+        if config.gate is None or self.iteration % config.gate_every:
+            return {}
+        self.phase("playing the gate's match")
+        found: dict = {}
+        params = state.learner.ema, state.player
+        hosts.at_first(lambda: found.update(matches.gate(self.plan, self.iteration, *params)))
+        if hosts.of_first([int(found.get("gate_passed", False))], size=1) == [1]:
+            self.state = state.replace(player=jax.tree.map(jnp.copy, state.learner.ema))
+        return found
 
     def _counts(self, simulations: int) -> dict:
         return {
@@ -165,7 +180,7 @@ class Loop:
             learner, playing = self.state.learner, self.state.playing
             learner, owed, metrics = step(learner, playing.buffer)
             playing = playing.replace(buffer=playing.buffer.replace(owed=owed))
-            self.state = RunState(learner, playing)
+            self.state = self.state.replace(learner=learner, playing=playing)
         if bool(self.state.learner.ok):
             return calls * self.steps_per_call, jax.device_get(metrics)
         taken = int(self.state.learner.step) - before
@@ -192,7 +207,8 @@ class Loop:
         for name in self.quarantined[-len(sources) :] if jax.process_index() == 0 else ():
             print(f"quarantined: {name}: updates by its rows are not finite", file=sys.stderr)
         ok = jnp.logical_not(learner.ok)
-        self.state = RunState(learner.replace(ok=ok), playing.replace(buffer=buffer))
+        playing = playing.replace(buffer=buffer)
+        self.state = self.state.replace(learner=learner.replace(ok=ok), playing=playing)
 
     def _play(self, simulations: int) -> Callable:
         if ("play", simulations) not in self._compiled:
@@ -222,6 +238,9 @@ def _told(told: Tallies, komi: list[float]) -> dict:
             f"{value:g}": row.tolist() for value, row in zip(komi, told.by_komi, strict=True)
         },
         "surprise": round(float(told.surprise) / max(int(told.full), 1), 5),
+        "calibration": {
+            name: calibration.plain(bins) for name, bins in told.calibration._asdict().items()
+        },
         "full": round(int(told.full) / max(int(told.moves), 1), 4),
         "unsound": int(told.bad),
         "rows": int(told.rows),

@@ -44,6 +44,9 @@ OPENING_PLIES = 4
 SETTLED_GAMES = 20
 """An anchor that lost every game of a match of at least this many is not played again."""
 
+_GATE = 2**20
+"""The second number of the keys of a gate's matches; those of evaluations have lower ones."""
+
 _KEYS = 0x656C6F
 """Folded into the seed, for keys apart from those of training."""
 
@@ -134,6 +137,27 @@ def evaluate(
     if last.get("iteration") == iteration and last["opponent"] not in (RANDOM, UNIFORM):
         found["before"] = [last["won"], last["drawn"], last["lost"]]
     return found | {"evaluation_s": round(time.perf_counter() - started, 3)}
+
+
+def gate(run: Plan, iteration: int, newest: Any, player: Any) -> dict:
+    """A match of the newest network against the one that plays: AlphaGo Zero's evaluator (Silver et
+    al. 2017, Methods), which lets through what scores more than `TrainConfig.gate`.
+
+    Args:
+      run: the run's plan.
+      iteration: iterations that are done.
+      newest, player: parameters.
+
+    Returns:
+      {"gate": [won, drawn, lost], "gate_passed": whether it is to play}, for the metrics.
+    """
+    config, network = run.config, run.learner.network
+    terms = dataclasses.replace(Terms.of(config, run.rules), games=config.gate_games)
+    players = (network_player(terms, network, jax.device_get(x)) for x in (newest, player))
+    line = line_of(play(terms, *players, (iteration, _GATE)), terms)
+    counts = [line[name] for name in ("won", "drawn", "lost")]
+    assert config.gate is not None
+    return {"gate": counts, "gate_passed": line["score"] > config.gate}
 
 
 def _settled(lines: list[dict], terms: Terms) -> set[str]:

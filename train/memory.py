@@ -22,12 +22,13 @@ def parts_of(plan: Plan) -> list[Part]:
     """What a run takes on each device."""
     playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0))
     in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
+    copies = _STATE_COPIES + (plan.config.gate is not None)
     params = num_bytes(network.shapes(plan.learner.network))
     return [
         Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
         Part("replay", num_bytes(playing.buffer), "--capacity"),
         Part("games in play", in_play, "--batch"),
-        Part("parameters", _STATE_COPIES * params, "--channels or --blocks"),
+        Part("parameters", copies * params, "--channels or --blocks"),
         Part("a step's activations", _of_step(plan), "--batch-size or --channels"),
         Part("a search's activations", _of_search(plan), "--batch or --channels"),
     ]

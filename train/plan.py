@@ -23,6 +23,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Game
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.puct import Puct
 from train.buffer import BufferConfig, Window
 from train.config import TrainConfig
 from train.learner import LearnerConfig
@@ -131,15 +132,16 @@ def _full_search(
     if config.root == "gumbel":
         own = config.simulations, config.max_considered, config.leaves, config.value_scale
         return dataclasses.replace(gumbel_search(*own), transpositions=shared)
-    forced = config.forced_playouts
     made = search_config(
         as_game(rules), evaluator(rules, network), config.simulations, config.reuse_subtree
     )
+    forced, rule = config.forced_playouts, made.select
+    assert isinstance(rule, Puct)  # that of our networks
     return dataclasses.replace(
         made,
         leaves=config.leaves,
         virtual_loss=config.virtual_loss,
-        root_select=ForcedPlayouts(made.select, forced) if forced else None,
+        root_select=ForcedPlayouts(rule, forced) if forced else None,
         dirichlet_fraction=config.dirichlet_fraction,
         dirichlet_alpha=config.dirichlet_alpha or made.dirichlet_alpha,
         transpositions=shared,

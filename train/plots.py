@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import importlib.util
 import itertools
@@ -10,11 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gozero.apps import flags
+from gozero.runs import settings
 from gozero.runs.settings import setting
 from train import folder, matches
+from train.calibration import curve
 from train.matches import MATCHES, RANDOM, UNIFORM
+from train.tensorboard import scalars
 
 PROG = "python -m train plots"
+TABLE = "training.csv"
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 _MARGIN_ELO = 300.0
 """Beyond the ratings themselves; intervals of who has won everything reach far."""
@@ -22,15 +27,22 @@ _MARGIN_ELO = 300.0
 
 @dataclasses.dataclass(frozen=True)
 class PlotsConfig:
-    """Draw what a run's metrics.jsonl and matches.jsonl say, as DIR/plots/*.svg."""
+    """Draw what a run's metrics.jsonl and matches.jsonl say, as DIR/plots/*.svg; the numbers of the
+    iterations are also a table, DIR/plots/training.csv."""
 
     out: pathlib.Path = setting()
     """The run's folder."""
 
+    every: int = setting(1, least=1)
+    """10 has every tenth iteration in the table, counted from the newest."""
+
     EXAMPLES = (
-        "python -m train plots --out runs/zero-9x9-cpu",
+        "python -m train plots --out runs/zero-9x9-cpu --every 10",
         "python -m train plots --out runs/zero-3x3",
     )
+
+    def __post_init__(self):
+        settings.check(self)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,26 +51,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     if importlib.util.find_spec("matplotlib") is None:
         flags.fail(PROG, "pictures want matplotlib: pip install -e '.[plots]'", status=1)
     with flags.failing(PROG):
-        paths = draw(config.out)
+        paths = draw(config.out, config.every)
     for path in paths:
         print(path)
     return 0
 
 
-def draw(run: pathlib.Path) -> list[pathlib.Path]:
-    """The pictures of a run's folder: those of which there is something to show.
+def write_table(path: pathlib.Path, lines: list[dict]) -> None:
+    """The training curves as a table: a row an iteration, a column a number of the metrics."""
+    rows = [dict(scalars(line)) for line in lines]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, names, restval="", lineterminator="\n")
+        table.writeheader()
+        table.writerows({name: f"{value:.10g}" for name, value in row.items()} for row in rows)
+
+
+def draw(run: pathlib.Path, every: int = 1) -> list[pathlib.Path]:
+    """The pictures of a run's folder: those of which there is something to show; and its table.
 
     Raises:
       ValueError: no metrics there, or such as cannot be drawn.
     """
     try:
-        return _draw(run)
+        return _draw(run, every)
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         what = f"a line of {folder.METRICS} or {MATCHES} is not of a run ({error!r})"
         raise ValueError(f"--out {run}: {what}") from error
 
 
-def _draw(run: pathlib.Path) -> list[pathlib.Path]:
+def _draw(run: pathlib.Path, every: int) -> list[pathlib.Path]:
     lines = folder.read_lines(run / folder.METRICS)
     if not lines:
         raise ValueError(f"--out {run}: no metrics.jsonl with a line in it")
@@ -69,10 +91,12 @@ def _draw(run: pathlib.Path) -> list[pathlib.Path]:
         "by_komi": (by_komi, [line for line in lines if len(line.get("by_komi", {})) > 1]),
         "surprise": (surprise, [line for line in lines if "surprise" in line]),
         "replay": (replay, lines),
+        "calibration": (calibration, [line for line in lines if "calibration" in line]),
         "resignations": (resignations, [line for line in lines if "wrong_resigns" in line]),
         "elo": (elo, folder.read_lines(run / MATCHES)),
     }
     (run / "plots").mkdir(exist_ok=True)
+    write_table(run / "plots" / TABLE, lines[::-every][::-1])
     return [
         _picture(run / "plots" / f"{name}.svg", paint, of)
         for name, (paint, of) in shown.items()
@@ -168,6 +192,21 @@ def resignations(axes: Any, lines: list[dict]) -> None:
     _curves(threshold, lines, {"resign_threshold": ""}, 1, ylabel="resigns below", ylim=None)
 
 
+def calibration(axes: Any, lines: list[dict]) -> None:
+    """Reliability curves of the network that played, of the first fifth of the iterations and the
+    last: what came of its predictions, with 95% intervals; where they are right, the diagonal."""
+    count = -(-len(lines) // 5)
+    titles = "policy target, of a prior", "Black's points, of a value"
+    for axis, name, title in zip(axes(2), ("policy", "value"), titles, strict=True):
+        axis.plot([0, 1], [0, 1], color="black", linewidth=0.5)
+        for part, colour in ((lines[:count], _COLOURS[2]), (lines[-count:], _COLOURS[0])):
+            first, last = part[0]["iteration"], part[-1]["iteration"]
+            x, y, error = curve(part, name)
+            label = f"iterations {first} to {last}"
+            axis.errorbar(x, y, 1.96 * error, color=colour, marker="o", capsize=3, label=label)
+        axis.set(ylabel=title, xlim=(0, 1), ylim=(0, 1), xlabel="predicted")
+
+
 def elo(axes: Any, lines: list[dict]) -> None:
     """Above chance, or what the run began with, with 95% intervals, a curve a search; by all
     matches."""
@@ -218,7 +257,8 @@ def _picture(
     for axis in figure.axes:
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.axes[-1].set_xlabel("iteration")
+    if not figure.axes[-1].get_xlabel():
+        figure.axes[-1].set_xlabel("iteration")
     if figure.axes[0].get_legend_handles_labels()[1]:
         figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     figure.savefig(path, metadata={"Date": None})

@@ -51,7 +51,7 @@ def with_past(rows: Rows, history: int) -> Rows:
     have been taken out of their order it is too late. Rows that keep so many boards are left alone:
     those of a run's workers, which have no row of each position.
     """
-    if not history or rows.past.shape[1] >= history:
+    if not history or (rows.past is not None and rows.past.shape[1] >= history):
         return rows
     boards = np.stack([np.stack(x) for x in (rows.position.black, rows.position.white)])
     boards = np.moveaxis(boards, -1, 0)  # [n, 2, W]

@@ -331,7 +331,7 @@ class _Session:
 
     def _params(self) -> dict:
         """The parameters that play, on the host."""
-        return jax.device_get(self.loop.state.learner.ema)
+        return jax.device_get(self.loop.state.plays)
 
     def _set_aside_the_cause(self) -> None:
         """Without a good step since the newest checkpoint, its own parameters gave the loss that is

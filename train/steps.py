@@ -22,6 +22,7 @@ from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, on_each, stack, unsta
 from gozero.play.resignation import Rates
 from train import buffer as buffers
 from train import games, learner
+from train.calibration import Calibration
 from train.games import Events, Playing
 from train.learner import TrainState
 from train.plan import Plan
@@ -32,6 +33,12 @@ class RunState(flax.struct.PyTreeNode):
 
     learner: TrainState  # the same on every device
     playing: Playing  # [D, ...]: each device's own
+    player: Any = None  # the parameters that play behind a gate; None: the learner's average
+
+    @property
+    def plays(self) -> Any:
+        """The parameters that play."""
+        return self.learner.ema if self.player is None else self.player
 
 
 class Tallies(NamedTuple):
@@ -48,6 +55,7 @@ class Tallies(NamedTuple):
     lengths: jax.Array  # i32[move limit + 1]: games by their number of plies
     by_komi: jax.Array  # i32[K, 3]: of each of `komi_values` the games, those Black won, drawn ones
     surprise: jax.Array  # f32[]: KL(target || prior) in nats, a sum over the full searches
+    calibration: Calibration  # of the network's policy and value
     rows: jax.Array  # i32[]: in the replay
     window: jax.Array  # i32[]: of them those that are learnt from
     added: jax.Array  # i32[]: rows there have been in all
@@ -59,7 +67,8 @@ class Tallies(NamedTuple):
 def shardings(state: Any, mesh: Mesh) -> Any:
     """Where each array of a `RunState` lies, as a tree like it."""
     place = lambda part, spec: jax.tree.map(lambda _: NamedSharding(mesh, spec), part)
-    return RunState(place(state.learner, EVERYWHERE), place(state.playing, DIVIDED))
+    everywhere = place((state.learner, state.player), EVERYWHERE)
+    return RunState(everywhere[0], place(state.playing, DIVIDED), everywhere[1])
 
 
 def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
@@ -70,7 +79,8 @@ def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
       params: of the network, on the host; None: random ones.
     """
     start, given = functools.partial(_begin, plan), () if params is None else (params,)
-    return on_each(mesh, start, (EVERYWHERE,) * len(given), RunState(EVERYWHERE, DIVIDED))(*given)
+    where = RunState(EVERYWHERE, DIVIDED, None if plan.config.gate is None else EVERYWHERE)
+    return on_each(mesh, start, (EVERYWHERE,) * len(given), where)(*given)
 
 
 def _begin(plan: Plan, params: Any = None) -> RunState:
@@ -81,6 +91,7 @@ def _begin(plan: Plan, params: Any = None) -> RunState:
     return RunState(
         learner=learner.start(plan.learner, params, jax.random.key(seed + 1)),
         playing=stack(games.start(plan.play, plan.buffer, seed, shard)),
+        player=None if plan.config.gate is None else jax.tree.map(jnp.copy, params),
     )
 
 
@@ -122,6 +133,7 @@ def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
         lengths=_lengths(plan.play.game.max_moves, events),
         by_komi=_by_komi(plan, events),
         surprise=jnp.sum(jnp.where(events.full & events.ok, events.surprise, 0.0)),
+        calibration=jax.tree.map(lambda x: x.sum(axis=0), events.calibration),
         rows=buffer.size,
         window=buffers.num_live(plan.buffer, buffer),
         added=buffer.added,

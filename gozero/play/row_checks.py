@@ -144,7 +144,8 @@ def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
 def _apart(rules: Rules, boards: np.ndarray) -> np.ndarray:
     """bool[...]: of boards u32[..., 2, W] each point is one player's at most, and on the board."""
     off = boards & ~np.array(rules.layout.full, np.uint32)
-    return ~(off.any(axis=(-1, -2)) | (boards[..., 0, :] & boards[..., 1, :]).any(axis=-1))
+    both = boards[..., 0, :] & boards[..., 1, :]
+    return np.asarray(~(off.any(axis=(-1, -2)) | both.any(axis=-1)))
 
 
 def _check_past(rules: Rules, rows: Rows) -> None:

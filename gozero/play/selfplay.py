@@ -107,6 +107,9 @@ class Move(NamedTuple):
     truncated: jax.Array | None = None  # bool[B]: the move limit ended it
     score: jax.Array | None = None  # f32[B]: if ended and not resigned, for Black; else 0
     area: jax.Array | None = None  # u32[B, 2, W]: then, Black's area and White's; else empty
+    # What the network said of the position; None in what `make_play_moves` returns:
+    prior: jax.Array | None = None  # f32[B, A]: with the root's noise; -inf where illegal
+    raw_value: jax.Array | None = None  # f32[B], for the mover
 
 
 def start(config: SelfPlayConfig, seed: int, shard: int | jax.Array = 0) -> Lanes:
@@ -217,7 +220,11 @@ def _play_moves(
     shard: int | jax.Array = 0,
 ) -> tuple[Lanes, Move]:
     params = evaluator._replace(params=params).prepared().params  # not at each move
-    one = lambda lanes, _: move(config, evaluator, params, lanes)
+
+    def one(lanes: Lanes, _: None) -> tuple[Lanes, Move]:
+        lanes, made = move(config, evaluator, params, lanes)
+        return lanes, made._replace(prior=None, raw_value=None)
+
     lanes, moves = lax.scan(one, lanes, length=num_moves)
     number = moves.game * num_shards + shard
     if config.num_games is not None:
@@ -274,6 +281,8 @@ def move(
         ok=found.ok,
         counts=found.ok & ~in_opening,
         resigned=resigned,
+        prior=found.prior,
+        raw_value=found.raw_value,
         **_end(game, after, ply, resigned),
     )
     if tree is not None:
@@ -294,6 +303,7 @@ class Searched(NamedTuple):
     value: jax.Array  # f32[B], for the mover
     ok: jax.Array  # bool[B]: it saw no nan
     prior: jax.Array  # f32[B, A]: the root's, noise and all; -inf where illegal
+    raw_value: jax.Array  # f32[B]: the evaluator's, of the root
 
 
 def search_states(
@@ -306,9 +316,10 @@ def search_states(
 ) -> tuple[Searched, Tree]:
     """Search [B] games from where they are; (what was found, the trees)."""
     found = search(game, evaluator, key, states, config, tree)
-    prior = trees.all_edges(found.tree, trees.ROOT).prior
-    kept = {name: getattr(found, name) for name in Searched._fields if name != "prior"}
-    return Searched(**kept, prior=prior), found.tree
+    edges = trees.all_edges(found.tree, trees.ROOT)
+    of_root = {"prior": edges.prior, "raw_value": edges.raw_value}
+    kept = {name: getattr(found, name) for name in Searched._fields if name not in of_root}
+    return Searched(**kept, **of_root), found.tree
 
 
 def _search(config, settings, evaluator, key, states, tree, full) -> tuple[Searched, Tree | None]:

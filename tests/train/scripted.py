@@ -22,6 +22,7 @@ from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from tests.search.evaluators import observe_position
 from train import buffer, games
+from train.calibration import Calibration
 
 RULES = Rules(size=3, max_moves=14)
 SAMPLED_MOVES = 4
@@ -54,6 +55,7 @@ class Seen(NamedTuple):
     opening: jax.Array  # i32: random plies of the game
     may_resign: jax.Array  # bool
     states: GameState  # after it
+    calibration: Calibration  # [T]
 
 
 def search_states(game, evaluator, key, states, config, tree=None):
@@ -81,6 +83,7 @@ def search_states(game, evaluator, key, states, config, tree=None):
         value=value,
         ok=code % np.uint32(11) != 0,
         prior=jnp.where(legal, 1 / jnp.sum(legal, axis=1, keepdims=True), -jnp.inf),
+        raw_value=-value,
     )
     return found, None
 
@@ -93,10 +96,11 @@ def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER
     lanes = playing.lanes
     seen = lanes.opening, lanes.resignation.may
     lanes, made = selfplay.move(config, Evaluator(None), None, lanes, simulations)
+    calibration = games.calibration(config.game, playing.games, made)
     taken = games.take(
         config.game, buffer_config, playing.games, playing.buffer, made, lanes.states
     )
-    return games.Playing(lanes, *taken), Seen(made, *seen, lanes.states)
+    return games.Playing(lanes, *taken), Seen(made, *seen, lanes.states, calibration)
 
 
 def start(seed=0, shard=0, config=CONFIG) -> games.Playing:

@@ -25,6 +25,7 @@ from tests.train import scripted
 from tests.train.scripted import BUFFER, CONFIG, GAME, RULES
 from train import buffer as buffers
 from train import games, replay
+from train.calibration import BINS
 
 CALLS = 6
 LAY = RULES.layout
@@ -342,6 +343,26 @@ def test_a_row_gives_the_planes_that_self_play_saw_and_their_images(run, name):
         found, wanted = found.planes, wanted.planes
     moved = jax.vmap(symmetry.map_planes)(wanted, symmetries)
     np.testing.assert_array_equal(found, moved)
+
+
+def test_what_was_predicted_is_counted_once(run):
+    """Against a slow loop: priors of searched moves, and values of games that were played out."""
+    seen, _, _ = run
+    policy, value = np.zeros((3, BINS)), np.zeros((3, BINS))
+    for made in (pick(seen.made, *at) for at in np.argwhere(seen.made.counts & seen.made.full)):
+        for prior, share in zip(
+            made.prior[made.legal], made.policy_target[made.legal], strict=True
+        ):
+            policy[:, min(int(prior * BINS), BINS - 1)] += 1, prior, share
+    for move, _, _, end in reference(seen)[0]:
+        for_black = move.raw_value * (1 if move.position.to_play == 0 else -1)
+        if end["weights"] != (0, 0):
+            chance, point = (1 + for_black) / 2, (1 + end["outcome"]) / 2
+            value[:, min(int(chance * BINS), BINS - 1)] += 1, chance, point
+    assert (value[0] > 0).all()
+    found = jax.tree.map(lambda x: x.sum(axis=0), seen.calibration)
+    np.testing.assert_allclose(np.stack(found.policy), policy, rtol=1e-5)
+    np.testing.assert_allclose(np.stack(found.value), value, rtol=1e-5)
 
 
 def test_a_row_is_small():

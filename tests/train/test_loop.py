@@ -6,12 +6,14 @@ import dataclasses
 import json
 import types
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.play import devices
 from tests.train import tiny
-from train import steps
+from train import matches, steps
+from train.calibration import BINS, Bins, Calibration
 from train.loop import Loop
 from train.plan import make_plan
 from train.steps import RunState, Tallies
@@ -22,6 +24,7 @@ PLAYED = Tallies(*[NONE] * len(Tallies._fields))._replace(
     full=np.int32(48),
     lengths=np.zeros(19, np.int32),
     by_komi=np.zeros((2, 3), np.int32),
+    calibration=Calibration(Bins(*np.zeros((3, BINS))), Bins(*np.zeros((3, BINS)))),
     rates=None,
 )
 
@@ -71,3 +74,31 @@ def test_an_iteration_has_the_simulations_of_its_stage(made):
     loop = loop_of(longer, json.loads(json.dumps(loop.progress)))
     assert [loop.iterate()["simulations"] for _ in range(3)] == [6, 6, 8]
     assert made[1][6:] == [6, 6, 8]
+
+
+def test_a_gate_lets_through_what_scores_more(made, monkeypatch):
+    """At every second iteration; what has passed plays until another does."""
+    scores = iter([0.55, 0.56, 0.5])
+
+    def play(terms, first, second, numbers):
+        met.append((int(first.params), int(second.params), terms.games, tuple(numbers)))
+        return terms
+
+    def line_of(match, terms):
+        return {"won": 1, "drawn": 0, "lost": 1, "score": next(scores)}
+
+    met: list = []
+    monkeypatch.setattr(matches, "play", play)
+    monkeypatch.setattr(matches, "line_of", line_of)
+    plan = make_plan(tiny.config(iterations=6, gate=0.55, gate_every=2, gate_games=20))
+    loop = loop_of(plan)
+    loop.state = RunState(types.SimpleNamespace(ema=None), None, jnp.int32(0))
+    players, passed = [], []
+    for i in range(1, 7):
+        loop.state.learner.ema = jnp.int32(i)
+        passed.append(loop.iterate().get("gate_passed"))
+        players.append(int(loop.state.plays))
+    assert [one[:3] for one in met] == [(2, 0, 20), (4, 0, 20), (6, 4, 20)]
+    assert len({one[3] for one in met}) == 3
+    assert passed == [None, False, None, True, None, False]
+    assert players == [0, 0, 0, 4, 4, 4]

@@ -7,9 +7,11 @@ import json
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 from train import command, plots
+from train.calibration import curve
 
 LOSSES = {"policy": 1.0, "value": 0.9}
 
@@ -71,6 +73,25 @@ def test_what_there_is_to_show(run):
     for path in paths:
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
         assert path.parent == run / "plots"
+
+
+def test_training_curves_are_a_table(run):
+    """Every second iteration, counted from the newest; what is no number is left out."""
+    pytest.importorskip("matplotlib")
+    plots.draw(run, every=2)
+    first, *rows = (run / "plots" / "training.csv").read_text().splitlines()
+    assert first.startswith("iteration,losses/policy,losses/value,")
+    assert [row.split(",")[0] for row in rows] == ["2", "4"]
+    assert rows[1].split(",")[1] == f"{LOSSES['policy'] / 4:.10g}"
+
+
+def test_reliability_is_of_all_games_of_some_iterations():
+    """By hand: of values about 0.65 in 4 + 12 games Black made 3 + 9 points."""
+    few, more = ([[0, 0, 0]] * 6 + [[4 * n, 2.6 * n, 3 * n]] + [[0, 0, 0]] * 3 for n in (1, 3))
+    lines = [{"calibration": {"value": bins}} for bins in (few, more)]
+    x, y, error = curve(lines, "value")
+    np.testing.assert_allclose([x[0], y[0], error[0]], [0.65, 0.75, (0.75 * 0.25 / 16) ** 0.5])
+    assert len(x) == 1
 
 
 def test_the_same_run_gives_the_same_pictures(run):

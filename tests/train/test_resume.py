@@ -224,6 +224,67 @@ def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(
     assert begun(config).iteration == 2
 
 
+EVERY_OPTION = {
+    "root": "puct",
+    "leaves": 2,
+    "reuse_subtree": True,
+    "forced_playouts": 2.0,
+    "transpositions": True,
+    "features": "zero",
+    "temperature": 0.8,
+    "cheap_simulations": 2,
+    "gate": 0.5,
+    "gate_every": 1,
+    "gate_games": 4,
+    "evaluate_simulations": 2,
+}
+
+
+def test_a_checkpoint_holds_trees_that_go_on_and_past_boards(tmp_path):
+    plan, mesh = make_plan(tiny.config(**EVERY_OPTION)), devices.mesh_of(1)
+    state = steps.begin(plan, mesh)
+    assert state.playing.lanes.tree.capacity == 9  # room for what is kept and four simulations
+    assert state.playing.buffer.rows.past.shape == (1, 500, 7, 2, 1)
+    saved = checkpoint.save(tmp_path, 1, state, {})
+    shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    like = jax.tree.map(
+        lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
+        shapes,
+        steps.shardings(shapes, mesh),
+    )
+    assert_same(checkpoint.restore(saved, like)[0], arrays(state))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [EVERY_OPTION, {"leaves": 2, "transpositions": True}])
+def test_a_kill_with_every_option_costs_nothing_but_time(tmp_path, as_here, options):
+    """kill -9 in the third iteration: the one after the checkpoint is played again, alike."""
+    mesh, plan = devices.mesh_of(1), make_plan(tiny.config(**options))
+    loop = Loop(plan, mesh, steps.begin(plan, mesh))
+    numbers = [untimed(loop.iterate()) for _ in range(4)]
+    assert loop.games > 4
+    config = tiny.config(tmp_path / "run", **options)
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from tests.train import tiny\n"
+        "from train import run\n"
+        "from train.loop import Loop\n"
+        "iterate = Loop.iterate\n"
+        "def killed(loop):\n"
+        "    if loop.iteration == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return iterate(loop)\n"
+        "Loop.iterate = killed\n"
+        f"run.run(tiny.config(pathlib.Path(sys.argv[1]), **{options!r}))\n"
+    )
+    command = [sys.executable, "-c", code, str(config.folder)]
+    done = subprocess.run(command, cwd=ROOT, env=as_here, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    again = begun(config)
+    assert again.iteration == 2
+    assert [untimed(again.iterate()) for _ in range(2)] == numbers[2:]
+    assert_same(again.state, arrays(loop.state))
+
+
 def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
     whole, tmp_path, as_here
 ):
