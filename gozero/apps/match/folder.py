@@ -2,8 +2,10 @@
 
 A game's SGF is on the disk before its line in ``results.jsonl``, and that one before the next game
 is begun: a kill or a power cut at any moment costs the games in play, and no other. A line that it
-has torn is cut off. ``results.jsonl`` is locked while the match is played; ``config.json`` is read
-and written under that lock, so that a command that is refused leaves it as it was.
+has torn is cut off. ``failures.jsonl`` has a line before each new attempt at a game whose program
+died, so that deaths count on after a stop. ``results.jsonl`` is locked while the match is played;
+``config.json`` is read and written under that lock, so that a command that is refused leaves it as
+it was.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+from collections.abc import Mapping, Sequence
 
 from gozero.apps import sgf
 from gozero.apps.match.config import SIDES, MatchConfig
@@ -22,6 +25,8 @@ from gozero.runs.files import add_line, cut_torn_line, read_lines, sync, write_w
 from gozero.runs.folder import RunFolder
 
 RESULTS = "results.jsonl"
+FAILURES = "failures.jsonl"
+"""Of games that are to be played again: why each attempt so far was void."""
 
 _MAY_DIFFER = {"parallel", "retries", "crash", "timeout", "out"}
 
@@ -31,6 +36,7 @@ class MatchFolder(RunFolder):
 
     Attributes:
       games: number -> game, of those that are played.
+      failures: number -> why each attempt so far was void, of games that had any.
       session: how often the match was begun before.
 
     Args:
@@ -59,6 +65,7 @@ class MatchFolder(RunFolder):
         with self.opening():
             self.session = 0 if self.before is None else 1 + int(self.manifest.get("session", 0))
             self.games = _read_results(self._results, config.games)
+            self.failures = _read_failures(self.path / FAILURES, config.games, self.games)
             if self.games:
                 _same_programs(self.path, config, self.manifest, names)
                 _same_files(self.path, self.manifest.get("evaluators", {}), evaluators or {})
@@ -89,6 +96,16 @@ class MatchFolder(RunFolder):
                 sgf.write(path, record, durable=True)
             add_line(self._results, game._asdict())
         self.games[game.game] = game
+
+    def add_failures(self, number: int, failures: Sequence[str]) -> None:
+        """Keep why all attempts at a game so far were void, before the next one.
+
+        Raises:
+          OSError: as `add`.
+        """
+        with self.writing():
+            add_line(self.path / FAILURES, {"game": number, "failures": failures})
+        self.failures[number] = tuple(failures)
 
 
 def _plain(config: MatchConfig) -> dict:
@@ -167,6 +184,31 @@ def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
     cut_torn_line(path)
     read_lines(path, add)
     return games
+
+
+def _read_failures(
+    path: pathlib.Path, num_games: int, games: Mapping[int, Game]
+) -> dict[int, tuple[str, ...]]:
+    """The failures of games that a file tells of, or the void ones among those of the results,
+    whichever has more of a game; a last line that is torn is cut off the file.
+
+    Raises:
+      ValueError: a line that tells of no such game.
+    """
+    void = [game for game in games.values() if game.points is None]
+    found: dict[int, tuple[str, ...]] = {game.game: (*game.failures, game.why) for game in void}
+
+    def add(fields: dict) -> None:
+        number, failures = fields["game"], tuple(fields["failures"])
+        if not isinstance(number, int) or not 0 <= number < num_games:
+            raise ValueError(f"game {number!r} of {num_games}")
+        if not all(isinstance(why, str) for why in failures):
+            raise ValueError(f"failures {failures!r}")
+        found[number] = max(failures, found.get(number, ()), key=len)
+
+    cut_torn_line(path)
+    read_lines(path, add)
+    return found
 
 
 def _check(game: Game, num_games: int) -> None:

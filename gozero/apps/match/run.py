@@ -153,9 +153,7 @@ class _Match:
         if before:
             print(f"{before} games are played; going on", file=sys.stderr)
         config = dataclasses.replace(config, parallel=min(config.parallel, len(todo)))
-        void = [folder.games[number] for number in todo if number in folder.games]
-        failures = {game.game: [*game.failures, game.why] for game in void}
-        play = self._player(config, todo, failures)
+        play = self._player(config, todo)
         with (
             runtime.StopRequest() as stop,
             Progress("match", total, done=before) as progress,
@@ -173,7 +171,7 @@ class _Match:
             except KeyboardInterrupt:
                 stop.requested = True
 
-    def _player(self, config: MatchConfig, todo: list[int], failures: dict) -> Callable[..., None]:
+    def _player(self, config: MatchConfig, todo: list[int]) -> Callable[..., None]:
         """What plays the games, compiled: the device by itself, or programs and a side of ours."""
         from gozero.apps.match.ours import BatchedSide, play_on_device
         from gozero.apps.match.scheduler import play_games
@@ -186,4 +184,5 @@ class _Match:
             return functools.partial(play_on_device, *match, self.sides, todo, session=session)
         assert isinstance(self.rules, Rules)  # programs play Go
         side = BatchedSide(config, self.rules, *ours[0], session) if ours else None
-        return functools.partial(play_games, *match, side, todo, failures=failures)
+        failed, failures = self.folder.add_failures, self.folder.failures
+        return functools.partial(play_games, *match, side, todo, failed=failed, failures=failures)

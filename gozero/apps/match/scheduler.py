@@ -41,6 +41,7 @@ def play_games(
     todo: Sequence[int],
     finished: Callable[[Game, GameRecord], None],
     stop: StopRequest,
+    failed: Callable[[int, Sequence[str]], None] = lambda number, failures: None,
     failures: Mapping[int, Sequence[str]] | None = None,
 ) -> None:
     """Play games until they are done or a stop is requested.
@@ -55,14 +56,16 @@ def play_games(
       finished: called with each that is over, or void for good, as soon as it is, and before its
         programs have quit; from any thread, but from one at a time.
       stop: looked at between steps; games in play are given up then.
-      failures: of games that were void, why, by their numbers.
+      failed: called with a game that is to be played again, and why each attempt so far was void,
+        as `finished` is.
+      failures: of earlier attempts, as they were told to `failed`, by the games' numbers.
 
     Raises:
       OSError: a program cannot be started any more.
-      Whatever `finished` raises.
+      Whatever `finished` and `failed` raise.
     """
     pool = concurrent.futures.ThreadPoolExecutor(config.parallel)
-    scheduler = _Scheduler(config, ours, pool, finished, failures or {})
+    scheduler = _Scheduler(config, ours, pool, finished, failed, failures or {})
     scheduler.open = lambda number: GameWorker(
         config, rules, number, openings.of(number // 2), names
     )
@@ -80,8 +83,11 @@ class _Scheduler:
 
     open: Callable[[int], GameWorker]
 
-    def __init__(self, config: MatchConfig, ours: BatchedSide | None, pool, finished, failures):
-        self.config, self.ours, self.pool, self.finished = config, ours, pool, finished
+    def __init__(
+        self, config: MatchConfig, ours: BatchedSide | None, pool, finished, failed, failures
+    ):
+        self.config, self.ours, self.pool = config, ours, pool
+        self.finished, self.failed = finished, failed
         self.workers: list[GameWorker | None] = [None] * config.parallel
         self.thinking: dict[Future, int] = {}  # -> lane
         self.failures = defaultdict[int, list[str]](list)  # of a game so far
@@ -132,6 +138,7 @@ class _Scheduler:
                 loses, crashes = self.config.crash == "loss", worker.crashes(failures)
                 if (crashes - 1 if loses else len(failures)) < self.config.retries:
                     failures.append(worker.failure)
+                    self.failed(worker.number, failures)
                     return
                 if loses:
                     worker.lose(crashes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import sys
 
@@ -37,6 +38,46 @@ def test_more_retries_play_again_what_was_void(tmp_path, capsys):
     assert (summary["games"], summary["void"], summary["replayed"]) == (3, 0, 1)
     assert match(out, *players, *flags) == 0
     assert len((out / "results.jsonl").read_text().splitlines()) == 4
+
+
+def test_attempts_that_came_to_nothing_count_after_a_stop(tmp_path, monkeypatch):
+    """The opponent dies at each attempt; after two the match is stopped, and goes on."""
+    out, kept = tmp_path / "run", MatchFolder.add_failures
+
+    def stopped_after_two(self, number, failures):
+        kept(self, number, failures)
+        if len(failures) == 2:
+            raise KeyboardInterrupt
+
+    players = scripted(), scripted("0:DIE")
+    flags = ["--games", "1", "--openings", "0"]
+    with monkeypatch.context() as patch:
+        patch.setattr(MatchFolder, "add_failures", stopped_after_two)
+        assert match(out, *players, *flags) == runtime.STOPPED
+    assert results(out) == {}
+    with (out / "failures.jsonl").open("a") as file:
+        file.write('{"game": 0, "fail')  # a kill has torn it
+    assert match(out, *players, *flags) == 0
+    game = results(out)[0]
+    assert game["why"].startswith("White died 3 times; White died: Scripted 1: ended at")
+    assert (game["result"], game["attempts"], len(game["failures"])) == ("B+F", 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ('{"game": 1, "failures": []}', "game 1 of 1"),
+        ('{"game": 0, "failures": [1]}', "failures (1,)"),
+        ('{"game": 0}', "'failures'"),
+    ],
+)
+def test_a_file_of_failures_that_is_damaged_is_named(tmp_path, line, wrong):
+    config = MatchConfig(size=3, games=1, out=tmp_path / "run")
+    with MatchFolder(config):
+        (config.out / "failures.jsonl").write_text(f"{line}\n")
+    with pytest.raises(ValueError, match=re.escape(wrong)) as refused:
+        MatchFolder(config)
+    assert "failures.jsonl, line 1 is damaged" in str(refused.value)
 
 
 @pytest.fixture
