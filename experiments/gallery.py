@@ -51,6 +51,10 @@ ENTRIES = {
         "MC-RAVE by its equivalence parameter, and UCT (Figure 5 of the paper)",
         "20 minutes (400 simulations, 100 games a point)",
     ),
+    "recipes": Entry(
+        "which parts of the training pay at equal compute, one change at a time (5x5 and 7x7)",
+        "two hours (`--budget 120`, three seeds)",
+    ),
     "scaling": Entry(
         "what twice the simulations are worth, in Elo (Table 1 and Figure 7)",
         "20 minutes (100 games a point)",

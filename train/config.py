@@ -160,6 +160,10 @@ class TrainConfig:
     """The share of the game's outcome in the value target; the rest is the value that the search
     found."""
 
+    teacher: pathlib.Path | None = setting(None, unset="none: the search's own")
+    """Weights of another network, KataGo's too (.bin.gz): its policy and value of each position are
+    learnt in place of the search's. With --outcome-share 0 the value is its alone."""
+
     capacity: int = same_as(BufferConfig, "capacity", 100_000)
     window: int = same_as(Window, "least", 20_000)
     window_exponent: float = same_as(Window, "exponent")
@@ -232,6 +236,8 @@ class TrainConfig:
         Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it draws noise of its own"),
         Conflict("virtual_loss", "root=gumbel", "its root counts a leaf as one"),
         Conflict("virtual_loss", "!leaves", "of one leaf at a time none is lost"),
+        Conflict("teacher", "workers", "what they play has no teacher"),
+        Conflict("teacher", "dry_run", "it is not compiled there"),
         Conflict("gate_every gate_games", "!gate", "of its matches"),
         Conflict("features", "!game=go", "planes of Go, and other games have their own"),
     )
@@ -275,7 +281,8 @@ class TrainConfig:
     def plain(self) -> dict[str, Any]:
         """All flags, as config.json has them."""
         plain = dataclasses.asdict(self) | {"out": str(self.folder), "komi": list(self.komi)}
-        return plain | {"weights": self.weights and str(self.weights)}
+        paths = {"weights": self.weights, "teacher": self.teacher}
+        return plain | {name: path and str(path) for name, path in paths.items()}
 
 
 MAY_CHANGE = frozenset(

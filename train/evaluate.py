@@ -19,7 +19,9 @@ import numpy as np
 from gozero.apps import flags
 from gozero.go.rules import Rules
 from gozero.nets import weights
+from gozero.nets.network import NetworkConfig
 from gozero.play.player import Player, as_game
+from gozero.play.player_config import is_of_katago
 from gozero.runs import files, settings, statistics
 from gozero.runs.progress import Progress
 from gozero.runs.settings import Conflict, setting
@@ -58,7 +60,7 @@ class EvaluateConfig:
     """2 takes every second network, 3 every third; counted from the newest."""
 
     against: tuple[pathlib.Path, ...] = setting((), unset="none")
-    """Also against these weights, of any network for this size."""
+    """Also against these weights, of any network for this size, KataGo's (.bin.gz) too."""
 
     command: str | None = setting(None, unset="none")
     """Also the newest against a GTP program: "gnugo --mode gtp --chinese-rules --positional-superko
@@ -143,6 +145,8 @@ def _terms(config: EvaluateConfig) -> Terms:
     games = config.games or (SPRT_GAMES if config.sprt else run.evaluate_games)
     simulations = config.simulations or run.evaluate_simulations
     rules = plan.rules_of(run)
+    if isinstance(rules, Rules) and any(map(is_of_katago, config.against)):
+        rules = dataclasses.replace(rules, remember=not rules.has_superko)
     limit = as_game(rules).max_moves
     if not config.openings < limit:
         raise ValueError(f"--openings {config.openings}: expected at most {limit - 1}")
@@ -169,8 +173,9 @@ def _contender(
     terms: Terms, path: pathlib.Path, number: int, name: str = "", any_size: bool = False
 ) -> Contender:
     size = terms.rules.size if isinstance(terms.rules, Rules) else None
-    network, params, about = weights.load_own(path, None if any_size else size)
-    network = dataclasses.replace(network, board_size=size)
+    network, params, about = weights.load(path, None if any_size else size)
+    if isinstance(network, NetworkConfig):
+        network = dataclasses.replace(network, board_size=size)
     player = matches.network_player(terms, network, params)
     return Contender(name or str(path), about["sha256"][:16], player, number)
 

@@ -120,10 +120,10 @@ def read_config(folder: pathlib.Path) -> TrainConfig:
     odd = sorted(plain.keys() - {field.name for field in dataclasses.fields(TrainConfig)})
     if odd:
         raise ValueError(f"--out {folder}: a run of another version, with --{odd[0]}")
-    path = plain.get("weights")
+    paths = {name: plain.get(name) for name in ("weights", "teacher")}
     try:
-        komi = tuple(plain["komi"])
-        exact = {"out": folder, "komi": komi, "weights": path and pathlib.Path(path)}
+        exact = {"out": folder, "komi": tuple(plain["komi"])}
+        exact |= {name: path and pathlib.Path(path) for name, path in paths.items()}
         return TrainConfig(**plain | exact)
     except (KeyError, TypeError) as error:
         raise ValueError(f"--out {folder}: config.json is not of a run ({error!r})") from error

@@ -25,7 +25,7 @@ from gozero.compile import indexing
 from gozero.play import selfplay
 from gozero.play.rows import Rows, of_game
 from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
-from gozero.search.game import Evaluator, Game, Points
+from gozero.search.game import Evaluator, Game, Points, Trail, history_of
 from train import buffer as buffers
 from train.buffer import Buffer, BufferConfig
 from train.calibration import Calibration, binned
@@ -143,6 +143,7 @@ def play_moves(
     params: Any,
     playing: Playing,
     num_simulations: int | None = None,
+    teacher: Evaluator | None = None,
 ) -> tuple[Playing, Events]:
     """Some moves of every lane.
 
@@ -153,6 +154,7 @@ def play_moves(
       params: the evaluator's.
       playing: the games and the buffer.
       num_simulations: of a full search, one of the config's numbers; None for the search's own.
+      teacher: what says what is learnt of each position, see `taught`; None: the search does.
 
     Returns:
       (the games and the buffer after them, what happened [T, B]).
@@ -162,12 +164,50 @@ def play_moves(
 
     def one_move(playing: Playing, _) -> tuple[Playing, Events]:
         lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
+        if teacher is not None:
+            made = taught(config.game, teacher, playing.lanes.states, made)
         kept = playing.games, playing.buffer
         games, buffer = take(config.game, buffer_config, *kept, made, lanes.states)
         seen = events(made, calibration(config.game, kept[0], made))
         return Playing(lanes, games, buffer), seen
 
     return indexing.scan(one_move, playing, num_moves, shapes=[(), (config.batch,)])
+
+
+def taught(game: Game, teacher: Evaluator, states: Any, made: Move) -> Move:
+    """A move with the policy and the value of another network in place of what the search found.
+
+    Moves that are not learnt from cost no evaluation, where a whole batch has them.
+
+    Args:
+      game: the game.
+      teacher: the network, with its parameters.
+      states: [B], before the move.
+      made: the move.
+    """
+    assert made.prior is not None
+    history = history_of(game, teacher.observe)
+
+    def observe(state: Any) -> Any:
+        context, position = history.root(state)
+        return history.observe(context, position, Trail(_one(position), jnp.int32(0)))
+
+    def ask() -> tuple[jax.Array, jax.Array]:
+        said = teacher.evaluate(teacher.params, jax.random.key(0), jax.vmap(observe)(states))
+        logits = jnp.where(made.legal, said.prior_logits.astype(jnp.float32), -jnp.inf)
+        return jax.nn.softmax(logits), said.value.astype(jnp.float32)
+
+    policy, value = lax.cond(made.full[0], ask, lambda: (made.policy_target, made.root_value))
+    return made._replace(
+        policy_target=policy,
+        root_value=value,
+        surprise=selfplay.divergence(policy, made.prior),
+        counts=made.counts & jnp.isfinite(value) & jnp.isfinite(policy).all(axis=1),
+    )
+
+
+def _one(position: Any) -> Any:
+    return jax.tree.map(lambda x: x[None], position)
 
 
 def events(made: Move, calibration: Calibration) -> Events:
@@ -198,6 +238,7 @@ def calibration(game: Game, games: Games, made: Move) -> Calibration:
 
 def _value_for_black(made: Move) -> jax.Array:
     """f32[B]: the network's."""
+    assert made.raw_value is not None
     return jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
 
 

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from train import calibration, hosts, learner, matches, optimizer, quarantine, steps
 from train.learner import Metrics
-from train.plan import Plan
+from train.plan import Plan, teacher_of
 from train.shard_reader import ShardReader
 from train.steps import RunState, Tallies
 
@@ -57,6 +57,12 @@ class Loop:
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
+        self._teacher = None if plan.teacher is None else teacher_of(plan.config)[1]
+
+    @property
+    def _plays(self) -> Any:
+        """The parameters that self-play takes, see `steps.make_play`."""
+        return self.state.plays if self._teacher is None else (self.state.plays, self._teacher)
 
     @property
     def progress(self) -> dict:
@@ -79,7 +85,7 @@ class Loop:
         self.phase("playing")
         from_workers = self._take_in()
         started = time.perf_counter()
-        playing, tallies = play(self.state.plays, self.state.playing)
+        playing, tallies = play(self._plays, self.state.playing)
         self.state = self.state.replace(playing=playing)
         told: Tallies = jax.device_get(tallies)
         played = time.perf_counter()
@@ -213,7 +219,7 @@ class Loop:
     def _play(self, simulations: int) -> Callable:
         if ("play", simulations) not in self._compiled:
             play = steps.make_play(self.plan, self.mesh, simulations)
-            lowered = play.lower(self.state.learner.ema, self.state.playing)
+            lowered = play.lower(self._plays, self.state.playing)
             self._compiled["play", simulations] = lowered.compile()
         return self._compiled["play", simulations]
 

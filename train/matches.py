@@ -20,8 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go.rules import Rules
-from gozero.nets import weights
-from gozero.nets.network import NetworkConfig
+from gozero.nets import kinds, weights
 from gozero.play import arena, openings
 from gozero.play.arena import MatchResult
 from gozero.play.evaluators import Evaluator
@@ -153,8 +152,8 @@ def gate(run: Plan, iteration: int, newest: Any, player: Any) -> dict:
     """
     config, network = run.config, run.learner.network
     terms = dataclasses.replace(Terms.of(config, run.rules), games=config.gate_games)
-    players = (network_player(terms, network, jax.device_get(x)) for x in (newest, player))
-    line = line_of(play(terms, *players, (iteration, _GATE)), terms)
+    first, second = (network_player(terms, network, jax.device_get(x)) for x in (newest, player))
+    line = line_of(play(terms, first, second, (iteration, _GATE)), terms)
     counts = [line[name] for name in ("won", "drawn", "lost")]
     assert config.gate is not None
     return {"gate": counts, "gate_passed": line["score"] > config.gate}
@@ -193,7 +192,7 @@ def anchors(terms: Terms) -> list[tuple[str, Player]]:
     return [(RANDOM, _random(terms.rules)), (UNIFORM, uniform)]
 
 
-def network_player(terms: Terms, network: NetworkConfig, params: Any) -> Player:
+def network_player(terms: Terms, network: kinds.Config, params: Any) -> Player:
     """A search with a network. Those of one shape are compiled once."""
     made = _searcher(terms.rules, network, terms.simulations, terms.search, terms.considered)
     return made._replace(params=jax.tree.map(jnp.asarray, params))
@@ -205,7 +204,7 @@ _random = functools.cache(random_player)
 @functools.cache
 def _searcher(
     rules: Rules | Game,
-    network: NetworkConfig | None,
+    network: kinds.Config | None,
     simulations: int,
     search: Root,
     considered: int = 16,

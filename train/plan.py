@@ -8,6 +8,7 @@ from typing import Any
 
 from gozero.games.registry import make_game, named_game
 from gozero.go import rules as go
+from gozero.nets import kinds, weights
 from gozero.nets import network as nets
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
@@ -40,6 +41,7 @@ class Plan:
     play: SelfPlayConfig
     buffer: BufferConfig
     learner: LearnerConfig
+    teacher: kinds.Config | None = None  # the network that is learnt from, if there is one
 
     @property
     def rules(self) -> go.Rules | Game:
@@ -58,6 +60,11 @@ class Plan:
     def evaluator(self) -> Evaluator:
         """The network as the search asks it; its params are not those of a run."""
         return evaluator(self.rules, self.learner.network)
+
+    @functools.cached_property
+    def teacher_evaluator(self) -> Evaluator | None:
+        """The teacher, whose params are not those of its file."""
+        return None if self.teacher is None else evaluator(self.rules, self.teacher)
 
     def simulations(self, iteration: int) -> int:
         """Of a full search in an iteration, counted from 0."""
@@ -84,7 +91,21 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
         play=_selfplay(config, as_game(rules), full),
         buffer=_buffer(config),
         learner=_learner(config, network, num_devices),
+        teacher=None if config.teacher is None else teacher_of(config)[0],
     )
+
+
+def teacher_of(config: TrainConfig) -> tuple[kinds.Config, dict]:
+    """The network of --teacher: (what it is, its parameters).
+
+    Raises:
+      ValueError: a file that cannot be read, or a network for other games or rules.
+    """
+    assert config.teacher is not None
+    rules = rules_of(config)
+    network, params, _ = weights.load(config.teacher, config.size)
+    network_evaluator(rules, network, params)  # refuses what does not fit
+    return network, params
 
 
 def on_devices(config: TrainConfig, num_devices: int) -> TrainConfig:
@@ -104,7 +125,7 @@ def rules_of(config: TrainConfig) -> go.Rules | Game:
       ValueError: there is no such game, or not of that size.
     """
     if config.game == "go" and config.size is not None:
-        looks_back = bool(feature_set(config.features).history)
+        looks_back = feature_set(config.features).history > 0 or config.teacher is not None
         remember = looks_back and config.ko == "simple"
         return go.Rules(size=config.size, ko=config.ko, remember=remember)
     return make_game(config.game, config.size)
@@ -120,9 +141,9 @@ def _network(config: TrainConfig) -> NetworkConfig:
 
 
 @functools.cache
-def evaluator(rules: go.Rules | Game, network: NetworkConfig) -> Evaluator:
-    """The one of a shape: compiled programs are found again by it."""
-    return network_evaluator(rules, network)
+def evaluator(rules: go.Rules | Game, network: kinds.Config) -> Evaluator:
+    """The one of a shape, without its params: compiled programs are found again by it."""
+    return network_evaluator(rules, network, None if isinstance(network, NetworkConfig) else {})
 
 
 def _full_search(

@@ -96,16 +96,21 @@ def _begin(plan: Plan, params: Any = None) -> RunState:
 
 
 def make_play(plan: Plan, mesh: Mesh, num_simulations: int):
-    """``play(params, playing) -> (playing, tallies)``, jitted; `playing` is donated."""
+    """``play(params, playing) -> (playing, tallies)``, jitted; `playing` is donated.
+
+    With a teacher `params` is the pair of the network's and the teacher's.
+    """
     play = functools.partial(_play, plan, num_simulations)
     return on_each(mesh, play, (EVERYWHERE, DIVIDED), (DIVIDED, EVERYWHERE), donated=1)
 
 
 def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
-    config, own = plan.config, unstack(playing)
-    own, events = games.play_moves(
-        plan.play, plan.buffer, plan.evaluator, config.moves, params, own, num_simulations
-    )
+    config, own, teacher = plan.config, unstack(playing), plan.teacher_evaluator
+    if teacher is not None:
+        params, of_teacher = params
+        teacher = teacher._replace(params=of_teacher)
+    settings = plan.play, plan.buffer, plan.evaluator, config.moves
+    own, events = games.play_moves(*settings, params, own, num_simulations, teacher)
     watched, rates = own.lanes.resignation, None
     threshold = jnp.float32(resignation.NEVER)
     if watched is not None:

@@ -274,7 +274,7 @@ def move(
         ply=ply,
         legal=legal,
         policy_target=found.policy_target,
-        surprise=_divergence(found.policy_target, found.prior),
+        surprise=divergence(found.policy_target, found.prior),
         root_value=found.value,
         action=jnp.where(resigned, NO_ACTION, action),
         full=jnp.broadcast_to(full, resigned.shape),
@@ -346,7 +346,7 @@ def _choose(config, settings, key, found: Searched, ply: jax.Array) -> jax.Array
     return jnp.where(temperature > 0, drawn, found.action)
 
 
-def _divergence(target: jax.Array, prior: jax.Array) -> jax.Array:
+def divergence(target: jax.Array, prior: jax.Array) -> jax.Array:
     """f32[B]: KL(target || prior) of policies [B, A]; 0 log 0 is 0."""
     tiny = np.finfo(np.float32).tiny
     ratio = jnp.log(jnp.maximum(target, tiny)) - jnp.log(jnp.maximum(prior, tiny))

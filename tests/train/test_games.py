@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import rel_entr
 
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
@@ -17,6 +18,7 @@ from gozero.nets.features import FEATURES
 from gozero.play import resignation, selfplay
 from gozero.play.openings import Openings
 from gozero.runs.memory import num_bytes
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.gumbel import GumbelRoot
 from tests.go.boards import unpack
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
@@ -322,6 +324,34 @@ def test_a_number_of_simulations_is_one_of_those_named():
     assert CONFIG.searches[-1].root_select.scale == 0
     with pytest.raises(ValueError, match="num_simulations: 5 is not one of 4, 8"):
         CONFIG.full_search(5)
+
+
+def test_a_teacher_says_what_is_learnt_of_searched_moves(run):
+    """Its policy over the legal actions, and its value; where it says nan nothing is learnt."""
+    seen, _, _ = run
+    late = next(t for t in range(1, len(seen.made.full)) if seen.made.full[t].all())
+    cheap = next(t for t in range(1, len(seen.made.full)) if not seen.made.full[t].any())
+
+    def evaluate(params, key, plies):
+        logits = plies[:, None] * jnp.arange(10, dtype=jnp.float32)[None] * params
+        value = jnp.where(plies == seen.made.ply[late, 0], jnp.nan, plies / 20)
+        return Evaluation(logits, value)
+
+    observe = lambda context, position, trail: position.ply.astype(jnp.float32) + trail.length
+    teacher = Evaluator(evaluate, jnp.float32(0.1), observe)
+    taught = jax.jit(functools.partial(games.taught, GAME, teacher))
+    made = pick(seen.made, late)
+    found = taught(pick(seen.states, late - 1), made)
+    for b in range(CONFIG.batch):
+        weight = np.exp(0.1 * made.ply[b] * np.arange(10)) * made.legal[b]
+        np.testing.assert_allclose(found.policy_target[b], weight / weight.sum(), rtol=1e-5)
+        assert found.counts[b] == (made.counts[b] and made.ply[b] != made.ply[0])
+        assert made.ply[b] == made.ply[0] or np.isclose(found.root_value[b], made.ply[b] / 20)
+    divergence = rel_entr(found.policy_target, np.maximum(made.prior, 0)).sum(axis=1)
+    np.testing.assert_allclose(found.surprise, divergence, rtol=1e-4)
+    made = pick(seen.made, cheap)
+    kept = taught(pick(seen.states, cheap - 1), made)
+    np.testing.assert_array_equal(kept.root_value, made.root_value)
 
 
 @pytest.mark.parametrize("name", ["compact", "zero", pytest.param("full", marks=pytest.mark.slow)])

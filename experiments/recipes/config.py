@@ -1,0 +1,133 @@
+"""Settings of the comparison of ways to train. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from experiments.command import ExperimentConfig
+from gozero.runs.settings import check, setting
+
+BASE: Mapping[str, Any] = {
+    "iterations": 1_000_000,  # the budget ends a run; nothing goes by this number
+    "first_simulations": None,
+    "final_fraction": 1.0,
+    "blocks": 2,
+    "channels": 24,
+    "batch": 128,
+    "simulations": 16,
+    "min_rows": 1000,
+    "devices": 1,
+}
+"""Flags of every run, beside those of the preset of its board: a constant learning rate, so that
+a network is as good as its compute whenever it is looked at."""
+
+
+class Recipe(NamedTuple):
+    """A way to train."""
+
+    asks: str
+    changes: Mapping[str, Any] = {}
+    against: str = "gumbel"
+    """The recipe that it is one change away from."""
+
+
+_PUCT = {"root": "puct"}
+
+RECIPES = {
+    "gumbel": Recipe("chance: against itself with other seeds"),
+    "puct": Recipe("PUCT, Dirichlet noise and drawn moves in place of Gumbel", _PUCT),
+    "22 planes": Recipe("KataGo's planes in place of 9", {"features": "full"}),
+    "22 planes, no ladders": Recipe("... without ladders", {"features": "full-no-ladders"}),
+    "17 planes": Recipe("AlphaGo Zero's planes in place of 9", {"features": "zero"}),
+    "4 leaves": Recipe("four leaves a step, with gumbel", {"leaves": 4}),
+    "puct, 4 leaves": Recipe("... with puct and virtual loss 3", _PUCT | {"leaves": 4}, "puct"),
+    "puct, reuse": Recipe("subtree reuse", _PUCT | {"reuse_subtree": True}, "puct"),
+    "transpositions": Recipe("shared evaluations", {"transpositions": True}),
+    "playout cap": Recipe(
+        "a quarter of the searches with 40 simulations, the others with 8 and not learnt from",
+        {"simulations": 40, "cheap_simulations": 8},
+    ),
+    "puct, forced playouts": Recipe(
+        "forced playouts and pruned targets, k = 2", _PUCT | {"forced_playouts": 2.0}, "puct"
+    ),
+    "no auxiliary heads": Recipe("neither ownership nor score", {"auxiliary": False}),
+    "no pooling": Recipe("no global pooling", {"pool_every": 0}),
+    "surprise": Recipe("half of the rows' frequency by the search's surprise", {"surprise": 0.5}),
+    "outcome alone": Recipe(
+        "value targets of 1 z, in place of 3/4 z + 1/4 v", {"outcome_share": 1.0}
+    ),
+    "half and half": Recipe("value targets of 1/2 z + 1/2 v", {"outcome_share": 0.5}),
+    "gate": Recipe(
+        "AlphaGo Zero's gate, whose matches come on top", {"gate": 0.55, "gate_games": 40}
+    ),
+}
+"""By name. A reference comes before those that are compared with it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RecipesConfig(ExperimentConfig):
+    """Ways to train, one change at a time, at equal compute: Elo of the networks above those of the
+    recipe without the change, over several seeds of each.
+
+    The same command goes on where it was stopped; a kill costs the run or match in progress.
+    """
+
+    QUICK: ClassVar = {"only": ("puct",), "seeds": 2, "budget": 4.0, "games": 8, "rounds": 2}
+
+    only: tuple[str, ...] = setting(tuple(RECIPES))
+    """Which recipes; those that they are compared with are trained too."""
+
+    size: Literal[5, 7] = setting(5)
+    """Lines of the board; its preset has all flags but those that say otherwise."""
+
+    seeds: int = setting(3, least=2)
+    """Runs of each recipe, with seeds 0, 1, ..."""
+
+    budget: float = setting(120.0, above=0, unit="seconds")
+    """Processor time of a run, of all cores together, compiling left out."""
+
+    rounds: int = setting(6, least=1)
+    """Iterations of each recipe, in turn, that say what one costs."""
+
+    games: int = setting(40, least=2, step=2)
+    """Games of each network against each of the reference's; pairs of openings."""
+
+    simulations: int = setting(16, least=1)
+    """Of each move of these games: the same search, gumbel's without noise, for all networks."""
+
+    out: pathlib.Path = setting(pathlib.Path("runs/recipes"))
+    """The folder of the networks, the matches, results.csv and results.svg."""
+
+    EXAMPLES = (
+        "python -m experiments.recipes.run",
+        "python -m experiments.recipes.run --size 7 --budget 600 --only puct 'playout cap'",
+    )
+
+    def __post_init__(self):
+        check(self)
+        odd = [name for name in self.only if name not in RECIPES]
+        if odd:
+            raise ValueError(f"--only {odd[0]}: expected of {', '.join(RECIPES)}")
+
+    @property
+    def names(self) -> list[str]:
+        """The recipes that are trained, a reference before what is compared with it."""
+        wanted = {*self.only, *(RECIPES[name].against for name in self.only)}
+        wanted |= {RECIPES[name].against for name in wanted}
+        return [name for name in RECIPES if name in wanted]
+
+    @property
+    def estimate(self) -> float:
+        """By the record in README.md: compiling, the runs, and the matches, on two cores."""
+        runs = len(self.names) * (self.seeds * self.budget / 2 + 20)
+        matches = len(self.only) * (15 + self.seeds**2 * self.games * 0.03)
+        return (runs + matches) / 60
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What a folder's results depend on, beside the recipes."""
+        names = ("size", "budget", "rounds", "games", "simulations")
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,312 @@
+"""Which parts of the training pay on two cores: one change at a time, at equal compute.
+
+    python -m experiments.recipes.run [--only puct] [--size 7] [--out DIR]
+
+OUT/costs.jsonl    what an iteration of each recipe costs, in turn
+OUT/networks/      the network of each run, and beside it what the run was
+OUT/matches.jsonl  the matches
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from scipy import stats
+
+from experiments import command, output
+from experiments.recipes.config import BASE, RECIPES, RecipesConfig
+from gozero.apps import flags
+from gozero.nets import weights
+from gozero.play import devices
+from gozero.play.player import Player
+from gozero.runs import files
+from gozero.runs import folder as folders
+from gozero.runs.folder import RunFolder
+from gozero.runs.statistics import elo
+from train import matches, steps
+from train.loop import Loop
+from train.matches import Terms
+from train.plan import make_plan
+from train.presets import PRESETS
+
+PROG = "python -m experiments.recipes.run"
+COSTS, MATCHES, NETWORKS = "costs.jsonl", "matches.jsonl", "networks"
+FIRST_STEPS = 2
+"""Iterations before those that are timed: without a step of the learner until there are rows."""
+KOMI = (0.5, 4.5, 8.5, 16.5)
+"""Of 5x5, for matches: from openings of four random plies neither colour has won at all of them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A recipe against the one that it is a change away from."""
+
+    recipe: str
+    against: str
+    elo: float
+    """Of its networks above those of the other, all seeds of both."""
+    low: float
+    """Of it, with `high` 95%, over seeds: see `compare`."""
+    high: float
+    seeds: int
+    games: int
+    """Of the matches."""
+    cost: float
+    """Processor time of an iteration, seconds."""
+    iterations: int
+    """Of a run."""
+    played: float
+    """Games of a run, on average."""
+    positions: float
+    """Of a run, on average: those that were learnt from, a row each."""
+    seconds: float
+    """Processor time of a run, on average."""
+
+
+def main() -> int:
+    config = command.parse(RecipesConfig, prog=PROG)
+    output.check_plots()
+    with flags.failing(PROG), _folder(config):
+        study = Study(config)
+        study.measure_costs()
+        for seed, name in itertools.product(range(config.seeds), config.names):
+            study.train(name, seed)
+        rows = [study.row(name) for name in config.only]
+        write(rows, config.out)
+    print(table(rows))
+    command.say_results(config.out)
+    return 0
+
+
+def _folder(config: RecipesConfig) -> RunFolder:
+    """New, or to go on with: more recipes, or seeds, of the same terms."""
+    asked = {"experiment": "recipes", "terms": config.terms}
+
+    def agree(before: dict) -> None:
+        if differ := folders.differences(before.get("terms", {}), config.terms):
+            raise ValueError(f"out: {config.out} is of other terms: {'; '.join(differ)}")
+
+    folder = RunFolder(config.out, "comparison of recipes", agree, "run.lock")
+    with folder.opening():
+        (config.out / NETWORKS).mkdir(exist_ok=True)
+        for name in (COSTS, MATCHES):
+            files.cut_torn_line(config.out / name)
+        folder.write_config(asked)
+        folder.write_manifest(folders.manifest(0))
+    return folder
+
+
+def train_config(config: RecipesConfig, name: str, seed: int = 0):
+    """The flags of a run."""
+    preset = PRESETS[f"{config.size}x{config.size}"]
+    changes = {**BASE, **RECIPES[name].changes}
+    return dataclasses.replace(preset, seed=seed, out=config.out / "unused", **changes)
+
+
+class Study:
+    """The runs and matches of a folder, those that are done and those to do."""
+
+    def __init__(self, config: RecipesConfig):
+        self.config, self.mesh = config, devices.mesh_of(1)
+        self._programs: dict[str, dict] = {}
+
+    def _loop(self, name: str, seed: int = 0) -> Loop:
+        """A run at its beginning; runs of a recipe share their compiled programs."""
+        plan = make_plan(train_config(self.config, name, seed))
+        loop = Loop(plan, self.mesh, steps.begin(plan, self.mesh))
+        compiled = self._programs.setdefault(name, {})
+        if compiled:
+            loop._compiled = compiled
+        else:
+            loop._play(plan.config.simulations)
+            loop._step()
+            compiled |= loop._compiled
+        return loop
+
+    @functools.cached_property
+    def costs(self) -> dict[str, float]:
+        """Processor time of an iteration of each recipe, seconds."""
+        lines = _lines(self.config.out / COSTS)
+        return {line["recipe"]: line["seconds"] for line in lines}
+
+    def measure_costs(self) -> None:
+        """Of the recipes whose iterations have no cost yet, in turn; the medians."""
+        new = [name for name in self.config.names if name not in self.costs]
+        loops = {name: self._loop(name) for name in new}
+        for loop in loops.values():
+            for _ in range(FIRST_STEPS):
+                loop.iterate()
+        times: dict[str, list[float]] = {name: [] for name in new}
+        for _, name in itertools.product(range(self.config.rounds), new):
+            times[name].append(_processor_time(loops[name].iterate))
+        for name in new:
+            cost = round(statistics.median(times[name]), 4)
+            files.add_line(self.config.out / COSTS, {"recipe": name, "seconds": cost})
+            _say(f"{name}: {cost:.2f} s of processor time an iteration")
+        self.__dict__.pop("costs", None)
+
+    def iterations(self, name: str) -> int:
+        """Of a run: what the budget pays for."""
+        return max(1, round(self.config.budget / self.costs[name]))
+
+    def train(self, name: str, seed: int) -> None:
+        """A run, if its network is not there."""
+        path = self._network(name, seed)
+        if path.exists():
+            return
+        loop, seconds, line = self._loop(name, seed), 0.0, {}
+        for _ in range(self.iterations(name)):
+            started = time.process_time()
+            line = loop.iterate()
+            seconds += time.process_time() - started
+        own = loop.plan.learner.network
+        facts = {name: line[name] for name in ("iteration", "games", "steps", "added", "losses")}
+        about = {"recipe": name, "seed": seed, "processor_s": round(seconds, 2), **facts}
+        files.write_json(path.with_suffix(".json"), about)
+        params = jax.device_get(loop.state.plays)
+        weights.save(path, params, own, self.config.size, **about)
+        _say(f"{name}, seed {seed}: {line['games']:,} games in {seconds:.0f} s of processor time")
+
+    def _network(self, name: str, seed: int) -> pathlib.Path:
+        stem = name.replace(", ", "-").replace(" ", "-")
+        return self.config.out / NETWORKS / f"{stem}-{seed}.safetensors"
+
+    def row(self, name: str) -> Row:
+        """A recipe, once its networks have met those of its reference."""
+        against, seeds = RECIPES[name].against, range(self.config.seeds)
+        scores = {
+            (i, j): self._score(name, i, against, j)
+            for i, j in itertools.product(seeds, seeds)
+            if name != against or i < j
+        }
+        abouts = [files.parse_json(self._about(name, seed)) for seed in seeds]
+        mean = lambda key: round(statistics.mean(about[key] for about in abouts), 1)
+        difference, low, high = compare(scores, self.config.seeds)
+        return Row(
+            recipe=name,
+            against=against,
+            elo=round(difference, 1),
+            low=round(low, 1),
+            high=round(high, 1),
+            seeds=len(seeds),
+            games=len(scores) * self.config.games,
+            cost=self.costs[name],
+            iterations=self.iterations(name),
+            played=mean("games"),
+            positions=mean("added"),
+            seconds=mean("processor_s"),
+        )
+
+    def _about(self, name: str, seed: int) -> bytes:
+        return self._network(name, seed).with_suffix(".json").read_bytes()
+
+    def _score(self, name: str, i: int, against: str, j: int) -> float:
+        """The share of the points of a network against another; the match is played but once."""
+        asked = {"first": [name, i], "second": [against, j]}
+        for line in _lines(self.config.out / MATCHES):
+            if asked.items() <= line.items():
+                return float(line["score"])
+        plan = make_plan(train_config(self.config, name))
+        terms = Terms.of(plan.config, plan.rules)
+        terms = dataclasses.replace(
+            terms,
+            komi=KOMI if self.config.size == 5 else terms.komi,
+            games=self.config.games,
+            simulations=self.config.simulations,
+            search="gumbel",
+        )
+        players = self._player(terms, name, i), self._player(terms, against, j)
+        numbers = (sum(map(ord, name)), sum(map(ord, against)), i, j)
+        line: dict = asked | matches.line_of(matches.play(terms, *players, numbers), terms)
+        files.add_line(self.config.out / MATCHES, line)
+        _say(f"{name} {i} against {against} {j}: {line['score']:.3f} of {terms.games}")
+        return float(line["score"])
+
+    def _player(self, terms: Terms, name: str, seed: int) -> Player:
+        shape, params, _ = weights.load_own(self._network(name, seed), self.config.size)
+        shape = dataclasses.replace(shape, board_size=self.config.size)
+        return matches.network_player(terms, shape, params)
+
+
+def compare(scores: dict[tuple[int, int], float], seeds: int) -> tuple[float, float, float]:
+    """(Elo difference, its 95% interval) of networks i of one recipe against j of another.
+
+    The difference is the mean over the matches, each score s moved to (s + 1/80) / (1 + 1/40), so
+    that a match won in full is finite. It varies with the seeds of both: the variance of the mean
+    is that of the means over j, by their number, and that of the means over i, by theirs; Student's
+    t has both numbers, less 1 each, as its degrees of freedom. (This counts the noise of the games
+    twice, and so errs to the wide side. Of a recipe against itself, where i < j alone is played, it
+    is that of the matches as they lie.)
+
+    Args:
+      scores: {(i, j): share of the points}; all pairs, or those of i < j.
+      seeds: how many networks there are of each.
+    """
+    each = {pair: elo((score + 1 / 80) / (1 + 1 / 40)) for pair, score in scores.items()}
+    mean = statistics.mean(each.values())
+    if len(each) == seeds**2:
+        square = np.array([[each[i, j] for j in range(seeds)] for i in range(seeds)])
+        variance = sum(square.mean(axis=axis).var(ddof=1) / seeds for axis in (0, 1))
+        freedom = 2 * (seeds - 1)
+    elif len(each) > 1:
+        variance, freedom = statistics.variance(each.values()) / len(each), len(each) - 1
+    else:
+        return mean, -math.inf, math.inf
+    half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)
+    return mean, mean - half, mean + half
+
+
+def write(rows: list[Row], out: pathlib.Path) -> None:
+    """results.csv and results.svg."""
+    output.write_csv(Row, rows, out / "results.csv")
+    with output.picture(out / "results.svg", figsize=(7, 1 + 0.32 * len(rows))) as (_, axis):
+        place = range(len(rows), 0, -1)
+        errors = [[row.elo - row.low for row in rows], [row.high - row.elo for row in rows]]
+        axis.errorbar(
+            [row.elo for row in rows], place, None, errors, "o", capsize=3, color="#2e8b57"
+        )
+        axis.axvline(0, color="black", linewidth=0.5)
+        axis.set_yticks(place, [f"{row.recipe}  (against {row.against})" for row in rows])
+        axis.set(xlabel="Elo of the networks above those without the change, 95% over seeds")
+        axis.grid(axis="x", alpha=0.3)
+
+
+def table(rows: list[Row]) -> str:
+    """In Markdown."""
+    head = ("recipe", "against", "Elo", "95%", "s an iteration", "iterations", "games", "positions")
+    return output.markdown(head, map(_cells, rows))
+
+
+def _cells(row: Row) -> list[Any]:
+    found = [row.recipe, row.against, f"{row.elo:+.0f}", f"{row.low:+.0f} to {row.high:+.0f}"]
+    counts = [row.iterations, f"{row.played:,.0f}", f"{row.positions:,.0f}"]
+    return [*found, f"{row.cost:.2f}", *counts]
+
+
+def _processor_time(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def _lines(path: pathlib.Path) -> list[dict]:
+    return files.read_lines(path, dict) if path.exists() else []
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The comparison of recipes: what is trained, by which flags, and what its matches come to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from experiments.recipes import run
+from experiments.recipes.config import RECIPES, RecipesConfig
+from gozero.runs import files
+from gozero.runs.statistics import elo
+from train.plan import make_plan
+
+
+def test_references_are_trained_first():
+    names = RecipesConfig(only=("puct, reuse", "surprise")).names
+    assert names == ["gumbel", "puct", "puct, reuse", "surprise"]
+    with pytest.raises(ValueError, match="--only pcut: expected of gumbel, puct"):
+        RecipesConfig(only=("pcut",))
+
+
+@pytest.mark.parametrize("size", [5, 7])
+def test_every_recipe_is_a_run_that_can_be(size):
+    plans = {name: make_plan(run.train_config(RecipesConfig(size=size), name)) for name in RECIPES}
+    assert len(set(plans.values())) == len(plans)
+
+
+def test_a_difference_varies_with_the_seeds_of_both():
+    """By hand: rows of Elo differ by +-30 about their mean, columns by +-60."""
+    scores = {
+        (i, j): 1 / (1 + 10 ** (-(100 + 30 * i + 60 * j) / 400))
+        for i, j in itertools.product((-1, 0, 1), repeat=2)
+    }
+    scores = {(i + 1, j + 1): score * (1 + 1 / 40) - 1 / 80 for (i, j), score in scores.items()}
+    found, low, high = run.compare(scores, 3)
+    half = stats.t.ppf(0.975, 4) * math.sqrt((30**2 + 60**2) / 3)
+    np.testing.assert_allclose([found, low, high], [100, 100 - half, 100 + half])
+
+
+def test_a_recipe_against_itself_and_matches_won_in_full():
+    assert run.compare({(0, 1): 0.5}, 2) == (0, -math.inf, math.inf)
+    mean, low, high = run.compare({(0, 1): 1.0, (0, 2): 0.5, (1, 2): 0.0}, 3)
+    np.testing.assert_allclose([mean, low], [0, -high], atol=1e-9)
+    full = elo((1 + 1 / 80) / (1 + 1 / 40))
+    np.testing.assert_allclose(high, stats.t.ppf(0.975, 2) * full / math.sqrt(3))
+
+
+def test_matches_are_played_but_once_and_make_a_row(tmp_path, monkeypatch):
+    config = RecipesConfig(only=("puct",), seeds=2, out=tmp_path, budget=10.0)
+    with run._folder(config):
+        study = run.Study(config)
+        for name, seconds in (("gumbel", 0.5), ("puct", 1.0)):
+            files.add_line(tmp_path / run.COSTS, {"recipe": name, "seconds": seconds})
+        for seed, (games, rows) in enumerate([(30, 400), (50, 600)]):
+            about = {"games": games, "added": rows, "processor_s": 9.5}
+            files.write_json(study._network("puct", seed).with_suffix(".json"), about)
+        played = []
+
+        def play(terms, first, second, numbers):
+            played.append((first, second, terms.search, numbers))
+
+        line = {"score": 0.75, "won": 30, "drawn": 0, "lost": 10}
+        monkeypatch.setattr(run.matches, "play", play)
+        monkeypatch.setattr(run.matches, "line_of", lambda match, terms: line)
+        monkeypatch.setattr(study, "_player", lambda terms, name, seed: (name, seed))
+        row = study.row("puct")
+        assert study.row("puct") == row == run.Study(config).row("puct")
+    assert [one[:3] for one in played] == [
+        (("puct", i), ("gumbel", j), "gumbel") for i, j in itertools.product((0, 1), repeat=2)
+    ]
+    assert len({one[3] for one in played}) == 4
+    assert (row.games, row.iterations, row.played, row.positions) == (160, 10, 40, 500)
+    assert row.low == row.elo == row.high == round(elo((0.75 + 1 / 80) / (1 + 1 / 40)), 1)
+    run.write([row], tmp_path)
+    assert (tmp_path / "results.csv").read_text().startswith("recipe,against,elo,low,high,seeds")
+
+
+def test_a_folder_of_other_terms_is_refused(tmp_path):
+    with run._folder(RecipesConfig(out=tmp_path)):
+        pass
+    with run._folder(RecipesConfig(out=tmp_path, only=("puct",), seeds=5)):
+        pass
+    with pytest.raises(ValueError, match=r"is of other terms: .*budget"):
+        run._folder(RecipesConfig(out=tmp_path, budget=1.0))
