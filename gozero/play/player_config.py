@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import pathlib
 from typing import Literal
 
@@ -325,6 +327,11 @@ class PlayerConfig:
         return is_of_katago(self.weights)
 
     @property
+    def looks_back(self) -> bool:
+        """Whether its games keep their boards for it, `Rules.remember`: see `looks_back`."""
+        return looks_back(self.weights)
+
+    @property
     def is_random(self) -> bool:
         """Whether a network evaluates that no file gives."""
         return self.evaluator == "network" and self.weights is None
@@ -365,11 +372,24 @@ class PlayerConfig:
 
 
 def is_of_katago(weights: pathlib.Path | None) -> bool:
-    """Whether weights are a network of KataGo, by their name; here, where it starts no JAX.
-
-    Its games remember their boards under simple ko, too: `Rules.remember`.
-    """
+    """Whether weights are a network of KataGo, by their name; here, where it starts no JAX."""
     return weights is not None and str(weights).endswith((".bin", ".bin.gz"))
+
+
+@functools.lru_cache(maxsize=64)
+def looks_back(weights: pathlib.Path | None) -> bool:
+    """Whether weights are a network of Go that is shown earlier boards too: KataGo's, or one of any
+    planes but the compact ones. Its games remember them under simple ko, too. Starts no JAX.
+
+    Of a file that cannot be read it says False: to load it says what is wrong.
+    """
+    if weights is None or is_of_katago(weights):
+        return weights is not None
+    from gozero.runs import arrays
+
+    with contextlib.suppress(ValueError):
+        return arrays.describe(weights, "weights").get("features", "compact") != "compact"
+    return False
 
 
 def board_size(

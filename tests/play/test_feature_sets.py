@@ -7,14 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
 from gozero.apps.selfplay.writer import GameWriter
 from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.nets import network
+from gozero.nets import network, weights
 from gozero.nets.features import FEATURES
 from gozero.nets.network import NetworkConfig
 from gozero.play import selfplay
 from gozero.play.evaluators import make_evaluator, network_evaluator
+from gozero.play.player_config import looks_back
 from gozero.play.rows import Rows
 from train import replay
 
@@ -92,3 +95,14 @@ def test_features_that_cannot_be(tmp_path):
         make_evaluator(RULES, "playout", features="zero")
     with pytest.raises(ValueError, match="not one of"):
         make_evaluator(RULES, "network", features="all")
+
+
+@pytest.mark.parametrize(("features", "expected"), [("compact", False), ("zero", True)])
+def test_networks_that_look_back_are_known_by_their_file(features, expected, tmp_path):
+    """So the engine's games keep their boards for them under simple ko, too."""
+    shape = NetworkConfig(blocks=1, channels=2, features=features)
+    params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(shape))
+    path = weights.save(tmp_path / "own.safetensors", params, shape, 5)
+    rules = Engine(GtpConfig(evaluator="network", weights=path, ko="simple"))._rules()
+    assert rules == go.Rules(5, "simple", max_moves=400, remember=expected)
+    assert not looks_back(tmp_path / "none.safetensors")

@@ -227,7 +227,7 @@ class Server:
 
     def _rules_of(self, query: Query) -> tuple[int, str, bool, bool]:
         ko = query.ko or self._config.ko
-        return query.size, ko, query.suicide, self._config.on(query.size).of_katago
+        return query.size, ko, query.suicide, self._config.on(query.size).looks_back
 
     def _next_batch(self) -> list[Job]:
         """The most wanted, and others under the same rules."""

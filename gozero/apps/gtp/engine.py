@@ -100,7 +100,7 @@ class Engine:
         from gozero.apps.host_game import roomy_limit
         from gozero.go.rules import Rules
 
-        limit, remember = roomy_limit(self.size), self.config.on(self.size).of_katago
+        limit, remember = roomy_limit(self.size), self.config.on(self.size).looks_back
         return Rules(self.size, self.ko, self.suicide, max_moves=limit, remember=remember)
 
     def _say_what_takes_long(self) -> None:

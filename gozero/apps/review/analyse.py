@@ -76,7 +76,7 @@ def analyse(
             f"games: of sizes {', '.join(map(str, sizes))}; review each size by itself"
         )
     limit = max(roomy_limit(sizes[0]), *(len(record.moves) + 1 for _, record in games))
-    rules = Rules(sizes[0], config.ko, config.suicide, limit, config.of_katago)
+    rules = Rules(sizes[0], config.ko, config.suicide, limit, config.looks_back)
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]
     judge = _judge(rules, config)

@@ -24,7 +24,7 @@ from gozero.go.rules import Rules
 from gozero.play import devices, selfplay
 from gozero.play.evaluators import Evaluator, make_evaluator
 from gozero.play.player import as_game
-from gozero.play.player_config import is_of_katago
+from gozero.play.player_config import looks_back
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
@@ -123,7 +123,7 @@ def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
     if config.game != "go":
         return named_game(config.game, config.size)
     assert config.size is not None  # since it was made
-    remember = is_of_katago(config.weights)
+    remember = looks_back(config.weights) or config.features not in (None, "compact")
     return Rules(config.size, config.ko, config.suicide, config.max_moves, remember)
 
 

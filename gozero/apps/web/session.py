@@ -195,7 +195,7 @@ class Session:
         config = self._thinking.config
         if self._variations is None:
             self._busy("starting")
-        made = Variations(record, config.ko, config.suicide, config.of_katago)
+        made = Variations(record, config.ko, config.suicide, config.looks_back)
         self._cancel()
         self._variations, self._players, self._is_engines_turn = made, both, False
         self._known, self._resigned = {}, None
