@@ -26,7 +26,7 @@ from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
-from gozero.search.values import MAX_VISITS, VALUE_ONE
+from gozero.search.values import MAX_VISITS, MOST_VISITS, VALUE_ONE
 from gozero.td import td_search
 from gozero.td.shapes import Shapes
 from gozero.td.td import TdConfig
@@ -218,9 +218,10 @@ def test_invariant_5_the_visit_limit_is_stated_and_checked():
     edges = edges_of_a_full_tree(np.array([most + 1, most], np.int32))
     assert edges.value.tolist() == [1.0]
     assert edges.q.tolist() == [[0.0, 1.0]]
-    SearchConfig(num_simulations=MAX_VISITS)
+    assert not SearchConfig(num_simulations=MAX_VISITS).wide
+    assert SearchConfig(num_simulations=MAX_VISITS + 1).wide
     with pytest.raises(ValueError, match="fixed-point"):
-        SearchConfig(num_simulations=MAX_VISITS + 1)
+        SearchConfig(num_simulations=MOST_VISITS + 1)
 
 
 @pytest.mark.parametrize(("ko", "suicide"), [("positional", False), ("situational", True)])

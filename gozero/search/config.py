@@ -24,7 +24,7 @@ from gozero.search.edges import Rule, SelectionRule, as_rule
 from gozero.search.game import Trail
 from gozero.search.rules.operators import Operator
 from gozero.search.rules.puct import Puct
-from gozero.search.values import CONFIDENCE, MAX_VISITS
+from gozero.search.values import CONFIDENCE, MAX_VISITS, MOST_VISITS
 
 _OPTIONAL_COUNT = COUNT._replace(optional=True)
 
@@ -155,7 +155,7 @@ FinalMove = Literal["visits", "value", "bound", "eval"]
 
 RANGES = {
     "num_simulations": Range(
-        1, MAX_VISITS, whole=True, why="the most that a fixed-point value sum holds"
+        1, MOST_VISITS, whole=True, why="the most that a fixed-point value sum holds"
     ),
     "capacity": Range(2, whole=True, optional=True),
     "leaves": COUNT,
@@ -192,7 +192,13 @@ CONFLICTS = (
     Conflict("ensemble", "early_stop", "an exchange may change which action is most visited"),
     Conflict("ensemble", "grandfather", "the trees differ in what their nodes begin with"),
     Conflict("ensemble", "ancestor", "it goes by ancestors in one tree"),
+    Conflict("ensemble", "wide", f"its trees add up to {MAX_VISITS + 1} visits at most"),
     Conflict("ensemble", "own_visits", "it counts the visits of one tree"),
+    Conflict("prune", "transpositions", "their tables know nodes by numbers"),
+    Conflict("prune", "prove", "what proves a node might go"),
+    Conflict("prune", "ensemble", "what has been exchanged might go"),
+    Conflict("prune", "backup", "a value by children that go would stay"),
+    Conflict("prune", "own_visits", "it counts the visits of all that were tried"),
     Conflict("siblings", "amaf", "it scores an action by its siblings, not all of which it sees"),
     Conflict("siblings", "prior_counts", "it scores an action by its siblings, not all seen"),
     Conflict("own_visits", "heuristic_visits", "it would count those that a heuristic stands for"),
@@ -231,8 +237,10 @@ class SearchConfig:
       num_simulations: leaves visited by each tree, the root's evaluation not counted.
       capacity: nodes a tree has room for; None for num_simulations + 1, all that a new tree
         needs. With fewer a tree fills up: then it goes on searching without new nodes, and a
-        leaf is evaluated again. A search that goes on from an earlier tree keeps `num_kept` of
-        its nodes, so reuse wants more: `roomy` says how many.
+        leaf is evaluated again (but see `prune`). A search that goes on from an earlier tree keeps
+        `num_kept` of its nodes, so reuse wants more: `roomy` says how many.
+      prune: a tree that is full drops its least visited nodes, half of them all, and goes on with
+        new ones; see `reuse.with_room`.
       leaves: leaves of a tree that are evaluated together at a step; divides the simulations.
       virtual_loss: simulations that count as lost on the path to each until then.
       max_depth: a node this deep is evaluated, not expanded.
@@ -277,6 +285,7 @@ class SearchConfig:
 
     num_simulations: int = 64
     capacity: int | None = None
+    prune: bool = False
     leaves: int = 1
     virtual_loss: int = 3
     max_depth: int = 64
@@ -331,6 +340,11 @@ class SearchConfig:
                 f"ensemble: exchanges every {self.ensemble.every} simulations, but a step has "
                 f"{self.leaves} leaves; use a multiple"
             )
+        if self.prune and self.num_nodes - self.num_nodes // 2 < self.leaves:
+            raise ValueError(
+                f"capacity: {self.num_nodes} nodes, of which half are kept where trees are pruned, "
+                f"have no room for the {self.leaves} leaves of a step"
+            )
         if self.num_simulations > self.most_simulations:
             raise ValueError(
                 f"num_simulations: {self.num_simulations}; with what else counts as visits here, "
@@ -348,6 +362,10 @@ class SearchConfig:
         }
         if self.leaves > 1 and self.virtual_loss > 1:
             used["virtual_losses"] = Feature("virtual_loss", self.virtual_loss)
+        if self.prune and self.overflows:
+            used["prune"] = Feature("prune", self.prune)
+        if self.wide:
+            used["wide"] = Feature("num_simulations", self.num_simulations)
         if self.final_move == "eval":
             used["eval"] = Feature("final_move", self.final_move)
         if self.amaf is not None and self.amaf.ancestor is not None:
@@ -412,9 +430,18 @@ class SearchConfig:
 
         (The roots' own evaluations are the one visit to spare of each tree.)
         """
+        return self._visits_left(MOST_VISITS if self.wide else MAX_VISITS)
+
+    @property
+    def wide(self) -> bool:
+        """Value sums are `values.Wide`: an i32 might not hold them."""
+        return self.num_simulations > self._visits_left(MAX_VISITS)
+
+    def _visits_left(self, most: int) -> int:
+        """Of so many visits what else counts leaves to the simulations of each tree."""
         first, trees = self.grandfather, self.ensemble.trees if self.ensemble else 1
         initial = max(first.visits, first.amaf_visits) if first else 0
-        return (MAX_VISITS + 1) // trees - 1 - self.most_lost - initial
+        return (most + 1) // trees - 1 - self.most_lost - initial
 
     @property
     def num_nodes(self) -> int:
@@ -428,7 +455,12 @@ class SearchConfig:
 
     @property
     def fills(self) -> bool:
-        """A tree may run out of room in the midst of a search."""
+        """A tree may run out of room in the midst of a search, and stay so."""
+        return self.overflows and not self.prune
+
+    @property
+    def overflows(self) -> bool:
+        """A tree has no room for a new node a simulation."""
         return self.num_nodes <= self.num_simulations
 
     @property
@@ -437,7 +469,7 @@ class SearchConfig:
 
         What leaves room for a new node a simulation; half the room if there is not so much.
         """
-        return self.num_nodes // 2 if self.fills else self.num_nodes - self.num_simulations
+        return self.num_nodes // 2 if self.overflows else self.num_nodes - self.num_simulations
 
     @property
     def roomy(self) -> SearchConfig:

@@ -103,7 +103,7 @@ def _choose_at(
         plies = path.length[slots.index] - slots.level
         gained = values.opponent(credit.value[slots.index], plies)
         visits = rows.read(tree.amaf.visits, row) + here
-        sums = rows.read(tree.amaf.sums, row) + jnp.where(here, gained[:, None], 0)
+        sums = values.plus(rows.read(tree.amaf.sums, row), jnp.where(here, gained[:, None], 0))
         changed["amaf"] = trees.Counts(
             rows.write(tree.amaf.visits, target, visits), rows.write(tree.amaf.sums, target, sums)
         )

@@ -23,6 +23,7 @@ def keeps_of(config: SearchConfig, prior_counts: bool = False) -> Keeps:
         backup_value=config.backup is not None,
         proven=config.prove,
         last_sync=config.ensemble is not None,
+        wide=config.wide,
     )
 
 

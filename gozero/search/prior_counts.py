@@ -123,6 +123,7 @@ def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
             for (value, _), count in zip(pairs, visits, strict=True)
         ]
         visits, sums = (functools.reduce(jnp.add, x) for x in (visits, sums))
+        sums = values.sum_of(sums, like=counts.sums)
         return trees.Counts(
             rows.write(counts.visits, row, visits), rows.write(counts.sums, row, sums)
         )

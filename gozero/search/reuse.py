@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gozero.compile import indexing
 from gozero.search import backup, expand, root, rows
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
@@ -207,24 +208,24 @@ def _moved_rows(
 ) -> jax.Array:
     """[R, ...]: row i is row source[i], or blank beyond the tree's size, i32[B].
 
-    Some nodes of all trees at a time, and no more of them than the largest tree has: most of a
-    tree goes with a move. Trip bound: N / _NODES_AT_ONCE, rounded up.
+    Some nodes of all trees at a time, in place: no row comes from one before it. No more of them
+    than the largest tree had: the others are blank. Trip bound: N / _NODES_AT_ONCE, rounded up.
     """
-    by_node = (tree.num_trees, tree.capacity, *x.shape[1:])
-    some, source = min(_NODES_AT_ONCE, tree.capacity), source.reshape(by_node[:2])
+    some, source = min(_NODES_AT_ONCE, tree.capacity), source.reshape(tree.num_trees, -1)
 
     def move_some(i, moved):
-        # The last ones may overlap those before: they are written twice.
+        # The last ones may overlap those before, which stay.
         start = jnp.minimum(i * some, tree.capacity - some)
         node = start + jnp.arange(some, dtype=jnp.int32)
-        in_use = (node[None] < size[:, None]).reshape(*source.shape[:1], some, *[1] * (x.ndim - 1))
-        values = rows.read(x, lax.dynamic_slice_in_dim(source, start, some, axis=1))
-        values = jnp.where(in_use, values, blank)
-        return lax.dynamic_update_slice_in_dim(moved, values, start, axis=1)
+        own = trees.first_row(tree) + node[None]
+        from_row = lax.dynamic_slice_in_dim(source, start, some, axis=1)
+        from_row = jnp.where(node[None] < i * some, own, from_row)
+        in_use = (node[None] < size[:, None]).reshape(*own.shape, *[1] * (x.ndim - 1))
+        values = jnp.where(in_use, rows.read(moved, from_row), blank)
+        return rows.write(moved, own.reshape(-1), values.reshape(-1, *x.shape[1:]))
 
-    num_chunks = (jnp.max(size) + some - 1) // some
-    moved = lax.fori_loop(0, num_chunks, move_some, jnp.full(by_node, blank))
-    return moved.reshape(x.shape)
+    num_chunks = (jnp.max(tree.size) + some - 1) // some
+    return lax.fori_loop(0, num_chunks, move_some, x)
 
 
 def _new_numbers(kept: jax.Array) -> jax.Array:
@@ -240,7 +241,9 @@ def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
     parent = jnp.where(
         parent >= 0, rows.read(new.reshape(-1), first + jnp.maximum(parent, 0)), NO_NODE
     )
-    lost = in_use & ~kept & (parent >= 0)
+    # (Priors are no larger than 2.)
+    sound = rows.read(tree.untried_prior, first + jnp.maximum(parent, 0)) <= 2
+    lost = indexing.after(in_use & ~kept & (parent >= 0), sound)
     row = jnp.where(lost, first + parent, outside).reshape(-1)
     prior = old.edge_prior
     best = jnp.full(old.num_rows, -jnp.inf, jnp.float32).at[row].max(prior, mode="drop")
@@ -254,6 +257,25 @@ def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
         untried=jnp.where(better, best_action.astype(tree.untried.dtype), tree.untried),
         untried_prior=jnp.where(better, best, tree.untried_prior),
     )
+
+
+def with_room(tree: Tree, config: SearchConfig) -> Tree:
+    """The trees with room for the new nodes of a step: of those without, half their room is kept.
+
+    Gelly & Silver (2011), section 3.3, have old nodes pruned as the search proceeds, and say no
+    more; what goes here is what `prune` drops, the least visited and of these the latest.
+    """
+
+    def prune_full(tree):
+        return prune(tree, jnp.where(has_room(tree, config), tree.capacity, tree.capacity // 2))
+
+    # Once or not at all: in a loop trees are pruned in place, under a condition they are copied.
+    return lax.while_loop(lambda tree: ~jnp.all(has_room(tree, config)), prune_full, tree)
+
+
+def has_room(tree: Tree, config: SearchConfig) -> jax.Array:
+    """bool[B]: for the new nodes of a step."""
+    return tree.size + config.leaves <= tree.capacity
 
 
 def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:

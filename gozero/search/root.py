@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import mode
-from gozero.search import backup, dense, in_kernel, move_choice, proofs, rows
+from gozero.search import backup, dense, in_kernel, move_choice, proofs, rows, values
 from gozero.search import choose as cached
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
@@ -87,7 +87,9 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
     tree = tree.replace(
         prior=rows.write(tree.prior, row, evaluated.prior),
         visits=rows.write(tree.visits, row, jnp.ones_like(row)),
-        value_sum=rows.write(tree.value_sum, row, evaluated.value),
+        value_sum=rows.write(
+            tree.value_sum, row, values.sum_of(evaluated.value, like=tree.value_sum)
+        ),
         positions=trees.write_positions(tree, row, roots),
         size=tree.size + 1,
         **evaluation_fields(tree, row, evaluated),

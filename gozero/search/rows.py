@@ -15,20 +15,27 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import indexing, mode
+from gozero.search.values import Wide, plus
 
 
-def read(array: jax.Array, rows: jax.Array) -> jax.Array:
-    """array [R, ...] at rows i32[...], all inside the array."""
+def read(array: Any, rows: jax.Array) -> Any:
+    """array [R, ...], or wide sums, at rows i32[...], all inside the array."""
+    if isinstance(array, Wide):
+        return Wide(*(indexing.read_rows(x, rows) for x in array))
     return indexing.read_rows(array, rows)
 
 
-def read_entries(array: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+def read_entries(array: Any, rows: jax.Array, columns: jax.Array) -> Any:
     """array [R, K] at row rows[i] and each of columns[i], i32[M] and i32[M, L]: [M, L]."""
+    if isinstance(array, Wide):
+        return Wide(*(read_entries(x, rows, columns) for x in array))
     return array.at[rows[:, None], columns].get(mode="promise_in_bounds")
 
 
-def write(array: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
+def write(array: Any, rows: jax.Array, values: Any) -> Any:
     """array [R, ...] with values written at rows i32[B], no row twice; rows >= R are dropped."""
+    if isinstance(array, Wide):
+        return Wide(*(write(x, rows, new) for x, new in zip(array, values, strict=True)))
     values = values.astype(array.dtype)
     return array.at[rows].set(values, mode="drop", unique_indices=True)
 
@@ -54,8 +61,11 @@ def _write_entry_by_row(array, rows, columns, values):
     return write(array, rows, jnp.where(is_it, values[:, None], before))
 
 
-def add(array: jax.Array, rows: jax.Array, amounts: jax.Array) -> jax.Array:
+def add(array: Any, rows: jax.Array, amounts: jax.Array) -> Any:
     """array [R] with amounts added at rows i32[B], no row twice; rows >= R are dropped."""
+    if isinstance(array, Wide):
+        before = read(array, jnp.minimum(rows, array.low.shape[0] - 1))
+        return write(array, rows, plus(before, amounts))
     return array.at[rows].add(amounts, mode="drop", unique_indices=True)
 
 

@@ -37,6 +37,7 @@ from gozero.search.game import Evaluator, Game, History, history_of
 from gozero.search.memory import keeps_of
 from gozero.search.select import find_leaf
 from gozero.search.tree import Tree
+from gozero.search.values import Wide
 
 
 class SearchResult(NamedTuple):
@@ -207,10 +208,13 @@ def advance(
 
     start, carry = running.steps, (running.tree, running.ok)
     steps = end if num_steps is None and last_step is None else jnp.maximum(start, end)
-    if lanes.fit(running.tree, config):
+    is_open = lambda tree, i: ~jnp.all(root.decided(tree, (last - i) * config.leaves))
+    is_open = is_open if config.early_stop else lambda tree, i: jnp.bool_(True)
+    if config.overflows and config.prune:
+        steps, carry = _while_pruned(start, end, simulate_step, carry, is_open, config)
+    elif lanes.fit(running.tree, config):
         carry = _in_lanes(history, evaluator, running, config, start, end)
     elif config.early_stop:
-        is_open = lambda tree, i: ~jnp.all(root.decided(tree, (last - i) * config.leaves))
         steps, carry = _while_open(start, end, simulate_step, carry, is_open)
     elif group is not None and group.every is not None:
         every, exchange = group.every // config.leaves, functools.partial(_exchange, config, draws)
@@ -299,6 +303,33 @@ def _while_open(
     return i, carry
 
 
+def _while_pruned(
+    start: jax.Array,
+    end: jax.Array | int,
+    simulate: Callable[[jax.Array, Any], Any],
+    carry: Any,
+    is_open: Callable[[Tree, jax.Array], jax.Array],
+    config: SearchConfig,
+) -> tuple[jax.Array, Any]:
+    """`_while_open`, but that trees without room for a step are pruned before it.
+
+    Between the steps and not in them: a step carries no tree under a predicate. Trip bound: end -
+    start.
+    """
+    with_room = lambda tree, i: is_open(tree, i) & jnp.all(reuse.has_room(tree, config))
+
+    def until_full(state):
+        i, _, (tree, *others) = state
+        tree = reuse.with_room(tree, config)
+        i, carry = _while_open(i, end, simulate, (tree, *others), with_room)
+        return i, is_open(carry[0], i), carry
+
+    start = jnp.asarray(start, jnp.int32)
+    state = start, is_open(carry[0], start), carry
+    i, _, carry = lax.while_loop(lambda state: (state[0] < end) & state[1], until_full, state)
+    return i, carry
+
+
 def _exchange(config: SearchConfig, draws: Draws, tree: Tree, is_due: jax.Array) -> Tree:
     """If it is due, the trees of each game exchange what they have found, and choose by that."""
     assert config.ensemble is not None
@@ -357,6 +388,7 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "backup": (tree.backup_value is not None, config.backup is not None),
         "prove": (tree.proven is not None, config.prove),
         "ensemble": (tree.last_sync is not None, config.ensemble is not None),
+        "wide sums": (isinstance(tree.value_sum, Wide), config.wide),
         "positions": (tree.codec, rows.codec_of(roots)),
     }
     for name, (has, wants) in wanted.items():

@@ -38,7 +38,7 @@ class Counts(NamedTuple):
     """Of each action of each node, be it tried or not, for the player to move at the node."""
 
     visits: jax.Array  # i32[R, A]
-    sums: jax.Array  # i32[R, A]: the sum of so many values, fixed point
+    sums: values.Sums  # i32[R, A]: the sum of so many values, fixed point; wide ones of first plays
 
 
 class Shared(NamedTuple):
@@ -69,7 +69,7 @@ class Tree(flax.struct.PyTreeNode):
     action: jax.Array  # i16 or i32[R]: what led to the node
     edge_prior: jax.Array  # f32[R]: the prior it had
     visits: jax.Array  # i32[R]: values backed up at the node and below, its own included
-    value_sum: jax.Array  # i32[R]: sum of their values, fixed point
+    value_sum: values.Sums  # i32[R]: sum of their values, fixed point; wide if `Keeps.wide`
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
     over: jax.Array  # bool[R]: the game has ended here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
@@ -114,6 +114,7 @@ class Keeps(NamedTuple):
     backup_value: bool = False  # values that are no means
     proven: bool = False  # results that are proven
     last_sync: bool = False  # for trees of one game that exchange: what they did last
+    wide: bool = False  # sums of more than `values.MAX_VISITS` values
 
 
 NOTHING_MORE = Keeps()
@@ -139,8 +140,8 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
     node = functools.partial(jnp.full, dtype=_index_dtype(capacity))
     action = functools.partial(jnp.full, dtype=_index_dtype(num_actions))
     blank = jax.eval_shape(lambda x: rows.encode(codec, x), roots)
-    zeros = functools.partial(jnp.zeros, (num_rows, num_actions), jnp.int32)
-    counts = lambda wanted: Counts(zeros(), zeros()) if wanted else None
+    zeros = functools.partial(values.zero_sums, (num_rows, num_actions))
+    counts = lambda wanted, wide=False: Counts(zeros(False), zeros(wide)) if wanted else None
     number = functools.partial(jnp.zeros, num_rows, jnp.int32)
     return Tree(
         prior=jnp.full((num_rows, num_actions), -jnp.inf, jnp.float32),
@@ -153,12 +154,12 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         action=action(num_rows, 0),
         edge_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
         visits=number(),
-        value_sum=number(),
+        value_sum=values.zero_sums(num_rows, keeps.wide),
         value=number(),
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
-        amaf=counts(keeps.amaf),
+        amaf=counts(keeps.amaf, keeps.wide),
         prior_counts=counts(keeps.prior_counts),
         shared=Shared(
             jnp.zeros((num_rows, 2), jnp.uint32),
@@ -279,7 +280,7 @@ def children(
     visits = rows.read(tree.visits, child_row)
     # The mover of a child is the opponent.
     if tree.backup_value is None:
-        sums = -rows.read(tree.value_sum, child_row)
+        sums = values.minus(jnp.zeros_like(visits), rows.read(tree.value_sum, child_row))
         value = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
     else:
         sums, value = (
@@ -288,9 +289,9 @@ def children(
         )
     if tree.prior_counts is not None:
         visits += rows.read_entries(tree.prior_counts.visits, row, action)
-        sums += rows.read_entries(tree.prior_counts.sums, row, action)
+        sums = values.plus(sums, rows.read_entries(tree.prior_counts.sums, row, action))
     visits = jnp.where(is_child, visits, 0)
-    sums = jnp.where(is_child, sums, 0)
+    sums = values.where(is_child, sums)
     q = values.mean(sums, visits) if tree.backup_value is None else values.to_float(sums)
     proven = None
     if tree.proven is not None:
@@ -380,7 +381,7 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
 def by_action_in_kernel(tree: Tree) -> bool:
     """Whether a GPU has a kernel for `by_action`, of any width."""
     others = tree.prior_counts, tree.backup_value, tree.proven
-    is_plain = all(x is None for x in others)
+    is_plain = all(x is None for x in others) and not isinstance(tree.value_sum, values.Wide)
     return is_plain and mode.backend() == "gpu" and not mode.plain()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gozero.runs.settings import Range
 
@@ -12,6 +15,9 @@ VALUE_ONE = 2**14
 
 MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
 """Visits that a value sum and the node's own value are sure to hold together: 131,070."""
+
+MOST_VISITS = 2**30 - 1
+"""Visits that a `Wide` sum, the i32 counts and the rows of a tree are sure to hold."""
 
 CONFIDENCE = Range(0, MAX_VISITS, whole=True)
 """What a heuristic's value may count for, in simulations."""
@@ -27,9 +33,67 @@ def to_float(value: jax.Array) -> jax.Array:
     return value.astype(jnp.float32) / VALUE_ONE
 
 
-def mean(sums: jax.Array, visits: jax.Array) -> jax.Array:
+class Wide(NamedTuple):
+    """Sums of more than `MAX_VISITS` values: high 2^32 + low, exact all the same."""
+
+    low: jax.Array  # i32[...]
+    high: jax.Array  # i16[...]: 0 where an i32 would do
+
+
+Sums = jax.Array | Wide
+"""Fixed-point sums of values; `Wide` ones where a search may have more than `MAX_VISITS`."""
+
+
+def zero_sums(shape: int | tuple[int, ...], wide: bool) -> Sums:
+    """Sums of nothing."""
+    low = jnp.zeros(shape, jnp.int32)
+    return Wide(low, jnp.zeros(shape, jnp.int16)) if wide else low
+
+
+def plus(sums: Sums, amount: jax.Array) -> Sums:
+    """The sums with amounts i32[...] added."""
+    if not isinstance(sums, Wide):
+        return sums + amount
+    low = sums.low + amount
+    # An i32 overflows where both have one sign and their sum has the other.
+    carries = ((sums.low ^ low) & (amount ^ low)) < 0
+    carry = jnp.where(carries, jnp.where(amount < 0, -1, 1), 0)
+    return Wide(low, (sums.high + carry).astype(jnp.int16))
+
+
+def minus(amount: jax.Array, sums: Sums) -> Sums:
+    """Amounts i32[...] less the sums: with 0 what the opponent sees."""
+    if not isinstance(sums, Wide):
+        return amount - sums
+    # -low - 1 is ~low, which overflows nowhere.
+    return plus(plus(Wide(~sums.low, -sums.high), jnp.ones_like(amount)), amount)
+
+
+def where(condition: jax.Array, sums: Sums) -> Sums:
+    """The sums where bool[...], and 0 elsewhere."""
+    return jax.tree.map(lambda x: jnp.where(condition, x, jnp.zeros_like(x)), sums)
+
+
+def sum_of(value: jax.Array, like: Sums) -> Sums:
+    """Values i32[...] as sums of one each, as wide as others."""
+    return Wide(value, jnp.zeros(value.shape, jnp.int16)) if isinstance(like, Wide) else value
+
+
+def mean(sums: Sums, visits: jax.Array) -> jax.Array:
     """f32: fixed-point sums over visits; 0 where there are none."""
-    return to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
+    if isinstance(sums, Wide):
+        # Where an i32 would do this adds 0: the mean does not depend on the form.
+        total = to_float(sums.low) + sums.high.astype(jnp.float32) * np.float32(2**32 / VALUE_ONE)
+    else:
+        total = to_float(sums)
+    return total / jnp.maximum(visits, 1).astype(jnp.float32)
+
+
+def whole(sums: Sums) -> np.ndarray:
+    """i64[...], on the host."""
+    if isinstance(sums, Wide):
+        return np.asarray(sums.high, np.int64) * 2**32 + np.asarray(sums.low)
+    return np.asarray(sums, np.int64)
 
 
 def opponent(value: jax.Array, plies: jax.Array) -> jax.Array:

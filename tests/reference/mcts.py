@@ -60,6 +60,7 @@ class Node:
         self.other_amaf = np.zeros((2, num_actions), np.int64)
         self.believed = np.stack([self.amaf_visits, self.amaf_sum])
         self.children = {}
+        self.cached = None  # the action that it tries next, whatever the rule says; see `prune`
 
     def sees(self, action):
         """The proven result of an action, for the player to move."""
@@ -139,18 +140,42 @@ class Node:
     def best_action(self, rule, tie_seed, *options):
         score = self.scores(rule, *options)
         # Of the actions without visits only the first in order is thought of.
+        untried = self.first_untried(score, rule, tie_seed)
+        choices = {action: child.index for action, child in self.children.items()}
+        if untried is not None and not (self.tree_full and choices):
+            choices[untried] = -1
+        best = max(score[action] for action in choices)
+        ties = [action for action in choices if score[action] == best]
+        return max(ties, key=lambda a: tie_break(tie_seed, self.index, choices[a]))
+
+    def first_untried(self, score, rule, tie_seed):
         prior = self.prior.copy()
         prior[list(self.children)] = -np.inf
         rank = score if rule.dense else np.zeros_like(prior) if rule.random_order else prior
         rank = np.where(prior >= 0, rank, -np.inf)
         ties = np.flatnonzero(rank == rank.max())
         untried = int(max(ties, key=lambda a: tie_break(tie_seed, self.index, int(a))))
-        choices = {action: child.index for action, child in self.children.items()}
-        if prior[untried] >= 0 and not (self.tree_full and choices):
-            choices[untried] = -1
-        best = max(score[action] for action in choices)
-        ties = [action for action in choices if score[action] == best]
-        return max(ties, key=lambda a: tie_break(tie_seed, self.index, choices[a]))
+        return untried if prior[untried] >= 0 else None
+
+    def lose_children(self, kept, rule, tie_seed):
+        """Those that are not kept become untried; what they brought stays here."""
+        lost = {action for action, child in self.children.items() if child not in kept}
+        if not lost:
+            return
+        going_to = self.cached
+        if going_to is None:
+            going_to = self.best_action(rule, tie_seed)
+        untried = going_to
+        if going_to in self.children:
+            untried = self.first_untried(self.scores(rule), rule, tie_seed)
+        for action in sorted(lost):
+            if untried is None or self.prior[action] > self.prior[untried]:
+                untried = action
+            del self.children[action]
+            self.evaluated += self.visits[action]
+            self.own_sum += self.value_sum[action]
+            self.visits[action] = self.value_sum[action] = 0
+        self.cached = going_to if going_to in self.children else untried
 
     def num_visits(self):
         return self.evaluated + self.visits.sum() + self.lost_above + self.other_visits
@@ -310,6 +335,7 @@ def search(
     ancestor=None,
     grandfather=None,
     known=None,
+    prune=False,
 ):
     """Run one search; `evaluate(state)` says what a `Node` is made of, `play` returns a new state.
 
@@ -317,7 +343,8 @@ def search(
     all-moves-as-first values of its nearest ancestor of the same player that has as many. A new
     node begins with the values two plies above, counted as `grandfather` says: (visits,
     amaf_visits). `backup` says (mean, visits, values) -> what a node is worth by its children,
-    `prove` that results are proven. It goes on from `nodes`, if there are any.
+    `prove` that results are proven. It goes on from `nodes`, if there are any. With `prune` a tree
+    of `capacity` nodes keeps half of them, before a step for whose leaves it has no room.
 
     Positions that are alike share an evaluation if there is a `Known`. The value of one that is
     known, or of an ended game, goes up at once; a step is over when so many `leaves` wait for
@@ -352,13 +379,15 @@ def search(
         while True:
             if prove and node.proven:
                 return path, node
-            full = capacity is not None and len(nodes) >= capacity
+            full = capacity is not None and len(nodes) >= capacity and not prune
             grows = node.depth < max_depth and not full and not node.over and not node.fresh
             if node is not nodes[0]:
                 grows &= node.num_visits() >= expand_after
             if not node.children and not grows:
                 return path, node
-            if root_rule and not path:
+            if node.cached is not None:
+                action = node.cached
+            elif root_rule and not path:
                 action = node.best_of_all(root_rule, tie_seed, full, backup, prove)
             else:
                 action = node.best_action(rule, tie_seed, backup, prove, amaf_source(node, path))
@@ -377,7 +406,7 @@ def search(
 
     def lose(path, amount):
         for parent, action in path:
-            parent.lost[action] += amount
+            parent.cached, parent.lost[action] = None, parent.lost[action] + amount
             parent.children[action].lost_above += amount
 
     def back_up(path, end):
@@ -390,11 +419,14 @@ def search(
             value = -value
             parent.visits[action] += 1
             parent.value_sum[action] += value
+            parent.cached = None
         if amaf:
             credit(path, end, amaf)
 
     left = num_simulations
     while left:
+        if prune and len(nodes) + leaves > capacity:
+            nodes = pruned(nodes, capacity // 2, rule, tie_seed)
         found = []
         while len(found) < min(leaves, left):
             path, end = descend()
@@ -416,6 +448,17 @@ def search(
             for node in reversed(nodes):  # children come after their parents
                 node.back_up(backup, prove)
     return nodes
+
+
+def pruned(nodes, most, rule, tie_seed):
+    """So many of the most visited nodes, the first among equals, in their order."""
+    kept = sorted(nodes, key=lambda node: (-node.num_visits(), node.index))[:most]
+    kept.sort(key=lambda node: node.index)
+    for node in kept:
+        node.lose_children(set(kept), rule, tie_seed)
+    for index, node in enumerate(kept):
+        node.index = index
+    return kept
 
 
 def reroot(nodes, action):
