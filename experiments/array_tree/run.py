@@ -25,7 +25,7 @@ from experiments.array_tree.config import KINDS, ArrayTreeConfig
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
 from gozero.apps import runtime
-from gozero.play.player_config import MAX_SIMULATIONS
+from gozero.play.player_config import MAX_NARROW
 from gozero.runs import files
 from gozero.runs import folder as folders
 
@@ -159,7 +159,7 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
 
 def _most(leaves: int) -> int:
     """The most simulations that a tree of ours holds, by whole steps."""
-    return MAX_SIMULATIONS // leaves * leaves
+    return MAX_NARROW // leaves * leaves
 
 
 def _peak_mb() -> float:

@@ -11,8 +11,14 @@ from typing import Literal
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, flag_of, setting
 
-MAX_SIMULATIONS = 131_070
+MAX_SIMULATIONS = 2**30 - 1
 """The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
+
+MAX_NARROW = 131_070
+"""The most that sums in one word hold; what counts visits otherwise is limited by it."""
+
+LONG_NODES = 2 * MAX_NARROW + 1
+"""Nodes of a tree with more simulations than `MAX_NARROW`, unless so many are given."""
 
 EvaluatorName = Literal["network", "playout"]
 RuleName = Literal["puct", "uct", "rave", "gumbel", "td", "random"]
@@ -46,7 +52,7 @@ _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights leaves trees considered exploration "
     "rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
     "heuristic_good_visits heuristic_eyes playout_moves first_action rave_mean rave_initial "
-    "rave_bonus rave_colours rave_ancestor rave_legal final_move backup"
+    "rave_bonus rave_colours rave_ancestor rave_legal final_move backup nodes"
 )
 _OF_RAVE = (
     "rave_bias rave_k rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_legal"
@@ -94,7 +100,15 @@ class PlayerConfig:
 
     simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
     """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at most
-    so many, and a tree has room for them."""
+    so many. A tree has room for them, or for --nodes."""
+
+    nodes: int | None = setting(
+        None,
+        least=2,
+        most=2**30,
+        unset=f"room for all; with more than {MAX_NARROW} simulations {LONG_NODES}",
+    )
+    """Nodes of a tree: a search that needs more drops the least visited half whenever it is full."""
 
     leaves: int = setting(1, least=1, most="simulations")
     """Leaves of a tree that are evaluated together: more are faster, and play a little worse."""
@@ -177,14 +191,14 @@ class PlayerConfig:
     heuristic_visits: int = setting(
         0,
         "C: what a heuristic counts for, in simulations through a move. With the simulations, at "
-        f"most {MAX_SIMULATIONS}.",
+        f"most {MAX_NARROW}.",
         least=0,
         most="visits_left",
     )
     heuristic_amaf_visits: int | None = setting(
         None,
         "M: what it counts for in all-moves-as-first simulations. With the simulations and "
-        f"--heuristic-good-visits, at most {MAX_SIMULATIONS}.",
+        f"--heuristic-good-visits, at most {MAX_NARROW}.",
         least=0,
         most="amaf_visits_left",
         unset=f"{AMAF_VISITS} with --search rave",
@@ -216,6 +230,8 @@ class PlayerConfig:
         Conflict("rave_bonus", "!exploration", "it weighs nothing without one"),
         Conflict("final_move", "search=gumbel", "its root says what is played"),
         Conflict("final_move=eval", "trees", "it goes by the statistics of one tree"),
+        Conflict("nodes", "search=gumbel", "its root counts the visits of all moves"),
+        Conflict("trees backup", "nodes", "full trees of such searches are not pruned"),
         Conflict("backup", "search=gumbel|rave", "they go by means"),
         Conflict("leaves trees heuristic first_action", "backup", "they go by means"),
         Conflict("heuristic_eyes", "!heuristic=even|mogo|shape", "nothing else says they are lost"),
@@ -245,10 +261,12 @@ class PlayerConfig:
         """
         settings.check(self, prefix)
         flag = lambda name: flag_of(name, prefix)
-        if self.num_simulations > MAX_SIMULATIONS:
+        is_pruned = self.search in ("puct", "uct", "rave") and self.backup == "mean"
+        most = MAX_SIMULATIONS if is_pruned and self.trees == 1 else MAX_NARROW
+        if self.search != "td" and self.num_simulations > most:
             raise ValueError(
                 f"{flag('simulations')} {self.num_simulations}, in whole steps of leaves and "
-                f"trees: expected at most {MAX_SIMULATIONS}"
+                f"trees: expected at most {most}, where full trees are not pruned"
             )
         if self.shapes is not None and not self._has_shapes:
             raise ValueError(
@@ -312,9 +330,16 @@ class PlayerConfig:
         return AMAF_VISITS if self.heuristic is not None and self.search == "rave" else 0
 
     @property
+    def capacity(self) -> int | None:
+        """Nodes of a tree, which is pruned when it is full; None: as many as the search needs."""
+        if self.nodes is None and self.num_simulations > MAX_NARROW:
+            return LONG_NODES
+        return self.nodes
+
+    @property
     def visits_left(self) -> int:
         """What the simulations leave of the visits that sums hold."""
-        return max(MAX_SIMULATIONS - self.num_simulations, 0)
+        return MAX_NARROW - (self.num_simulations if self.num_simulations <= MAX_NARROW else 0)
 
     @property
     def amaf_visits_left(self) -> int:

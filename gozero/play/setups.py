@@ -157,6 +157,8 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         return Setup(evaluator, to_win(own), False, config.resign)
     search = SearchConfig(
         num_simulations=config.num_simulations // config.trees,
+        capacity=config.capacity,
+        prune=config.capacity is not None,
         leaves=config.leaves,
         select=_rule(config, evaluator),
         amaf=_amaf(config),

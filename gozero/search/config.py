@@ -192,7 +192,6 @@ CONFLICTS = (
     Conflict("ensemble", "early_stop", "an exchange may change which action is most visited"),
     Conflict("ensemble", "grandfather", "the trees differ in what their nodes begin with"),
     Conflict("ensemble", "ancestor", "it goes by ancestors in one tree"),
-    Conflict("ensemble", "wide", f"its trees add up to {MAX_VISITS + 1} visits at most"),
     Conflict("ensemble", "own_visits", "it counts the visits of one tree"),
     Conflict("prune", "transpositions", "their tables know nodes by numbers"),
     Conflict("prune", "prove", "what proves a node might go"),
@@ -364,8 +363,6 @@ class SearchConfig:
             used["virtual_losses"] = Feature("virtual_loss", self.virtual_loss)
         if self.prune and self.overflows:
             used["prune"] = Feature("prune", self.prune)
-        if self.wide:
-            used["wide"] = Feature("num_simulations", self.num_simulations)
         if self.final_move == "eval":
             used["eval"] = Feature("final_move", self.final_move)
         if self.amaf is not None and self.amaf.ancestor is not None:
@@ -434,8 +431,8 @@ class SearchConfig:
 
     @property
     def wide(self) -> bool:
-        """Value sums are `values.Wide`: an i32 might not hold them."""
-        return self.num_simulations > self._visits_left(MAX_VISITS)
+        """Value sums are `values.Wide`: an i32 might not hold them. (An ensemble's are not.)"""
+        return self.ensemble is None and self.num_simulations > self._visits_left(MAX_VISITS)
 
     def _visits_left(self, most: int) -> int:
         """Of so many visits what else counts leaves to the simulations of each tree."""

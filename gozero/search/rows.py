@@ -2,6 +2,7 @@
 
 B trees of N nodes share flat arrays of R = B * N rows; node n of tree b is row b * N + n.
 A row index of R or more is dropped by the writers: masked writes are expressed so.
+Sums in two words (`values.Wide`) are a pair of arrays, read and written alike.
 This is the one place that differs by platform (scatters here).
 """
 
@@ -15,27 +16,26 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import indexing, mode
-from gozero.search.values import Wide, plus
 
 
 def read(array: Any, rows: jax.Array) -> Any:
     """array [R, ...], or wide sums, at rows i32[...], all inside the array."""
-    if isinstance(array, Wide):
-        return Wide(*(indexing.read_rows(x, rows) for x in array))
+    if isinstance(array, tuple):
+        return type(array)(*(indexing.read_rows(x, rows) for x in array))
     return indexing.read_rows(array, rows)
 
 
 def read_entries(array: Any, rows: jax.Array, columns: jax.Array) -> Any:
     """array [R, K] at row rows[i] and each of columns[i], i32[M] and i32[M, L]: [M, L]."""
-    if isinstance(array, Wide):
-        return Wide(*(read_entries(x, rows, columns) for x in array))
+    if isinstance(array, tuple):
+        return type(array)(*(read_entries(x, rows, columns) for x in array))
     return array.at[rows[:, None], columns].get(mode="promise_in_bounds")
 
 
 def write(array: Any, rows: jax.Array, values: Any) -> Any:
     """array [R, ...] with values written at rows i32[B], no row twice; rows >= R are dropped."""
-    if isinstance(array, Wide):
-        return Wide(*(write(x, rows, new) for x, new in zip(array, values, strict=True)))
+    if isinstance(array, tuple):
+        return type(array)(*(write(x, rows, new) for x, new in zip(array, values, strict=True)))
     values = values.astype(array.dtype)
     return array.at[rows].set(values, mode="drop", unique_indices=True)
 
@@ -63,9 +63,9 @@ def _write_entry_by_row(array, rows, columns, values):
 
 def add(array: Any, rows: jax.Array, amounts: jax.Array) -> Any:
     """array [R] with amounts added at rows i32[B], no row twice; rows >= R are dropped."""
-    if isinstance(array, Wide):
-        before = read(array, jnp.minimum(rows, array.low.shape[0] - 1))
-        return write(array, rows, plus(before, amounts))
+    if isinstance(array, tuple):
+        before = read(array, jnp.minimum(rows, array[0].shape[0] - 1))
+        return write(array, rows, before.plus(amounts))
     return array.at[rows].add(amounts, mode="drop", unique_indices=True)
 
 

@@ -39,6 +39,14 @@ class Wide(NamedTuple):
     low: jax.Array  # i32[...]
     high: jax.Array  # i16[...]: 0 where an i32 would do
 
+    def plus(self, amount: jax.Array) -> Wide:
+        """The sums with amounts i32[...] added."""
+        low = self.low + amount
+        # An i32 overflows where both have one sign and their sum has the other.
+        carries = ((self.low ^ low) & (amount ^ low)) < 0
+        carry = jnp.where(carries, jnp.where(amount < 0, -1, 1), 0)
+        return Wide(low, (self.high + carry).astype(jnp.int16))
+
 
 Sums = jax.Array | Wide
 """Fixed-point sums of values; `Wide` ones where a search may have more than `MAX_VISITS`."""
@@ -52,13 +60,7 @@ def zero_sums(shape: int | tuple[int, ...], wide: bool) -> Sums:
 
 def plus(sums: Sums, amount: jax.Array) -> Sums:
     """The sums with amounts i32[...] added."""
-    if not isinstance(sums, Wide):
-        return sums + amount
-    low = sums.low + amount
-    # An i32 overflows where both have one sign and their sum has the other.
-    carries = ((sums.low ^ low) & (amount ^ low)) < 0
-    carry = jnp.where(carries, jnp.where(amount < 0, -1, 1), 0)
-    return Wide(low, (sums.high + carry).astype(jnp.int16))
+    return sums.plus(amount) if isinstance(sums, Wide) else sums + amount
 
 
 def minus(amount: jax.Array, sums: Sums) -> Sums:
@@ -66,7 +68,7 @@ def minus(amount: jax.Array, sums: Sums) -> Sums:
     if not isinstance(sums, Wide):
         return amount - sums
     # -low - 1 is ~low, which overflows nowhere.
-    return plus(plus(Wide(~sums.low, -sums.high), jnp.ones_like(amount)), amount)
+    return Wide(~sums.low, -sums.high).plus(jnp.ones_like(amount)).plus(amount)
 
 
 def where(condition: jax.Array, sums: Sums) -> Sums:

@@ -145,7 +145,7 @@ def test_the_tables_of_the_docs_are_those_of_the_settings():
     assert help.with_tables(document) == document, "run python -m gozero.apps.help docs/commands.md"
     for words in (
         "`--simulations N`",
-        "from 1 to 131070; default: 400",
+        "from 1 to 1073741823; default: 400",
         "not with --search gumbel",
     ):
         assert words in document

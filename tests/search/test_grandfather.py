@@ -123,10 +123,6 @@ def test_equal_to_the_plain_search_at_every_node(name):
         (lambda: Grandfather(), "both 0"),
         (lambda: SearchConfig(grandfather=50), "^grandfather: 50 "),
         (lambda: SearchConfig(grandfather=Grandfather(amaf_visits=5)), "^amaf: "),
-        (
-            lambda: SearchConfig(grandfather=Grandfather(131_070)),
-            "^num_simulations: .* 0 are",
-        ),
         (lambda: SearchConfig(leaves=4, grandfather=Grandfather(5)), "^leaves: 4 "),
         (lambda: SearchConfig(transpositions=True, grandfather=Grandfather(5)), "transpositions"),
         (lambda: SearchConfig(backup=max_backup, grandfather=Grandfather(5)), "backup"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from gozero.apps.named import NamedPlayerConfig, with_puct
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play.player_config import MAX_SIMULATIONS, board_size
+from gozero.play.player_config import MAX_NARROW, board_size
 from gozero.play.players import PlayerName
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
@@ -61,7 +61,7 @@ class GtpConfig(NamedPlayerConfig):
     """Whether it searches on while the opponent thinks, as many simulations as for a move. On
     boards where strong is a network with the Gumbel root, PUCT stands in for that."""
 
-    analysis_visits: int = setting(10_000, least=1, most=MAX_SIMULATIONS)
+    analysis_visits: int = setting(10_000, least=1, most=MAX_NARROW)
     """The most simulations of lz-analyze and kata-analyze, for which a tree has room."""
 
     seed: int = settings.seed_setting()

@@ -8,7 +8,7 @@ from typing import Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play.player_config import MAX_SIMULATIONS, board_size
+from gozero.play.player_config import MAX_NARROW, board_size
 from gozero.runs.settings import Conflict, check, seed_setting, setting
 
 KIND, LOCK = "self-play", "run.lock"
@@ -73,7 +73,7 @@ class SelfPlayFlags:
         unset="compact",
     )
     simulations: int = setting(
-        64, "Simulations of the search at every move.", least=1, most=MAX_SIMULATIONS
+        64, "Simulations of the search at every move.", least=1, most=MAX_NARROW
     )
     reuse_subtree: bool = setting(
         False, "Whether a search goes on from what the last one found below the move played."

@@ -11,7 +11,7 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords
 from gozero.play import player_config, players
 from gozero.play.player_config import PlayerConfig
-from gozero.search.values import MAX_VISITS
+from gozero.search.values import MAX_VISITS, MOST_VISITS
 from gozero.td import weights as shape_weights
 
 
@@ -31,8 +31,13 @@ from gozero.td import weights as shape_weights
         ({"leaves": 0}, "--leaves 0: expected from 1 to the 400 of --simulations"),
         ({"leaves": 500}, "--leaves 500: expected from 1 to the 400 of --simulations"),
         (
-            {"simulations": 131_070, "leaves": 64},
-            "--simulations 131072, .*: expected at most 131070",
+            {"simulations": 131_070, "leaves": 64, "trees": 2},
+            "--simulations 131072, .*: expected at most 131070, where full trees",
+        ),
+        ({"nodes": 100, "trees": 2}, "--trees 2: not with --nodes"),
+        (
+            {"simulations": 2**30, "leaves": 1},
+            "--simulations 1073741824: expected from 1 to 1073741823",
         ),
         ({"search": "alpha-beta"}, "--search alpha-beta: expected one of puct, uct, rave"),
         ({"search": "gumbel", "trees": 2}, "--trees 2: not with --search gumbel"),
@@ -138,7 +143,8 @@ def test_what_does_not_go_with_a_player(words, message, capsys):
 
 
 def test_limits_are_those_of_the_rooms_below():
-    assert player_config.MAX_SIMULATIONS == MAX_VISITS
+    assert player_config.MAX_NARROW == MAX_VISITS
+    assert player_config.MAX_SIMULATIONS == MOST_VISITS
     assert set(player_config.SHAPE_SIZES) == set(shape_weights.shipped())
     assert all(
         host_game.roomy_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
