@@ -108,7 +108,7 @@ class PlayerConfig:
         most=2**30,
         unset=f"room for all; with more than {MAX_NARROW} simulations {LONG_NODES}",
     )
-    """Nodes of a tree: a search that needs more drops the least visited half whenever it is full."""
+    """Nodes of a tree: one that is full drops the least visited half of them, and goes on."""
 
     leaves: int = setting(1, least=1, most="simulations")
     """Leaves of a tree that are evaluated together: more are faster, and play a little worse."""

@@ -39,7 +39,7 @@ class _SharedNode(NamedTuple):
     row: jax.Array  # i32[B, K, ...]; the root's where it is not there
     leads: jax.Array  # bool[B, K, ...]: the one whose `LastSync` is that of all that exchanged here
 
-    def pooled(self, now: jax.Array, last_sync: jax.Array) -> jax.Array:
+    def pooled(self, now: Any, last_sync: Any) -> jax.Array:
         """i32[B, ...]: what all trees have found, of arrays [R, ...] that they hold and held."""
         now, common = rows.read(now, self.row), rows.read(last_sync, self.row)
         wide = lambda x: x.reshape(*x.shape, *[1] * (now.ndim - x.ndim))

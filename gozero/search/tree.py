@@ -141,7 +141,8 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
     action = functools.partial(jnp.full, dtype=_index_dtype(num_actions))
     blank = jax.eval_shape(lambda x: rows.encode(codec, x), roots)
     zeros = functools.partial(values.zero_sums, (num_rows, num_actions))
-    counts = lambda wanted, wide=False: Counts(zeros(False), zeros(wide)) if wanted else None
+    visits = functools.partial(jnp.zeros, (num_rows, num_actions), jnp.int32)
+    counts = lambda wanted, wide=False: Counts(visits(), zeros(wide)) if wanted else None
     number = functools.partial(jnp.zeros, num_rows, jnp.int32)
     return Tree(
         prior=jnp.full((num_rows, num_actions), -jnp.inf, jnp.float32),

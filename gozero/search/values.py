@@ -28,11 +28,6 @@ def to_fixed(value: jax.Array) -> jax.Array:
     return jnp.round(jnp.clip(value, -1.0, 1.0) * VALUE_ONE).astype(jnp.int32)
 
 
-def to_float(value: jax.Array) -> jax.Array:
-    """i32 fixed point -> f32."""
-    return value.astype(jnp.float32) / VALUE_ONE
-
-
 class Wide(NamedTuple):
     """Sums of more than `MAX_VISITS` values: high 2^32 + low, exact all the same."""
 
@@ -81,14 +76,17 @@ def sum_of(value: jax.Array, like: Sums) -> Sums:
     return Wide(value, jnp.zeros(value.shape, jnp.int16)) if isinstance(like, Wide) else value
 
 
+def to_float(value: Sums) -> jax.Array:
+    """Fixed point -> f32."""
+    if not isinstance(value, Wide):
+        return value.astype(jnp.float32) / VALUE_ONE
+    # Where an i32 would do this adds 0: a mean does not depend on the form.
+    return to_float(value.low) + value.high.astype(jnp.float32) * np.float32(2**32 / VALUE_ONE)
+
+
 def mean(sums: Sums, visits: jax.Array) -> jax.Array:
     """f32: fixed-point sums over visits; 0 where there are none."""
-    if isinstance(sums, Wide):
-        # Where an i32 would do this adds 0: the mean does not depend on the form.
-        total = to_float(sums.low) + sums.high.astype(jnp.float32) * np.float32(2**32 / VALUE_ONE)
-    else:
-        total = to_float(sums)
-    return total / jnp.maximum(visits, 1).astype(jnp.float32)
+    return to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
 
 
 def whole(sums: Sums) -> np.ndarray:
