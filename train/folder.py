@@ -81,24 +81,28 @@ class TrainFolder(RunFolder):
                 f"from; {ways_on(self.path)}"
             )
 
-    def begin(self, facts: dict, sha256: str | None) -> None:
-        """Write down what runs in this start, and the weights that the run began from, if any.
+    def begin(self, facts: dict, weights: str | None, teacher: str | None = None) -> None:
+        """Write down what runs in this start, and the networks that the run began with, if any.
 
         Args:
           facts: for the manifest.
-          sha256: of the file that it is to begin from; None: it needs none.
+          weights: the SHA-256 of the file that it is to begin from; None: it needs none.
+          teacher: that of its teacher's.
 
         Raises:
-          ValueError: the run began from other weights.
+          ValueError: the run began with others.
         """
-        before = self.manifest.get("weights_sha256")
-        if before and sha256 not in (None, before):
-            raise ValueError(
-                f"--weights {self._config.weights}: not what the run in {self.path} began from: "
-                f"its SHA-256 was {before} and is {sha256}; give the same weights, or a new folder"
-            )
-        digest = sha256 or before
-        self.write_manifest(facts | ({"weights_sha256": digest} if digest else {}))
+        digests = {}
+        for name, digest in {"weights": weights, "teacher": teacher}.items():
+            before = self.manifest.get(f"{name}_sha256")
+            if before and digest not in (None, before):
+                given = f"--{name} {getattr(self._config, name)}"
+                raise ValueError(
+                    f"{given}: not what the run in {self.path} began from: its SHA-256 was "
+                    f"{before} and is {digest}; give the same weights, or a new folder"
+                )
+            digests |= {f"{name}_sha256": digest or before} if digest or before else {}
+        self.write_manifest(facts | digests)
 
 
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:

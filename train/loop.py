@@ -57,7 +57,7 @@ class Loop:
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
-        self._teacher = None if plan.teacher is None else teacher_of(plan.config)[1]
+        self._teacher = None if plan.teacher is None else teacher_of(plan.config).params
 
     @property
     def _plays(self) -> Any:

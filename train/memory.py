@@ -11,7 +11,7 @@ from gozero.play.rows import row_shapes
 from gozero.runs import memory
 from gozero.runs.memory import Part, num_bytes
 from train import games
-from train.plan import Plan
+from train.plan import Plan, teacher_of
 
 _STATE_COPIES = 8
 """Of the parameters: themselves, the last good ones, their average, AdamW's two moments, and a
@@ -24,7 +24,9 @@ def parts_of(plan: Plan) -> list[Part]:
     in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
     copies = _STATE_COPIES + (plan.config.gate is not None)
     params = num_bytes(network.shapes(plan.learner.network))
+    taught = [] if plan.teacher is None else [_of_teacher(plan)]
     return [
+        *taught,
         Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
         Part("replay", num_bytes(playing.buffer), "--capacity"),
         Part("games in play", in_play, "--batch"),
@@ -60,6 +62,10 @@ def _of_search(plan: Plan) -> int:
     """Activations of an evaluation: a few layers at a time."""
     per_point = 4 * (4 * plan.config.channels + plan.learner.network.num_planes)
     return plan.config.batch * num_points(plan) * per_point
+
+
+def _of_teacher(plan: Plan) -> Part:
+    return Part("the teacher", num_bytes(teacher_of(plan.config).params), "--teacher")
 
 
 def num_points(plan: Plan) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 from gozero.games.registry import make_game, named_game
 from gozero.go import rules as go
@@ -91,21 +91,30 @@ def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
         play=_selfplay(config, as_game(rules), full),
         buffer=_buffer(config),
         learner=_learner(config, network, num_devices),
-        teacher=None if config.teacher is None else teacher_of(config)[0],
+        teacher=None if config.teacher is None else teacher_of(config).network,
     )
 
 
-def teacher_of(config: TrainConfig) -> tuple[kinds.Config, dict]:
-    """The network of --teacher: (what it is, its parameters).
+class Teacher(NamedTuple):
+    """Another network that is learnt from."""
+
+    network: kinds.Config
+    params: dict
+    sha256: str  # of its file
+
+
+@functools.lru_cache(maxsize=1)
+def teacher_of(config: TrainConfig) -> Teacher:
+    """The network of --teacher.
 
     Raises:
       ValueError: a file that cannot be read, or a network for other games or rules.
     """
     assert config.teacher is not None
     rules = rules_of(config)
-    network, params, _ = weights.load(config.teacher, config.size)
+    network, params, about = weights.load(config.teacher, config.size)
     network_evaluator(rules, network, params)  # refuses what does not fit
-    return network, params
+    return Teacher(network, params, about["sha256"])
 
 
 def on_devices(config: TrainConfig, num_devices: int) -> TrainConfig:

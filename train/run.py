@@ -26,7 +26,7 @@ from train.config import TrainConfig
 from train.display import Cost, Display
 from train.folder import TrainFolder
 from train.loop import MOST_QUARANTINED, Loop, NotFinite
-from train.plan import Plan, make_plan
+from train.plan import Plan, make_plan, teacher_of
 from train.presets import preset_of
 from train.steps import RunState
 
@@ -71,7 +71,9 @@ def run(config: TrainConfig) -> int:
     with contextlib.ExitStack() as session:
         facts = folders.manifest(config.seed)
         facts |= {"devices": mesh.size, "processes": jax.process_count()}
-        hosts.at_first(lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256))
+        taught = None if plan.teacher is None else teacher_of(config).sha256
+        begun = lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256, taught)
+        hosts.at_first(begun)
         hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
         return _Session(plan, begin(plan, mesh, params)).work()
 

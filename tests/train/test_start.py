@@ -8,14 +8,18 @@ import json
 import types
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.nets import network, weights
 from gozero.play import devices
+from gozero.runs import folder as folders
 from tests.train import tiny
-from train import checkpoint, folder, run
-from train.plan import make_plan
+from train import checkpoint, folder, learner, memory, run, steps
+from train.folder import TrainFolder
+from train.loop import Loop
+from train.plan import make_plan, teacher_of
 
 
 @pytest.fixture
@@ -106,3 +110,41 @@ def test_weights_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"there is no file .*none\.npz"):
         run.run(config)
     assert not config.folder.exists()
+
+
+def test_a_teacher_is_of_any_shape_counted_and_the_same_on_going_on(tmp_path):
+    """It has other planes and channels than the network that learns, and simple ko keeps boards."""
+    shape = dataclasses.replace(
+        make_plan(tiny.config()).learner.network, features="zero", channels=4
+    )
+    blank = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(shape))
+    path = weights.save(tmp_path / "teacher.safetensors", blank, shape, 3)
+    config = tiny.config(tmp_path / "run", teacher=path)
+    plan = make_plan(config)
+    assert plan.teacher == dataclasses.replace(shape, board_size=3)
+    assert plan.rules.remember
+    assert ", the teacher " in memory.check(plan)
+    with TrainFolder(config) as begun:
+        begun.begin(folders.manifest(0), None, teacher_of(config).sha256)
+    assert folder.read_config(config.folder).teacher == path
+    with TrainFolder(config) as again, pytest.raises(ValueError, match=r"--teacher .*: not what"):
+        again.begin(folders.manifest(0), None, "another")
+
+
+@pytest.mark.slow
+def test_a_teacher_is_learnt_from(tmp_path):
+    """The rows that a run keeps have its policy and value, as asked for one by one."""
+    shape = dataclasses.replace(make_plan(tiny.config()).learner.network, features="zero")
+    params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(7))
+    path = weights.save(tmp_path / "teacher.safetensors", params, shape, 3)
+    plan, mesh = make_plan(tiny.config(teacher=path, features="zero")), devices.mesh_of(1)
+    loop = Loop(plan, mesh, steps.begin(plan, mesh))
+    loop.iterate()
+    ring = jax.tree.map(lambda x: x[0], loop.state.playing.buffer)
+    rows = ring.rows.take(jnp.arange(int(ring.size)))
+    unmoved = jnp.zeros(rows.num_rows, jnp.int32)
+    inputs, targets = learner.batch_of(plan.rules, plan.learner, rows, unmoved)
+    said = network.apply(shape, params, inputs)
+    policy = jax.nn.softmax(jnp.where(targets.legal, said.policy_logits, -jnp.inf))
+    np.testing.assert_allclose(rows.root_value, said.value, atol=1e-5)
+    np.testing.assert_allclose(rows.policy_target.astype(jnp.float32), policy, atol=1e-3)
