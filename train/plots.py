@@ -196,15 +196,17 @@ def calibration(axes: Any, lines: list[dict]) -> None:
     """Reliability curves of the network that played, of the first fifth of the iterations and the
     last: what came of its predictions, with 95% intervals; where they are right, the diagonal."""
     count = -(-len(lines) // 5)
-    titles = "policy target, of a prior", "Black's points, of a value"
-    for axis, name, title in zip(axes(2), ("policy", "value"), titles, strict=True):
+    titles = {"policy": "target's share", "value": "Black's points"}
+    panels = axes(2)
+    for axis, (name, title) in zip(panels, titles.items(), strict=True):
         axis.plot([0, 1], [0, 1], color="black", linewidth=0.5)
         for part, colour in ((lines[:count], _COLOURS[2]), (lines[-count:], _COLOURS[0])):
             first, last = part[0]["iteration"], part[-1]["iteration"]
             x, y, error = curve(part, name)
-            label = f"iterations {first} to {last}"
+            label = f"iterations {first} to {last}" if name == "policy" else None
             axis.errorbar(x, y, 1.96 * error, color=colour, marker="o", capsize=3, label=label)
-        axis.set(ylabel=title, xlim=(0, 1), ylim=(0, 1), xlabel="predicted")
+        axis.set(ylabel=f"{name}: {title}", xlim=(0, 1), ylim=(0, 1))
+    panels[-1].set(xlabel="predicted")
 
 
 def elo(axes: Any, lines: list[dict]) -> None:

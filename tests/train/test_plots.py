@@ -65,11 +65,12 @@ def test_what_there_is_to_show(run):
         "replay",
         "surprise",
     ]
-    resigning = {"wrong_resigns": 0.04, "resign_threshold": -0.9}
-    write(run / "metrics.jsonl", [metrics(i, **resigning) for i in (1, 2)])
+    more: dict = {"wrong_resigns": 0.04, "resign_threshold": -0.9}
+    more["calibration"] = {name: [[4, 1.3, 2.0]] * 10 for name in ("policy", "value")}
+    write(run / "metrics.jsonl", [metrics(i, **more) for i in (1, 2)])
     write(run / "matches.jsonl", [match(1, "random", 48), match(1, "uniform", 40)])
     paths = plots.draw(run)
-    assert {"elo", "resignations"} < set(names(paths))
+    assert {"elo", "resignations", "calibration"} < set(names(paths))
     for path in paths:
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
         assert path.parent == run / "plots"
