@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
+import os
 import pathlib
 import re
+import tempfile
 from typing import Any, Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import KoRule
-from gozero.runs import settings
+from gozero.runs import settings, store
 from gozero.runs.settings import Conflict, same_as, setting
+from gozero.runs.store import Store
 from train.buffer import BufferConfig, Window
 from train.losses import LossWeights
 from train.optimizer import OptimizerConfig
@@ -31,7 +36,7 @@ class TrainConfig:
     connect4, hex."""
 
     out: pathlib.Path | None = setting(None, unset="runs/zero-PRESET")
-    """The run's folder."""
+    """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
 
     iterations: int = setting(100, least=1)
     """Rounds of self-play and learning, in all. A run that is done goes on with more of them; its
@@ -192,8 +197,8 @@ class TrainConfig:
     """Devices to divide the work among."""
 
     workers: bool = setting(False)
-    """Also learn from what `python -m train worker` plays for this run's folder: what is learnt
-    then depends on when it comes. The learning rate falls by the run's own positions."""
+    """Also learn from what `python -m train worker` plays for this run: what is learnt then depends
+    on when it comes. The learning rate falls by the run's own positions."""
 
     coordinator: str | None = setting(None, unset="one host")
     """For a run on several hosts, with the same command on each: HOST:PORT of the first, with
@@ -266,6 +271,8 @@ class TrainConfig:
             raise ValueError(f"--coordinator {self.coordinator}: expected HOST:PORT or auto")
         elif None in numbers:
             raise ValueError(f"--coordinator {self.coordinator}: needs --processes and --process")
+        if self.coordinator and self.out and store.is_url(self.out):
+            raise ValueError(f"--out {self.out}: a run on several hosts needs a folder they share")
 
     @property
     def fewest_simulations(self) -> int:
@@ -273,16 +280,30 @@ class TrainConfig:
         return self.first_simulations or self.simulations
 
     @property
+    def shared(self) -> Store:
+        """Where the run is, and its workers."""
+        return _shared(self.out or pathlib.Path("runs") / f"zero-{self.preset}")
+
+    @property
     def folder(self) -> pathlib.Path:
-        """Of the run."""
-        return self.out or pathlib.Path("runs") / f"zero-{self.preset}"
+        """Of the run; one of this process, if it is in a bucket: see `train.mirror`."""
+        shared = self.shared
+        if isinstance(shared, store.Folder):
+            return shared.path
+        digest = hashlib.sha256(shared.name.encode()).hexdigest()[:16]
+        return pathlib.Path(tempfile.gettempdir()) / f"gozero-{digest}-{os.getpid()}"
 
     @property
     def plain(self) -> dict[str, Any]:
         """All flags, as config.json has them."""
-        plain = dataclasses.asdict(self) | {"out": str(self.folder), "komi": list(self.komi)}
+        plain = dataclasses.asdict(self) | {"out": self.shared.name, "komi": list(self.komi)}
         paths = {"weights": self.weights, "teacher": self.teacher}
         return plain | {name: path and str(path) for name, path in paths.items()}
+
+
+@functools.lru_cache(maxsize=8)
+def _shared(place: pathlib.Path) -> Store:
+    return store.at(place)
 
 
 MAY_CHANGE = frozenset(

@@ -9,8 +9,9 @@ tensorboard/     the metrics for TensorBoard, with --tensorboard
 checkpoints/     all that the run goes on from
 weights/         the network that played, one file an evaluation or a checkpoint; 000000 began
 weights.safetensors  the newest of them
+newest.json      which weights workers play with; see `train.exchange`
+newest/          these weights
 shards/          what workers have played
-workers/         how often each of them began, and what it has written
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import sys
 from typing import Any
 
 from gozero.nets import weights
-from gozero.runs import files
+from gozero.runs import files, store
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
 from train import checkpoint
@@ -32,6 +33,8 @@ from train.plan import Plan
 METRICS, MATCHES = "metrics.jsonl", "matches.jsonl"
 LOCK, NEWEST = "run.lock", "weights.safetensors"
 KIND = "training run"
+_MOST_BYTES = 2**20
+"""Of config.json."""
 
 _TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s"), float)
 _GAMES = dict.fromkeys(("won", "drawn", "lost"), int)
@@ -112,25 +115,33 @@ def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     folders.must_agree(path, KIND, unsaid | before, asked, MAY_CHANGE)
 
 
-def read_config(folder: pathlib.Path) -> TrainConfig:
-    """The flags of the run in a folder, wherever that lies now.
+def read_config(out: pathlib.Path) -> TrainConfig:
+    """The flags of the run in a folder or bucket, wherever that is now.
 
     Raises:
       ValueError: there is none, or one of another version.
     """
-    plain = folders.read_config(folder, KIND)
-    if plain is None or "preset" not in plain:
-        raise ValueError(f"--out {folder}: no training run is there")
+    shared = store.at(out)
+    try:
+        plain = files.parse_json(shared.get(folders.CONFIG, _MOST_BYTES))
+    except FileNotFoundError:
+        plain = None
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"--out {shared.name}: {folders.CONFIG} cannot be read: {error}"
+        ) from error
+    if not isinstance(plain, dict) or "preset" not in plain:
+        raise ValueError(f"--out {shared.name}: no training run is there")
     odd = sorted(plain.keys() - {field.name for field in dataclasses.fields(TrainConfig)})
     if odd:
-        raise ValueError(f"--out {folder}: a run of another version, with --{odd[0]}")
+        raise ValueError(f"--out {shared.name}: a run of another version, with --{odd[0]}")
     paths = {name: plain.get(name) for name in ("weights", "teacher")}
     try:
-        exact = {"out": folder, "komi": tuple(plain["komi"])}
+        exact = {"out": out, "komi": tuple(plain["komi"])}
         exact |= {name: path and pathlib.Path(path) for name, path in paths.items()}
         return TrainConfig(**plain | exact)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"--out {folder}: config.json is not of a run ({error!r})") from error
+        raise ValueError(f"--out {shared.name}: config.json is not of a run ({error!r})") from error
 
 
 def ways_on(folder: pathlib.Path) -> str:

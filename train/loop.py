@@ -169,6 +169,7 @@ class Loop:
         return {
             "shards_read": reader.read,
             "shards_skipped": reader.skipped,
+            "shards_late": reader.late,
             "shards_rows": reader.rows,
         }
 

@@ -21,11 +21,12 @@ from gozero.nets import weights
 from gozero.play import devices
 from gozero.runs import files
 from gozero.runs import folder as folders
-from train import checkpoint, folder, hosts, matches, memory, steps, tensorboard
+from train import checkpoint, exchange, folder, hosts, matches, memory, steps, tensorboard
 from train.config import TrainConfig
 from train.display import Cost, Display
 from train.folder import TrainFolder
 from train.loop import MOST_QUARANTINED, Loop, NotFinite
+from train.mirror import Mirror
 from train.plan import Plan, make_plan, teacher_of
 from train.presets import preset_of
 from train.steps import RunState
@@ -66,16 +67,17 @@ def run(config: TrainConfig) -> int:
             f"--preset {config.preset} is for a GPU, and JAX has only a CPU: it will take very long"
         )
     _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
-    params, sha256 = hosts.at_each(lambda: given_params(plan))
-    hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
     with contextlib.ExitStack() as session:
+        mirror = session.enter_context(Mirror(config))
+        params, sha256 = hosts.at_each(lambda: given_params(plan))
+        hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
         facts = folders.manifest(config.seed)
         facts |= {"devices": mesh.size, "processes": jax.process_count()}
         taught = None if plan.teacher is None else teacher_of(config).sha256
         begun = lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256, taught)
         hosts.at_first(begun)
         hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
-        return _Session(plan, begin(plan, mesh, params)).work()
+        return _Session(plan, begin(plan, mesh, params), mirror).work()
 
 
 def _say(text: str) -> None:
@@ -184,12 +186,13 @@ def _display(plan: Plan) -> Display:
 class _Session:
     """A run from the start of the program to its end."""
 
-    def __init__(self, plan: Plan, loop: Loop):
-        self.plan, self.loop = plan, loop
+    def __init__(self, plan: Plan, loop: Loop, mirror: Mirror):
+        self.plan, self.loop, self.mirror = plan, loop, mirror
         self.config = plan.config
         self.metrics = plan.config.folder / folder.METRICS
         self.saved_at, self.steps_saved = loop.iteration, loop.steps
         self.command = [PROG, *sys.argv[1:]]
+        self.published = -math.inf
 
     def work(self) -> int:
         minutes = math.inf if self.config.minutes is None else self.config.minutes
@@ -271,6 +274,8 @@ class _Session:
         folder.set_later_weights_aside(config.folder, iteration)
         if not folder.has_weights(config.folder, iteration, self._params()):
             self._write_weights()
+        self.mirror.goes_on(iteration)
+        self._publish()
 
     def _make_up(self, stop: runtime.StopRequest) -> None:
         """Play the evaluation that a stop or a kill left out."""
@@ -296,7 +301,7 @@ class _Session:
         """Let the first host do something; what it cannot write ends the run."""
         try:
             hosts.at_first(work)
-        except (OSError, hosts.Elsewhere) as error:
+        except (OSError, ValueError) as error:
             self._fail(error)
 
     def save(self) -> None:
@@ -311,7 +316,9 @@ class _Session:
         except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
         self.saved_at, self.steps_saved = loop.iteration, loop.steps
+        self._at_first(lambda: self.mirror.commit(loop.iteration))
         self._at_first(self._write_weights)
+        self._at_first(self._publish)
 
     def evaluate(self, stop: runtime.StopRequest) -> dict:
         """Play the matches of now, which is saved; what its line of the metrics then says more.
@@ -324,12 +331,21 @@ class _Session:
             found.update(matches.evaluate(self.plan, iteration, params, asked))
             if found:
                 folder.add_to_last_line(self.metrics, found)
+                self.mirror.push()
 
         self._at_first(measure)
         return found
 
     def _write_weights(self) -> None:
         folder.write_weights(self.plan, self._params(), self.loop.iteration, self.command)
+
+    def _publish(self) -> None:
+        """Have workers play with the newest weights, and another machine see what is here."""
+        if self.config.workers and time.monotonic() - self.published >= exchange.EVERY_S:
+            newest = self.config.folder / folder.NEWEST
+            exchange.publish(self.config.shared, newest, self.loop.iteration)
+            self.published = time.monotonic()
+        self.mirror.push()
 
     def _params(self) -> dict:
         """The parameters that play, on the host."""
@@ -369,5 +385,5 @@ class _Session:
         return (
             f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "
             f"{loop.steps:,} steps in {loop.seconds:.0f} s; weights in "
-            f"{config.folder / folder.NEWEST}{stopped}"
+            f"{config.shared.name}/{folder.NEWEST}{stopped}"
         )

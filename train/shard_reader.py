@@ -1,16 +1,17 @@
 """Reads the shards of workers into the replay ring.
 
-Before each iteration it looks for shards that were not read yet. Their rows go
-to the devices in turn, in chunks of one size. Which were read is remembered with the checkpoint
-that holds their rows, so a run that goes on loses none and reads none twice. A shard that is
-damaged is named once and passed over; one that the disk does not give is asked for again. Of many
-processes the first reads, and tells the others.
+Before each iteration it looks for shards that were not read yet, of the newest few versions of the
+weights. Their rows go to the devices in turn, in chunks of one size. Which were read is remembered
+with the checkpoint that holds their rows, so a run that goes on loses none and reads none twice. A
+shard that is damaged is named once and passed over, one that comes too late is counted; one that
+the disk or the network does not give is asked for again. Of many processes the first reads, and
+tells the others.
 """
 
 from __future__ import annotations
 
-import pathlib
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -22,12 +23,15 @@ from jax.sharding import Mesh
 from gozero.play import shards
 from gozero.play.rows import FREQUENCY_UNIT, Rows, row_shapes
 from gozero.play.shards import Place, Shard
-from train import steps
+from train import exchange, steps
 from train.buffer import Buffer
 from train.plan import Plan
 
 CHUNK = 1024
 """Rows that go to a device at a time."""
+SWEEP_S = 60.0
+"""Seconds between looks for shards of all versions that are still read; otherwise it is for those
+of the newest two, so that a look takes as long after a month as on the first day."""
 
 
 class Piece(NamedTuple):
@@ -39,7 +43,7 @@ class Piece(NamedTuple):
 
 
 class Ledger:
-    """Which shards are done with: of each worker, their numbers."""
+    """Which shards are done with: of each worker and version of the weights, their numbers."""
 
     def __init__(self, plain: dict[str, list[list[int]]] | None = None):
         self._numbers = {
@@ -48,15 +52,31 @@ class Ledger:
         }
 
     def __contains__(self, place: Place) -> bool:
-        return place.number in self._numbers.get(place.worker, ())
+        return place.number in self._numbers.get(_holder(place), ())
 
     def add(self, place: Place) -> None:
-        self._numbers.setdefault(place.worker, set()).add(place.number)
+        self._numbers.setdefault(_holder(place), set()).add(place.number)
+
+    def forget(self, version: int) -> None:
+        """Those of earlier versions, which are listed no more."""
+        first = f"{version:08d}"
+        old = [name for name in self._numbers if "/" in name and name < first]
+        for name in old:
+            del self._numbers[name]
 
     @property
     def plain(self) -> dict[str, list[list[int]]]:
-        """{worker: [[first, last], ...]}, as JSON has it."""
+        """{version/worker: [[first, last], ...]}, as JSON has it."""
         return {worker: _spans(numbers) for worker, numbers in sorted(self._numbers.items())}
+
+
+def _holder(place: Place) -> str:
+    return f"{place.version:08d}/{place.worker}" if place.version else place.worker
+
+
+def _names(place: Place) -> list[str]:
+    """What a shard may be called: leading zeros and folders make no other ones of it."""
+    return [shards.key_of(place, suffix) for suffix in shards.SUFFIXES]
 
 
 def _spans(numbers: Iterable[int]) -> list[list[int]]:
@@ -76,35 +96,41 @@ class ShardReader:
     Attributes:
       read: shards whose rows were taken, over all sessions.
       skipped: shards that could not be.
+      late: shards that were not taken, for they came after too many versions of the weights.
+      version: of the weights, when it looked last.
       rows: taken.
       sources: the newest of them, as many as the rings hold: [n for the n-th that was read, its
         name, its rows]. As the number of its game each of its rows has -n in the ring.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, progress: dict | None = None):
-        self.plan = plan
+        self.plan, self.shared = plan, plan.config.shared
         progress = progress or {}
         self.ledger = Ledger(progress.get("done"))
         self.strange = set(progress.get("strange", ()))  # names that no worker gives
         self.read: int = progress.get("read", 0)
         self.skipped: int = progress.get("skipped", 0)
+        self.late: int = progress.get("late", 0)
+        self.version: int = progress.get("version", 0)
         self.rows: int = progress.get("rows", 0)
         self.sources: list[list] = progress.get("sources", [])
         self.chunk = min(CHUNK, plan.buffer.capacity)
         self._add = steps.make_add(plan, mesh)
         self._compiled: Any = None
-        self._late: set[Place | pathlib.Path] = set()  # what could not be read at some time
+        self._awaited: set[str] = set()  # what could not be read at some time
+        self._swept = -SWEEP_S
 
     @property
     def progress(self) -> dict:
         """What is remembered, for a checkpoint that holds the rows."""
+        since = {"late": self.late, "version": self.version, "sources": self.sources}
         return {
             "done": self.ledger.plain,
             "strange": sorted(self.strange),
             "read": self.read,
             "skipped": self.skipped,
             "rows": self.rows,
-            **({"sources": self.sources} if self.sources else {}),  # earlier versions had none
+            **{name: value for name, value in since.items() if value},  # earlier ones had none
         }
 
     def name_of(self, source: int) -> str:
@@ -114,7 +140,7 @@ class ShardReader:
             return f"game {source} of this run's own"
         if source not in names:
             return f"shard {-source} of those read"
-        return f"shard {self.plan.config.folder / shards.FOLDER / names[source]}"
+        return f"shard {self.shared.name}/{shards.FOLDER}/{names[source]}"
 
     def take(self, buffer: Buffer) -> Buffer:
         """The rings with the rows of all shards that are new; those that were given are donated."""
@@ -134,16 +160,18 @@ class ShardReader:
         held: list[Shard] = []
         room = self.chunk * self.plan.num_devices
         rules = self.plan.said
-        for place, path in self._unread():
+        for place, key in self._unread():
+            name = f"{self.shared.name}/{key}"
             try:
-                shard = shards.read(path, rules, *self._kept)
+                data = self.shared.get(key, shards.MOST_BYTES)
+                shard = shards.read(name, rules, *self._kept, data)
             except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
-                self._later(place, f"shard {error}")
+                self._later(key, f"shard {error}")
                 continue
             except ValueError as error:
                 self._skip(error)
             else:
-                held.append(self._numbered(shard, path.name))
+                held.append(self._numbered(shard, key.removeprefix(f"{shards.FOLDER}/")))
             self.ledger.add(place)
             if sum(shard.about.rows for shard in held) >= room:
                 yield from self._divided(held)
@@ -165,25 +193,43 @@ class ShardReader:
         """The type of policy targets in the ring, and the boards before each row there."""
         return self.plan.buffer.policy_dtype, self.plan.buffer.history
 
-    def _unread(self) -> list[tuple[Place, pathlib.Path]]:
-        folder, unread = self.plan.config.folder / shards.FOLDER, []
+    def _unread(self) -> list[tuple[Place, str]]:
+        """The shards that are to be read, by version and then in turn, with their keys."""
+        since, unread, now = self.version - exchange.KEPT, [], time.monotonic()
+        sweeps = now - self._swept >= SWEEP_S
+        first = since - exchange.KEPT if sweeps else self.version - 1
         try:
-            paths = list(folder.glob("*.npz"))
-        except OSError as error:
-            self._later(folder, f"shards {folder}: {error}")
+            self.version = max(self.version, exchange.newest(self.shared).version)
+            entries = self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{max(0, first):08d}")
+        except (OSError, ValueError) as error:
+            self._later(shards.FOLDER, f"shards {self.shared.name}/{shards.FOLDER}: {error}")
             return []
-        for path in paths:
-            place = shards.place_of(path)
-            if place is None and path.name not in self.strange:
-                self.strange.add(path.name)
-                self._skip(f"shard {path}: its name is not of the kind NAME-000000.npz")
-            if place is not None and place not in self.ledger:
-                unread.append((place, path))
-        return sorted(unread)
+        for key in (entry.key for entry in entries if not entry.key.endswith(".part")):
+            place = shards.place_of(key)
+            if place is None or key not in _names(place):
+                self._strange(key)
+            elif place in self.ledger:
+                continue
+            elif 0 < place.version < since:
+                self.ledger.add(place)
+                self.late += 1
+            else:
+                unread.append((place, key))
+        self.ledger.forget(since - exchange.KEPT)
+        self._swept = now if sweeps else self._swept
+        return sorted(unread, key=lambda one: (one[0].version, *one[0]))
 
-    def _later(self, what: Place | pathlib.Path, message: str) -> None:
-        if what not in self._late:
-            self._late.add(what)
+    def _strange(self, key: str) -> None:
+        name = key.removeprefix(f"{shards.FOLDER}/")
+        if name not in self.strange:
+            self.strange.add(name)
+            self._skip(
+                f"shard {self.shared.name}/{key}: its name is not of the kind NAME-000000.npz"
+            )
+
+    def _later(self, what: str, message: str) -> None:
+        if what not in self._awaited:
+            self._awaited.add(what)
             print(f"tried again later: {message}", file=sys.stderr, flush=True)
 
     def _skip(self, error: object) -> None:

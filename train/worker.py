@@ -1,23 +1,17 @@
 """``python -m train worker``: self-play for a run that learns elsewhere.
 
-It plays by the settings of the run in --out with the newest weights there, and writes the rows of
-finished games as shards, which the run reads if it was begun with --workers. A kill at any moment
-costs the games in play, and leaves a half-written temporary file at worst.
-
-    shards/NAME-ID-000000.npz  see `gozero.play.shards`
-    workers/NAME.json          its id and starts; the number of its next shard; versions, device
-    workers/NAME.lock          held while it runs
-
-The id is drawn when the records are made. Where they are removed, the numbers begin again under
-another, and neither games nor shards are taken for those before.
+It plays by the settings of the run at --out with the newest weights there, and writes the rows of
+finished games there as shards, which the run reads if it was begun with --workers; see
+`train.exchange`. It keeps nothing: its name is drawn at each start, and a kill at any moment costs
+the games in play and the rows of half a minute. A launcher may start as many as it likes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
-import json
 import pathlib
 import platform
 import re
@@ -26,7 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,19 +32,22 @@ from gozero.play import resignation, shards
 from gozero.play.player import as_game
 from gozero.play.rows import FREQUENCY_UNIT, Rows
 from gozero.play.shards import About, Place
-from gozero.runs import folder as folders
-from gozero.runs import settings
-from gozero.runs.files import parse_json, write_json
-from gozero.runs.folder import lock_file
+from gozero.runs import arrays, settings, store
+from gozero.runs.folder import CONFIG
 from gozero.runs.settings import setting
-from train import folder, games, memory
+from gozero.runs.store import Store
+from train import exchange, folder, games, memory
 from train.config import TrainConfig
 from train.games import Playing
 from train.plan import Plan, make_plan, rules_of
 
 PROG = "python -m train worker"
-POLL_S = 0.5
+POLL_S = 2.0
 LINE_S = 10.0
+REFRESH_S = 5.0
+"""Seconds between looks for newer weights."""
+HOLD_S = 30.0
+"""Seconds between shards, where there are rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,30 +55,15 @@ class WorkerFlags:
     """Play for a run of `python -m train --preset NAME --workers`, until told to stop."""
 
     out: pathlib.Path = setting()
-    """The run's folder."""
-
-    name: str | None = setting(None, unset="the machine's name")
-    """The name of this worker; each of a run has its own."""
-
-    seed: int = settings.seed_setting()
-    """The seed of all chance, together with the name and with what workers/NAME.json in --out says:
-    the id that was drawn for it, and how often it was started."""
+    """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
 
     EXAMPLES = (
         "python -m train worker --out runs/zero-9x9-gpu",
-        "python -m train worker --out runs/zero-9x9-gpu --name A --seed 1",
+        "python -m train worker --out s3://bucket/zero-9x9-gpu",
     )
 
     def __post_init__(self):
         settings.check(self)
-        if self.name is not None:
-            shards.check_name(self.name)
-
-    @property
-    def called(self) -> str:
-        """The name."""
-        host = re.sub(r"[^A-Za-z0-9_.-]", "-", platform.node()).lstrip("_.-")
-        return self.name or host or "worker"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,48 +82,46 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
       ValueError: a run that reads no shards, a name that is taken, too little memory.
       OSError: something cannot be written.
     """
-    if not _wait_for_run(asked.out, stop):
+    shared = store.at(asked.out)
+    if not _wait_for_run(shared, stop):
         return
     config = folder.read_config(asked.out)
     if not config.workers:
-        raise ValueError(f"--out {asked.out}: its run reads no shards; start it with --workers")
+        raise ValueError(f"--out {shared.name}: its run reads no shards; start it with --workers")
     plan = plan_of(config)
     print(f"memory: {memory.check(plan)}", file=sys.stderr)
-    with WorkerRecord(asked.out, asked.called, asked.seed) as record:
-        source = Source(plan)
-        while not source.refresh() and not stop.requested:
-            time.sleep(POLL_S)
-        if not stop.requested:
-            _play_on(SelfPlay(plan, record.seeds), source, record, stop)
-
-
-def _wait_for_run(out: pathlib.Path, stop: runtime.StopRequest) -> bool:
-    """Whether there is one, now or later; False: told to stop before."""
-    path = out / "config.json"
-    if not path.exists():
-        print(f"waiting for a run in {out}: no {path.name} there", file=sys.stderr, flush=True)
-    while not path.exists() and not stop.requested:
+    source, writer = Source(plan, shared), Writer(plan, shared)
+    while not source.refresh() and not stop.requested:
         time.sleep(POLL_S)
-    return not stop.requested
+    if not stop.requested:
+        _play_on(SelfPlay(plan, *writer.seeds), source, writer, stop)
 
 
-def _play_on(
-    player: SelfPlay, source: Source, record: WorkerRecord, stop: runtime.StopRequest
-) -> None:
-    told, rules = -LINE_S, player.plan.said
+def _wait_for_run(shared: Store, stop: runtime.StopRequest) -> bool:
+    """Whether there is one, now or later; False: told to stop before."""
+    told = False
     while not stop.requested:
-        source.refresh()
-        rows, frequency = player.play(source.params, source.iteration)
-        if len(frequency):
-            record.write(rules, source.iteration, rows, frequency)
+        with contextlib.suppress(FileNotFoundError):
+            return bool(shared.get(CONFIG, 2**20))
+        if not told:
+            print(f"waiting for a run in {shared.name}: no {CONFIG} there", file=sys.stderr)
+        told = True
+        time.sleep(POLL_S)
+    return False
+
+
+def _play_on(player: SelfPlay, source: Source, writer: Writer, stop: runtime.StopRequest) -> None:
+    refreshed = told = time.monotonic()
+    while not stop.requested:
+        if time.monotonic() - refreshed >= REFRESH_S:
+            refreshed = time.monotonic()
+            source.refresh()
+        rows, frequency = player.play(source.params, source.newest.iteration)
+        writer.add(source.newest, rows, frequency)
         if time.monotonic() - told >= LINE_S or stop.requested:
             told = time.monotonic()
-            print(
-                f"{record.name}: {record.games:,} games, {record.rows:,} rows; next shard "
-                f"{record.next_shard}; weights of iteration {source.iteration}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{writer.told}; {source.told}", file=sys.stderr, flush=True)
+    writer.write()
 
 
 def plan_of(config: TrainConfig) -> Plan:
@@ -157,15 +137,13 @@ class Source:
 
     Attributes:
       params: of the network.
-      iteration: after which they were written; -1 before there are any.
+      newest: which they are.
     """
 
-    def __init__(self, plan: Plan):
-        self.plan = plan
-        self.path = plan.config.folder / folder.NEWEST
+    def __init__(self, plan: Plan, shared: Store):
+        self.plan, self.shared = plan, shared
         self.params: Any = None
-        self.iteration = -1
-        self._seen: object = None
+        self.newest = exchange.Newest(0, -1, "")
         self._told = ""
 
     def refresh(self) -> bool:
@@ -175,41 +153,42 @@ class Source:
         go on.
         """
         try:
-            stamp = _stamp(self.path)
-            if stamp != self._seen:
-                self._load()
-                self._seen, self._told = stamp, ""
-        except FileNotFoundError:
-            self._tell(f"waiting for the run's first weights: there is no {self.path} yet")
+            found = exchange.newest(self.shared)
+            if not found.version:
+                self._tell(f"waiting for the run's first weights at {self.shared.name}")
+            elif found != self.newest:
+                self._load(found)
+                self._told = ""
         except (OSError, ValueError) as error:
             self._tell(f"waiting for weights that can be read: {error}")
-        return self.iteration >= 0
+        return self.params is not None
 
-    def _load(self) -> None:
-        network, params, about = weights.load(self.path, self.plan.config.size)
+    def _load(self, found: exchange.Newest) -> None:
+        name = f"{self.shared.name}/{found.key}"
+        data = self.shared.get(found.key, arrays.MOST_BYTES)
+        if hashlib.sha256(data).hexdigest() != found.sha256:
+            raise ValueError(f"weights {name}: damaged; not those of {exchange.NEWEST}")
+        network, params, _ = weights.load(name, self.plan.config.size, data)
         if network != self.plan.learner.network:
-            raise ValueError(f"weights {self.path}: not of this run's network")
-        if type(about.get("iteration")) is not int:
-            raise ValueError(f"weights {self.path}: they do not say of which iteration they are")
-        self.params, self.iteration = params, about["iteration"]
+            raise ValueError(f"weights {name}: not of this run's network")
+        self.params, self.newest = params, found
 
     def _tell(self, message: str) -> None:
         if message != self._told:
             print(message, file=sys.stderr, flush=True)
         self._told = message
 
-
-def _stamp(path: pathlib.Path) -> tuple[int, ...]:
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    @property
+    def told(self) -> str:
+        return f"weights of iteration {self.newest.iteration}"
 
 
 class SelfPlay:
     """Self-play on this process's device."""
 
-    def __init__(self, plan: Plan, seeds: Seeds):
+    def __init__(self, plan: Plan, seed: int, shard: int):
         self.plan = plan
-        self.playing = games.start(plan.play, plan.buffer, seeds.seed, seeds.shard)
+        self.playing = games.start(plan.play, plan.buffer, seed, shard)
 
     def play(self, params: Any, iteration: int) -> tuple[Rows, np.ndarray]:
         """Some moves of every game, with the weights of an iteration.
@@ -248,115 +227,62 @@ def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing)
     return playing.replace(lanes=playing.lanes.replace(resignation=watched))
 
 
-# --- what a worker writes down --------------------------------------------------------------
-
-
-class Seeds(NamedTuple):
-    """Of all chance in a start; see `selfplay.start`."""
-
-    seed: int  # u32
-    shard: int  # i31
-
-
-class WorkerRecord:
-    """A context manager: from a start of a worker to its end.
+class Writer:
+    """Writes what a worker has played, a shard every `HOLD_S` seconds.
 
     Attributes:
-      id: of its records.
-      start: which of its starts this is, from 1.
-      next_shard: its number.
-      rows, games: written since the start.
-
-    Raises:
-      ValueError: on entry, another worker of that name is at work, or its records are damaged.
+      name: drawn at the start, after the machine's: no other worker has it.
+      number: of the next shard.
+      rows, games: written.
     """
 
-    def __init__(self, out: pathlib.Path, name: str, seed: int = 0):
-        self.out, self.name, self.seed = out, name, seed
-        self.path = out / "workers" / f"{name}.json"
-        self.id = ""
-        self.start = self.next_shard = self.rows = self.games = 0
-        self._lock: IO[bytes] | None = None
-        self._records: dict = {}
-
-    def __enter__(self) -> WorkerRecord:
-        for path in (self.path.parent, self.out / shards.FOLDER):
-            path.mkdir(exist_ok=True)
-        self._lock = lock_file(
-            self.path.with_suffix(".lock"),
-            f"--name {self.name}: a worker of that name is at work in {self.out}; give "
-            "another name",
-            f"no other worker is called {self.name}",
-        )
-        try:
-            self._begin()
-        except ValueError:
-            self._lock.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._lock:
-            self._lock.close()
-
-    def _begin(self) -> None:
-        starts, next_shard, self.id = _before(self.path)
-        self.start, self.next_shard = starts + 1, max(next_shard, self._after_the_last())
-        self._records = folders.manifest(self.seed)
-        self._write_down()
+    def __init__(self, plan: Plan, shared: Store):
+        host = re.sub(r"[^A-Za-z0-9_.-]", "-", platform.node()).lstrip("_.-")[:40]
+        self.plan, self.shared = plan, shared
+        self.name = f"{host or 'worker'}-{secrets.token_hex(8)}"
+        self.number = self.rows = self.games = 0
+        self.suffix = ".zst" if isinstance(shared, store.Bucket) else ".npz"
+        self._held: list[tuple[Rows, np.ndarray]] = []
+        self._newest = exchange.Newest(0, -1, "")
+        self._written = -HOLD_S
 
     @property
-    def worker(self) -> str:
-        """Who its shards say has written them."""
-        return f"{self.name}-{self.id}"
+    def seeds(self) -> tuple[int, int]:
+        """(u32, i31) of all chance; see `games.start`."""
+        drawn = hashlib.sha256(self.name.encode()).digest()
+        low, high = (int.from_bytes(drawn[i : i + 4], "big") for i in (0, 4))
+        return low, high >> 1
 
-    def _after_the_last(self) -> int:
-        places = map(shards.place_of, (self.out / shards.FOLDER).iterdir())
-        numbers = [place.number for place in places if place and place.worker == self.worker]
-        return max(numbers, default=-1) + 1
-
-    def _write_down(self) -> None:
-        own = {"id": self.id, "starts": self.start, "next_shard": self.next_shard}
-        write_json(self.path, own | self._records, durable=True)
-
-    @property
-    def seeds(self) -> Seeds:
-        """By the seed, the name, the id, the start, and what was written before."""
-        told = json.dumps([self.seed, self.worker, self.start, self.next_shard])
-        digest = hashlib.sha256(told.encode()).digest()
-        low, high = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4))
-        return Seeds(low, high >> 1)
-
-    def write(self, rules: dict, iteration: int, rows: Rows, frequency: np.ndarray) -> None:
-        """The next shard: rows [n], and their frequencies in `FREQUENCY_UNIT`s.
+    def add(self, newest: exchange.Newest, rows: Rows, frequency: np.ndarray) -> None:
+        """Take rows [n] that were played with some weights, and write if it is time to.
 
         Raises:
           OSError: it cannot be written.
         """
-        games, count, number = len(np.unique(rows.game)), len(frequency), self.next_shard
-        about = About(self.worker, number, self.start, iteration, games, count)
-        # First, so that after a kill no other shard has this number, which the run may have read.
-        self.next_shard += 1
-        self._write_down()
-        path = shards.path_of(self.out, Place(number, self.worker))
-        shards.write(path, rules, about, rows, frequency)
+        if newest.version != self._newest.version:
+            self.write()
+        self._newest = newest
+        if len(frequency):
+            self._held.append((rows, frequency))
+        if time.monotonic() - self._written >= HOLD_S:
+            self.write()
+
+    def write(self) -> None:
+        """The next shard, of all that is held."""
+        if not self._held:
+            return
+        rows, frequency = jax.tree.map(lambda *parts: np.concatenate(parts), *self._held)
+        games, count, version = len(np.unique(rows.game)), len(frequency), self._newest.version
+        about = About(self.name, self.number, 1, self._newest.iteration, games, count)
+        data = shards.pack(self.plan.said, about, rows, frequency, self.suffix)
+        key = shards.key_of(Place(self.number, self.name, version), self.suffix)
+        if not self.shared.create(key, data):
+            raise OSError(f"{self.shared.name}/{key}: is there already, of another worker")
+        self.number += 1
         self.rows += count
         self.games += games
+        self._held, self._written = [], time.monotonic()
 
-
-def _new_id() -> str:
-    return secrets.token_hex(4)
-
-
-def _before(path: pathlib.Path) -> tuple[int, int, str]:
-    """(starts of a worker so far, the number of its next shard, the id of its records)."""
-    if not path.exists():
-        return 0, 0, _new_id()
-    try:
-        records = parse_json(path.read_bytes())
-        id_ = records.get("id") or _new_id()  # of an earlier version: without
-        if not re.fullmatch(r"[0-9a-f]{8}", id_):
-            raise ValueError(f"id {id_}")
-        return int(records["starts"]), int(records["next_shard"]), id_
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"worker {path}: damaged ({error!r}); give another --name") from error
+    @property
+    def told(self) -> str:
+        return f"{self.name}: {self.games:,} games, {self.rows:,} rows; next shard {self.number}"

@@ -66,7 +66,9 @@ def digest(params: dict) -> str:
     return arrays.digest(_held(params))
 
 
-def load(path: pathlib.Path | str, size: int | None = None) -> tuple[Any, dict, dict]:
+def load(
+    path: pathlib.Path | str, size: int | None = None, data: bytes | None = None
+) -> tuple[Any, dict, dict]:
     """Read weights, in the order that `gozero.network_evaluator` takes them.
 
         config, params, about = load("net.safetensors")
@@ -76,6 +78,7 @@ def load(path: pathlib.Path | str, size: int | None = None) -> tuple[Any, dict, 
       path: a file of `save`, also one of an earlier version (.npz); or a network of KataGo, .bin
         or .bin.gz, which is of every board up to 19x19.
       size: the board size that they must have been made for; None: any.
+      data: what is in the file of `save`, if it is not read from the disk.
 
     Returns:
       (config, params, about): the network's shape, a `NetworkConfig` with the `board_size` of the
@@ -95,7 +98,7 @@ def load(path: pathlib.Path | str, size: int | None = None) -> tuple[Any, dict, 
         return config, jax.device_put(params), about
     path = arrays.check_name(path, "weights")
     expected = functools.partial(_expected, size)
-    found, about = arrays.read(path, "weights", expected)
+    found, about = arrays.read(path, "weights", expected, data=data)
     about = _SINCE | about
     config = _config(about)
     shapes = network.shapes(config)

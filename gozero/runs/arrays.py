@@ -129,7 +129,12 @@ def write(
 
 
 def read(
-    path: pathlib.Path, kind: str, expected: Expected | None = None, *, finite: bool = True
+    path: pathlib.Path,
+    kind: str,
+    expected: Expected | None = None,
+    *,
+    finite: bool = True,
+    data: bytes | None = None,
 ) -> tuple[Arrays, dict[str, Any]]:
     """(the arrays, what is said about them) of a file that `write` wrote, or an earlier version.
 
@@ -141,12 +146,13 @@ def read(
       kind: as `write` was told.
       expected: which arrays there should be; a ValueError of it is one of the file. None: any.
       finite: and no nan or infinity in them.
+      data: what is in the file, if it is not read from the disk.
 
     Raises:
       ValueError: a file that is missing, damaged, of another kind or other arrays.
     """
-    path, what = _converted(path), kind.replace("-", " ")
-    with refusing(f"{what} {path}", what), ArrayFile(path) as file:
+    path, what = _converted(path) if data is None else path, kind.replace("-", " ")
+    with refusing(f"{what} {path}", what), ArrayFile(path, data=data) as file:
         about = _described(file, kind)
         names = frozenset(file.entries)
         arrays = file.unpack(file.entries if expected is None else expected(about, names))
@@ -233,6 +239,11 @@ class Entry(NamedTuple):
 class ArrayFile:
     """An open .safetensors or .npz file, of which the header was read; a context manager.
 
+    Args:
+      path: of the file.
+      most: bytes that it may have.
+      data: what is in it, if it is not read from the disk.
+
     Attributes:
       path: of the file.
       entries: {name: what the header says of an array}.
@@ -244,13 +255,14 @@ class ArrayFile:
       Exception: of any kind, for a file that is none: use it under `refusing`.
     """
 
-    def __init__(self, path: pathlib.Path, most: int = MOST_BYTES):
+    def __init__(self, path: pathlib.Path, most: int = MOST_BYTES, data: bytes | None = None):
         self.path, self.metadata = path, {}
         self.taken: Arrays = {}
         self.archive: zipfile.ZipFile | None = None
-        self._file: Any = open_regular(path, most)
+        self._file: Any = open_regular(path, most) if data is None else io.BytesIO(data)
         try:
-            self.size = os.fstat(self._file.fileno()).st_size
+            self.size = self._file.seek(0, os.SEEK_END)
+            self._file.seek(0)
             if self._file.read(4) == b"PK\x03\x04":  # no length of a header that is read
                 self.archive = self._opened_archive()
                 self.entries = self._of_archive(self.archive)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import functools
 import os
 import pathlib
 import re
@@ -70,8 +71,9 @@ class Store(Protocol):
         """
         ...
 
-    def list(self, prefix: str, after: str = "") -> list[Entry]:
-        """The objects in ``prefix/`` whose keys come after another key, in order."""
+    def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
+        """The objects in ``prefix/``, "" for all, in order of their keys; of these only what comes
+        after one key and before another, if they are given."""
         ...
 
     def delete(self, key: str) -> None:
@@ -105,7 +107,15 @@ def at(place: str | os.PathLike) -> Store:
     rest = _URL.fullmatch(text)[2]  # pyright: ignore[reportOptionalSubscript]
     if scheme == "file":
         return Folder(pathlib.Path("/", rest))
-    return Bucket(f"{scheme}://{'/' if scheme == 'memory' else ''}{rest}")
+    if scheme == "memory":
+        return _memory(f"memory:///{rest.lstrip('/')}")
+    return Bucket(f"{scheme}://{rest}")
+
+
+@functools.cache
+def _memory(url: str) -> Bucket:
+    """One that all of this process share."""
+    return Bucket(url)
 
 
 class Folder:
@@ -150,13 +160,14 @@ class Folder:
         with files.open_regular(self.path / key, most) as file:
             return file.read()
 
-    def list(self, prefix: str, after: str = "") -> list[Entry]:
+    def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
         found = []
         for folder, inner, names in os.walk(self.path / prefix, onerror=_unless_missing):
-            lead = os.path.relpath(folder, self.path).replace(os.sep, "/") + "/"
+            lead = pathlib.Path(folder).relative_to(self.path).as_posix() + "/"
+            lead = lead.removeprefix("./")
             inner[:] = [name for name in inner if f"{lead}{name}" >= after[: len(lead + name)]]
             keys = (f"{lead}{name}" for name in names if not name.startswith("."))
-            for key in filter(after.__lt__, keys):
+            for key in (key for key in keys if after < key and (not before or key < before)):
                 with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                     found.append(Entry(key, os.lstat(self.path / key).st_size))
         return sorted(found)
@@ -221,11 +232,15 @@ class Bucket:
                 return bytes(found.bytes())
         raise ValueError(f"{self.name}/{key} has {size:,} bytes; expected at most {most:,}")
 
-    def list(self, prefix: str, after: str = "") -> list[Entry]:
+    def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
         with self._naming(prefix):
-            pages = self._obstore.list(self._store, prefix, offset=after or None, chunk_size=1000)
-            found = [Entry(one["path"], one["size"]) for page in pages for one in page]
-        return sorted(found)
+            found: list[Entry] = []
+            within = {"prefix": prefix or None, "offset": after or None}
+            for page in self._obstore.list(self._store, **within, chunk_size=1000):
+                found += (Entry(one["path"], one["size"]) for one in page)
+                if before and found[-1].key >= before:
+                    break
+        return sorted(one for one in found if not before or one.key < before)
 
     def delete(self, key: str) -> None:
         with self._naming(key), contextlib.suppress(FileNotFoundError):

@@ -186,10 +186,41 @@ def test_names(tmp_path):
         assert shards.place_of(shards.path_of(tmp_path, place)) == place
     for name in ("a-00001.npz", "a-000001.npz.part", "-000001.npz", "000001.npz", "a b-000001.npz"):
         assert shards.place_of(tmp_path / name) is None
-    for name in ("", "a/b", "../a", ".a", "-a", "é", "a\n"):
-        with pytest.raises(ValueError, match="expected letters, digits"):
-            shards.check_name(name)
-    shards.check_name("host.local-3_b")
+    place = Place(7, "a-1", 12)
+    assert shards.key_of(place, ".zst") == "shards/00000012/a-1-000007.zst"
+    for suffix in shards.SUFFIXES:
+        assert shards.place_of(shards.key_of(place, suffix)) == place
+        assert shards.place_of(str(tmp_path / shards.key_of(place, suffix))) == place
+
+
+def test_a_shard_of_a_bucket_is_the_same(written, tmp_path):
+    pytest.importorskip("zstandard")
+    config, path, rows, frequency = written
+    shard, rules = read(config, path), shards.rules_of(make_plan(config).rules)
+    packed = shards.pack(rules, shard.about, rows, frequency, ".zst")
+    name = "s3://bucket/run/shards/00000003/a-b.c-000012.zst"
+    again = shards.read(name, rules, data=packed)
+    assert again.about == shard.about
+    chex.assert_trees_all_equal(again, shard)
+    other = tmp_path / "b" / shards.key_of(Place(12, "a-b.c", 3), ".zst")
+    other.parent.mkdir(parents=True)
+    other.write_bytes(packed)
+    chex.assert_trees_all_equal(shards.read_folder(tmp_path / "b")[1], shard.rows)
+    for at in (len(packed) // 2, -1):
+        spoilt = bytearray(packed)
+        spoilt[at] ^= 1
+        with pytest.raises(ValueError, match=r"shard s3://bucket/.*zst: "):
+            shards.read(name, rules, data=bytes(spoilt))
+
+
+def test_a_bomb_is_not_unpacked(written):
+    zstandard = pytest.importorskip("zstandard")
+    config, _, _, _ = written
+    bomb = zstandard.ZstdCompressor().compress(bytes(2**26))
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(2**26))
+    for data in (bomb, unsized, bomb[:4] + b"\xe4" + b"\xff" * 12):
+        with pytest.raises(ValueError, match=r"would unpack to|damaged"):
+            shards.read("a-000000.zst", shards.rules_of(make_plan(config).rules), data=data)
 
 
 def test_sizes_without_a_shared_layout_are_told_apart(written):

@@ -56,7 +56,7 @@ def shared(request, tmp_path):
         return store.at(tmp_path / "run")
     pytest.importorskip("obstore")
     if request.param == "memory":
-        return store.at("memory:///run")
+        return store.at(f"memory:///{tmp_path}/run")
     bucket = request.getfixturevalue(request.param)
     return store.at(f"s3://{bucket}/run" if request.param == "s3" else "gs://bucket/run")
 
@@ -110,6 +110,11 @@ def test_lists_are_whole_in_order_and_begin_after_a_key(shared):
         found = [entry.key for entry in shared.list("shards", after)]
         assert found == [*(key for key in many if key > after), "shards/a-000000.npz"]
     assert shared.list("shards", "shards/b") == []
+    assert shared.list("")[-1] == Entry("shards2/x", 0)
+    assert shared.list("", after="shards0") == [Entry("shards2/x", 0)]
+    assert shared.list("", many[1], many[4]) == listed[2:4]
+    assert shared.list("", before=many[1]) == listed[:1]
+    assert shared.list("", before="a") == []
     assert shared.list("shards/00000001") == [one for one in listed if "/00000001/" in one.key]
     shared.delete(many[0])
     assert shared.list("shards")[0].key == many[1]

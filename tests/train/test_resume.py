@@ -25,6 +25,7 @@ from tests.train import tiny
 from tests.train.tiny import untimed
 from train import checkpoint, folder, run, steps
 from train.loop import Loop
+from train.mirror import Mirror
 from train.plan import make_plan
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -67,8 +68,11 @@ def test_what_is_replayed_may_be_learnt(whole):
         assert np.isfinite(leaf).all()
 
 
-def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, monkeypatch, capsys):
-    config = tiny.config(tmp_path / "run", checkpoint_every=3)
+@pytest.mark.parametrize("place", ["", pytest.param("memory://", marks=pytest.mark.slow)])
+def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
+    place, whole, tmp_path, monkeypatch, capsys
+):
+    config = tiny.config(pathlib.Path(f"{place}{tmp_path}/run"), checkpoint_every=3)
     iterate = Loop.iterate
 
     def told_to_stop(loop):
@@ -80,24 +84,23 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(whole, tmp_path, m
     monkeypatch.setattr(Loop, "iterate", told_to_stop)
     assert run.run(config) == 0
     assert "2 of 4 iterations" in capsys.readouterr().out
-    saved = checkpoint.found(config.folder / "checkpoints")
-    assert [one.iteration for one in saved] == [2]
+    with Mirror(config):
+        saved = checkpoint.found(config.folder / "checkpoints")
+        assert [one.iteration for one in saved] == [2]
 
     monkeypatch.setattr(Loop, "iterate", iterate)
     assert run.run(config) == 0
     assert "going on after iteration 2" in capsys.readouterr().err
-    lines = folder.read_lines(config.folder / "metrics.jsonl")
+    with Mirror(config):
+        lines = folder.read_lines(config.folder / "metrics.jsonl")
+        loop = begun(config)
     assert [untimed(line) for line in lines] == whole[1]
-    loop = begun(config)
     assert loop.iteration == 4
     assert_same(loop.state, whole[0])
-    for name in (
-        "config.json",
-        "manifest.json",
-        "weights.safetensors",
-        "weights/000004.safetensors",
-    ):
-        assert (config.folder / name).exists()
+    keys = {entry.key for entry in config.shared.list("")}
+    assert keys >= {
+        *("config.json", "manifest.json", "weights.safetensors", "weights/000004.safetensors")
+    }
 
 
 def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, monkeypatch):

@@ -16,7 +16,6 @@ from train import command, folder, memory, run, steps
 from train.folder import TrainFolder
 from train.plan import make_plan, num_steps
 from train.presets import PRESETS
-from train.worker import WorkerRecord
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
@@ -213,8 +212,6 @@ def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
         assert {file.name for file in config.folder.iterdir()} == {
             *("checkpoints", "config.json", "run.lock")
         }
-        with WorkerRecord(config.folder, "worker"):
-            pass
     with TrainFolder(dataclasses.replace(config, iterations=9)):
         assert folder.read_config(config.folder).iterations == 9
     (tmp_path / "killed").mkdir()

@@ -13,16 +13,15 @@ import jax
 import numpy as np
 import pytest
 
-from gozero.play import devices, shards
+from gozero.play import devices
 from gozero.play.shards import Place
-from gozero.runs import arrays
+from gozero.runs import store
 from tests.train import worker_runs
 from tests.train.worker_runs import write_shard
 from train import buffer as buffers
-from train import shard_reader, steps
+from train import exchange, shard_reader, steps
 from train.plan import make_plan
 from train.shard_reader import Ledger, ShardReader
-from train.worker import WorkerRecord
 
 ROOT = pathlib.Path(__file__).parents[2]
 CAPACITY = 300
@@ -43,9 +42,9 @@ class Run:
         self.expected = [collections.deque(maxlen=CAPACITY) for _ in range(num_devices)]
         self.added = self.shards = 0
 
-    def write(self, worker, number, count):
+    def write(self, worker, number, count, version=0):
         """A shard, and its rows dealt to the devices."""
-        path, rows, frequency = write_shard(self.config, worker, number, count)
+        path, rows, frequency = write_shard(self.config, worker, number, count, version=version)
         self.expect(rows, frequency)
         return path
 
@@ -189,23 +188,66 @@ def test_a_shard_that_shows_late_is_not_lost(run):
     run.check()
 
 
-def test_a_worker_whose_records_are_gone_is_not_taken_for_the_one_before(run):
-    for i in range(2):
-        with WorkerRecord(run.config.folder, "a") as own:
-            assert (own.start, own.next_shard) == (1, 0)
-            rows, frequency = worker_runs.random_shard(run.config, 5, i)
-            own.write(shards.rules_of(run.plan.rules), 7, rows, frequency)
-        run.expect(rows, frequency)
+def test_only_the_newest_versions_are_read_and_what_is_late_is_counted(
+    run, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(shard_reader, "SWEEP_S", 0)
+    kept = exchange.KEPT
+
+    def publish(version):
+        for i in range(exchange.newest(run.shard_reader.shared).version, version):
+            (tmp_path / "weights").write_bytes(b"%d" % i)
+            exchange.publish(run.shard_reader.shared, tmp_path / "weights", i)
+
+    publish(1)
+    run.write("a-1", 0, 5, version=1)
+    run.take()
+    publish(kept + 2)
+    run.write("old", 0, 5)  # of a worker of an earlier version of the program
+    run.write("a-1", 1, 5, version=1)  # the run has not looked since, as after a crash
+    run.write("b-1", 0, 5, version=kept + 2)
+    run.take()
+    run.check()
+    ledger = {"00000001/a-1": [[0, 1]], f"{kept + 2:08d}/b-1": [[0, 0]], "old": [[0, 0]]}
+    assert run.shard_reader.progress["done"] == ledger
+    assert "late" not in run.shard_reader.progress
+    write_shard(run.config, "a-1", 2, 5, version=1)
+    for _ in range(2):
+        run.take()
+        assert (run.shard_reader.late, run.shard_reader.version) == (1, kept + 2)
+    publish(3 * kept)
+    run.write("b-1", 1, 5, version=3 * kept)
+    for _ in range(2):
+        run.take()
+    run.check()
+    again = ShardReader(run.plan, run.mesh, json.loads(json.dumps(run.shard_reader.progress)))
+    assert again.progress == run.shard_reader.progress
+    assert again.progress["done"] == {
+        **{f"{version:08d}/b-1": [[i, i]] for i, version in enumerate((kept + 2, 3 * kept))},
+        "old": [[0, 0]],
+    }
+    assert (again.read, again.skipped, again.late) == (5, 0, 1)
+    assert capsys.readouterr().err == ""
+
+
+def test_names_that_hide_a_shard_are_refused(run, capsys):
+    path = run.write("a-1", 0, 5, version=1)
+    for name in ("a-1-0000000.npz", "x/00000001/a-1-000000.npz", "00000000/a-1-000000.npz"):
+        other = run.config.folder / "shards" / name
+        other.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, other)
+    for _ in range(2):
         run.take()
         run.check()
-        for name in ("shards", "workers"):
-            shutil.rmtree(run.config.folder / name)
-    assert (run.shard_reader.read, run.shard_reader.skipped) == (2, 0)
+    assert (run.shard_reader.read, run.shard_reader.skipped) == (1, 3)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all("its name is not of the kind" in line for line in lines)
 
 
 def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch, capsys):
     held = run.write("a", 0, 5)
-    opened = arrays.open_regular
+    opened = store.files.open_regular
 
     def stale(path, most):
         if path == held:
@@ -213,7 +255,7 @@ def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch
         return opened(path, most)
 
     with monkeypatch.context() as patch:
-        patch.setattr(arrays, "open_regular", stale)
+        patch.setattr(store.files, "open_regular", stale)
         for _ in range(2):
             run.take()
     assert (run.shard_reader.read, run.shard_reader.skipped, run.shard_reader.progress["done"]) == (
@@ -231,11 +273,11 @@ def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch
 def test_a_folder_that_the_disk_does_not_list_is_asked_for_again(run, monkeypatch, capsys):
     run.write("a", 0, 5)
 
-    def stale(path, pattern):
+    def stale(path, onerror):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pathlib.Path, "glob", stale)
+        patch.setattr(store.os, "walk", stale)
         for _ in range(2):
             run.take()
     assert (run.shard_reader.read, run.shard_reader.skipped) == (0, 0)

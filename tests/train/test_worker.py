@@ -1,7 +1,6 @@
 """Workers: what they play and write, by which weights, under which numbers; and how they wait."""
 
 import dataclasses
-import errno
 import json
 import sys
 import time
@@ -13,16 +12,17 @@ import pytest
 
 from gozero.play import devices, selfplay, shards
 from gozero.play.shards import Place
-from gozero.runs import folder as folders
+from gozero.runs import store
 from gozero.runs.memory import num_bytes
 from tests.train import scripted, worker_runs
 from train import buffer as buffers
-from train import command, folder, games, steps, worker
+from train import command, exchange, folder, games, steps, worker
+from train.exchange import Newest
 from train.learner import Metrics
 from train.loop import Loop
 from train.losses import Losses
 from train.plan import make_plan
-from train.worker import SelfPlay, Source, WorkerFlags, WorkerRecord
+from train.worker import SelfPlay, Source, WorkerFlags, Writer
 
 CALLS = 5
 
@@ -52,7 +52,7 @@ def plan(config):
 
 @pytest.fixture(scope="module")
 def source(plan):
-    source = Source(plan)
+    source = Source(plan, store.at(plan.config.folder))
     assert source.refresh()
     return source
 
@@ -67,32 +67,27 @@ def loop(config):
     return loop
 
 
-def one_life(config, plan, source, name):
+def one_life(config, plan, source):
     """A start of a worker, which a kill ends after some calls; its shards."""
-    with WorkerRecord(config.folder, name) as own:
-        first, player = own.next_shard, SelfPlay(plan, own.seeds)
-        for _ in range(CALLS):
-            rows, frequency = player.play(source.params, source.iteration)
-            if len(frequency):
-                own.write(shards.rules_of(plan.rules), source.iteration, rows, frequency)
-        places = [Place(number, own.worker) for number in range(first, own.next_shard)]
-        start = own.start
-    (config.folder / "shards" / f"{own.worker}-{own.next_shard:06d}.npz.part").write_bytes(b"half")
+    writer = Writer(plan, store.at(config.folder))
+    player = SelfPlay(plan, *writer.seeds)
+    for _ in range(CALLS):
+        writer.add(source.newest, *player.play(source.params, source.newest.iteration))
+        writer.write()
+    places = [Place(number, writer.name, 1) for number in range(writer.number)]
     paths = [shards.path_of(config.folder, place) for place in places]
+    (paths[0].parent / ".0123.part").write_bytes(b"half")
     read = [shards.read(path, shards.rules_of(plan.rules)) for path in paths]
     assert len(read) > 1
-    assert [shard.about.start for shard in read] == [start] * len(read)
+    assert writer.rows == sum(shard.about.rows for shard in read)
     return read
 
 
 @pytest.fixture(scope="module")
 def lives(config, plan, source):
-    """{(worker, start): its shards}"""
-    names = ("a", "b", "a", "b")
-    return {
-        (name, read[0].about.start): read
-        for name, read in ((name, one_life(config, plan, source, name)) for name in names)
-    }
+    """{worker: its shards}"""
+    found = [one_life(config, plan, source) for _ in range(3)]
+    return {read[0].about.worker: read for read in found}
 
 
 def joined(read):
@@ -101,19 +96,16 @@ def joined(read):
     return rows, np.concatenate([shard.frequency for shard in read])
 
 
-def test_shards_hold_what_a_runs_own_self_play_has_in_its_ring(
-    lives, loop, plan, source, tmp_path, monkeypatch
-):
-    own_id = lives["a", 1][0].about.worker.removeprefix("a-")
-    monkeypatch.setattr(worker, "_new_id", lambda: own_id)
-    with WorkerRecord(tmp_path, "a") as own:
-        seeds = own.seeds  # as at the first start in the other folder
-    playing = games.start(plan.play, loop.plan.buffer, *seeds)
+def test_shards_hold_what_a_runs_own_self_play_has_in_its_ring(lives, loop, plan, source):
+    name, shards_ = next(iter(lives.items()))
+    writer = Writer(plan, store.at(plan.config.folder))
+    writer.name = name
+    playing = games.start(plan.play, loop.plan.buffer, *writer.seeds)
     playing = jax.tree.map(lambda x: x[None], playing)
     for _ in range(CALLS):
         playing, _ = loop._play(4)(source.params, playing)
     ring = jax.tree.map(lambda x: np.asarray(x[0]), playing.buffer)
-    rows, frequency = joined(lives["a", 1])
+    rows, frequency = joined(shards_)
     assert ring.size == len(frequency) > 50
     same = lambda x, y: np.testing.assert_array_equal(x[: ring.size], y, strict=True)
     jax.tree.map(same, ring.rows, rows)
@@ -136,9 +128,9 @@ def test_games_are_whole_and_in_one_shard(lives):
 
 
 def test_no_life_plays_the_games_of_another(lives):
-    assert sorted(lives) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    assert len(lives) == 3
     whole = {rows.policy_target.tobytes()[:4000] for rows, _ in map(joined, lives.values())}
-    assert len(whole) == 4
+    assert len(whole) == 3
 
 
 def test_a_run_learns_from_all_lives_and_reads_no_shard_twice(lives, loop, config, capsys):
@@ -159,133 +151,102 @@ def test_a_run_learns_from_all_lives_and_reads_no_shard_twice(lives, loop, confi
     found = {row.tobytes() for row in ring.policy_target[0]}
     assert {row.tobytes() for row in expected} <= found
     done = json.loads(json.dumps(loop.progress))["workers"]["done"]
-    for name in ("a", "b"):
-        (worker,) = {shard.about.worker for start in (1, 2) for shard in lives[name, start]}
-        assert done.pop(worker) == [[0, len(lives[name, 1]) + len(lives[name, 2]) - 1]]
-    assert not done
-    assert sorted(path.read_bytes() for path in (config.folder / "shards").glob("*.part")) == [
-        b"half",
-        b"half",
-    ]
+    assert done == {f"00000001/{name}": [[0, len(read) - 1]] for name, read in lives.items()}
     assert capsys.readouterr().err == ""
 
 
-def test_a_worker_goes_on_with_its_numbers(config, tmp_path):
-    out = tmp_path / "run"
-    run = worker_runs.config_in(out)
-    with WorkerRecord(out, "a") as own:
-        assert (own.start, own.next_shard) == (1, 0)
-        first, worker = own.seeds, own.worker
-    for name, number in ((worker, 4), (worker, 2), (f"{worker}-1", 9), ("a", 7)):
-        worker_runs.write_shard(run, name, number, 3)
-    for start in (2, 3):
-        with WorkerRecord(out, "a") as own:
-            assert (own.start, own.next_shard, own.worker) == (start, 5, worker)
-            assert own.seeds != first
-        for path in (out / "shards").iterdir():  # a tidy user; the numbers go on
-            path.unlink()
-    with WorkerRecord(out, f"{worker}-1") as other:
-        assert (other.start, other.next_shard) == (1, 0)
+def write_rows(writer, version, count):
+    newest = Newest(version, 10 * version, "")
+    writer.add(newest, *worker_runs.random_shard(worker_runs.CONFIG, count, count))
 
 
-def test_a_number_is_spent_before_its_shard_is_written(tmp_path, monkeypatch):
-    """A kill after the write, a run that has read the shard, a user who has removed it: another
-    shard of that number would never be read."""
-    monkeypatch.setattr(worker.shards, "write", lambda *_: 1 / 0)
-    rows = types.SimpleNamespace(game=np.zeros(3, np.int32))
-    with WorkerRecord(tmp_path, "a") as own, pytest.raises(ZeroDivisionError):
-        own.write(None, 1, rows, np.zeros(3))
-    with WorkerRecord(tmp_path, "a") as own:
-        assert own.next_shard == 1
+def test_a_shard_holds_the_rows_of_half_a_minute_and_one_version(tmp_path, plan, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(worker, "time", types.SimpleNamespace(monotonic=lambda: now))
+    shared = store.at(tmp_path)
+    writer = Writer(plan, shared)
+    write_rows(writer, 1, 3)  # the first at once
+    for count in (4, 0, 5):
+        write_rows(writer, 1, count)
+        now += worker.HOLD_S / 3 + 0.1
+    write_rows(writer, 1, 0)
+    write_rows(writer, 1, 6)
+    write_rows(writer, 2, 7)
+    assert writer.number == 3
+    writer.write()
+    writer.write()
+    said = [shards.read(tmp_path / entry.key, plan.said).about for entry in shared.list("shards")]
+    assert [(one.number, one.iteration, one.rows) for one in said] == [
+        *((0, 10, 3), (1, 10, 9), (2, 10, 6), (3, 20, 7))
+    ]
+    assert {one.worker for one in said} == {writer.name}
+    keys = [entry.key.split("/")[1] for entry in shared.list("shards")]
+    assert keys == ["00000001"] * 3 + ["00000002"]
 
 
-def test_records_without_an_id_are_given_one(tmp_path):
-    (tmp_path / "workers").mkdir()
-    (tmp_path / "workers" / "a.json").write_text('{"starts": 2, "next_shard": 7}')
-    with WorkerRecord(tmp_path, "a") as own:
-        assert (own.start, own.next_shard) == (3, 7)
-        worker = own.worker
-    with WorkerRecord(tmp_path, "a") as own:
-        assert (own.start, own.next_shard, own.worker) == (4, 7, worker)
+def test_each_start_draws_its_name_and_seeds(tmp_path, plan, monkeypatch):
+    monkeypatch.setattr(worker.platform, "node", lambda: "._my host/é!" + 50 * "x")
+    writers = [Writer(plan, store.at(tmp_path)) for _ in range(20)]
+    assert len({writer.name for writer in writers}) == 20
+    assert len({writer.seeds for writer in writers}) == 20
+    for writer in writers:
+        assert writer.name.startswith("my-host---x")
+        assert shards.place_of(shards.key_of(Place(0, writer.name, 1))).worker == writer.name
+        assert 0 <= writer.seeds[0] < 2**32
+        assert 0 <= writer.seeds[1] < 2**31
 
 
-@pytest.mark.parametrize(
-    "text", ['{"starts": 1', "[]", "{}", '{"id": "../up", "starts": 1, "next_shard": 1}']
-)
-def test_damaged_records_are_refused(tmp_path, text):
-    (tmp_path / "workers").mkdir()
-    (tmp_path / "workers" / "a.json").write_text(text)
-    with (
-        pytest.raises(ValueError, match=r"a\.json: damaged .*; give another --name"),
-        WorkerRecord(tmp_path, "a"),
-    ):
-        pass
-
-
-def test_seeds_differ_by_name_start_and_seed(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "_new_id", lambda: "0123abcd")
-    seeds = set()
-    for name in ("a", "b"):
-        for seed in (0, 1):
-            for _ in range(2):
-                with WorkerRecord(tmp_path, name, seed) as own:
-                    seeds.add(own.seeds)
-                    assert 0 <= own.seeds.seed < 2**32
-                    assert 0 <= own.seeds.shard < 2**31
-    assert len(seeds) == 8
-    monkeypatch.setattr(worker, "_new_id", lambda: "4567abcd")
-    (tmp_path / "workers" / "a.json").unlink()
-    with WorkerRecord(tmp_path, "a") as own:
-        assert own.seeds not in seeds
-
-
-def test_a_name_is_given_once(tmp_path):
-    taken = pytest.raises(ValueError, match="--name a: a worker of that name is at work")
-    with WorkerRecord(tmp_path, "a"), WorkerRecord(tmp_path, "b"), taken:
-        WorkerRecord(tmp_path, "a").__enter__()
-    with WorkerRecord(tmp_path, "a") as own:
-        assert own.start == 2
-
-
-def test_where_nothing_can_be_locked_it_warns_and_works(tmp_path, monkeypatch, capsys):
-    def flock(file, how):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(folders.fcntl, "flock", flock)
-    with WorkerRecord(tmp_path, "a") as own:
-        assert own.start == 1
-    assert "cannot be locked (Function not implemented)" in one_line(capsys)
+def test_published_versions_never_go_back(tmp_path):
+    shared, path = store.at(tmp_path / "run"), tmp_path / "weights"
+    for version, (iteration, data) in enumerate([(0, b"a"), (10, b"b"), (5, b"c"), (10, b"d")], 1):
+        path.write_bytes(data)
+        for _ in range(2):
+            found = exchange.publish(shared, path, iteration)
+            assert found == exchange.newest(shared)
+            assert (found.version, found.iteration) == (version, iteration)
+        assert shared.get(found.key, 9) == data
+    shared.create("newest/00000005.safetensors", b"of a kill")
+    shared.put(exchange.NEWEST, b"{")
+    with pytest.raises(ValueError, match=r"newest\.json: damaged"):
+        exchange.newest(shared)
+    assert exchange.publish(shared, path, 10).version == 6
+    for iteration in range(20, 40):
+        found = exchange.publish(shared, path, iteration)
+    assert found.version == 26
+    assert len(shared.list("newest")) == exchange.KEPT + 1
 
 
 def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
     config = worker_runs.config_in(tmp_path / "run")
-    own = make_plan(config)
-    source = Source(own)
+    own, shared = make_plan(config), store.at(config.folder)
+    source = Source(own, shared)
     assert not source.refresh()
     assert not source.refresh()
     assert "waiting for the run's first weights" in one_line(capsys)
     worker_runs.write_weights(own, 10)
     assert source.refresh()
-    assert source.iteration == 10
+    assert source.newest[:2] == (1, 10)
     params = source.params
     assert source.refresh()
     assert source.params is params
-    newest = config.folder / folder.NEWEST
-    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    worker_runs.write_weights(own, 20, value=1.0)
+    newest = config.folder / exchange.newest(shared).key
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-1] + b"!")
     for _ in range(2):
         assert source.refresh()
-        assert (source.iteration, source.params is params) == (10, True)
-    assert "the arrays are not those that its header describes" in one_line(capsys)
-    worker_runs.write_weights(own, 20, value=1.0)
+        assert (source.newest.iteration, source.params is params) == (10, True)
+    assert "damaged; not those of newest.json" in one_line(capsys)
+    newest.write_bytes(whole)
     assert source.refresh()
-    assert source.iteration == 20
+    assert source.newest[:2] == (2, 20)
     head = lambda params: np.asarray(jax.tree.leaves(params)[-1])
     assert not np.array_equal(head(source.params), head(params))
     other = make_plan(worker_runs.config_in(tmp_path / "other", channels=16))
     worker_runs.write_weights(other, 30)
-    (tmp_path / "other" / folder.NEWEST).replace(newest)
+    exchange.publish(shared, tmp_path / "other" / folder.NEWEST, 30)
     assert source.refresh()
-    assert source.iteration == 20
+    assert source.newest.iteration == 20
     assert "not of this run's network" in one_line(capsys)
 
 
@@ -299,7 +260,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     out, stop, events = tmp_path / "run", Stop(), []
 
     class Fake:
-        def __init__(self, plan, seeds):
+        def __init__(self, plan, seed, shard):
             self.plan, self.played = plan, 0
 
         def play(self, params, iteration):
@@ -322,16 +283,15 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     monkeypatch.setattr(worker, "SelfPlay", Fake)
     clock = types.SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
     monkeypatch.setattr(worker, "time", clock)
-    worker.work(WorkerFlags(out=out, name="w"), stop)
+    worker.work(WorkerFlags(out=out), stop)
     assert events == [worker.POLL_S] * 4 + [6] * 3
     told = capsys.readouterr().err.splitlines()
     assert told[0] == f"waiting for a run in {out}: no config.json there"
     assert told[1].startswith("memory: ")
     assert told[2].startswith("waiting for the run's first weights")
-    assert told[-1].endswith("7 rows; next shard 2; weights of iteration 6")
-    own_id = json.loads((out / "workers" / "w.json").read_text())["id"]
-    names = sorted(path.name for path in (out / "shards").iterdir())
-    assert names == [f"w-{own_id}-00000{i}.npz" for i in range(2)]
+    assert told[-1].endswith("2 rows; next shard 1; weights of iteration 6")
+    found = [shards.place_of(path) for path in sorted((out / "shards").rglob("*.npz"))]
+    assert [place[::2] for place in found] == [(0, 1), (1, 1)]
 
 
 def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):
@@ -343,9 +303,8 @@ def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["--out", "{run}", "--name", "a/b"], "--name 'a/b': expected letters"),
-        (["--out", "{run}", "--seed", "-1"], "--seed -1: expected from 0"),
-        (["--name", "a"], "--out is missing"),
+        ([], "--out is missing"),
+        (["--out", "ftp://host/x"], "ftp:/host/x: expected a folder, or a URL"),
         (["--out", "{run}", "--games", "3"], "unknown flag --games"),
         (["--out", "{none}"], "its run reads no shards; start it with --workers"),
         (["--out", "{other}"], "a run of another version, with --later"),
@@ -373,4 +332,4 @@ def test_help(capsys):
     with pytest.raises(SystemExit) as stop:
         worker.main(["--help"])
     assert not stop.value.code
-    assert "--name" in capsys.readouterr().out
+    assert "--out" in capsys.readouterr().out

@@ -1,11 +1,12 @@
-"""A run and two workers as programs, all of them killed and started again: no row is read twice."""
+"""A run and its workers as programs, killed again and again: each shard is read once."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import json
 import pathlib
-import signal
+import random
 import subprocess
 import sys
 import time
@@ -15,7 +16,10 @@ import numpy as np
 import pytest
 
 from gozero.play import devices, shards
-from train import checkpoint, folder, run
+from gozero.runs import store
+from tests.runs.test_store import s3  # noqa: F401
+from train import folder, run
+from train.mirror import Mirror
 from train.plan import make_plan
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -23,10 +27,10 @@ FLAGS = [
     *("--preset", "3x3", "--blocks", "1", "--channels", "8", "--workers"),
     *("--simulations", "4", "--max-considered", "4", "--batch", "8", "--moves", "6"),
     *("--batch-size", "16", "--capacity", "200000", "--min-rows", "32", "--reuse", "0.01"),
-    *("--iterations", "1000000", "--checkpoint-every", "1"),
+    *("--iterations", "1000000", "--checkpoint-every", "20"),
 ]
-PATIENCE_S = 900
-NAMES = ("a", "b")
+PATIENCE_S = 1800
+WORKERS, WORKERS_KILLED, LEARNERS_KILLED = 3, 20, 5
 
 
 class Programs:
@@ -34,17 +38,15 @@ class Programs:
 
     def __init__(self, out, logs):
         self.out, self.logs, self.started = out, logs, []
+        self.shared = store.at(out)
 
     def start(self, *argv):
-        log = (self.logs / f"{len(self.started)}.log").open("wb")
-        command = [sys.executable, "-m", "train", *argv, "--out", str(self.out)]
+        log = (self.logs / f"{len(self.started):03d}.log").open("wb")
+        command = [sys.executable, "-m", "train", *argv, "--out", self.out]
         with log:
             program = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         self.started.append(program)
         return program
-
-    def start_all(self):
-        return self.start(*FLAGS), [self.start("worker", "--name", name) for name in NAMES]
 
     def wait_for(self, ready):
         """Until it is so, while no process ends by itself."""
@@ -52,117 +54,104 @@ class Programs:
         while not ready():
             assert time.monotonic() < until, self.told()
             assert not [p for p in self.started if p.poll() not in (None, -9, 0)], self.told()
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def told(self):
-        return "\n".join(path.read_text() for path in sorted(self.logs.iterdir()))
+        return "\n".join(path.read_text()[-2000:] for path in sorted(self.logs.iterdir()))
+
+    def written(self):
+        return [key for key, _ in self.shared.list("shards") if shards.place_of(key)]
+
+    def progress(self):
+        """{"read", "late", ...} of the newest checkpoint."""
+        keys = [key for key, _ in self.shared.list("checkpoints")]
+        ends = "/whole" if store.is_url(self.out) else "/about.json"
+        try:
+            last = [key for key in keys if key.endswith(ends)][-1]
+            lead = last.removesuffix(ends)
+            if store.is_url(self.out):
+                lead += f"/{self.shared.get(last, 99).decode()}"
+            return json.loads(self.shared.get(f"{lead}/about.json", 2**24))["about"]["workers"]
+        except (IndexError, FileNotFoundError):  # none yet, or another was written
+            return {"read": 0}
 
 
 @pytest.fixture
-def all_of_them(tmp_path):
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    them = Programs(tmp_path / "run", logs)
+def programs(request, tmp_path):
+    if request.param == "s3":
+        pytest.importorskip("obstore")
+        out = f"s3://{request.getfixturevalue('s3')}/run"
+    else:
+        out = f"file://{tmp_path}/run"
+    (tmp_path / "logs").mkdir()
+    them = Programs(out, tmp_path / "logs")
     yield them
     for program in them.started:
         program.kill()
         program.wait()
 
 
-def written(out):
-    """{worker: how many shards}"""
-    places = map(shards.place_of, (out / "shards").glob("*.npz"))
-    return collections.Counter(name_of(place.worker) for place in places if place)
-
-
-def spans(out, name):
-    """[[first, last], ...] of a worker's shards. A kill between a number and its shard leaves the
-    number out; there was one kill."""
-    places = filter(None, map(shards.place_of, (out / "shards").glob("*.npz")))
-    numbers = sorted(place.number for place in places if name_of(place.worker) == name)
-    found = [[numbers[0], numbers[0]]]
-    for number in numbers[1:]:
-        if number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    assert found[0][0] == 0
-    assert found[-1][1] + 1 <= len(numbers) + 1
-    return found
-
-
-def name_of(worker):
-    """Without the id."""
-    return worker.rpartition("-")[0]
-
-
-def read_by_a_checkpoint(out):
-    """Shards whose rows the newest one holds."""
-    saved = checkpoint.found(out / "checkpoints")
-    if not saved:
-        return 0
-    try:
-        return checkpoint._read_about(saved[0].path)["about"]["workers"]["read"]
-    except ValueError:  # another was written, and this one dropped
-        return 0
+def kill(program):
+    program.kill()
+    program.wait()
 
 
 @pytest.mark.slow
-def test_killed_and_started_again(all_of_them):
-    out = all_of_them.out
-    learner, workers = all_of_them.start_all()
-    all_of_them.wait_for(lambda: all(written(out)[name] >= 3 for name in NAMES))
-    for worker in workers:
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-    first = written(out)
-    (out / "shards" / f"a-{first['a']:06d}.npz.part").write_bytes(b"half")
-    all_of_them.wait_for(lambda: read_by_a_checkpoint(out) >= 1)
-    learner.send_signal(signal.SIGKILL)
-    learner.wait()
-
-    learner, workers = all_of_them.start_all()
-    more = lambda name: written(out)[name] >= first[name] + 3
-    all_of_them.wait_for(lambda: all(map(more, NAMES)))
+@pytest.mark.parametrize("programs", ["file", "s3"], indirect=True)
+def test_each_shard_is_read_once_whoever_is_killed(programs):
+    rng = random.Random(0)
+    learner = programs.start(*FLAGS)
+    workers = [programs.start("worker") for _ in range(WORKERS)]
+    for turn in range(WORKERS_KILLED):
+        some = len(programs.written())
+        programs.wait_for(lambda some=some: len(programs.written()) > some)
+        time.sleep(rng.uniform(0, 5))
+        i = rng.randrange(WORKERS)
+        kill(workers[i])
+        workers[i] = programs.start("worker")
+        if turn % (WORKERS_KILLED // LEARNERS_KILLED) == 2:
+            programs.wait_for(lambda: programs.progress()["read"] >= 1)
+            kill(learner)
+            learner = programs.start(*FLAGS)
     for worker in workers:
         worker.terminate()
-    assert [worker.wait() for worker in workers] == [0, 0], all_of_them.told()
-    total = sum(written(out).values())
-    all_of_them.wait_for(lambda: read_by_a_checkpoint(out) == total)
+    assert [worker.wait() for worker in workers] == [0] * WORKERS, programs.told()
+    total = len(programs.written())
+    done = lambda: (found := programs.progress())["read"] + found.get("late", 0) == total
+    programs.wait_for(done)
     learner.terminate()
-    assert learner.wait() == 0, all_of_them.told()
-    assert "passed over" not in all_of_them.told()
-    check(out, total)
+    assert learner.wait() == 0, programs.told()
+    assert "passed over" not in programs.told()
+    print(f"{total} shards, {programs.progress().get('late', 0)} late")
+    check(programs, total)
 
 
-def check(out, total):
-    """The ring holds the rows of every shard once, and those of the run's own games."""
-    config = folder.read_config(out)
+def check(programs, total):
+    """The ring holds the rows of every shard once but those that were late, and the run's own."""
+    config = folder.read_config(pathlib.Path(programs.out))
     mesh = devices.mesh_of(1)
     plan = make_plan(dataclasses.replace(config, devices=1))
-    found = [shards.read(p, shards.rules_of(plan.rules)) for p in (out / "shards").glob("*.npz")]
-    assert len(found) == total
-    assert {(name_of(shard.about.worker), shard.about.start) for shard in found} == {
-        (name, start) for name in NAMES for start in (1, 2)
-    }
-    loop = run.begin(plan, mesh)
-    assert (loop.shard_reader.read, loop.shard_reader.skipped) == (total, 0)
-    assert loop.shard_reader.rows == sum(shard.about.rows for shard in found)
-    done = loop.shard_reader.progress["done"]
-    numbers = {name_of(worker): spans for worker, spans in done.items()}
-    assert len(done) == len(NAMES)
-    assert numbers == {name: spans(out, name) for name in NAMES}
+    with Mirror(config):
+        loop = run.begin(plan, mesh)
+    late = loop.shard_reader.late
+    assert (loop.shard_reader.read, loop.shard_reader.skipped) == (total - late, 0)
+    assert late <= total // 20
 
     ring = jax.device_get(loop.state.playing.buffer)
     count = int(ring.size[0])
     assert count == ring.added[0] < config.capacity
     rest = keys(jax.tree.map(lambda x: x[0, :count], ring.rows))
     theirs = collections.Counter()
-    for shard in found:
-        theirs += keys(shard.rows)
-    assert theirs <= rest
+    for number, name, _ in loop.shard_reader.sources:
+        key = f"shards/{name}"
+        rows = shards.read(key, plan.said, data=programs.shared.get(key, 2**30)).rows
+        theirs += keys(rows.replace(game=np.full_like(rows.game, -number)))
     own = rest - theirs
+    assert theirs.total() == loop.shard_reader.rows
+    assert theirs == rest - own
+    assert min(game for game, _, _ in own) >= 0
     assert own.total() == count - loop.shard_reader.rows
+    assert len(loop.shard_reader.sources) == loop.shard_reader.read
     places = collections.Counter((game, ply) for game, ply, _ in own.elements())
     assert places.total() > 0
     assert max(places.values()) == 1

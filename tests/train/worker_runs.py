@@ -15,9 +15,10 @@ from gozero.nets import network
 from gozero.play import shards
 from gozero.play.rows import Rows, row_shapes
 from gozero.play.shards import About, Place
+from gozero.runs import store
 from tests.reference.go import ReferenceGame
 from tests.train import tiny
-from train import folder
+from train import exchange, folder
 from train.config import TrainConfig
 from train.plan import Plan, make_plan
 
@@ -36,7 +37,9 @@ def write_weights(plan: Plan, iteration: int, value: float = 0.0):
     """Of a network whose parameters are all alike."""
     like = network.shapes(plan.learner.network)
     params = jax.tree.map(lambda x: np.full(x.shape, value, x.dtype), like)
-    return folder.write_weights(plan, params, iteration, ["test"])
+    folder.write_weights(plan, params, iteration, ["test"])
+    newest = plan.config.folder / folder.NEWEST
+    return exchange.publish(store.at(plan.config.folder), newest, iteration)
 
 
 @functools.cache
@@ -105,10 +108,13 @@ def _positions(size: int) -> list:
     return found
 
 
-def write_shard(config: TrainConfig, worker: str, number: int, count: int, start: int = 1):
+def write_shard(
+    config: TrainConfig, worker: str, number: int, count: int, start: int = 1, version: int = 0
+):
     """One of random rows; (its path, rows, frequencies)."""
     rows, frequency = random_shard(config, count, zlib.crc32(f"{worker} {number}".encode()))
-    path = shards.path_of(config.folder, Place(number, worker))
+    path = shards.path_of(config.folder, Place(number, worker, version))
+    path.parent.mkdir(exist_ok=True)
     about = About(worker, number, start, 7, 3, count)
     shards.write(path, shards.rules_of(_plan(config).rules), about, rows, frequency)
     return path, rows, frequency

@@ -1,0 +1,140 @@
+"""A run in a bucket: it works in a folder of this machine, and keeps a copy where it can go on.
+
+    checkpoints/000040/ID/...        a checkpoint, as `train.checkpoint` has it; one of the newest
+    checkpoints/000040/whole         the ID, which is drawn at each start
+    config.json, metrics.jsonl ...   the other files of `train.folder`, as of the newest checkpoint
+
+`whole` comes last, and is created: of two processes that train one run the second to reach a
+checkpoint ends, and has spoilt nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import secrets
+import shutil
+
+from gozero.runs.store import Bucket, Store
+from train import checkpoint, exchange
+from train.config import TrainConfig
+from train.folder import LOCK
+
+CHECKPOINTS = "checkpoints"
+WHOLE = "whole"
+MOST_BYTES = 2**36
+"""Of a file."""
+
+
+class Mirror:
+    """A context manager: from a run's start to its end. Of a run in a folder it does nothing.
+
+    Raises:
+      OSError: on entry, the bucket cannot be read.
+    """
+
+    def __init__(self, config: TrainConfig):
+        self.shared: Store = config.shared
+        self.folder = config.folder
+        self.needed = isinstance(self.shared, Bucket)
+        self._id = secrets.token_hex(4)
+        self._known: set[int] = set()
+        self._pushed: dict[pathlib.Path, tuple[int, int]] = {}
+
+    def __enter__(self) -> Mirror:
+        if self.needed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._pull()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.needed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _pull(self) -> None:
+        self._known = self._committed()
+        for iteration in self._known:
+            with contextlib.suppress(FileNotFoundError):  # another process drops an old one
+                lead = f"{CHECKPOINTS}/{iteration:06d}"
+                whole = f"{lead}/{self.shared.get(f'{lead}/{WHOLE}', 64).decode()}"
+                for key, _ in self.shared.list(whole):
+                    self._fetch(key, lead + key.removeprefix(whole))
+        entries = self.shared.list("", before="shards/") + self.shared.list("", after="shards0")
+        for key, _ in entries:  # there may be millions of shards
+            if key.split("/")[0] not in (CHECKPOINTS, "newest", exchange.NEWEST):
+                self._fetch(key, key)
+        self._pushed = {path: _stamp(path) for path in self._files()}
+
+    def _fetch(self, key: str, name: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.shared.get(key, MOST_BYTES))
+
+    def _committed(self) -> set[int]:
+        """The iterations of the checkpoints that are there."""
+        keys = [key.split("/") for key, _ in self.shared.list(CHECKPOINTS)]
+        return {int(key[1]) for key in keys if key[2:] == [WHOLE] and key[1].isdigit()}
+
+    def goes_on(self, iteration: int) -> None:
+        """Later checkpoints than this are damaged, and no longer count."""
+        for later in sorted(self._known) if self.needed else ():
+            if later > iteration:
+                self._drop(later)
+
+    def commit(self, iteration: int) -> None:
+        """Copy a checkpoint and all that belongs to it, and drop the copies of those before that
+        are here no more.
+
+        Raises:
+          ValueError: another process has gone on with the run.
+          OSError: it cannot be written.
+        """
+        if not self.needed:
+            return
+        lead, others = f"{CHECKPOINTS}/{iteration:06d}", self._committed() - self._known
+        if not others:
+            for path in sorted((self.folder / lead).rglob("*")):
+                if path.is_file():
+                    name = path.relative_to(self.folder / lead).as_posix()
+                    self.shared.put(f"{lead}/{self._id}/{name}", path.read_bytes())
+            self.push()  # before it counts, or a kill would cost lines of metrics
+        if others or not self.shared.create(f"{lead}/{WHOLE}", self._id.encode()):
+            raise ValueError(
+                f"--out {self.shared.name}: another process trains the run, and has written its "
+                f"checkpoint of iteration {max(others, default=iteration)}"
+            )
+        self._known.add(iteration)
+        kept = {one.iteration for one in checkpoint.found(self.folder / CHECKPOINTS)}
+        for old in self._known - kept:
+            self._drop(old)
+
+    def push(self) -> None:
+        """Copy the other files that have changed.
+
+        Raises:
+          OSError: they cannot be written.
+        """
+        for path in self._files() if self.needed else ():
+            if self._pushed.get(path) != (stamp := _stamp(path)):
+                self.shared.put(self._key(path), path.read_bytes())
+                self._pushed[path] = stamp
+
+    def _files(self) -> list[pathlib.Path]:
+        found = [path for path in self.folder.rglob("*") if path.is_file() and path.name != LOCK]
+        return sorted(path for path in found if not self._key(path).startswith(CHECKPOINTS))
+
+    def _drop(self, iteration: int) -> None:
+        lead = f"{CHECKPOINTS}/{iteration:06d}"
+        self.shared.delete(f"{lead}/{WHOLE}")
+        for key, _ in self.shared.list(lead):
+            self.shared.delete(key)
+        self._known.discard(iteration)
+
+    def _key(self, path: pathlib.Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+
+def _stamp(path: pathlib.Path) -> tuple[int, int]:
+    found: os.stat_result = path.stat()
+    return found.st_mtime_ns, found.st_size
