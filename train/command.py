@@ -16,6 +16,7 @@ _COMMANDS = {
     "evaluate": "Rate the networks of such a run.",
     "plots": "Draw what came of it.",
     "worker": "Play for it, elsewhere.",
+    "status": "Say how it and its workers are.",
     "--data DIR": "Learn from the games of `gozero selfplay`.",
 }
 _EXAMPLES = (
@@ -26,6 +27,7 @@ _BY_WORD = {
     "evaluate": "train.evaluate",
     "plots": "train.plots",
     "worker": "train.worker",
+    "status": "train.status",
 }
 
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "python -m train evaluate": ("train.evaluate", "EvaluateConfig"),
     "python -m train plots": ("train.plots", "PlotsConfig"),
     "python -m train worker": ("train.worker", "WorkerFlags"),
+    "python -m train status": ("train.status", "StatusConfig"),
     "python -m train --data": ("train.supervised", "SupervisedConfig"),
     "python -m train.classical.td": ("train.classical.td", "TdFlags"),
     "python -m train.classical.mm": ("train.classical.mm", "MmConfig"),
