@@ -186,8 +186,8 @@ def _display(plan: Plan) -> Display:
 class _Session:
     """A run from the start of the program to its end."""
 
-    def __init__(self, plan: Plan, loop: Loop, mirror: Mirror):
-        self.plan, self.loop, self.mirror = plan, loop, mirror
+    def __init__(self, plan: Plan, loop: Loop, mirror: Mirror | None = None):
+        self.plan, self.loop, self.mirror = plan, loop, mirror or Mirror(plan.config)
         self.config = plan.config
         self.metrics = plan.config.folder / folder.METRICS
         self.saved_at, self.steps_saved = loop.iteration, loop.steps
