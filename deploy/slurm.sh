@@ -1,0 +1,14 @@
+#!/bin/bash
+# A run on four nodes in step, which begins again where it was after a lost node or the time limit:
+#   sbatch deploy/slurm.sh
+# and workers that come and go, as many as there is room for:
+#   sbatch --array=0-31 --requeue --time=4:00:00 --gres=gpu:1 --wrap \
+#     'python -m train worker --out /shared/run'
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:8
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --signal=TERM@300
+srun --kill-on-bad-exit=1 \
+  python -m train --preset 9x9-gpu --out /shared/run --coordinator auto --workers --iterations 1000000
