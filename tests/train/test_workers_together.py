@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ FLAGS = [
     *("--iterations", "1000000", "--checkpoint-every", "20"),
 ]
 PATIENCE_S = 1800
+ENDED = {0, -signal.SIGKILL, -signal.SIGTERM}  # the last before it listens for it
 WORKERS, WORKERS_KILLED, LEARNERS_KILLED = 3, 20, 5
 
 
@@ -53,7 +55,7 @@ class Programs:
         until = time.monotonic() + PATIENCE_S
         while not ready():
             assert time.monotonic() < until, self.told()
-            assert not [p for p in self.started if p.poll() not in (None, -9, 0)], self.told()
+            assert not [p for p in self.started if p.poll() not in (None, *ENDED)], self.told()
             time.sleep(0.5)
 
     def told(self):
@@ -115,7 +117,7 @@ def test_each_shard_is_read_once_whoever_is_killed(programs):
             learner = programs.start(*FLAGS)
     for worker in workers:
         worker.terminate()
-    assert [worker.wait() for worker in workers] == [0] * WORKERS, programs.told()
+    assert {worker.wait() for worker in workers} <= ENDED, programs.told()
     total = len(programs.written())
     done = lambda: (found := programs.progress())["read"] + found.get("late", 0) == total
     programs.wait_for(done)
@@ -127,7 +129,7 @@ def test_each_shard_is_read_once_whoever_is_killed(programs):
 
 
 def check(programs, total):
-    """The ring holds the rows of every shard once but those that were late, and the run's own."""
+    """All are accounted for, and the ring holds rows of the newest of them, each once."""
     config = folder.read_config(pathlib.Path(programs.out))
     mesh = devices.mesh_of(1)
     plan = make_plan(dataclasses.replace(config, devices=1))
@@ -137,24 +139,20 @@ def check(programs, total):
     assert (loop.shard_reader.read, loop.shard_reader.skipped) == (total - late, 0)
     assert late <= total // 20
 
-    ring = jax.device_get(loop.state.playing.buffer)
-    count = int(ring.size[0])
-    assert count == ring.added[0] < config.capacity
-    rest = keys(jax.tree.map(lambda x: x[0, :count], ring.rows))
+    names = [name for _, name, _ in loop.shard_reader.sources]
+    assert len({*names}) == len(names)
     theirs = collections.Counter()
     for number, name, _ in loop.shard_reader.sources:
         key = f"shards/{name}"
         rows = shards.read(key, plan.said, data=programs.shared.get(key, 2**30)).rows
         theirs += keys(rows.replace(game=np.full_like(rows.game, -number)))
-    own = rest - theirs
-    assert theirs.total() == loop.shard_reader.rows
-    assert theirs == rest - own
-    assert min(game for game, _, _ in own) >= 0
-    assert own.total() == count - loop.shard_reader.rows
-    assert len(loop.shard_reader.sources) == loop.shard_reader.read
-    places = collections.Counter((game, ply) for game, ply, _ in own.elements())
-    assert places.total() > 0
-    assert max(places.values()) == 1
+    ring = jax.device_get(loop.state.playing.buffer)
+    there = keys(jax.tree.map(lambda x: x[0, : int(ring.size[0])], ring.rows))
+    read = collections.Counter({row: n for row, n in there.items() if row[0] < 0})
+    assert read <= theirs
+    own = collections.Counter((game, ply) for game, ply, _ in there - read)
+    assert read.total() > 0
+    assert max(own.values(), default=1) == 1
 
 
 def keys(rows):
