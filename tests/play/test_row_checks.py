@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from gozero.games.connect_four import connect_four_game
 from gozero.games.go import go_game
 from gozero.go import bitboard as bb
 from gozero.go.rules import Position, Rules
-from gozero.play import row_checks
+from gozero.play import row_checks, shards
 from gozero.play.rows import row_shapes
+from gozero.play.shards import About, Place
 from tests.reference.go import ReferenceGame
 from tests.train.worker_runs import packed
+from train import replay
 
 COUNT = 40
 
@@ -55,6 +58,39 @@ def test_legal_moves_are_those_of_the_slow_rules(size, suicide):
             refused = f"legal of row {row} is not the legal moves of its position"
             assert complaint(simple, with_legal(changed)) == refused
             assert complaint(rules, with_legal(changed)) == ("" if could[row, action] else refused)
+
+
+def test_past_boards_come_back_from_a_shard_or_are_refused(tmp_path):
+    """Boards of both players' stones, as many as there were before the row, and empty ones."""
+    rules = Rules(5)
+    rows, legal, _ = rows_of(rules, seed=3)
+    rows = replay.with_past(rows.replace(legal=np.packbits(legal, axis=1)), 4)
+    rows = jax.tree.map(np.asarray, rows)
+    assert rows.known.tolist() == [min(ply, 4) for ply in range(len(legal))]
+    assert complaint(rules, rows) == ""
+    path, said = shards.path_of(tmp_path, Place(0, "a")), shards.rules_of(rules)
+    path.parent.mkdir()
+    shards.write(path, said, About("a", 0, 1, 0, 1, len(legal)), rows, np.full(len(legal), 64))
+    found = shards.read(path, said, history=4).rows
+    chex.assert_trees_all_equal(found.past, rows.past)
+    chex.assert_trees_all_equal(shards.read_folder(tmp_path)[1].known, rows.known)
+    for history in (0, 3):
+        with pytest.raises(ValueError, match="past"):
+            shards.read(path, said, history=history)
+    changed = lambda at, value: rows.replace(past=_with(rows.past, at, value))
+    wrong = "past of row {} is not boards of both players' stones, empty before the game"
+    assert complaint(rules, changed((2, 2, 0, 0), 1)) == wrong.format(2)  # before the game
+    assert complaint(rules, changed((9, 1, 0, 0), 2**31)) == wrong.format(9)  # off the board
+    both = changed((9, 1, 0), rows.past[9, 1, 1] | 1)
+    both.past[9, 1, 1] |= np.uint32(1)
+    assert complaint(rules, both) == wrong.format(9)
+    assert "known of row 0" in complaint(rules, rows.replace(known=rows.known + 1))
+
+
+def _with(array, at, value):
+    array = array.copy()
+    array[at] = value
+    return array
 
 
 def complaint(rules, rows):
