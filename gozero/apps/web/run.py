@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 import sys
@@ -51,5 +52,8 @@ def run(config: WebConfig) -> int:
         server_header=False,
         timeout_graceful_shutdown=1,
     )
+    # A tab that is open at Ctrl-C may keep its connection: no error, and nothing for the user.
+    is_wanted = lambda said: not said.getMessage().startswith("Cancel ")
+    logging.getLogger("uvicorn.error").addFilter(is_wanted)
     uvicorn.Server(settings).run(sockets=[listener])
     return 0

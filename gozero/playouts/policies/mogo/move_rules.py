@@ -97,6 +97,23 @@ def moves(
 ) -> tuple[bb.Board, jax.Array]:
     """The points of the first rule that has any, and which rule that is, u32[]; see `playouts`.
 
+    Args:
+      lay, config, now, near, random: as of `candidates`.
+    """
+    points, better = candidates(lay, config, now, near, random)
+    rule = jnp.full_like(random, ANY)
+    for number, board in better:
+        some = bb.any_of(board)
+        points = bb.where(some, board, points)
+        rule = jnp.where(some, np.uint32(number), rule)
+    return points, rule
+
+
+def candidates(
+    lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array, random: jax.Array
+) -> tuple[bb.Board, list[tuple[int, bb.Board]]]:
+    """The points of the rule "any", and those of each other rule, the first rule last.
+
     Of the rule "save" all captures are tried, and those that save nothing rejected: to look for
     the chains that hold the endangered ones would cost more.
 
@@ -122,13 +139,7 @@ def moves(
         vital = vital_points(lay, now.own, vacant, playable.board_of(lay, now.last))
         better.append((NAKADE, bb.intersection(vital, legal)))
     better.append((SAVE, bb.keep(bb.any_of(now.endangered), saves)))
-
-    rule = jnp.full_like(random, ANY)
-    for number, candidates in better:
-        some = bb.any_of(candidates)
-        points = bb.where(some, candidates, points)
-        rule = jnp.where(some, np.uint32(number), rule)
-    return points, rule
+    return points, better
 
 
 def legal_points(lay: bb.Layout, now: Situation) -> bb.Board:
