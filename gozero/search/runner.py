@@ -24,7 +24,7 @@ from gozero.compile import executables
 from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator, Game
+from gozero.search.game import Evaluation, Evaluator, Game, history_of
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
@@ -165,6 +165,110 @@ class Runner:
             return chunk if took <= left else 0
         fitting = chunk * left / max(took, 1e-9)
         return max(0, int(min(next_chunk(chunk, took, self.piece), fitting)))
+
+
+class Overlapped:
+    """Searches whose evaluator is a function of the host, two or more groups of games by turns.
+
+    While a group waits for its evaluations (a network on another device, a server) the trees of the
+    others are worked on: a step of all takes as long as the slower of both, and not the sum. The
+    descent that says what is to be evaluated is made again when the evaluation is there.
+
+    Args:
+      game, config: as `search` has them.
+      evaluate: ``observations[M] -> Evaluation[M]``, of any arrays; called in threads, for each
+        group by itself.
+      groups: of equal size.
+      observe: as `Evaluator.observe`.
+
+    Raises:
+      ValueError: a config whose trees do more than simulations of one kind: `early_stop`, `prune`
+        where trees fill up, an ensemble, transpositions.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        evaluate: Callable[[Any], Evaluation],
+        config: SearchConfig,
+        groups: int = 2,
+        observe: Callable | None = None,
+    ):
+        if not isinstance(groups, int) or groups < 1:
+            raise ValueError(f"groups: {groups!r} is not a whole number of at least 1")
+        for name in ("early_stop", "ensemble", "transpositions"):
+            if getattr(config, name):
+                raise ValueError(f"{name}: a search by turns makes its simulations one by one")
+        if config.prune and config.overflows:
+            raise ValueError("prune: a search by turns prunes no trees; give it capacity")
+        self.config, self.groups, self._evaluate = config, groups, evaluate
+        history, simulate = history_of(game, observe), pieces.simulate_of(config)
+
+        def advance(running: Running, evaluator: Evaluator) -> Running:
+            given = running.evaluation_key, running.contexts, config, running.draws
+            tree, ok = simulate(history, evaluator, *given, running.tree, running.ok)
+            return running._replace(tree=tree, ok=ok, steps=running.steps + 1)
+
+        def begin(key, states, evaluator: Evaluator) -> Running:
+            return pieces.begin(game, evaluator._replace(observe=observe), key, states, config)
+
+        def with_next(running: Running) -> tuple[Running, Any]:
+            return running, _shown(game, lambda evaluator: advance(running, evaluator))
+
+        self._roots = jax.jit(lambda *args: _shown(game, lambda said: begin(*args, said)))
+        self._begin = jax.jit(
+            lambda key, states, said: with_next(begin(key, states, _saying(said)))
+        )
+        self._advance = jax.jit(
+            lambda running, said: with_next(advance(running, _saying(said))), donate_argnums=0
+        )
+        self._finish = jax.jit(lambda running: pieces.finish(running, config))
+
+    def search(self, key: jax.Array, states: Any) -> SearchResult:
+        """What `search` finds of each group, with the key ``fold_in(key, number of the group)``.
+
+        Raises:
+          ValueError: games that cannot be divided evenly.
+        """
+        (count,) = {len(x) for x in jax.tree.leaves(states)}
+        if count % self.groups:
+            raise ValueError(f"states: {count} games cannot be divided into {self.groups} groups")
+        share, steps = count // self.groups, self.config.num_simulations // self.config.leaves
+        numbers = range(self.groups)
+        part = lambda g: jax.tree.map(lambda x: x[g * share :][:share], states)
+        given = [(jax.random.fold_in(key, g), part(g)) for g in numbers]
+        searches: list[Any] = [None for _ in numbers]
+        with concurrent.futures.ThreadPoolExecutor(self.groups) as pool:
+            waiting = [pool.submit(self._evaluate, self._roots(*given[g])) for g in numbers]
+            for i in range(steps + 1):
+                for g in numbers:
+                    said = waiting[g].result()
+                    if i == 0:
+                        searches[g], shown = self._begin(*given[g], said)
+                    else:
+                        searches[g], shown = self._advance(searches[g], said)
+                    if i < steps:
+                        waiting[g] = pool.submit(self._evaluate, shown)
+        results = map(self._finish, searches)
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts), *results)
+
+
+def _shown(game: Game, run: Callable[[Evaluator], Any]) -> Any:
+    """What an evaluator is shown; of what is done with its evaluations nothing is compiled."""
+    shown = []
+
+    def evaluate(params, key, observations):
+        shown.append(observations)
+        count = len(jax.tree.leaves(observations)[0])
+        return Evaluation(jnp.zeros((count, game.num_actions)), jnp.zeros(count))
+
+    run(Evaluator(evaluate))
+    return shown[0]
+
+
+def _saying(evaluation: Evaluation) -> Evaluator:
+    """An evaluator that has been asked before."""
+    return Evaluator(lambda params, key, observations: params, evaluation)
 
 
 def next_chunk(chunk: int, took: float, wanted: float) -> int:

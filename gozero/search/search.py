@@ -200,7 +200,7 @@ def advance(
         last = jnp.minimum(last_step, last)
     end = last if num_steps is None else jnp.minimum(running.steps + num_steps, last)
     history, draws, group = history_of(game, evaluator.observe), running.draws, config.ensemble
-    step = simulate if config.leaves == 1 else leaves.simulate
+    step = simulate_of(config)
 
     def simulate_step(i, carry):
         key = jax.random.fold_in(running.evaluation_key, i + 1)
@@ -222,6 +222,11 @@ def advance(
     else:
         carry = lax.fori_loop(start, end, simulate_step, carry)
     return running._replace(tree=carry[0], ok=carry[1], steps=jnp.asarray(steps, jnp.int32))
+
+
+def simulate_of(config: SearchConfig) -> Callable[..., tuple[Tree, jax.Array]]:
+    """A step: `simulate`, or the one that makes several simulations."""
+    return simulate if config.leaves == 1 else leaves.simulate
 
 
 def simulate(

@@ -1,4 +1,4 @@
-"""Long searches: sums wider than an i32, and trees that are pruned when they are full."""
+"""Long searches: wide sums, full trees that are pruned, evaluations by turns."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gozero.search.game import Evaluator
 from gozero.search.memory import keeps_of
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
+from gozero.search.runner import Overlapped
 from gozero.search.search import search
 from gozero.search.values import MAX_VISITS, MOST_VISITS, VALUE_ONE, Wide
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
@@ -213,3 +214,36 @@ def test_a_search_past_the_limit_is_the_plain_one():
     )
     assert values.whole(result.tree.value_sum)[0] == 140_001 * VALUE_ONE
     assert result.value.tolist() == [1.0]
+
+
+def test_a_search_by_turns_is_the_search_of_each_group():
+    config = SearchConfig(num_simulations=12, select=Puct(1.5), max_depth=6)
+    codes = np.arange(1, 9, dtype=np.uint32) * np.uint32(7919)
+    hashed = jax.jit(lambda codes: EVALUATE(None, None, codes))
+    busy = []
+
+    def evaluate(codes):
+        busy.append(1)
+        evaluation = jax.tree.map(np.asarray, hashed(codes))
+        busy.append(-1)
+        return evaluation
+
+    by_turns = Overlapped(random_tree.GAME, evaluate, config, groups=2)
+    key = jax.random.key(3)
+    found = by_turns.search(key, random_tree.Position(codes))
+    alone = random_tree.compiled_search(EVALUATE, config, 4)
+    for g in range(2):
+        result = alone(codes[4 * g :][:4], jax.random.fold_in(key, g))
+        names = "action", "visits", "q", "value", "ok", "simulations"
+        for name in names:
+            part = np.asarray(getattr(found, name))[4 * g :][:4]
+            np.testing.assert_array_equal(part, getattr(result, name), name)
+        rows = slice(g * result.tree.num_rows, (g + 1) * result.tree.num_rows)
+        np.testing.assert_array_equal(found.tree.value_sum[rows], result.tree.value_sum)
+    assert busy.count(1) == busy.count(-1) == 2 * 13
+    with pytest.raises(ValueError, match="3 groups"):
+        Overlapped(random_tree.GAME, evaluate, config, groups=3).search(
+            key, random_tree.Position(codes)
+        )
+    with pytest.raises(ValueError, match=r"^early_stop"):
+        Overlapped(random_tree.GAME, evaluate, SearchConfig(early_stop=True))
