@@ -215,7 +215,9 @@ class Overlapped:
         def with_next(running: Running) -> tuple[Running, Any]:
             return running, _shown(game, lambda evaluator: advance(running, evaluator))
 
-        self._roots = jax.jit(lambda *args: _shown(game, lambda said: begin(*args, said)))
+        self._roots = jax.jit(
+            lambda key, states: _shown(game, lambda said: begin(key, states, said))
+        )
         self._begin = jax.jit(
             lambda key, states, said: with_next(begin(key, states, _saying(said)))
         )
