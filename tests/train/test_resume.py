@@ -243,13 +243,22 @@ EVERY_OPTION = {
 }
 
 
+def numbered(shape):
+    """An array of such a shape, keys too, whose entries differ."""
+    if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
+        data = jax.eval_shape(jax.random.key_data, shape)
+        return jax.random.wrap_key_data(numbered(data))
+    return jnp.asarray((np.arange(shape.size) % 101).reshape(shape.shape), shape.dtype)
+
+
 def test_a_checkpoint_holds_trees_that_go_on_and_past_boards(tmp_path):
     plan, mesh = make_plan(tiny.config(**EVERY_OPTION)), devices.mesh_of(1)
-    state = steps.begin(plan, mesh)
-    assert state.playing.lanes.tree.capacity == 9  # room for what is kept and four simulations
-    assert state.playing.buffer.rows.past.shape == (1, 500, 7, 2, 1)
-    saved = checkpoint.save(tmp_path, 1, state, {})
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    assert shapes.playing.lanes.tree.capacity == 9  # room for what is kept and four simulations
+    assert shapes.playing.buffer.rows.past.shape == (1, 500, 7, 2, 1)
+    assert jax.tree.structure(shapes.player) == jax.tree.structure(shapes.learner.ema)
+    state = jax.tree.map(numbered, shapes)
+    saved = checkpoint.save(tmp_path, 1, state, {})
     like = jax.tree.map(
         lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
         shapes,
