@@ -216,6 +216,7 @@ def test_a_search_past_the_limit_is_the_plain_one():
     assert result.value.tolist() == [1.0]
 
 
+@pytest.mark.slow  # to compile
 def test_a_search_by_turns_is_the_search_of_each_group():
     config = SearchConfig(num_simulations=12, select=Puct(1.5), max_depth=6)
     codes = np.arange(1, 9, dtype=np.uint32) * np.uint32(7919)
