@@ -81,6 +81,10 @@ class TrainConfig:
     dtype: Literal["float32", "bfloat16"] = setting("float32")
     """What the trunk computes in; parameters and sums are float32."""
 
+    play_dtype: Literal["int8"] | None = setting(None, unset="--dtype")
+    """What its blocks compute in where self-play evaluates: 8-bit integers, for TPUs, which
+    multiply them faster; learning goes on in --dtype."""
+
     weights: pathlib.Path | None = setting(None, unset="random weights")
     """Weights of such a network to begin from, made for any board size."""
 

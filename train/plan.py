@@ -59,7 +59,10 @@ class Plan:
     @functools.cached_property
     def evaluator(self) -> Evaluator:
         """The network as the search asks it; its params are not those of a run."""
-        return evaluator(self.rules, self.learner.network)
+        network = self.learner.network
+        if self.config.play_dtype is not None:
+            network = dataclasses.replace(network, dtype=self.config.play_dtype)
+        return evaluator(self.rules, network)
 
     @functools.cached_property
     def teacher_evaluator(self) -> Evaluator | None:

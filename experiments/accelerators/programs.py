@@ -171,9 +171,9 @@ def _mctx(target: Target, size: int, batch: int) -> Program:
     return Program(run, make, "simulations", units, (SIMULATIONS,))
 
 
-def _preset(target: Target, preset: str, part: str) -> Program:
+def _preset(target: Target, preset: str, part: str, **changed: Any) -> Program:
     """A run's self-play or learner, on all devices of the target."""
-    config = PRESETS[preset]
+    config = dataclasses.replace(PRESETS[preset], **changed)
     plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
     with mode.target(target.platform):
         num_steps = learner.steps_per_call()
@@ -220,6 +220,9 @@ PROGRAMS: dict[str, Callable[[Target], Program]] = {
     "puct-9x9": functools.partial(_puct, size=9, batch=1024, blocks=6, channels=64),
     "puct-19x19": functools.partial(_puct, size=19, batch=256, blocks=10, channels=128),
     "rave-9x9": functools.partial(_rave, size=9, batch=1024),
+    "play-9x9-gpu-int8": functools.partial(
+        _preset, preset="9x9-gpu", part="self-play", play_dtype="int8"
+    ),
     **{
         f"{part}-{preset}": functools.partial(make, preset=preset)
         for preset in PRESETS

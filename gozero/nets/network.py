@@ -18,13 +18,15 @@ are others, as the columns of Connect Four, policy and value come of dense layer
 trunk and a few of its channels point by point (AlphaZero's heads), which fit one board.
 
 With ``dtype="bfloat16"`` the convolutions and the trunk between them are bf16. Parameters, pooled
-sums, heads and outputs are f32 always.
+sums, heads and outputs are f32 always. With ``dtype="int8"`` the blocks' convolutions are of 8-bit
+integers besides (`int8`): for evaluation on a TPU, with what `quantized` makes of f32 parameters.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -33,11 +35,12 @@ from flax import nnx
 from jax import lax
 
 from gozero.compile import products
+from gozero.nets import int8
 from gozero.nets.features import Inputs, feature_set
 from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search.game import Game
 
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("float32", "bfloat16", "int8")
 
 SCORE_SCALE = 20.0
 """Points to one unit of the score head, so that it need not grow large weights first."""
@@ -56,7 +59,8 @@ class NetworkConfig:
       features: the name of the planes it takes (`gozero.nets.features`).
       pool_every: with 2 every second block pools the board, with 1 each; 0: none does.
       auxiliary: whether it has heads for ownership and score, which are Go's.
-      dtype: what the trunk computes in, "float32" or "bfloat16". Not the parameters.
+      dtype: what the trunk computes in, "float32" or "bfloat16". Not the parameters. "int8": bf16,
+        and integers in its blocks; for evaluation only, see `quantized`.
       board_size: points on a side of the board that its weights were trained for, which evaluators
         check; None: any board. No part of the shape: networks that differ in it are equal.
       observation: of another game, which observes planes of its own: their rows, columns and
@@ -100,6 +104,11 @@ class NetworkConfig:
             return "points and pass"
         extra = self.num_actions - self.observation[0] * self.observation[1]
         return {0: "points", 1: "points and pass"}.get(extra, "dense")
+
+    @property
+    def trunk_dtype(self) -> Any:
+        """Between convolutions."""
+        return jnp.dtype("bfloat16" if self.dtype == "int8" else self.dtype)
 
     @property
     def pooled_channels(self) -> int:
@@ -161,30 +170,43 @@ def pool(x: jax.Array) -> jax.Array:
     return jnp.concatenate([mean, mean * ((x.shape[1] - 14) / 10), most], axis=-1)
 
 
+Seen = Callable[[jax.Array], jax.Array]
+"""Gives back what a convolution of a block is to take."""
+
+
+def _unseen(x: jax.Array) -> jax.Array:
+    return x
+
+
 class _Block(nnx.Module):
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
-        self.first = _trunk_conv(config, channels, channels, rngs)
-        self.second = _trunk_conv(
+        # Steps of integers are to be one fusion with the convolution whose output they are of.
+        self.apart = _unseen if config.dtype == "int8" else products.apart
+        self.first = _block_conv(config, channels, channels, rngs)
+        self.second = _block_conv(
             config, channels, channels, rngs, kernel_init=nnx.initializers.zeros
         )
 
-    def __call__(self, x):
-        return x + self.second(nnx.relu(self.first(nnx.relu(x))))
+    def __call__(self, x, seen: Seen = _unseen):
+        made = self.first(seen(nnx.relu(x)))
+        return x + self.second(seen(nnx.relu(self.apart(made))))
 
 
 class _PooledBlock(nnx.Module):
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels, pooled = config.channels, config.pooled_channels
         self.local_channels = channels - pooled
-        self.first = _trunk_conv(config, channels, channels, rngs)
+        self.first = _block_conv(config, channels, channels, rngs)
         self.bias = nnx.Linear(3 * pooled, self.local_channels, rngs=rngs)
+        # Not of integers: what it takes is known only after the pool, and a pass by itself.
         self.second = _trunk_conv(
             config, self.local_channels, channels, rngs, kernel_init=nnx.initializers.zeros
         )
 
-    def __call__(self, x):
-        local, everywhere = jnp.split(self.first(nnx.relu(x)), [self.local_channels], axis=-1)
+    def __call__(self, x, seen: Seen = _unseen):
+        made = self.first(seen(nnx.relu(x)))
+        local, everywhere = jnp.split(made, [self.local_channels], axis=-1)
         bias = self.bias(pool(nnx.relu(everywhere))).astype(local.dtype)
         return x + self.second(nnx.relu(local + bias[:, None, None, :]))
 
@@ -241,26 +263,53 @@ class _Network(nnx.Module):
             score=SCORE_SCALE * self.score(hidden)[:, 0],
         )
 
+    def _stem(self, inputs):
+        if not isinstance(inputs, Inputs):
+            return self.stem(inputs)
+        x = self.stem(inputs.planes)
+        return x + self.stem_globals(inputs.global_inputs)[:, None, None, :].astype(x.dtype)
+
+    @property
+    def _blocks(self) -> list[Any]:
+        return [getattr(self, f"block_{i}") for i in range(self.num_blocks)]
+
     def _trunk(self, inputs):
-        if isinstance(inputs, Inputs):
-            x = self.stem(inputs.planes)
-            x = x + self.stem_globals(inputs.global_inputs)[:, None, None, :].astype(x.dtype)
-        else:
-            x = self.stem(inputs)
-        for i in range(self.num_blocks):
-            x = getattr(self, f"block_{i}")(x)
+        x = self._stem(inputs)
+        for block in self._blocks:
+            x = block(x)
         return x
+
+    def largest(self, inputs) -> list[jax.Array]:
+        """f32[]: of what each convolution of the blocks takes."""
+        x, found = self._stem(inputs), []
+
+        def seen(x):
+            found.append(jnp.max(x))
+            return x
+
+        for block in self._blocks:
+            x = block(x, seen)
+        return found
 
 
 def _trunk_conv(
     config: NetworkConfig, inputs: int, outputs: int, rngs: nnx.Rngs, **kwargs: Any
 ) -> nnx.Conv:
-    dtype = jnp.dtype(config.dtype)
+    dtype = config.trunk_dtype
     return nnx.Conv(inputs, outputs, (3, 3), padding="SAME", dtype=dtype, rngs=rngs, **kwargs)
+
+
+def _block_conv(
+    config: NetworkConfig, inputs: int, outputs: int, rngs: nnx.Rngs, **kwargs: Any
+) -> nnx.Module:
+    if config.dtype == "int8":
+        return int8.Int8Conv(inputs, outputs)
+    return _trunk_conv(config, inputs, outputs, rngs, **kwargs)
 
 
 def init(config: NetworkConfig, key: jax.Array) -> dict:
     """Random parameters, a nested dict of f32 arrays."""
+    config = _to_learn(config)
     state = nnx.state(_Network(config, nnx.Rngs(key)), nnx.Param)
     return nnx.to_pure_dict(state)
 
@@ -296,7 +345,7 @@ def apply_in_slices(
 def rows_of_a_slice(config: NetworkConfig, board: tuple[int, int]) -> int:
     """Positions on planes of so many rows and columns; a TPU fills channels up to 128."""
     channels = -(-config.channels // 128) * 128
-    row = board[0] * board[1] * channels * jnp.dtype(config.dtype).itemsize
+    row = board[0] * board[1] * channels * config.trunk_dtype.itemsize
     return max(1, _SLICE_BYTES // row)
 
 
@@ -309,14 +358,42 @@ def in_dtype(config: NetworkConfig, params: Any) -> Any:
     def convert(path: tuple, x: jax.Array) -> jax.Array:
         names = [part.key for part in path if isinstance(part, jax.tree_util.DictKey)]
         is_trunk = "stem" in names or "first" in names or "second" in names
-        return jnp.asarray(x).astype(config.dtype) if is_trunk else x
+        return jnp.asarray(x).astype(config.trunk_dtype) if is_trunk else x
 
     return jax.tree_util.tree_map_with_path(convert, params)
 
 
+def _to_learn(config: NetworkConfig) -> NetworkConfig:
+    """The network whose parameters `quantized` takes."""
+    return dataclasses.replace(config, dtype="bfloat16") if config.dtype == "int8" else config
+
+
+def quantized(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> dict:
+    """What a network of dtype "int8" takes; to quantize it twice changes nothing.
+
+    Args:
+      config: of dtype "int8".
+      params: as `init` makes them.
+      inputs: M positions: what the convolutions of the blocks take in these is the largest that
+        counts in full.
+    """
+    if "per_unit" in params["block_0"]["first"]:
+        return params
+    graph, state = _abstract(_to_learn(config))
+    nnx.replace_by_pure_dict(state, params)
+    largest = iter(nnx.merge(graph, state).largest(inputs))
+    known = in_dtype(config, params)
+    for i in range(config.blocks):
+        for conv in ("first",) if config.pools(i) else ("first", "second"):
+            name = f"block_{i}"
+            made = int8.quantized(params[name][conv], next(largest))
+            known[name] = {**known[name], conv: made}
+    return known
+
+
 def shapes(config: NetworkConfig) -> dict:
     """The parameters' shapes and dtypes, as `init` would make them."""
-    return nnx.to_pure_dict(_abstract(config)[1])
+    return nnx.to_pure_dict(_abstract(_to_learn(config))[1])
 
 
 def _abstract(config: NetworkConfig) -> tuple[Any, nnx.State]:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.compile import mode
+from gozero.games.go import go_game
 from gozero.games.rollouts import ROLLOUT_RULE, rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
@@ -23,6 +24,7 @@ from gozero.nets.features import feature_set
 from gozero.nets.katago import network as katago
 from gozero.nets.katago.network import KataGoConfig
 from gozero.nets.network import NetworkConfig
+from gozero.play import openings
 from gozero.play.player_config import POLICIES
 from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
 from gozero.playouts.first_plays import Wanted
@@ -30,7 +32,7 @@ from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
-from gozero.search.game import Evaluation, Evaluator, Game, Trail
+from gozero.search.game import Evaluation, Evaluator, Game, History, Trail, history_of
 from gozero.search.prior_counts import tried_once
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.puct import Puct
@@ -51,7 +53,9 @@ def network_evaluator(
       rules: of Go; or a `Game` that observes planes [rows, columns, channels].
       config: the network's shape; None: a small one. For a `Game` see `network.of_game`. With a
         network of KataGo, which wants its parameters too, the rule that suits it is KataGo's.
-      params: as `network.init` makes them, or `weights.load` reads them.
+      params: as `network.init` makes them, or `weights.load` reads them. Of a network of dtype
+        "int8" too: `Evaluator.prepared`, which a search asks for, quantizes them by positions of
+        random games.
 
     Raises:
       ValueError: weights that were trained for another board or game; features that look at past
@@ -82,8 +86,29 @@ def network_evaluator(
     apart |= {"features"} if config.observation else {"observation", "num_actions"}
     shape = {k: v for k, v in dataclasses.asdict(config).items() if k not in apart}
     about = {"evaluator": "network", **shape}
-    prepare = functools.partial(network.in_dtype, config) if config.dtype != "float32" else None
+    if config.dtype == "int8":
+        game = rules if isinstance(rules, Game) else go_game(rules)
+        prepare = functools.partial(_quantized, history_of(game, observe), game, config)
+    else:
+        converts = config.dtype != "float32"
+        prepare = functools.partial(network.in_dtype, config) if converts else None
     return Evaluator(evaluate, params, observe, Puct(), about, prepare)
+
+
+_SAMPLE = 64
+"""Random games, a position of each, that tell what the convolutions of a network take."""
+
+
+def _quantized(history: History, game: Game, config: NetworkConfig, params: dict) -> dict:
+    key = jax.random.key(0)
+    states = jax.vmap(game.init)(jax.random.split(key, _SAMPLE))
+    states, _ = openings.scatter_phases(game, key, states, game.max_moves // 2)
+    contexts, positions = jax.vmap(history.root)(states)
+    none = Trail(jax.tree.map(lambda x: x[:, None], positions), jnp.zeros(_SAMPLE, jnp.int32))
+    seen = jax.vmap(history.observe)(contexts, positions, none)
+    if config.observation is not None:
+        seen = seen.astype(jnp.float32)
+    return network.quantized(config, params, seen)
 
 
 def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) -> Evaluator:

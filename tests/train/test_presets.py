@@ -76,6 +76,12 @@ def test_a_workers_program_traces_as_it_is(preset):
     traces(PRESETS[preset], TARGETS.get(preset, "cpu"))
 
 
+def test_self_play_in_8_bits_traces():
+    config = dataclasses.replace(PRESETS["3x3"], play_dtype="int8")
+    assert make_plan(config).learner.network.dtype == "float32"
+    traces(config, "tpu")
+
+
 def traces(config, target):
     plan = worker.plan_of(config)
     with mode.target(target):

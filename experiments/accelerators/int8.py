@@ -1,0 +1,140 @@
+"""What a network loses by 8-bit integers in its blocks: beside itself in f32, on the CPU.
+
+    python -m experiments.accelerators.int8 --games 400     # some minutes on two cores
+
+Policies and values are compared at positions of games that the network plays against itself by its
+policy, and the two then play a match. The file of results says both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.accelerators.config import RESULTS
+from gozero.games.go import go_game
+from gozero.go import rules as go
+from gozero.nets import weights
+from gozero.play.arena import play_match
+from gozero.play.evaluators import network_evaluator
+from gozero.play.player import search_player
+from gozero.play.players import NETWORKS
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator, History, Trail, history_of
+
+_GAMES, _PLIES, _EVERY = 64, 48, 3
+"""Of the games whose positions are looked at: how many, how long, and each so many plies."""
+
+
+@functools.cache
+def evaluators(size: int) -> dict[str, Evaluator]:
+    """The network of a size that comes with the package, by what its trunk computes in."""
+    rules = go.Rules(size=size)
+    shape, params, _ = weights.load(NETWORKS[size], size)
+    sides = {}
+    for dtype in ("float32", "bfloat16", "int8"):
+        one = network_evaluator(rules, dataclasses.replace(shape, dtype=dtype), params)
+        sides[dtype] = one._replace(params=jax.jit(lambda one=one: one.prepared().params)())
+    return sides
+
+
+def compare(size: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Of bf16 and int8 beside f32: nats and shares of policies, and root mean squares of values."""
+    sides, game = evaluators(size), go_game(go.Rules(size=size))
+    evaluate = {dtype: jax.jit(side.evaluate) for dtype, side in sides.items()}
+    found: dict[str, list[tuple[float, ...]]] = {"bfloat16": [], "int8": []}
+    for seen, legal in _positions(game, sides["float32"], seed):
+        said = {
+            of: evaluate[of](side.params, jax.random.key(0), seen) for of, side in sides.items()
+        }
+        logs = {
+            dtype: jax.nn.log_softmax(jnp.where(legal, one.prior_logits, -jnp.inf))
+            for dtype, one in said.items()
+        }
+        own = logs["float32"]
+        for dtype, rows in found.items():
+            lost = jnp.where(legal, jnp.exp(own) * (own - logs[dtype]), 0.0).sum(axis=1)
+            agree = jnp.argmax(own, axis=1) == jnp.argmax(logs[dtype], axis=1)
+            error = said[dtype].value - said["float32"].value
+            rows.append((float(lost.mean()), float((error**2).mean()), float(agree.mean())))
+    for dtype, rows in found.items():
+        nats, square, agree = np.mean(rows, axis=0)
+        about = {"size": size, "dtype": dtype, "positions": _GAMES * len(rows), "seed": seed}
+        measured = {"policy_nats": nats, "value_rms": square**0.5, "same_first_move": agree}
+        yield about | {name: f"{value:.3g}" for name, value in measured.items()}
+
+
+def _positions(game: Any, evaluator: Evaluator, seed: int) -> Iterator[tuple[Any, jax.Array]]:
+    """(what the network sees, legal bool[B, A]) of games that it plays by its policy."""
+    history = history_of(game, evaluator.observe)
+    key = jax.random.key(seed)
+    states = jax.vmap(game.init)(jax.random.split(key, _GAMES))
+    for ply in range(_PLIES):
+        states, seen, legal = _step(history, game, evaluator.evaluate)(
+            evaluator.params, jax.random.fold_in(key, ply), states
+        )
+        if ply % _EVERY == 0:
+            yield seen, legal
+
+
+@functools.cache
+def _step(history: History, game: Any, evaluate: Any) -> Any:
+    @jax.jit
+    def step(params: Any, key: jax.Array, states: Any) -> tuple[Any, Any, jax.Array]:
+        contexts, positions = jax.vmap(history.root)(states)
+        count = jnp.zeros(_GAMES, jnp.int32)
+        alone = Trail(jax.tree.map(lambda x: x[:, None], positions), count)
+        seen = jax.vmap(history.observe)(contexts, positions, alone)
+        legal = jax.vmap(game.legal)(states)
+        logits = jnp.where(legal, evaluate(params, key, seen).prior_logits, -jnp.inf)
+        return jax.vmap(game.play)(states, jax.random.categorical(key, logits)), seen, legal
+
+    return step
+
+
+def match(size: int, games: int, simulations: int, seed: int) -> dict[str, Any]:
+    """8-bit integers against f32, as many simulations each."""
+    rules, sides = go.Rules(size=size), evaluators(size)
+    own = SearchConfig(simulations, select=sides["int8"].select)
+    players = [search_player(rules, sides[dtype], own) for dtype in ("int8", "float32")]
+    result = play_match(rules, *players, jax.random.key(seed), games, openings=4)
+    summary = result.summary()
+    low, high = summary.interval
+    about = {"size": size, "dtype": "int8", "simulations": simulations, "seed": seed}
+    won = {"games": games, "points": float(result.points.sum()), "score": f"{summary.score:.3f}"}
+    return about | won | {"low": f"{low:.3f}", "high": f"{high:.3f}"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[9, 7], choices=sorted(NETWORKS))
+    parser.add_argument("--games", type=int, default=400, help="of a match, on each size")
+    parser.add_argument("--simulations", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
+    asked = parser.parse_args()
+    rows = [row for size in asked.sizes for row in compare(size, asked.seed)]
+    _write(asked.out / "int8.csv", rows)
+    given = asked.games, asked.simulations, asked.seed
+    _write(asked.out / "int8_matches.csv", [match(size, *given) for size in asked.sizes])
+
+
+def _write(path: pathlib.Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    print(path, path.read_text(), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
