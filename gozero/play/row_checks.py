@@ -1,29 +1,32 @@
 """Whether rows that others wrote may be learnt from: each number against the rules of its game.
 
-A row that no game could have given is refused, for one is enough to spoil a network. On the host,
-in NumPy; for games other than Go, legal actions are asked of the game itself.
+A row that no game could have given is refused, for one is enough to spoil a network. On the host;
+what is legal is asked of the rules, or of the game itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.compile import mode
 from gozero.go import bitboard as bb
 from gozero.go.coords import KOMI_EXPECTED, MAX_KOMI
-from gozero.go.rules import BLACK, Rules
+from gozero.go.rules import BLACK, Position, Rules, legal_points
+from gozero.go.setup import liberties
 from gozero.play.rows import Rows
 from gozero.search.game import Game
 
 AT_ONCE = 1024
-"""Rows of a game other than Go whose legal actions are asked for in one call."""
+"""Rows whose legal actions are asked for in one call."""
 
 _ROOM = 1e-3  # of a value's f32, and of a sum of policies in f16
-_IN_PLANE = np.array([[[0] * 3] * 3, [[0, 1, 0], [1, 1, 1], [0, 1, 0]], [[0] * 3] * 3])
 
 
 def check(rules: Rules | Game, rows: Rows) -> None:
@@ -91,47 +94,11 @@ def _on_board(rules: Rules, words: Any) -> np.ndarray:
     return ~np.any(off, axis=0)
 
 
-def _unpacked(rules: Rules, words: Any) -> np.ndarray:
-    """bool[n, size, size] of W x u32[n]."""
-    lay, rows = rules.layout, np.arange(rules.size)
-    words = np.stack(words, axis=1)[:, rows // lay.rows_per_word]
-    shift = (rows % lay.rows_per_word * lay.stride)[:, None] + np.arange(rules.size)
-    return (words[:, :, None] >> shift.astype(np.uint32) & 1).astype(bool)
-
-
-def _around(boards: np.ndarray, off_board: int) -> np.ndarray:
-    """[4, n, size, size]: what is at each point's neighbours, of [n, size, size]."""
-    wide = np.pad(boards, ((0, 0), (1, 1), (1, 1)), constant_values=off_board)
-    up, down = wide[:, :-2, 1:-1], wide[:, 2:, 1:-1]
-    return np.stack([up, down, wide[:, 1:-1, :-2], wide[:, 1:-1, 2:]])
-
-
-def _liberties(black: np.ndarray, white: np.ndarray) -> np.ndarray:
-    """i64[n, size, size]: how many liberties the chain of each stone has; of no stone 0."""
-    from scipy import ndimage  # which takes a while, and only readers of shards need
-
-    label: Any = ndimage.label
-    (of_black, count), (of_white, more) = (label(stones, _IN_PLANE) for stones in (black, white))
-    chain = np.where(white, of_white + count, of_black)  # numbered from 1
-    beside = np.sort(_around(chain, 0)[:, chain == 0], axis=0)  # of each empty point
-    first = np.diff(beside, axis=0, prepend=0) > 0  # once for a chain that is there twice
-    liberties = np.bincount(beside[first], minlength=count + more + 1)
-    return liberties[chain]
-
-
 def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
     """Chains, what is in atari, and legal actions, as the stones have them."""
-    names = ("black", "white", "atari")
-    black, white, atari = (_unpacked(rules, getattr(position, name)) for name in names)
-    stones, liberties = black | white, _liberties(black, white)
-    whole = lambda ok: ok.all(axis=(1, 2))
-    _require("position.black", whole(~stones | (liberties > 0)), "with a liberty for each chain")
-    _require("position.atari", whole(atari == (liberties == 1)), "the stones with one liberty")
-    blacks_turn = (np.asarray(position.to_play) == BLACK)[:, None, None]
-    own = np.where(blacks_turn, black, white)
-    joins = own if rules.suicide else own & ~atari
-    support = ~stones | joins | (stones & ~own & atari)
-    plays = (~stones & _around(support, 0).any(axis=0)).reshape(len(legal), -1)
+    dead, wrong, plays = _asked(functools.partial(_chains, rules), position)
+    _require("position.black", ~dead, "with a liberty for each chain")
+    _require("position.atari", ~wrong, "the stones with one liberty")
     ko = np.asarray(position.ko, np.int64)
     of_ko = np.arange(plays.shape[1]) == ko[:, None]
     _require("position.ko", ~(of_ko & ~plays).any(axis=1), "where a play could be")
@@ -139,6 +106,25 @@ def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
     points = legal[:, :-1]
     allowed = ~points | plays if rules.has_superko else points == plays
     _require("legal", allowed.all(axis=1) & legal[:, -1], "the legal moves of its position")
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _chains(rules: Rules, positions: Position) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(whether a chain has no liberty, whether others are in atari than is said, bool[n]; where
+    plays are legal but for ko, bool[n, size^2])."""
+
+    def one(position: Position) -> tuple[jax.Array, jax.Array, jax.Array]:
+        lay, stones = rules.layout, bb.union(position.black, position.white)
+        alive, atari = liberties(lay, position.black, position.white)
+        plays = legal_points(rules, position.replace(ko=jnp.full_like(position.ko, bb.NO_POINT)))
+        wrong = bb.union(bb.difference(atari, position.atari), bb.difference(position.atari, atari))
+        return (
+            bb.any_of(bb.difference(stones, alive)),
+            bb.any_of(wrong),
+            bb.unpack(lay, plays),
+        )
+
+    return jax.vmap(one)(positions)
 
 
 def _apart(rules: Rules, boards: np.ndarray) -> np.ndarray:
@@ -169,10 +155,10 @@ def _check_result(rules: Rules, rows: Rows) -> None:
     _require("komi", (np.abs(komi) <= MAX_KOMI) & (halves % 1 == 0), KOMI_EXPECTED)
     area = np.asarray(rows.area)
     _require("area", _apart(rules, area), "of points of the board, each of one player at most")
-    counts = [_unpacked(rules, np.moveaxis(area[:, i], 1, 0)).sum(axis=(1, 2)) for i in range(2)]
-    margin = sign * (counts[0] - counts[1] - komi)
+    counts = np.bitwise_count(area).sum(axis=2, dtype=np.int64)
+    margin = sign * (counts[:, 0] - counts[:, 1] - komi)
     _require("score", np.abs(score) <= rules.num_points + np.abs(komi), "a score of that board")
-    unknown = np.asarray(counts).sum(axis=0) == 0
+    unknown = ~counts.any(axis=1)
     weighs = np.asarray(rows.ownership_weight) > 0
     _require("score", np.where(unknown & ~weighs, True, score == margin), "that of the area")
     counted = (np.asarray(rows.score_weight) > 0) | ~unknown
@@ -183,16 +169,37 @@ def _check_result(rules: Rules, rows: Rows) -> None:
 
 
 def _check_with_game(game: Game, positions: Any, legal: np.ndarray) -> None:
-    count = len(legal)
-    for begin in range(0, count, AT_ONCE):
-        taken = np.minimum(np.arange(begin, begin + AT_ONCE), count - 1)  # of one length
-        some = jax.tree.map(lambda x, taken=taken: jnp.asarray(x[taken]), positions)
-        over, right = map(np.asarray, _asked(game, some))
-        _require("position", ~over, "of a game that goes on")
-        _require("legal", (right == legal[taken]).all(axis=1), "the legal moves of its position")
+    over, right = _asked(functools.partial(_game_says, game), positions)
+    _require("position", ~over, "of a game that goes on")
+    _require("legal", (right == legal).all(axis=1), "the legal moves of its position")
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _asked(game: Game, positions: Any) -> tuple[jax.Array, jax.Array]:
+def _game_says(game: Game, positions: Any) -> tuple[jax.Array, jax.Array]:
     """(whether each game is over, its legal actions bool[n, A])."""
     return jax.vmap(game.outcome)(positions)[0], jax.vmap(game.legal)(positions)
+
+
+# --- both -----------------------------------------------------------------------------
+
+
+def _asked(ask: Callable[[Any], Any], positions: Any) -> Any:
+    """``ask(positions)``, by chunks of one length, on the CPU whatever else there is."""
+    count, parts = len(jax.tree.leaves(positions)[0]), []
+    with _on_cpu():
+        for begin in range(0, count, AT_ONCE):
+            taken: Any = slice(begin, begin + AT_ONCE)
+            if taken.stop > count:
+                taken = np.minimum(np.arange(begin, taken.stop), count - 1)
+            some = jax.tree.map(lambda x, taken=taken: x[taken], positions)
+            parts.append(jax.device_get(ask(some)))
+    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+
+
+@contextlib.contextmanager
+def _on_cpu() -> Iterator[None]:
+    if mode.backend() == "cpu":
+        yield
+        return
+    with mode.target("cpu"), jax.default_device(jax.devices("cpu")[0]):
+        yield
