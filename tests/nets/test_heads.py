@@ -129,7 +129,7 @@ def test_weights_remember_the_whole_shape(tmp_path):
         ),
         ({"auxiliary": 1}, "lacks auxiliary"),
         ({"dtype": None}, "lacks dtype"),
-        ({"dtype": "int8"}, "dtype: 'int8' is not one of"),
+        ({"dtype": "int4"}, "dtype: 'int4' is not one of"),
     ):
         arrays.write(path, "weights", held, about | change)
         with pytest.raises(ValueError, match=complaint):
