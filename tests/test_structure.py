@@ -82,7 +82,7 @@ def test_the_search_is_a_function_and_its_package_is_still_there():
     assert (edges.__name__, tree.__name__) == ("gozero.search.edges", "gozero.search.tree")
     assert inspect.isfunction(gozero.search)
     assert list(inspect.signature(gozero.search).parameters) == [
-        *("game", "evaluator", "key", "states", "config", "tree"),
+        *("game", "evaluator", "key", "states", "config", "tree", "keep_tree"),
     ]
     assert "Args:" in gozero.search.__doc__
 

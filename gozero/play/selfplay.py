@@ -43,7 +43,6 @@ from gozero.play.evaluators import Evaluator
 from gozero.play.resignation import Resignation
 from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.search import move_choice, reuse, root
-from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import Memory, search_memory
@@ -313,13 +312,10 @@ def search_states(
     states: Any,
     config: SearchConfig,
     tree: Tree | None = None,
-) -> tuple[Searched, Tree]:
-    """Search [B] games from where they are; (what was found, the trees)."""
-    found = search(game, evaluator, key, states, config, tree)
-    edges = trees.all_edges(found.tree, trees.ROOT)
-    of_root = {"prior": edges.prior, "raw_value": edges.raw_value}
-    kept = {name: getattr(found, name) for name in Searched._fields if name not in of_root}
-    return Searched(**kept, **of_root), found.tree
+) -> tuple[Searched, Tree | None]:
+    """Search [B] games from where they are; (what was found, the trees if some were given)."""
+    found = search(game, evaluator, key, states, config, tree, keep_tree=tree is not None)
+    return Searched(**{name: getattr(found, name) for name in Searched._fields}), found.tree
 
 
 def _search(config, settings, evaluator, key, states, tree, full) -> tuple[Searched, Tree | None]:
@@ -327,8 +323,7 @@ def _search(config, settings, evaluator, key, states, tree, full) -> tuple[Searc
     are reused)."""
 
     def searched(settings: SearchConfig) -> tuple[Searched, Tree | None]:
-        found, grown = search_states(config.game, evaluator, key, states, settings, tree)
-        return found, None if tree is None else grown
+        return search_states(config.game, evaluator, key, states, settings, tree)
 
     if config.cap is None:
         return searched(settings)

@@ -290,7 +290,7 @@ def choose_by(select: Rule):
 
 def _choose_at_roots(found: LaneTrees, config: SearchConfig, draws: Draws) -> LaneTrees:
     """`root.choose_at_roots`."""
-    child, action, prior = root.choice_at_roots(_root_actions(found), config, draws)
+    child, action, prior = root.choice_at_roots(root_actions(found), config, draws)
     numbers, tries = found.numbers, child == NO_NODE
     put = lambda x, new: x.at[ROOT].set(_vectors(new).astype(x.dtype))
     first = lambda x: x[ROOT].reshape(-1)
@@ -304,7 +304,7 @@ def _choose_at_roots(found: LaneTrees, config: SearchConfig, draws: Draws) -> La
     return found._replace(numbers=numbers)
 
 
-def _root_actions(found: LaneTrees) -> trees.Entries:
+def root_actions(found: LaneTrees) -> trees.Entries:
     """`trees.by_action` of the roots: [B, A]."""
     num_nodes, num_trees, num_actions = found.prior.shape
     numbers = jax.tree.map(lambda x: x.reshape(num_nodes, 1, num_trees), found.numbers)

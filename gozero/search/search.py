@@ -52,17 +52,20 @@ class SearchResult(NamedTuple):
     ok: jax.Array  # bool[B]: every evaluation was finite, with values within [-1, 1] (those of a
     # heuristic that count among them), every open position had a legal action,
     # and a tree to go on from was of the game's own root
-    tree: Tree  # B K of them if `SearchConfig.ensemble` says so, those of a game side by side
+    tree: Any  # a `Tree` of B trees; B K if `SearchConfig.ensemble` says so, those of a game side
+    # by side; None if they were not to be kept
     simulations: jax.Array | None = None  # i32[B]: done by this search; see `early_stop`
     evaluations: jax.Array | None = None  # i32[B]: of the simulations, those that the evaluator was
     # asked for, where transpositions share the others (`SearchConfig.transpositions`); else None
     proven: jax.Array | None = None  # i8[B]: the root's result, see `proofs`, if it was asked for
+    prior: jax.Array | None = None  # f32[B, A]: of the root, noise and all; -inf where illegal
+    raw_value: jax.Array | None = None  # f32[B]: the evaluator's, of the root
 
 
 class Running(NamedTuple):
     """A search that is not finished."""
 
-    tree: Tree
+    tree: Any  # a `Tree`; at the end of a search that keeps none maybe `lanes.LaneTrees`
     ok: jax.Array  # bool[B]: as in `SearchResult`, so far
     contexts: Any  # [B]: of the games, see `game.History`
     draws: Draws
@@ -78,6 +81,7 @@ def search(
     states: Any,
     config: SearchConfig,
     tree: Tree | None = None,
+    keep_tree: bool = True,
 ) -> SearchResult:
     """Monte-Carlo tree search of B games in lockstep. Call it under ``jax.jit``.
 
@@ -92,6 +96,8 @@ def search(
         `policy_target`. Empty ones (size 0) are initialised; of the others `config.num_kept` nodes
         are kept. The roots are evaluated again, for clean priors and new noise. `reuse.empty`
         makes trees for a first move, so that all moves are one compiled search.
+      keep_tree: whether the result has the trees. (A TPU that need not bring them back from where
+        it searches them is spared a good part of compiling.)
 
     Returns:
       A `SearchResult`. A game that is over at its root has no visits. A tree of another position
@@ -110,8 +116,9 @@ def search(
             history_of(game, evaluator.observe), evaluator, config, running, tree is None
         )
         return finish(running, config)._replace(evaluations=evaluations)
-    running = advance(game, evaluator, running, config)
-    return finish(running, config)
+    running = advance(game, evaluator, running, config, keep_tree=keep_tree)
+    result = finish(running, config)
+    return result if keep_tree else result._replace(tree=None)
 
 
 def begin(
@@ -173,6 +180,7 @@ def advance(
     config: SearchConfig,
     num_steps: int | jax.Array | None = None,
     last_step: int | jax.Array | None = None,
+    keep_tree: bool = True,
 ) -> Running:
     """Some steps more of a search, each of `config.leaves` simulations of every tree.
 
@@ -184,6 +192,7 @@ def advance(
       num_steps: how many, i32[] or a number; None: all that are left.
       last_step: steps of the whole search, if fewer than the config's; what `config.early_stop`
         counts on. i32[] or a number.
+      keep_tree: False for the last steps of a search whose trees nobody wants: see `search`.
 
     Returns:
       The search, with more `steps`: fewer than asked for at the last one, and where it has
@@ -214,6 +223,8 @@ def advance(
         steps, carry = _while_pruned(start, end, simulate_step, carry, is_open, config)
     elif lanes.fit(running.tree, config):
         carry = _in_lanes(history, evaluator, running, config, start, end)
+        if keep_tree:
+            carry = lanes.in_rows(carry[0], running.tree), carry[1]
     elif config.early_stop:
         steps, carry = _while_open(start, end, simulate_step, carry, is_open)
     elif group is not None and group.every is not None:
@@ -264,8 +275,8 @@ def _in_lanes(
     config: SearchConfig,
     start: jax.Array,
     end: jax.Array | int,
-) -> tuple[Tree, jax.Array]:
-    """(trees, ok) after the steps from start to end, made with the trees in lanes."""
+) -> tuple[Any, jax.Array]:
+    """(trees in lanes, ok) after the steps from start to end."""
 
     def step(i, carry):
         key = jax.random.fold_in(running.evaluation_key, i + 1)
@@ -273,8 +284,7 @@ def _in_lanes(
         return lanes.simulate(*given, running.tree, i, *carry)
 
     carry = lanes.in_lanes(running.tree), running.ok
-    found, ok = lax.fori_loop(start, end, step, carry)
-    return lanes.in_rows(found, running.tree), ok
+    return lax.fori_loop(start, end, step, carry)
 
 
 def _while_open(
@@ -346,14 +356,19 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
     """What a search has found so far; its tree is the result's."""
     tree, draws, group = running.tree, running.draws, config.ensemble
     simulations, ok, gumbel = running.steps * config.leaves, running.ok, draws.gumbel
-    if group is None:
+    if isinstance(tree, lanes.LaneTrees):
+        edges = lanes.root_actions(tree).edges
+        value, proven = edges.value, None
+    elif group is None:
         edges, value, proven = root.found(tree)
     else:
         edges, value, proven = ensemble.merged_roots(tree, group)
         simulations, gumbel = simulations * group.trees, gumbel[:: group.trees]
         ok = jnp.all(ok.reshape(-1, group.trees), axis=1)
     keys = jax.random.split(running.choice_key, ok.shape[0])
-    judged = root.evaluated_edges(tree) if config.final_move == "eval" else edges
+    judged = edges
+    if config.final_move == "eval" and isinstance(tree, Tree):
+        judged = root.evaluated_edges(tree)
     return SearchResult(
         action=jax.vmap(functools.partial(root.final_action, config))(keys, judged, gumbel),
         visits=edges.visits,
@@ -361,9 +376,11 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
         policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
         value=value,
         ok=ok,
-        tree=tree,
+        tree=tree if isinstance(tree, Tree) else None,
         simulations=jnp.broadcast_to(jnp.asarray(simulations, jnp.int32), ok.shape),
         proven=proven,
+        prior=edges.prior,
+        raw_value=edges.raw_value,
     )
 
 

@@ -21,7 +21,6 @@ from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
 from gozero.play.selfplay import SelfPlayConfig
 from gozero.play.selfplay_config import PlayoutCap
-from gozero.search import reuse
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
@@ -174,9 +173,10 @@ def test_trees_are_reused_and_memory_stays_flat():
 def a_search_that_finds(best_by_visits, action):
     """A `search` of nothing: all is legal, one action is visited most, another to be played."""
 
-    def search(game, evaluator, key, states, config, tree):
+    def search(game, evaluator, key, states, config, tree, keep_tree):
+        assert tree is None
+        assert not keep_tree
         ones = jnp.ones((CONFIG.batch, 17), jnp.int32)
-        blank = reuse.empty(states.position, 17, config)
         return SearchResult(
             action=ones[:, 0] * action,
             visits=ones.at[:, best_by_visits].set(50),
@@ -184,7 +184,9 @@ def a_search_that_finds(best_by_visits, action):
             policy_target=ones / 17,
             value=ones[:, 0] * 0.0,
             ok=ones[:, 0] > 0,
-            tree=blank.replace(prior=jnp.zeros_like(blank.prior)),
+            tree=None,
+            prior=ones * 0.0,
+            raw_value=ones[:, 0] * 0.0,
         )
 
     return search

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 
 from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.search import reuse
+from gozero.search import lanes, reuse
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
@@ -86,3 +89,26 @@ def test_other_platforms_find_the_same(name, monkeypatch):
             np.testing.assert_array_equal(one, other, err_msg=f"tree.{field} on {platform}")
         if platform == "cuda":  # whose kernels write every array
             jax.tree.map(np.testing.assert_array_equal, here.tree, there.tree)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_a_search_that_keeps_no_trees_finds_the_same(platform, monkeypatch):
+    """A TPU leaves them in lanes; of trees in rows nothing else is different."""
+    config = SearchConfig(8, max_depth=3, select=GumbelInterior(), root_select=GumbelRoot())
+    evaluator = Evaluator(hash_evaluate(random_tree.NUM_ACTIONS, 3.0, 0.6))
+    codes = jnp.arange(1, 4, dtype=jnp.uint32)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def run(keep_tree, codes):
+        key = jax.random.key(1)
+        states = random_tree.Position(codes)
+        return search(random_tree.GAME, evaluator, key, states, config, keep_tree=keep_tree)
+
+    in_rows, brought_back = lanes.in_rows, []
+    monkeypatch.setattr(lanes, "in_rows", lambda *x: brought_back.append(x) or in_rows(*x))
+    with form_of("tpu", monkeypatch) if platform == "tpu" else contextlib.nullcontext():
+        with_trees, without = jax.device_get((run(True, codes), run(False, codes)))
+    assert len(brought_back) == (platform == "tpu")
+    assert without.tree is None
+    assert with_trees.prior.shape == with_trees.visits.shape
+    jax.tree.map(np.testing.assert_array_equal, without, with_trees._replace(tree=None))
