@@ -23,8 +23,8 @@ from gozero.go.setup import liberties
 from gozero.play.rows import Rows
 from gozero.search.game import Game
 
-AT_ONCE = 1024
-"""Rows whose legal actions are asked for in one call."""
+AT_ONCE = 128, 1024
+"""Rows whose legal actions are asked for in one call: where they are no more, and else."""
 
 _ROOM = 1e-3  # of a value's f32, and of a sum of policies in f16
 
@@ -96,7 +96,8 @@ def _on_board(rules: Rules, words: Any) -> np.ndarray:
 
 def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
     """Chains, what is in atari, and legal actions, as the stones have them."""
-    dead, wrong, plays = _asked(functools.partial(_chains, rules), position)
+    simple = Rules(rules.size, "simple", rules.suicide)  # compiled once for all ko rules
+    dead, wrong, plays = _asked(functools.partial(_chains, simple), position)
     _require("position.black", ~dead, "with a liberty for each chain")
     _require("position.atari", ~wrong, "the stones with one liberty")
     ko = np.asarray(position.ko, np.int64)
@@ -187,8 +188,9 @@ def _asked(ask: Callable[[Any], Any], positions: Any) -> Any:
     """``ask(positions)``, by chunks of one length, on the CPU whatever else there is."""
     count, parts = len(jax.tree.leaves(positions)[0]), []
     with _on_cpu():
-        for begin in range(0, count, AT_ONCE):
-            taken: Any = slice(begin, begin + AT_ONCE)
+        length = AT_ONCE[count > AT_ONCE[0]]
+        for begin in range(0, count, length):
+            taken: Any = slice(begin, begin + length)
             if taken.stop > count:
                 taken = np.minimum(np.arange(begin, taken.stop), count - 1)
             some = jax.tree.map(lambda x, taken=taken: x[taken], positions)

@@ -70,7 +70,7 @@ SEARCHES = {
 }
 
 
-SLOW = {"puct", "gumbel", "proofs, several leaves", "ucb1 on 6x6"}
+SLOW = {"puct", "gumbel", "puct, full trees", "rave", "proofs, several leaves", "ucb1 on 6x6"}
 
 
 @pytest.mark.parametrize(

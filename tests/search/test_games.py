@@ -103,6 +103,7 @@ def lost_value_at_tictactoe(positions, config, seed=0):
     ]
 
 
+@pytest.mark.slow
 def test_tictactoe_is_never_lost_nor_a_win_missed():
     """From every position, up to symmetry: so whatever the opponent replies."""
     every = tictactoe_positions()

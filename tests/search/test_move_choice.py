@@ -63,8 +63,8 @@ def test_temperatures():
         (lambda: SearchConfig(leaves=5), "leaves: 5 do not divide 64 simulations; use 65"),
         (lambda: SearchConfig(virtual_loss=0), "virtual_loss"),
         (
-            lambda: SearchConfig(leaves=4, virtual_loss=32_760),
-            "num_simulations: .* 30 are",
+            lambda: SearchConfig(leaves=4, virtual_loss=2**28 - 8),
+            "num_simulations: .* 31 are",
         ),
         (lambda: SearchConfig(expand_after=0), "expand_after"),
     ],

@@ -200,6 +200,7 @@ def refusal(case: Case) -> str:
 def test_the_table_names_features_that_there_are():
     known = set(FEATURES)
     known |= {"own_visits", "prior_counts", "heuristic_visits", "virtual_losses"}
+    known.add("prune")  # its pairs are in test_long
     for first, second, reason in CONFLICTS:
         assert {first, second} <= known, (first, second)
         assert reason

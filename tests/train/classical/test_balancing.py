@@ -145,6 +145,7 @@ def valued():
     return balance.Valued(positions, komi, results.reshape(12, -1).mean(axis=1))
 
 
+@pytest.mark.slow
 def test_the_squared_bias_falls():
     assert move_cap(RULES) == 27
     flat, sets = strengths.uniform(), Sets(100, 50)
