@@ -262,8 +262,8 @@ def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
 def with_room(tree: Tree, config: SearchConfig) -> Tree:
     """The trees with room for the new nodes of a step: of those without, half their room is kept.
 
-    Gelly & Silver (2011), section 3.3, have old nodes pruned as the search proceeds, and say no
-    more; what goes here is what `prune` drops, the least visited and of these the latest.
+    Of the pruning of old nodes in a search, as in Gelly & Silver (2011), this is one way: what
+    goes is what `prune` drops, the least visited and of these the latest.
     """
 
     def prune_full(tree):
