@@ -38,10 +38,22 @@ class Calibration(NamedTuple):
 def binned(predicted: jax.Array, found: jax.Array, counts: jax.Array) -> Bins:
     """Sums of predictions f32[...] in [0, 1] and of what came of them, where bool[...] counts."""
     predicted, found = (jnp.where(counts, x, 0.0) for x in (predicted, found))
-    place = jnp.clip((predicted * BINS).astype(jnp.int32), 0, BINS - 1)
-    here = counts[..., None] * jax.nn.one_hot(place, BINS)
+    here = _in_bins(predicted, counts)
     sums = lambda x: jnp.sum(here * x[..., None], axis=tuple(range(x.ndim)))
     return Bins(sums(jnp.ones_like(predicted)), sums(predicted), sums(found))
+
+
+def placed(predicted: jax.Array, counts: jax.Array) -> jax.Array:
+    """f32[B, 2, BINS]: of predictions f32[B], where bool[B] counts, how many are in each bin, and
+    their sum."""
+    here = _in_bins(predicted, counts)
+    return jnp.stack([here, here * predicted[:, None]], axis=1)
+
+
+def _in_bins(predicted: jax.Array, counts: jax.Array) -> jax.Array:
+    """f32[..., BINS]: 1 in the bin of each prediction that counts."""
+    place = jnp.clip((predicted * BINS).astype(jnp.int32), 0, BINS - 1)
+    return counts[..., None] * jax.nn.one_hot(place, BINS)
 
 
 def plain(bins: Bins) -> list[list[float]]:

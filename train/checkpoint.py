@@ -37,6 +37,8 @@ KEPT = 2
 _BEFORE = "gozero-run-2"  # whose record has no checksum
 _KEYS = {"format": str, "iteration": int, "about": dict, "arrays": dict, "files": dict}
 _NAME = re.compile(r"[0-9]{6,}")
+_NEWER = {".playing.games.predicted"}
+"""Arrays that checkpoints of earlier versions lack; a run that goes on from one has zeros there."""
 
 
 class Saved(NamedTuple):
@@ -121,6 +123,7 @@ def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
     """
     asked = _named(like)
     about = hosts.at_each(lambda: _checked(saved.path, _shapes(asked)))
+    asked = {name: leaf for name, leaf in asked.items() if name in about["arrays"]}
     arrays = hosts.at_each(lambda: _read_arrays(saved.path / "arrays", asked))
     return _like(like, arrays), about["about"]
 
@@ -146,7 +149,7 @@ def _like(like: Any, arrays: dict[str, Any]) -> Any:
 
     def one(path, shape):
         name = jax.tree_util.keystr(path)
-        if name not in arrays:  # without a byte
+        if name not in arrays:  # without a byte, or one of `_NEWER`
             nothing = np.zeros(shape.shape, shape.dtype)
             return jax.make_array_from_callback(
                 shape.shape, shape.sharding, lambda index: nothing[index]
@@ -283,6 +286,7 @@ def _check_files(path: pathlib.Path, hashes: dict[str, str]) -> None:
 
 
 def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str]) -> None:
+    have = {name: asked[name] for name in _NEWER & asked.keys()} | have
     odd = sorted(name for name in have.keys() | asked.keys() if have.get(name) != asked.get(name))
     if odd:
         name = odd[0]

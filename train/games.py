@@ -28,7 +28,7 @@ from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
 from gozero.search.game import Evaluator, Game, Points, Trail, history_of
 from train import buffer as buffers
 from train.buffer import Buffer, BufferConfig
-from train.calibration import Calibration, binned
+from train.calibration import BINS, Bins, Calibration, binned, placed
 
 LANES_AT_ONCE = 64
 """Of so many lanes one is taken at a time when games end: about as many as end at a move."""
@@ -42,7 +42,6 @@ class Moves(flax.struct.PyTreeNode):
     policy_target: jax.Array  # f16 or f32[B T, A]
     root_value: jax.Array  # f32[B T]
     surprise: jax.Array  # f32[B T]: KL(target || prior)
-    raw_value: jax.Array  # f32[B T]: the network's, for Black
     ply: jax.Array | None = None  # i16[B T]; None if positions say it (`Points.ply`)
 
 
@@ -51,6 +50,7 @@ class Games(flax.struct.PyTreeNode):
 
     moves: Moves
     length: jax.Array  # i32[B]: rows of each that there are
+    predicted: jax.Array  # f32[B, 2, BINS]: `calibration.placed` of the network's values so far
 
 
 class Playing(flax.struct.PyTreeNode):
@@ -89,10 +89,10 @@ def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
             policy_target=blank(row.policy_target),
             root_value=blank(row.root_value),
             surprise=blank(row.root_value),
-            raw_value=blank(row.root_value),
             ply=jnp.zeros(count, jnp.int16) if game.points is None else None,
         ),
         length=jnp.zeros(num_lanes, jnp.int32),
+        predicted=jnp.zeros((num_lanes, 2, BINS), jnp.float32),
     )
 
 
@@ -168,7 +168,7 @@ def play_moves(
             made = taught(config.game, teacher, playing.lanes.states, made)
         kept = playing.games, playing.buffer
         games, buffer = take(config.game, buffer_config, *kept, made, lanes.states)
-        seen = events(made, calibration(config.game, kept[0], made))
+        seen = events(made, calibration(kept[0], made))
         return Playing(lanes, games, buffer), seen
 
     return indexing.scan(one_move, playing, num_moves, shapes=[(), (config.batch,)])
@@ -215,11 +215,10 @@ def events(made: Move, calibration: Calibration) -> Events:
     return Events(**own, **{n: getattr(made, n) for n in Events._fields if n not in own})
 
 
-def calibration(game: Game, games: Games, made: Move) -> Calibration:
+def calibration(games: Games, made: Move) -> Calibration:
     """What the network predicted: of this move the policy, of the games that it ended the values.
 
     Args:
-      game: the game.
       games: before the move.
       made: the move.
     """
@@ -227,19 +226,18 @@ def calibration(game: Game, games: Games, made: Move) -> Calibration:
     is_row = made.counts & made.full
     policy = binned(made.prior, made.policy_target, is_row[:, None] & (made.prior >= 0))
     truncated = False if made.truncated is None else made.truncated
-    is_over = (made.ended & ~truncated)[:, None]
-    values = games.moves.raw_value.reshape(-1, game.max_moves)
-    values = jnp.concatenate([values, _value_for_black(made)[:, None]], axis=1)
-    there = jnp.arange(game.max_moves)[None] < games.length[:, None]
-    there = jnp.concatenate([there, is_row[:, None]], axis=1) & is_over
-    point = jnp.broadcast_to(((1 + made.outcome) / 2)[:, None], values.shape)
-    return Calibration(policy, binned((1 + values) / 2, point, there))
+    is_over = (made.ended & ~truncated)[:, None, None]
+    ended = jnp.where(is_over, _predicted(games, made), 0.0)
+    count, total = jnp.sum(ended, axis=0)
+    point = (1 + made.outcome) / 2
+    return Calibration(policy, Bins(count, total, jnp.sum(ended[:, 0] * point[:, None], axis=0)))
 
 
-def _value_for_black(made: Move) -> jax.Array:
-    """f32[B]: the network's."""
+def _predicted(games: Games, made: Move) -> jax.Array:
+    """`Games.predicted` with the move's: Black's chance by the network's value."""
     assert made.raw_value is not None
-    return jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
+    for_black = jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
+    return games.predicted + placed((1 + for_black) / 2, made.counts & made.full)
 
 
 def take(
@@ -274,12 +272,12 @@ def _write_down(game: Game, games: Games, made: Move) -> Games:
         policy_target=made.policy_target,
         root_value=made.root_value,
         surprise=made.surprise,
-        raw_value=_value_for_black(made),
         ply=made.ply if game.points is None else None,
     )
     return Games(
         moves=indexing.write_rows(games.moves, place, new),
         length=games.length + is_row.astype(jnp.int32),
+        predicted=jnp.where(made.ended[:, None, None], 0.0, _predicted(games, made)),
     )
 
 

@@ -1,21 +1,19 @@
 """Whether rows that others wrote may be learnt from: each number against the rules of its game.
 
-A row that no game could have given is refused, for one is enough to spoil a network. On the host;
-what is legal is asked of the rules, or of the game itself.
+A row that no game could have given is refused, for one is enough to spoil a network. In NumPy, but
+for what is legal, which is asked of the rules, or of the game itself.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.compile import mode
 from gozero.go import bitboard as bb
 from gozero.go.coords import KOMI_EXPECTED, MAX_KOMI
 from gozero.go.rules import BLACK, Position, Rules, legal_points
@@ -185,23 +183,13 @@ def _game_says(game: Game, positions: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def _asked(ask: Callable[[Any], Any], positions: Any) -> Any:
-    """``ask(positions)``, by chunks of one length, on the CPU whatever else there is."""
+    """``ask(positions)``, by chunks of one length."""
     count, parts = len(jax.tree.leaves(positions)[0]), []
-    with _on_cpu():
-        length = AT_ONCE[count > AT_ONCE[0]]
-        for begin in range(0, count, length):
-            taken: Any = slice(begin, begin + length)
-            if taken.stop > count:
-                taken = np.minimum(np.arange(begin, taken.stop), count - 1)
-            some = jax.tree.map(lambda x, taken=taken: x[taken], positions)
-            parts.append(jax.device_get(ask(some)))
+    length = AT_ONCE[count > AT_ONCE[0]]
+    for begin in range(0, count, length):
+        taken: Any = slice(begin, begin + length)
+        if taken.stop > count:
+            taken = np.minimum(np.arange(begin, taken.stop), count - 1)
+        some = jax.tree.map(lambda x, taken=taken: x[taken], positions)
+        parts.append(jax.device_get(ask(some)))
     return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
-
-
-@contextlib.contextmanager
-def _on_cpu() -> Iterator[None]:
-    if mode.backend() == "cpu":
-        yield
-        return
-    with mode.target("cpu"), jax.default_device(jax.devices("cpu")[0]):
-        yield

@@ -115,9 +115,10 @@ def search(
         running, evaluations = transpositions.simulate(
             history_of(game, evaluator.observe), evaluator, config, running, tree is None
         )
-        return finish(running, config)._replace(evaluations=evaluations)
-    running = advance(game, evaluator, running, config, keep_tree=keep_tree)
-    result = finish(running, config)
+        result = finish(running, config)._replace(evaluations=evaluations)
+    else:
+        running = advance(game, evaluator, running, config, keep_tree=keep_tree)
+        result = finish(running, config)
     return result if keep_tree else result._replace(tree=None)
 
 

@@ -91,10 +91,14 @@ def test_other_platforms_find_the_same(name, monkeypatch):
             jax.tree.map(np.testing.assert_array_equal, here.tree, there.tree)
 
 
-@pytest.mark.parametrize("platform", ["cpu", "tpu"])
-def test_a_search_that_keeps_no_trees_finds_the_same(platform, monkeypatch):
+@pytest.mark.parametrize(
+    ("platform", "more"),
+    [("cpu", {}), ("cpu", {"transpositions": True}), ("tpu", {})],
+    ids=["cpu", "cpu, transpositions", "tpu"],
+)
+def test_a_search_that_keeps_no_trees_finds_the_same(platform, more, monkeypatch):
     """A TPU leaves them in lanes; of trees in rows nothing else is different."""
-    config = SearchConfig(8, max_depth=3, select=GumbelInterior(), root_select=GumbelRoot())
+    config = SearchConfig(8, max_depth=3, select=GumbelInterior(), root_select=GumbelRoot(), **more)
     evaluator = Evaluator(hash_evaluate(random_tree.NUM_ACTIONS, 3.0, 0.6))
     codes = jnp.arange(1, 4, dtype=jnp.uint32)
 

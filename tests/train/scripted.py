@@ -96,7 +96,7 @@ def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER
     lanes = playing.lanes
     seen = lanes.opening, lanes.resignation.may
     lanes, made = selfplay.move(config, Evaluator(None), None, lanes, simulations)
-    calibration = games.calibration(config.game, playing.games, made)
+    calibration = games.calibration(playing.games, made)
     taken = games.take(
         config.game, buffer_config, playing.games, playing.buffer, made, lanes.states
     )

@@ -51,6 +51,16 @@ def test_what_was_saved_comes_back(saved):
         np.testing.assert_array_equal(one, other)
 
 
+def test_an_array_that_earlier_versions_had_not_begins_with_zeros(saved, monkeypatch):
+    wanted = like(STATE | {"since": jnp.ones((2, 3))})
+    with pytest.raises(ValueError, match=r"\['since'\] is missing"):
+        checkpoint.restore(saved, wanted)
+    monkeypatch.setattr(checkpoint, "_NEWER", {"['since']"})
+    state, _ = checkpoint.restore(saved, wanted)
+    np.testing.assert_array_equal(state.pop("since"), np.zeros((2, 3), np.float32))
+    assert state.keys() == STATE.keys()
+
+
 def test_all_of_it_is_on_the_disk_when_it_counts(tmp_path, monkeypatch):
     synced, fsync = set(), os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: (synced.add(os.fstat(file).st_ino), fsync(file)))
