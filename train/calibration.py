@@ -35,11 +35,23 @@ class Calibration(NamedTuple):
     value: Bins
 
 
+def nothing(num_lanes: int) -> jax.Array:
+    """f32[B, 6, BINS] by lanes: policy and value of a `Calibration`, of no predictions."""
+    return jnp.zeros((num_lanes, 6, BINS), jnp.float32)
+
+
+def of_lanes(sums: jax.Array) -> Calibration:
+    """Of all lanes, of such sums."""
+    total = jnp.sum(sums, axis=0)
+    return Calibration(Bins(*total[:3]), Bins(*total[3:]))
+
+
 def binned(predicted: jax.Array, found: jax.Array, counts: jax.Array) -> Bins:
-    """Sums of predictions f32[...] in [0, 1] and of what came of them, where bool[...] counts."""
+    """Sums f32[B, BINS] of predictions f32[B, A] in [0, 1] and of what came of them, where
+    bool[B, A] counts."""
     predicted, found = (jnp.where(counts, x, 0.0) for x in (predicted, found))
     here = _in_bins(predicted, counts)
-    sums = lambda x: jnp.sum(here * x[..., None], axis=tuple(range(x.ndim)))
+    sums = lambda x: jnp.sum(here * x[..., None], axis=1)
     return Bins(sums(jnp.ones_like(predicted)), sums(predicted), sums(found))
 
 

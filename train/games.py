@@ -27,8 +27,9 @@ from gozero.play.rows import Rows, of_game
 from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
 from gozero.search.game import Evaluator, Game, Points, Trail, history_of
 from train import buffer as buffers
+from train import calibration as calibrations
 from train.buffer import Buffer, BufferConfig
-from train.calibration import BINS, Bins, Calibration, binned, placed
+from train.calibration import BINS, Calibration, binned, placed
 
 LANES_AT_ONCE = 64
 """Of so many lanes one is taken at a time when games end: about as many as end at a move."""
@@ -74,7 +75,7 @@ class Events(NamedTuple):
     full: jax.Array  # bool: by a full search
     surprise: jax.Array  # f32: KL(target || prior) in nats
     ok: jax.Array  # bool: the search saw no nan
-    calibration: Calibration  # [T] from a call: over the lanes
+    calibration: Calibration | None  # of all lanes and moves of a call; None at a move
 
 
 def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
@@ -162,16 +163,18 @@ def play_moves(
 
     params = evaluator._replace(params=params).prepared().params  # not at each move
 
-    def one_move(playing: Playing, _) -> tuple[Playing, Events]:
+    def one_move(carry: tuple[Playing, jax.Array], _) -> tuple[Any, Events]:
+        playing, sums = carry
         lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
         if teacher is not None:
             made = taught(config.game, teacher, playing.lanes.states, made)
         kept = playing.games, playing.buffer
         games, buffer = take(config.game, buffer_config, *kept, made, lanes.states)
-        seen = events(made, calibration(kept[0], made))
-        return Playing(lanes, games, buffer), seen
+        return (Playing(lanes, games, buffer), sums + predictions(kept[0], made)), events(made)
 
-    return indexing.scan(one_move, playing, num_moves, shapes=[(), (config.batch,)])
+    carry = playing, calibrations.nothing(config.batch)
+    (playing, sums), seen = indexing.scan(one_move, carry, num_moves, [(), (config.batch,)])
+    return playing, seen._replace(calibration=calibrations.of_lanes(sums))
 
 
 def taught(game: Game, teacher: Evaluator, states: Any, made: Move) -> Move:
@@ -210,13 +213,14 @@ def _one(position: Any) -> Any:
     return jax.tree.map(lambda x: x[None], position)
 
 
-def events(made: Move, calibration: Calibration) -> Events:
-    own = {"plies": made.ply.astype(jnp.int32), "calibration": calibration}
+def events(made: Move) -> Events:
+    own = {"plies": made.ply.astype(jnp.int32), "calibration": None}
     return Events(**own, **{n: getattr(made, n) for n in Events._fields if n not in own})
 
 
-def calibration(games: Games, made: Move) -> Calibration:
-    """What the network predicted: of this move the policy, of the games that it ended the values.
+def predictions(games: Games, made: Move) -> jax.Array:
+    """f32[B, 6, BINS], as in `calibration.nothing`: what the network predicted of this move's
+    policy, and of the values of the games that it ended.
 
     Args:
       games: before the move.
@@ -228,9 +232,8 @@ def calibration(games: Games, made: Move) -> Calibration:
     truncated = False if made.truncated is None else made.truncated
     is_over = (made.ended & ~truncated)[:, None, None]
     ended = jnp.where(is_over, _predicted(games, made), 0.0)
-    count, total = jnp.sum(ended, axis=0)
-    point = (1 + made.outcome) / 2
-    return Calibration(policy, Bins(count, total, jnp.sum(ended[:, 0] * point[:, None], axis=0)))
+    found = ended[:, 0] * ((1 + made.outcome) / 2)[:, None]
+    return jnp.stack([*policy, ended[:, 0], ended[:, 1], found], axis=1)
 
 
 def _predicted(games: Games, made: Move) -> jax.Array:

@@ -138,7 +138,7 @@ def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
         lengths=_lengths(plan.play.game.max_moves, events),
         by_komi=_by_komi(plan, events),
         surprise=jnp.sum(jnp.where(events.full & events.ok, events.surprise, 0.0)),
-        calibration=jax.tree.map(lambda x: x.sum(axis=0), events.calibration),
+        calibration=events.calibration,
         rows=buffer.size,
         window=buffers.num_live(plan.buffer, buffer),
         added=buffer.added,

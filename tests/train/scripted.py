@@ -22,7 +22,6 @@ from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from tests.search.evaluators import observe_position
 from train import buffer, games
-from train.calibration import Calibration
 
 RULES = Rules(size=3, max_moves=14)
 SAMPLED_MOVES = 4
@@ -55,7 +54,7 @@ class Seen(NamedTuple):
     opening: jax.Array  # i32: random plies of the game
     may_resign: jax.Array  # bool
     states: GameState  # after it
-    calibration: Calibration  # [T]
+    predictions: jax.Array  # [T, B, 6, BINS]
 
 
 def search_states(game, evaluator, key, states, config, tree=None):
@@ -96,11 +95,11 @@ def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER
     lanes = playing.lanes
     seen = lanes.opening, lanes.resignation.may
     lanes, made = selfplay.move(config, Evaluator(None), None, lanes, simulations)
-    calibration = games.calibration(playing.games, made)
+    predictions = games.predictions(playing.games, made)
     taken = games.take(
         config.game, buffer_config, playing.games, playing.buffer, made, lanes.states
     )
-    return games.Playing(lanes, *taken), Seen(made, *seen, lanes.states, calibration)
+    return games.Playing(lanes, *taken), Seen(made, *seen, lanes.states, predictions)
 
 
 def start(seed=0, shard=0, config=CONFIG) -> games.Playing:

@@ -26,7 +26,7 @@ from tests.reference.go import ReferenceGame
 from tests.train import scripted
 from tests.train.scripted import BUFFER, CONFIG, GAME, RULES
 from train import buffer as buffers
-from train import games, replay
+from train import calibration, games, replay
 from train.calibration import BINS
 
 CALLS = 6
@@ -390,7 +390,7 @@ def test_what_was_predicted_is_counted_once(run):
             chance, point = (1 + for_black) / 2, (1 + end["outcome"]) / 2
             value[:, min(int(chance * BINS), BINS - 1)] += 1, chance, point
     assert (value[0] > 0).all()
-    found = jax.tree.map(lambda x: x.sum(axis=0), seen.calibration)
+    found = calibration.of_lanes(seen.predictions.sum(axis=0))
     np.testing.assert_allclose(np.stack(found.policy), policy, rtol=1e-5)
     np.testing.assert_allclose(np.stack(found.value), value, rtol=1e-5)
 
