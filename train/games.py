@@ -27,9 +27,9 @@ from gozero.play.rows import Rows, of_game
 from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
 from gozero.search.game import Evaluator, Game, Points, Trail, history_of
 from train import buffer as buffers
-from train import calibration as calibrations
+from train import calibration
 from train.buffer import Buffer, BufferConfig
-from train.calibration import BINS, Calibration, binned, placed
+from train.calibration import BINS, Calibration, binned
 
 LANES_AT_ONCE = 64
 """Of so many lanes one is taken at a time when games end: about as many as end at a move."""
@@ -51,7 +51,7 @@ class Games(flax.struct.PyTreeNode):
 
     moves: Moves
     length: jax.Array  # i32[B]: rows of each that there are
-    predicted: jax.Array  # f32[B, 2, BINS]: `calibration.placed` of the network's values so far
+    predicted: jax.Array  # f32[B, 2, BINS]: the network's values so far, see `calibration.of_games`
 
 
 class Playing(flax.struct.PyTreeNode):
@@ -75,7 +75,7 @@ class Events(NamedTuple):
     full: jax.Array  # bool: by a full search
     surprise: jax.Array  # f32: KL(target || prior) in nats
     ok: jax.Array  # bool: the search saw no nan
-    calibration: Calibration | None  # of all lanes and moves of a call; None at a move
+    calibration: Calibration | None  # of a call; None of a move
 
 
 def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
@@ -163,18 +163,24 @@ def play_moves(
 
     params = evaluator._replace(params=params).prepared().params  # not at each move
 
-    def one_move(carry: tuple[Playing, jax.Array], _) -> tuple[Any, Events]:
-        playing, sums = carry
+    def one_move(carry: tuple[Playing, Any], _) -> tuple[Any, Any]:
+        playing, _last = carry
         lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
         if teacher is not None:
             made = taught(config.game, teacher, playing.lanes.states, made)
         kept = playing.games, playing.buffer
         games, buffer = take(config.game, buffer_config, *kept, made, lanes.states)
-        return (Playing(lanes, games, buffer), sums + predictions(kept[0], made)), events(made)
+        last = made.prior, made.policy_target
+        return (Playing(lanes, games, buffer), last), (events(made), predictions(made))
 
-    carry = playing, calibrations.nothing(config.batch)
-    (playing, sums), seen = indexing.scan(one_move, carry, num_moves, [(), (config.batch,)])
-    return playing, seen._replace(calibration=calibrations.of_lanes(sums))
+    none = jnp.zeros((config.batch, config.game.num_actions), jnp.float32)
+    carry = playing, (none, none)
+    carry, (seen, predicted) = indexing.scan(one_move, carry, num_moves, [(), (config.batch,)])
+    playing, (prior, target) = carry
+    value, in_play = calibration.of_games(playing.games.predicted, predicted)
+    playing = playing.replace(games=playing.games.replace(predicted=in_play))
+    policy = binned(prior, target, predicted.counts[-1][:, None] & (prior >= 0))
+    return playing, seen._replace(calibration=Calibration(policy, value))
 
 
 def taught(game: Game, teacher: Evaluator, states: Any, made: Move) -> Move:
@@ -218,29 +224,18 @@ def events(made: Move) -> Events:
     return Events(**own, **{n: getattr(made, n) for n in Events._fields if n not in own})
 
 
-def predictions(games: Games, made: Move) -> jax.Array:
-    """f32[B, 6, BINS], as in `calibration.nothing`: what the network predicted of this move's
-    policy, and of the values of the games that it ended.
-
-    Args:
-      games: before the move.
-      made: the move.
-    """
-    assert made.prior is not None
-    is_row = made.counts & made.full
-    policy = binned(made.prior, made.policy_target, is_row[:, None] & (made.prior >= 0))
-    truncated = False if made.truncated is None else made.truncated
-    is_over = (made.ended & ~truncated)[:, None, None]
-    ended = jnp.where(is_over, _predicted(games, made), 0.0)
-    found = ended[:, 0] * ((1 + made.outcome) / 2)[:, None]
-    return jnp.stack([*policy, ended[:, 0], ended[:, 1], found], axis=1)
-
-
-def _predicted(games: Games, made: Move) -> jax.Array:
-    """`Games.predicted` with the move's: Black's chance by the network's value."""
+def predictions(made: Move) -> calibration.Moves:
+    """What the network predicted of the game of a move, and what came of it if that ended it."""
     assert made.raw_value is not None
+    truncated = False if made.truncated is None else made.truncated
     for_black = jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
-    return games.predicted + placed((1 + for_black) / 2, made.counts & made.full)
+    return calibration.Moves(
+        chance=(1 + for_black) / 2,
+        counts=made.counts & made.full,
+        ended=made.ended,
+        known=made.ended & ~truncated,
+        point=(1 + made.outcome) / 2,
+    )
 
 
 def take(
@@ -280,7 +275,7 @@ def _write_down(game: Game, games: Games, made: Move) -> Games:
     return Games(
         moves=indexing.write_rows(games.moves, place, new),
         length=games.length + is_row.astype(jnp.int32),
-        predicted=jnp.where(made.ended[:, None, None], 0.0, _predicted(games, made)),
+        predicted=games.predicted,
     )
 
 

@@ -22,6 +22,7 @@ from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from tests.search.evaluators import observe_position
 from train import buffer, games
+from train.calibration import Moves
 
 RULES = Rules(size=3, max_moves=14)
 SAMPLED_MOVES = 4
@@ -54,7 +55,7 @@ class Seen(NamedTuple):
     opening: jax.Array  # i32: random plies of the game
     may_resign: jax.Array  # bool
     states: GameState  # after it
-    predictions: jax.Array  # [T, B, 6, BINS]
+    predictions: Moves  # [T, B]
 
 
 def search_states(game, evaluator, key, states, config, tree=None):
@@ -95,7 +96,7 @@ def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER
     lanes = playing.lanes
     seen = lanes.opening, lanes.resignation.may
     lanes, made = selfplay.move(config, Evaluator(None), None, lanes, simulations)
-    predictions = games.predictions(playing.games, made)
+    predictions = games.predictions(made)
     taken = games.take(
         config.game, buffer_config, playing.games, playing.buffer, made, lanes.states
     )

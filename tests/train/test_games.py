@@ -390,9 +390,16 @@ def test_what_was_predicted_is_counted_once(run):
             chance, point = (1 + for_black) / 2, (1 + end["outcome"]) / 2
             value[:, min(int(chance * BINS), BINS - 1)] += 1, chance, point
     assert (value[0] > 0).all()
-    found = calibration.of_lanes(seen.predictions.sum(axis=0))
-    np.testing.assert_allclose(np.stack(found.policy), policy, rtol=1e-5)
-    np.testing.assert_allclose(np.stack(found.value), value, rtol=1e-5)
+    made = seen.made
+    is_row = (made.counts & made.full)[..., None] & made.legal
+    found = calibration.binned(made.prior, made.policy_target, is_row)
+    np.testing.assert_allclose(np.stack(found), policy, rtol=1e-5)
+    in_play, sums = jnp.zeros((CONFIG.batch, 2, BINS)), np.zeros((3, BINS))
+    for begin in range(0, len(made.ended), 5):  # games go on from call to call
+        some = jax.tree.map(lambda x, begin=begin: x[begin : begin + 5], seen.predictions)
+        found, in_play = calibration.of_games(in_play, some)
+        sums += np.stack(found)
+    np.testing.assert_allclose(sums, value, rtol=1e-5)
 
 
 def test_a_row_is_small():

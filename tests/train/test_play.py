@@ -120,6 +120,10 @@ def test_any_game_has_rows():
     rows = jax.tree.map(lambda x: np.asarray(x[: playing.buffer.size]), playing.buffer.rows)
     assert rows.komi is rows.score is rows.area is rows.past is events.komi is None
     assert events.ended.sum() == len(np.unique(rows.game)) > 3
+    value, in_play = events.calibration.value, playing.games.predicted
+    assert value.count.sum() == playing.buffer.added  # a prediction a row, ...
+    np.testing.assert_array_equal(in_play[:, 0].sum(axis=1), playing.games.length)
+    assert events.calibration.policy.found.sum() == pytest.approx(3)  # ... and a share of visits
     number, ends = [0, 1, 2], {}
     for t, lane in zip(*np.nonzero(events.ended), strict=True):
         ends[number[lane]] = float(events.outcome[t, lane])
