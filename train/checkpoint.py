@@ -22,6 +22,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -104,6 +105,19 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
     for old in found(folder)[KEPT:] if hosts.is_first() else ():
         shutil.rmtree(old.path, ignore_errors=True)
     return Saved(place, iteration)
+
+
+def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Future[Saved]:
+    """`save` of a copy in the host's memory, in a thread: the state itself may be donated at once.
+
+    Of several processes' runs it is done when this returns, for all of them take part.
+    """
+    if jax.process_count() == 1:
+        state = jax.tree.map(lambda leaf: np.array(_plain(leaf)), state)
+    writer = ThreadPoolExecutor(1, "checkpoint")
+    written = writer.submit(save, folder, iteration, state, about)
+    writer.shutdown(wait=jax.process_count() > 1)
+    return written
 
 
 def restore(saved: Saved, like: Any) -> tuple[Any, dict]:

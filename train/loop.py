@@ -54,6 +54,7 @@ class Loop:
         self.dropped: int = progress.get("dropped", 0)
         self.quarantined: list[str] = []
         self.phase: Callable[[str], None] = lambda text: None
+        self._begun: tuple[float, Any] | None = None
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
@@ -72,32 +73,38 @@ class Loop:
         mine = {name: getattr(self, name) for name in names}
         return mine | {"workers": self.shard_reader.progress}
 
-    def iterate(self) -> dict:
+    @property
+    def is_ahead(self) -> bool:
+        """Whether games of the next iteration are being played: then the state is of no iteration,
+        and another has to be taken before it is kept."""
+        return self._begun is not None
+
+    def iterate(self, goes_on: Callable[[], bool] = lambda: False) -> dict:
         """One iteration; its numbers, as metrics.jsonl has them.
+
+        Args:
+          goes_on: asked at the end, whether another is taken whatever comes. Then the device is
+            given its games at once, and plays them while the host writes down what this one was.
 
         Raises:
           NotFinite: the state is left as the last good step had it.
         """
         simulations = self.plan.simulations(self.iteration)
-        if not self._compiled.keys() >= {"learn", ("play", simulations)}:
-            self.phase("compiling, about 60 s the first time")
-        play, step = self._play(simulations), self._step()
+        from_workers = {} if self.is_ahead else self._take_in()
+        started, tallies = self._begun or self._begin()
+        self._begun = None
         self.phase("playing")
-        from_workers = self._take_in()
-        started = time.perf_counter()
-        playing, tallies = play(self._plays, self.state.playing)
-        self.state = self.state.replace(playing=playing)
         told: Tallies = jax.device_get(tallies)
         played = time.perf_counter()
         self.phase("learning")
-        taken, metrics = self._learn(step, int(told.steps_due))
+        taken, metrics = self._learn(self._step(), int(told.steps_due))
         learnt = time.perf_counter()
         self.iteration += 1
         self.games += int(told.games)
         self.steps += taken
         self.seconds += learnt - started
         spent = played - started, learnt - played
-        return (
+        numbers = (
             self._counts(simulations)
             | self._rates(told, simulations, taken, *spent)
             | self._learnt(metrics)
@@ -105,6 +112,21 @@ class Loop:
             | from_workers
             | self._gate()
         )
+        stops = len(self.quarantined) >= MOST_QUARANTINED
+        if not stops and not self.plan.config.workers and goes_on():  # workers' rows come first
+            self._begun = self._begin()
+        return numbers
+
+    def _begin(self) -> tuple[float, Any]:
+        """Have the device play an iteration's games: (when, the tallies that come of them)."""
+        simulations = self.plan.simulations(self.iteration)
+        if not self._compiled.keys() >= {"learn", ("play", simulations)}:
+            self.phase("compiling, about 60 s the first time")
+        play, _step = self._play(simulations), self._step()
+        started = time.perf_counter()
+        playing, tallies = play(self._plays, self.state.playing)
+        self.state = self.state.replace(playing=playing)
+        return started, tallies
 
     def _gate(self) -> dict:
         """If it is time for it, let the newest network play the one that plays; if it has won, it

@@ -9,8 +9,9 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 from jax.sharding import Mesh
@@ -183,6 +184,15 @@ def _display(plan: Plan) -> Display:
     return Display(f"train {config.preset}", config.iterations, before, cost)
 
 
+class _Saving(NamedTuple):
+    """A checkpoint that is being written."""
+
+    iteration: int
+    steps: int
+    params: Any  # that play then, on the host
+    written: futures.Future[checkpoint.Saved]
+
+
 class _Session:
     """A run from the start of the program to its end."""
 
@@ -191,6 +201,7 @@ class _Session:
         self.config = plan.config
         self.metrics = plan.config.folder / folder.METRICS
         self.saved_at, self.steps_saved = loop.iteration, loop.steps
+        self.saving: _Saving | None = None
         self.command = [PROG, *sys.argv[1:]]
         self.published = -math.inf
 
@@ -198,26 +209,37 @@ class _Session:
         minutes = math.inf if self.config.minutes is None else self.config.minutes
         until = time.monotonic() + 60 * minutes
         hosts.at_first(self._tidy)
-        with runtime.StopRequest() as stop:
+        with runtime.StopRequest() as stop, self._whole_at_the_end():
             self._make_up(stop)
             end = self._iterate(stop, until)
             stop.requested = False  # so that one signal more does not break off the save
             self.save()
+            self.settle()
         if hosts.is_first():
             print(self._summary())
         return runtime.STOPPED if end == End.INTERRUPTED else 0
 
+    @contextlib.contextmanager
+    def _whole_at_the_end(self) -> Iterator[None]:
+        """Nothing of the run is written after this, whatever ends it."""
+        try:
+            yield
+        finally:
+            if self.saving is not None:
+                futures.wait([self.saving.written])
+
     def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
         """Iterate until there is a reason to end; once asked to, what can wait is left out."""
         asked = lambda: hosts.greatest(self._end(stop, until)) >= End.ASKED
+        goes_on = lambda: not self._is_due() and not hosts.greatest(self._end(stop, until))
         display = _display(self.plan)
         if hosts.is_first():
             self.loop.phase = display.phase
         with contextlib.ExitStack() as shown:
             shows = self._shows(display, shown)
-            while not (end := hosts.greatest(self._end(stop, until))):
+            while not (end := hosts.greatest(self._end(stop, until))) or self.loop.is_ahead:
                 try:
-                    numbers = self.loop.iterate()
+                    numbers = self.loop.iterate(goes_on)
                 except NotFinite as error:
                     self._set_aside_the_cause()
                     self._fail(error)
@@ -228,7 +250,13 @@ class _Session:
                 numbers = numbers | self._keep_and_evaluate(asked, stop)
                 if matches.due(self.config, self.loop.iteration):
                     self._at_first(lambda line=numbers: shows(line))
+                self.settle(wait=False)
         return End(end)
+
+    def _is_due(self) -> bool:
+        """Whether it is time for a checkpoint, for which the state is read, or an evaluation."""
+        config, iteration = self.config, self.loop.iteration
+        return matches.due(config, iteration) or iteration % config.checkpoint_every == 0
 
     def _shows(self, display: Display, shown: contextlib.ExitStack) -> Callable[[dict], None]:
         """What shows a line of the metrics, which may come again with more, at the first host."""
@@ -255,13 +283,13 @@ class _Session:
         Returns:
           What an evaluation adds to the iteration's numbers.
         """
-        config, iteration = self.config, self.loop.iteration
-        due = matches.due(config, iteration)
-        if asked():
+        if not self._is_due() or asked():
             return {}
-        if due or iteration % config.checkpoint_every == 0:
-            self.save()
-        return self.evaluate(stop) if due and not asked() else {}
+        self.save()
+        if not matches.due(self.config, self.loop.iteration):
+            return {}
+        self.settle()
+        return {} if asked() else self.evaluate(stop)
 
     def _tidy(self) -> None:
         """Bring the folder to the iteration of the loop: later lines are cut off, and weights that
@@ -272,10 +300,11 @@ class _Session:
         for name in (folder.METRICS, matches.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
         folder.set_later_weights_aside(config.folder, iteration)
-        if not folder.has_weights(config.folder, iteration, self._params()):
-            self._write_weights()
+        params = self._params()
+        if not folder.has_weights(config.folder, iteration, params):
+            self._write_weights(params, iteration)
         self.mirror.goes_on(iteration)
-        self._publish()
+        self._publish(iteration)
 
     def _make_up(self, stop: runtime.StopRequest) -> None:
         """Play the evaluation that a stop or a kill left out."""
@@ -305,20 +334,35 @@ class _Session:
             self._fail(error)
 
     def save(self) -> None:
-        """A checkpoint of now, if there is none, and the weights that play."""
-        loop = self.loop
+        """Begin to write a checkpoint of now, if there is none; a thread writes it while the run
+        goes on, until `settle`."""
+        self.settle()
+        loop, place = self.loop, self.config.folder / "checkpoints"
         if self.saved_at == loop.iteration:
             return
+        written = checkpoint.begin(place, loop.iteration, loop.state, loop.progress)
+        self.saving = _Saving(loop.iteration, loop.steps, self._params(), written)
+        self.settle(wait=jax.process_count() > 1)
+
+    def settle(self, wait: bool = True) -> None:
+        """Once the checkpoint that was begun is whole, write what follows it: the weights that
+        play, and the run's copy in a bucket.
+
+        Args:
+          wait: for it; else nothing is done as long as it is not.
+        """
+        saving = self.saving
+        if saving is None or not (wait or saving.written.done()):
+            return
+        self.saving = None
         try:
-            checkpoint.save(
-                self.config.folder / "checkpoints", loop.iteration, loop.state, loop.progress
-            )
+            saving.written.result()
         except (OSError, hosts.Elsewhere) as error:
             self._fail(error)
-        self.saved_at, self.steps_saved = loop.iteration, loop.steps
-        self._at_first(lambda: self.mirror.commit(loop.iteration))
-        self._at_first(self._write_weights)
-        self._at_first(self._publish)
+        self.saved_at, self.steps_saved = saving.iteration, saving.steps
+        self._at_first(lambda: self.mirror.commit(saving.iteration))
+        self._at_first(lambda: self._write_weights(saving.params, saving.iteration))
+        self._at_first(lambda: self._publish(saving.iteration))
 
     def evaluate(self, stop: runtime.StopRequest) -> dict:
         """Play the matches of now, which is saved; what its line of the metrics then says more.
@@ -336,14 +380,14 @@ class _Session:
         self._at_first(measure)
         return found
 
-    def _write_weights(self) -> None:
-        folder.write_weights(self.plan, self._params(), self.loop.iteration, self.command)
+    def _write_weights(self, params: Any, iteration: int) -> None:
+        folder.write_weights(self.plan, params, iteration, self.command)
 
-    def _publish(self) -> None:
+    def _publish(self, iteration: int) -> None:
         """Have workers play with the newest weights, and another machine see what is here."""
         if self.config.workers and time.monotonic() - self.published >= exchange.EVERY_S:
             newest = self.config.folder / folder.NEWEST
-            exchange.publish(self.config.shared, newest, self.loop.iteration)
+            exchange.publish(self.config.shared, newest, iteration)
             self.published = time.monotonic()
         self.mirror.push()
 
@@ -354,6 +398,7 @@ class _Session:
     def _set_aside_the_cause(self) -> None:
         """Without a good step since the newest checkpoint, its own parameters gave the loss that is
         not finite, and would again: the one before it is to go on from."""
+        self.settle()
         if int(self.loop.state.learner.step) > self.steps_saved:
             return
         saved = checkpoint.found_by_all(self.config.folder / "checkpoints")
@@ -365,6 +410,7 @@ class _Session:
         names = self.loop.quarantined
         if len(names) >= MOST_QUARANTINED:
             self.save()
+            self.settle()
             self._fail(
                 ValueError(
                     f"updates by the rows of {', '.join(names)} were not finite; see who wrote "

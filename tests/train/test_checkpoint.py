@@ -10,6 +10,7 @@ import random
 import resource
 import shutil
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +50,19 @@ def test_what_was_saved_comes_back(saved):
         if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
             one, other = map(jax.random.key_data, (one, other))
         np.testing.assert_array_equal(one, other)
+
+
+def test_one_that_was_begun_is_of_the_state_of_then(tmp_path, monkeypatch):
+    save, deleted = checkpoint.save, threading.Event()
+    monkeypatch.setattr(checkpoint, "save", lambda *what: deleted.wait(60) and save(*what))
+    state = jax.tree.map(jnp.copy, STATE)
+    written = checkpoint.begin(tmp_path, 12, state, {"games": 5})
+    jax.tree.map(lambda array: array.delete(), state)
+    assert not written.done()
+    deleted.set()
+    found, about = checkpoint.restore(written.result(60), like(STATE))
+    assert about == {"games": 5}
+    assert jax.tree.all(jax.tree.map(lambda one, other: (one == other).all(), found, STATE))
 
 
 def test_an_array_that_earlier_versions_had_not_begins_with_zeros(saved, monkeypatch):

@@ -142,8 +142,8 @@ def test_a_stop_leaves_an_evaluation_for_the_same_command(
     """Told to stop in an iteration that is due: nothing stands between it and its checkpoint."""
     path, iterate = tmp_path / "run", Loop.iterate
 
-    def told_to_stop(loop):
-        numbers = iterate(loop)
+    def told_to_stop(loop, *how):
+        numbers = iterate(loop, *how)
         if loop.iteration == last:
             os.kill(os.getpid(), signal.SIGTERM)
         return numbers
@@ -177,9 +177,9 @@ def test_a_kill_in_the_middle_of_an_evaluation_costs_its_matches_alone(
             raise Killed
         return play(terms, first, second, numbers)
 
-    def counted(loop):
+    def counted(loop, *how):
         iterations.append(loop.iteration)
-        return iterate(loop)
+        return iterate(loop, *how)
 
     monkeypatch.setattr(Loop, "iterate", counted)
     monkeypatch.setattr(matches, "play", killed)

@@ -52,12 +52,12 @@ def test_a_run_goes_on_without_the_rows_of_a_poisonous_shard(tmp_path, monkeypat
     refused = write_poison(config, 0)
     iterate = loop.Loop.iterate
 
-    def unchecked(one):
+    def unchecked(one, *how):
         if one.iteration == 1:
             write_poison(config, 1)
             write_poison(config, 2, "komi")
             monkeypatch.setattr(row_checks, "check", lambda rules, rows: None)
-        return iterate(one)
+        return iterate(one, *how)
 
     monkeypatch.setattr(loop.Loop, "iterate", unchecked)
     assert run.run(config) == 0

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -68,29 +69,48 @@ def test_what_is_replayed_may_be_learnt(whole):
         assert np.isfinite(leaf).all()
 
 
-@pytest.mark.parametrize("place", ["", pytest.param("memory://", marks=pytest.mark.slow)])
+def test_what_is_played_ahead_changes_nothing(whole):
+    mesh = devices.mesh_of(1)
+    plan = make_plan(tiny.config())
+    loop = Loop(plan, mesh, steps.begin(plan, mesh))
+    numbers, ahead = [], []
+    for goes_on in (True, True, False, False):
+        numbers.append(untimed(loop.iterate(lambda goes_on=goes_on: goes_on)))
+        ahead.append(loop.is_ahead)
+    assert ahead == [True, True, False, False]
+    assert numbers == whole[1]
+    assert_same(loop.state, whole[0])
+
+
+MEMORY = pytest.param("memory://", 2, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("place", "last"), [("", 2), ("", 3), MEMORY])
 def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
-    place, whole, tmp_path, monkeypatch, capsys
+    place, last, whole, tmp_path, monkeypatch, capsys
 ):
-    config = tiny.config(pathlib.Path(f"{place}{tmp_path}/run"), checkpoint_every=3)
+    """While the second iteration is played, and once the third's games have begun."""
+    config = tiny.config(pathlib.Path(f"{place}{tmp_path}/run"), checkpoint_every=last + 1)
     iterate = Loop.iterate
 
-    def told_to_stop(loop):
-        numbers = iterate(loop)
-        if loop.iteration == 2:
+    def told_to_stop(loop, goes_on):
+        if (last, loop.iteration) == (2, 1):
+            os.kill(os.getpid(), signal.SIGTERM)
+        numbers = iterate(loop, goes_on)
+        if (last, loop.iteration) == (3, 2):
             os.kill(os.getpid(), signal.SIGTERM)
         return numbers
 
     monkeypatch.setattr(Loop, "iterate", told_to_stop)
     assert run.run(config) == 0
-    assert "2 of 4 iterations" in capsys.readouterr().out
+    assert f"{last} of 4 iterations" in capsys.readouterr().out
     with Mirror(config):
         saved = checkpoint.found(config.folder / "checkpoints")
-        assert [one.iteration for one in saved] == [2]
+        assert [one.iteration for one in saved] == [last]
 
     monkeypatch.setattr(Loop, "iterate", iterate)
     assert run.run(config) == 0
-    assert "going on after iteration 2" in capsys.readouterr().err
+    assert f"going on after iteration {last}" in capsys.readouterr().err
     with Mirror(config):
         lines = folder.read_lines(config.folder / "metrics.jsonl")
         loop = begun(config)
@@ -101,6 +121,37 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
     assert keys >= {
         *("config.json", "manifest.json", "weights.safetensors", "weights/000004.safetensors")
     }
+
+
+def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
+    """That of the second iteration, until the third has been taken; its weights are of then."""
+    config = tiny.config(tmp_path / "run")
+    iterate, save, third = Loop.iterate, checkpoint.save, threading.Event()
+    held = {}
+
+    def iterates(loop, goes_on):
+        numbers = iterate(loop, goes_on)
+        held[loop.iteration] = jax.device_get(loop.state.plays)
+        if loop.iteration == 3:
+            third.set()
+        return numbers
+
+    def saves(where, iteration, *rest):
+        assert iteration != 2 or third.wait(60)
+        return save(where, iteration, *rest)
+
+    monkeypatch.setattr(Loop, "iterate", iterates)
+    monkeypatch.setattr(checkpoint, "save", saves)
+    assert run.run(config) == 0
+    saved = checkpoint.found(config.folder / "checkpoints")
+    assert [one.iteration for one in saved] == [4, 2]
+    like = tiny.placed(make_plan(config), devices.mesh_of(1))
+    for one in saved:
+        state, about = checkpoint.restore(one, like)
+        _, params, written = weights.load(folder.weights_file(config.folder, one.path.name))
+        assert about["iteration"] == written["iteration"] == one.iteration
+        for found in (state.plays, params):
+            jax.tree.map(np.testing.assert_array_equal, found, held[one.iteration])
 
 
 def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, monkeypatch):
@@ -135,11 +186,10 @@ def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys
     end = run._Session._end
     terminate = lambda: os.kill(os.getpid(), signal.SIGTERM)
 
-    def iterates(loop):
-        numbers = iterate(loop)
+    def iterates(loop, goes_on):
         if minutes is None:
             terminate()
-        return numbers
+        return iterate(loop, goes_on)
 
     def not_at_once(session, *rest):
         return end(session, *rest) if session.loop.iteration else run.End.NOT_YET
@@ -181,7 +231,7 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
 
 def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        Loop, "iterate", lambda loop: os.kill(os.getpid(), signal.SIGINT) or {"iteration": 0}
+        Loop, "iterate", lambda loop, *_: os.kill(os.getpid(), signal.SIGINT) or {"iteration": 0}
     )
     monkeypatch.setattr("train.display.Display.add", lambda *_: None)
     assert run.run(tiny.config(tmp_path / "run")) == 130
@@ -191,7 +241,7 @@ def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypa
     def full(number):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def iterate(loop):
+    def iterate(loop, *_):
         monkeypatch.setattr(files.os, "fsync", full)
         return {"iteration": 0}
 
@@ -218,8 +268,9 @@ def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(
         write_whole(path, *rest, **more)
 
     monkeypatch.setattr(array_files, "write_whole", full)
+    session.save()
     with pytest.raises(SystemExit) as stop:
-        session.save()
+        session.settle()
     assert stop.value.code == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"No space left on device: '{file}'" in said
@@ -284,7 +335,7 @@ def test_a_kill_with_every_option_costs_nothing_but_time(tmp_path, as_here, opti
         "iterate = Loop.iterate\n"
         "def killed(loop):\n"
         "    if loop.iteration == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return iterate(loop)\n"
+        "    return iterate(loop, *how)\n"
         "Loop.iterate = killed\n"
         f"run.run(tiny.config(pathlib.Path(sys.argv[1]), **{options!r}))\n"
     )
@@ -380,8 +431,8 @@ def test_a_checkpoint_with_which_nothing_can_be_learnt_is_set_aside(tmp_path, mo
     config = tiny.config(tmp_path / "run", iterations=6)
     iterate = Loop.iterate
 
-    def spoilt(loop):
-        numbers = iterate(loop)
+    def spoilt(loop, *how):
+        numbers = iterate(loop, *how)
         if loop.iteration == 4:  # a step too far, which the next loss will show
             spoil(loop)
         return numbers
@@ -400,10 +451,10 @@ def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monk
     config = tiny.config(tmp_path / "run")
     iterate = Loop.iterate
 
-    def spoilt(loop):
+    def spoilt(loop, *how):
         if loop.iteration == 3:
             spoil(loop)
-        return iterate(loop)
+        return iterate(loop, *how)
 
     monkeypatch.setattr(Loop, "iterate", spoilt)
     with pytest.raises(SystemExit) as stop:
