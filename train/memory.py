@@ -13,9 +13,10 @@ from gozero.runs.memory import Part, num_bytes
 from train import games
 from train.plan import Plan, teacher_of
 
-_STATE_COPIES = 8
-"""Of the parameters: themselves, the last good ones, their average, AdamW's two moments, and a
-gradient, an update and their sum on the way."""
+_KEPT_COPIES = 5
+"""Of the parameters: themselves, the last good ones, their average, AdamW's two moments."""
+_STATE_COPIES = _KEPT_COPIES + 3
+"""With a gradient, an update and their sum on the way."""
 
 
 def parts_of(plan: Plan) -> list[Part]:
@@ -40,6 +41,15 @@ def check(plan: Plan, limit: int | None = None) -> str:
     """`memory.check` of a run; without a limit, of what a device says that it has."""
     limit = memory.of_device(plan.num_devices) if limit is None else limit
     return f"{memory.check(parts_of(plan), limit)}; {_row_text(plan)}"
+
+
+def checkpoint_text(plan: Plan) -> str:
+    """What a checkpoint takes of the host's memory while it is written, beside the run."""
+    playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0))
+    params = num_bytes(network.shapes(plan.learner.network))
+    copies = _KEPT_COPIES + (plan.config.gate is not None)
+    total = plan.num_devices * num_bytes(playing) + copies * params
+    return f"{total / 2**20:,.1f} MiB of the host's while a checkpoint is written"
 
 
 def _row_text(plan: Plan) -> str:

@@ -67,7 +67,8 @@ def run(config: TrainConfig) -> int:
         _say(
             f"--preset {config.preset} is for a GPU, and JAX has only a CPU: it will take very long"
         )
-    _say(f"memory: {hosts.at_each(lambda: memory.check(plan))}")
+    needed = hosts.at_each(lambda: memory.check(plan))
+    _say(f"memory: {needed}; {memory.checkpoint_text(plan)}")
     with contextlib.ExitStack() as session:
         mirror = session.enter_context(Mirror(config))
         params, sha256 = hosts.at_each(lambda: given_params(plan))
@@ -342,7 +343,8 @@ class _Session:
             return
         written = checkpoint.begin(place, loop.iteration, loop.state, loop.progress)
         self.saving = _Saving(loop.iteration, loop.steps, self._params(), written)
-        self.settle(wait=jax.process_count() > 1)
+        first = self.saved_at == 0  # or a kill leaves metrics and no checkpoint, as if it were lost
+        self.settle(wait=first or jax.process_count() > 1)
 
     def settle(self, wait: bool = True) -> None:
         """Once the checkpoint that was begun is whole, write what follows it: the weights that

@@ -125,7 +125,7 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
 
 def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     """That of the second iteration, until the third has been taken; its weights are of then."""
-    config = tiny.config(tmp_path / "run")
+    config = tiny.config(tmp_path / "run", checkpoint_every=1)
     iterate, save, third = Loop.iterate, checkpoint.save, threading.Event()
     held = {}
 
@@ -144,14 +144,17 @@ def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "save", saves)
     assert run.run(config) == 0
     saved = checkpoint.found(config.folder / "checkpoints")
-    assert [one.iteration for one in saved] == [4, 2]
+    assert [one.iteration for one in saved] == [4, 3]
     like = tiny.placed(make_plan(config), devices.mesh_of(1))
     for one in saved:
         state, about = checkpoint.restore(one, like)
-        _, params, written = weights.load(folder.weights_file(config.folder, one.path.name))
-        assert about["iteration"] == written["iteration"] == one.iteration
-        for found in (state.plays, params):
-            jax.tree.map(np.testing.assert_array_equal, found, held[one.iteration])
+        assert about["iteration"] == one.iteration
+        jax.tree.map(np.testing.assert_array_equal, state.plays, held[one.iteration])
+    for iteration, params in held.items():
+        file = folder.weights_file(config.folder, f"{iteration:06d}")
+        _, written, about = weights.load(file)
+        assert about["iteration"] == iteration
+        jax.tree.map(np.testing.assert_array_equal, written, params)
 
 
 def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, monkeypatch):
@@ -268,9 +271,8 @@ def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(
         write_whole(path, *rest, **more)
 
     monkeypatch.setattr(array_files, "write_whole", full)
-    session.save()
     with pytest.raises(SystemExit) as stop:
-        session.settle()
+        session.save()
     assert stop.value.code == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"No space left on device: '{file}'" in said
