@@ -1,15 +1,21 @@
-"""``python -m train status --out DIR``: how a run and its workers are."""
+"""``python -m train status --out DIR``: how a run and its workers are.
+
+In words, or with --port as OpenMetrics text, which Prometheus reads.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import http.server
 import pathlib
+import re
+import signal
 from collections.abc import Sequence
 from typing import Any
 
-from gozero.apps import flags
+from gozero.apps import flags, runtime
 from gozero.play import shards
-from gozero.runs import files, store
+from gozero.runs import files, settings, store
 from gozero.runs.settings import setting
 from gozero.runs.store import Store
 from train import exchange, folder
@@ -27,6 +33,7 @@ _OF_A_LINE = {
     "updates_dropped": "updates dropped",
 }
 _MOST_BYTES = 2**32
+_OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,19 +43,77 @@ class StatusConfig:
     out: pathlib.Path = setting()
     """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
 
+    port: int | None = setting(None, least=0, most=65535)
+    """Serve http://HOST:PORT/metrics in the format of OpenMetrics until Ctrl-C, instead of saying
+    it once. 0 takes a free port."""
+
+    host: str = setting("127.0.0.1")
+    """The address that --port is of: 0.0.0.0 answers other machines too."""
+
     EXAMPLES = (
         "python -m train status --out runs/zero-9x9-gpu",
-        "python -m train status --out s3://bucket/zero-9x9-gpu",
+        "python -m train status --out s3://bucket/zero-9x9-gpu --port 9400",
     )
+
+    def __post_init__(self):
+        settings.check(self)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 if it cannot be read now, 2 for bad input."""
+    """The exit status: 0, 1 if it cannot be read now, 2 for bad input, 130 for Ctrl-C."""
     config = flags.parse(StatusConfig, argv, prog=PROG)
     with flags.failing(PROG):
-        for name, value in status(config.out).items():
-            print(f"{name:36}{value:,}")
-    return 0
+        said = status(config.out)
+        if config.port is None:
+            for name, value in said.items():
+                print(f"{name:36}{value:,}")
+            return 0
+        with server(config) as serving, runtime.StopRequest() as stop:
+            print(f"http://{config.host}:{serving.server_port}/metrics", flush=True)
+            serving.timeout = 0.5
+            while not stop.requested:
+                serving.handle_request()
+    return runtime.STOPPED if stop.number == signal.SIGINT else 0
+
+
+def server(config: StatusConfig) -> http.server.HTTPServer:
+    """Answers GET /metrics with the run's `metrics` of then.
+
+    Raises:
+      OSError: the port is taken.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = 5  # seconds of a connection that says nothing
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self.send_error(404)
+                return
+            try:
+                body = metrics(status(config.out)).encode()
+            except (OSError, ValueError) as error:
+                self.send_error(503, explain=str(error))
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", _OPEN_METRICS)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing: it is asked several times a minute."""
+
+    return http.server.HTTPServer((config.host, config.port or 0), Handler)
+
+
+def metrics(said: dict[str, Any]) -> str:
+    """What `status` says as OpenMetrics text: gauges ``gozero_games_of_its_own 123``."""
+    lines = []
+    for words, value in said.items():
+        name = "gozero_" + re.sub(r"[^a-z0-9]+", "_", words.lower())
+        lines += [f"# TYPE {name} gauge", f"# HELP {name} Of the run: {words}.", f"{name} {value}"]
+    return "\n".join([*lines, "# EOF", ""])
 
 
 def status(out: pathlib.Path) -> dict[str, Any]:
@@ -61,26 +126,41 @@ def status(out: pathlib.Path) -> dict[str, Any]:
     folder.read_config(out)
     shared = store.at(out)
     newest = exchange.newest(shared)
-    line = _newest_line(shared)
+    line, rates = _newest_line(shared)
     said = {words: line[name] for name, words in _OF_A_LINE.items() if line.get(name) is not None}
     if not newest.version:
         return said
-    return said | _of_workers(shared, newest)
+    lag = max(0, line.get("iteration", 0) - newest.iteration)
+    return said | rates | _of_workers(shared, newest) | {"iterations since these weights": lag}
 
 
-def _newest_line(shared: Store) -> dict[str, Any]:
-    """The last line of metrics.jsonl, with the newest Elo."""
+def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
+    """(the last line of metrics.jsonl, with the newest Elo; what it and the one before say of the
+    exchange with workers)."""
     try:
         data = shared.get(folder.METRICS, _MOST_BYTES)
     except FileNotFoundError:
-        return {}
+        return {}, {}
     found: dict[str, Any] = {}
+    before: dict[str, Any] = {}
     for line in data.split(b"\n")[:-1]:
         try:
-            found |= dict(files.parse_json(line))
+            before, found = found, found | dict(files.parse_json(line))
         except (ValueError, TypeError):
             continue
-    return found
+    return found, _rates(before, found)
+
+
+def _rates(before: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
+    if "shards_rows" not in before:
+        return {}
+    late, read = line["shards_late"], line["shards_read"]
+    rows = line["shards_rows"] - before["shards_rows"]
+    seconds = max(line["seconds"] - before["seconds"], 1e-9)
+    return {
+        "rows read a second": round(rows / seconds, 1),
+        "share of shards too late": round(late / max(late + read, 1), 4),
+    }
 
 
 def _of_workers(shared: Store, newest: exchange.Newest) -> dict[str, Any]:

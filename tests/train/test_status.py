@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
+import urllib.error
+import urllib.request
+
 import pytest
 
 from tests.train import worker_runs
@@ -12,12 +17,15 @@ def test_a_run_and_its_workers(tmp_path, capsys):
     config = worker_runs.config_in(tmp_path / "run")
     assert status.status(config.folder) == {}
     lines = [
-        b'{"iteration": 10, "elo": 57.5, "games": 3}',
+        b'{"iteration": 34, "elo": 57.5, "games": 3, "seconds": 10, "shards_read": 4, '
+        b'"shards_late": 0, "shards_rows": 100}',
         b"torn",
-        b'{"iteration": 11, "games": 4}',
+        b'{"iteration": 35, "games": 4, "seconds": 12.5, "shards_read": 9, "shards_late": 1, '
+        b'"shards_rows": 150}',
     ]
-    (config.folder / "metrics.jsonl").write_bytes(b"\n".join(lines) + b'\n{"iteration": 12')
-    assert status.status(config.folder) == {"iteration": 11, "Elo": 57.5, "games of its own": 4}
+    (config.folder / "metrics.jsonl").write_bytes(b"\n".join(lines) + b'\n{"iteration": 36')
+    own = {"iteration": 35, "Elo": 57.5, "games of its own": 4, "shards read": 9, "rows read": 150}
+    assert status.status(config.folder) == own | {"shards that came too late": 1}
     for version in range(1, 4):
         (tmp_path / "weights").write_bytes(b"%d" % version)
         exchange.publish(config.shared, tmp_path / "weights", 10 * version)
@@ -27,14 +35,62 @@ def test_a_run_and_its_workers(tmp_path, capsys):
     said = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert int(said.pop("bytes of them").replace(",", "")) > 1000
     assert said == {
-        "iteration": "11",
+        "iteration": "35",
         "Elo": "57.5",
         "games of its own": "4",
+        "shards read": "9",
+        "shards that came too late": "1",
+        "rows read": "150",
+        "rows read a second": "20.0",
+        "share of shards too late": "0.1",
         "version of the weights": "3",
         "weights of iteration": "30",
+        "iterations since these weights": "5",
         "workers since the version before": "2",
         "shards of them": "3",
     }
+
+
+def test_metrics_are_served_until_told_to_stop(tmp_path):
+    """As OpenMetrics has them: a type a name, and # EOF; what is not there is an error's status."""
+    config = worker_runs.config_in(tmp_path / "run")
+    (config.folder / "metrics.jsonl").write_text('{"iteration": 11, "elo": -57.5}\n')
+    asked = status.StatusConfig(config.folder, port=0)
+    with status.server(asked) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        with urllib.request.urlopen(f"{address}/metrics") as answer:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+            said = answer.read().decode()
+        shutil.rmtree(config.folder)
+        errors = []
+        for path in ("", "metrics"):
+            with pytest.raises(urllib.error.HTTPError) as error:
+                urllib.request.urlopen(f"{address}/{path}")
+            errors.append(error.value.code)
+            error.value.close()
+        server.shutdown()
+        thread.join()
+    assert errors == [404, 503]
+    assert said.splitlines() == [
+        "# TYPE gozero_iteration gauge",
+        "# HELP gozero_iteration Of the run: iteration.",
+        "gozero_iteration 11",
+        "# TYPE gozero_elo gauge",
+        "# HELP gozero_elo Of the run: Elo.",
+        "gozero_elo -57.5",
+        "# EOF",
+    ]
+
+
+def test_a_port_that_is_taken_is_a_line(tmp_path, capsys):
+    config = worker_runs.config_in(tmp_path / "run")
+    asked = status.StatusConfig(config.folder, port=0)
+    with status.server(asked) as server, pytest.raises(SystemExit) as stop:
+        status.main(["--out", str(config.folder), "--port", str(server.server_port)])
+    assert stop.value.code == 1
+    assert "Address already in use" in capsys.readouterr().err
 
 
 def test_no_run(tmp_path, capsys):
