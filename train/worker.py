@@ -19,16 +19,19 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.nets import weights
 from gozero.play import resignation, shards
+from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, mesh_of, on_each, stack, unstack
 from gozero.play.player import as_game
 from gozero.play.rows import FREQUENCY_UNIT, Rows
 from gozero.play.shards import About, Place
@@ -48,6 +51,8 @@ REFRESH_S = 5.0
 """Seconds between looks for newer weights."""
 HOLD_S = 30.0
 """Seconds between shards, where there are rows."""
+PAUSE_S = 1800.0
+"""Seconds without newer weights after which a worker waits for them: nobody seems to learn."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +61,9 @@ class WorkerFlags:
 
     out: pathlib.Path = setting()
     """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
+
+    devices: int | None = setting(None, least=1)
+    """How many of this machine's devices play, each --batch games of its own. (default: all)"""
 
     EXAMPLES = (
         "python -m train worker --out runs/zero-9x9-gpu",
@@ -88,13 +96,14 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
     config = folder.read_config(asked.out)
     if not config.workers:
         raise ValueError(f"--out {shared.name}: its run reads no shards; start it with --workers")
-    plan = plan_of(config)
+    mesh = mesh_of(asked.devices)
+    plan = dataclasses.replace(plan_of(config), num_devices=mesh.size)
     print(f"memory: {memory.check(plan)}", file=sys.stderr)
     source, writer = Source(plan, shared), Writer(plan, shared)
     while not source.refresh() and not stop.requested:
         time.sleep(POLL_S)
     if not stop.requested:
-        _play_on(SelfPlay(plan, *writer.seeds), source, writer, stop)
+        _play_on(SelfPlay(plan, *writer.seeds, mesh), source, writer, stop)
 
 
 def _wait_for_run(shared: Store, stop: runtime.StopRequest) -> bool:
@@ -116,6 +125,10 @@ def _play_on(player: SelfPlay, source: Source, writer: Writer, stop: runtime.Sto
         if time.monotonic() - refreshed >= REFRESH_S:
             refreshed = time.monotonic()
             source.refresh()
+        if source.is_old:
+            writer.write()
+            time.sleep(POLL_S)
+            continue
         rows, frequency = player.play(source.params, source.newest.iteration)
         writer.add(source.newest, rows, frequency)
         if time.monotonic() - told >= LINE_S or stop.requested:
@@ -145,6 +158,16 @@ class Source:
         self.params: Any = None
         self.newest = exchange.Newest(0, -1, "")
         self._told = ""
+        self._loaded = 0.0
+
+    @property
+    def is_old(self) -> bool:
+        """Whether these weights were the newest for so long that it is time to pause; says so."""
+        old = time.monotonic() - self._loaded >= PAUSE_S
+        if old and not self._told:
+            minutes = f"{PAUSE_S / 60:.0f} minutes"
+            self._tell(f"pausing: no newer weights at {self.shared.name} for {minutes}")
+        return old
 
     def refresh(self) -> bool:
         """Read them if they have changed; whether there are any.
@@ -171,7 +194,7 @@ class Source:
         network, params, _ = weights.load(name, self.plan.config.size, data)
         if network != self.plan.learner.network:
             raise ValueError(f"weights {name}: not of this run's network")
-        self.params, self.newest = params, found
+        self.params, self.newest, self._loaded = params, found, time.monotonic()
 
     def _tell(self, message: str) -> None:
         if message != self._told:
@@ -184,11 +207,16 @@ class Source:
 
 
 class SelfPlay:
-    """Self-play on this process's device."""
+    """Self-play on the devices of a mesh, each of which has games of its own."""
 
-    def __init__(self, plan: Plan, seed: int, shard: int):
-        self.plan = plan
-        self.playing = games.start(plan.play, plan.buffer, seed, shard)
+    def __init__(self, plan: Plan, seed: int, shard: int, mesh: Mesh):
+        self.plan, self.mesh = plan, mesh
+
+        def start() -> Playing:
+            own = (shard + lax.axis_index(AXIS).astype(jnp.uint32)) & 0x7FFFFFFF
+            return stack(games.start(plan.play, plan.buffer, seed, own.astype(jnp.int32)))
+
+        self.playing = on_each(mesh, start, (), DIVIDED)()
 
     def play(self, params: Any, iteration: int) -> tuple[Rows, np.ndarray]:
         """Some moves of every game, with the weights of an iteration.
@@ -196,17 +224,25 @@ class SelfPlay:
         Returns:
           (rows [n] of the games that ended, their frequencies [n] in `buffer.FREQUENCY_UNIT`s).
         """
-        simulations = self.plan.simulations(iteration)
-        self.playing = _play_moves(self.plan, simulations, params, self.playing)
+        play = _play_on_each(self.plan, self.plan.simulations(iteration), self.mesh)
+        self.playing = play(params, self.playing)
         ring = jax.device_get(self.playing.buffer)
-        count = int(ring.size)
-        own = lambda x: np.array(x[:count])  # the ring itself is donated to the next call
+        filled = np.arange(self.plan.buffer.capacity) < ring.size[:, None]
+        own = lambda x: x[filled]  # a copy: the ring itself is donated to the next call
+        rows = jax.tree.map(own, ring.rows)
         if ring.frequency is None:
-            return jax.tree.map(own, ring.rows), np.full(count, FREQUENCY_UNIT)
-        return jax.tree.map(own, ring.rows), own(ring.frequency)
+            return rows, np.full(filled.sum(), FREQUENCY_UNIT)
+        return rows, own(ring.frequency)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
+@functools.lru_cache(maxsize=8)
+def _play_on_each(plan: Plan, num_simulations: int, mesh: Mesh) -> Callable[..., Playing]:
+    def play(params: Any, playing: Playing) -> Playing:
+        return stack(_play_moves(plan, num_simulations, params, unstack(playing)))
+
+    return on_each(mesh, play, (EVERYWHERE, DIVIDED), DIVIDED, donated=1)
+
+
 def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing) -> Playing:
     """An iteration's moves; the ring holds the rows that they gave, and no others."""
     zero = jnp.int32(0)

@@ -6,17 +6,29 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_four_devices_share_a_run(tmp_path, as_here):
+def checked(as_here, module, *arguments):
+    """What a program of four devices prints last."""
     flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.train.devices_check", tmp_path / "run"],
+        [sys.executable, "-W", "error", "-m", f"tests.train.{module}", *arguments],
         cwd=ROOT,
         env=as_here | {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "all is as on one device"
+    return done.stdout.splitlines()[-1]
+
+
+def test_four_devices_share_a_run(tmp_path, as_here):
+    assert checked(as_here, "devices_check", tmp_path / "run") == "all is as on one device"
+
+
+@pytest.mark.slow
+def test_each_device_of_a_worker_plays_as_a_worker_of_its_own(as_here):
+    assert checked(as_here, "worker_devices_check") == "all is as of four workers"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -59,4 +61,5 @@ def test_every_platform_can_have_a_worker():
     bare = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     params = jax.tree.map(bare, network.shapes(plan.learner.network))
     playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0, 0))
-    test_invariants.export(worker._play_moves, plan, 4, params, playing)
+    play = jax.jit(functools.partial(worker._play_moves, plan, 4))
+    test_invariants.export(play, params, playing)

@@ -70,7 +70,7 @@ def loop(config):
 def one_life(config, plan, source):
     """A start of a worker, which a kill ends after some calls; its shards."""
     writer = Writer(plan, store.at(config.folder))
-    player = SelfPlay(plan, *writer.seeds)
+    player = SelfPlay(plan, *writer.seeds, devices.mesh_of(1))
     for _ in range(CALLS):
         writer.add(source.newest, *player.play(source.params, source.newest.iteration))
         writer.write()
@@ -260,7 +260,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     out, stop, events = tmp_path / "run", Stop(), []
 
     class Fake:
-        def __init__(self, plan, seed, shard):
+        def __init__(self, plan, seed, shard, mesh):
             self.plan, self.played = plan, 0
 
         def play(self, params, iteration):
@@ -292,6 +292,36 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     assert told[-1].endswith("2 rows; next shard 1; weights of iteration 6")
     found = [shards.place_of(path) for path in sorted((out / "shards").rglob("*.npz"))]
     assert [place[::2] for place in found] == [(0, 1), (1, 1)]
+
+
+def test_without_newer_weights_it_pauses_and_says_so_once(tmp_path, monkeypatch, capsys):
+    """Half an hour of calls of a minute; 90 minutes after the first there are newer ones."""
+    config, stop, now, played = worker_runs.config_in(tmp_path / "run"), Stop(), [0.0], []
+    plan = make_plan(config)
+    worker_runs.write_weights(plan, 3)
+
+    class Fake:
+        def play(self, params, iteration):
+            played.append((now[0], iteration))
+            now[0] += 60
+            return worker_runs.random_shard(config, 2, len(played))
+
+    def sleep(seconds):
+        now[0] += seconds
+        if now[0] >= 5400 and len(played) == 30:
+            worker_runs.write_weights(plan, 6)
+        stop.requested = now[0] > 9000
+
+    clock = types.SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
+    monkeypatch.setattr(worker, "time", clock)
+    source, writer = Source(plan, config.shared), Writer(plan, config.shared)
+    assert source.refresh()
+    worker._play_on(Fake(), source, writer, stop)
+    assert [iteration for _, iteration in played] == [3] * 30 + [6] * 30
+    assert played[29][0] < worker.PAUSE_S <= 5400 <= played[30][0] < 5410
+    said = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith("pausing: no newer weights") for line in said) == 2
+    assert writer.rows == 120
 
 
 def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):

@@ -1,0 +1,38 @@
+"""Run by test_devices.py in a process of its own, with four devices."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from gozero.nets import network
+from gozero.play import devices
+from tests.train import worker_runs
+from train import worker
+
+SEEDS = 5, 2**31 - 2  # the last devices' shards begin again from 0
+
+
+def main() -> None:
+    plan = worker.plan_of(worker_runs.CONFIG)
+    params = network.init(plan.learner.network, jax.random.key(0))
+    seed, shard = SEEDS
+    together = played(worker.SelfPlay(plan, seed, shard, devices.mesh_of()), params)
+    alone = [
+        played(worker.SelfPlay(plan, seed, number, devices.mesh_of(1)), params)
+        for number in (shard, shard + 1, 0, 1)
+    ]
+    for call, parts in zip(together, zip(*alone, strict=True), strict=True):
+        whole = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        jax.tree.map(np.testing.assert_array_equal, call, whole)
+    assert sum(len(frequency) for _, frequency in together) > 100
+    assert len({frequency.size for _, frequency in alone[0]}) > 1
+    print("all is as of four workers")
+
+
+def played(player, params):
+    return [player.play(params, 0) for _ in range(4)]
+
+
+if __name__ == "__main__":
+    main()
