@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import importlib.util
 import itertools
 import pathlib
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gozero.apps import flags
-from gozero.runs import settings
+from gozero.runs import settings, store
 from gozero.runs.settings import setting
+from gozero.runs.store import Bucket
 from train import folder, matches
 from train.calibration import curve
 from train.matches import MATCHES, RANDOM, UNIFORM
@@ -20,6 +23,7 @@ from train.tensorboard import scalars
 
 PROG = "python -m train plots"
 TABLE = "training.csv"
+_MOST_BYTES = 2**32
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 _MARGIN_ELO = 300.0
 """Beyond the ratings themselves; intervals of who has won everything reach far."""
@@ -31,7 +35,8 @@ class PlotsConfig:
     iterations are also a table, DIR/plots/training.csv."""
 
     out: pathlib.Path = setting()
-    """The run's folder."""
+    """The run's folder; or the URL of its bucket, s3://, gs://, az://, whose pictures go to
+    plots/NAME here."""
 
     every: int = setting(1, least=1)
     """10 has every tenth iteration in the table, counted from the newest."""
@@ -51,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if importlib.util.find_spec("matplotlib") is None:
         flags.fail(PROG, "pictures want matplotlib: pip install -e '.[plots]'", status=1)
     with flags.failing(PROG):
-        paths = draw(config.out, config.every)
+        paths = draw_at(config.out, config.every)
     for path in paths:
         print(path)
     return 0
@@ -67,23 +72,50 @@ def write_table(path: pathlib.Path, lines: list[dict]) -> None:
         table.writerows({name: f"{value:.10g}" for name, value in row.items()} for row in rows)
 
 
-def draw(run: pathlib.Path, every: int = 1) -> list[pathlib.Path]:
+def draw_at(out: pathlib.Path, every: int = 1) -> list[pathlib.Path]:
+    """`draw` of a folder, or of what a bucket has as of the newest checkpoint.
+
+    Raises:
+      OSError: the bucket cannot be read.
+    """
+    shared = store.at(out)
+    if not isinstance(shared, Bucket):
+        return draw(out, every)
+    with tempfile.TemporaryDirectory() as place:
+        for name in (folder.METRICS, MATCHES):
+            with contextlib.suppress(FileNotFoundError):
+                (pathlib.Path(place) / name).write_bytes(shared.get(name, _MOST_BYTES))
+        return draw(pathlib.Path(place), every, pathlib.Path("plots", out.name), shared.name)
+
+
+def draw(
+    run: pathlib.Path, every: int = 1, to: pathlib.Path | None = None, name: str = ""
+) -> list[pathlib.Path]:
     """The pictures of a run's folder: those of which there is something to show; and its table.
+
+    Args:
+      run: the folder.
+      every: see `PlotsConfig`.
+      to: where they go; None: run/plots.
+      name: of the run in what is raised; its folder's if empty.
 
     Raises:
       ValueError: no metrics there, or such as cannot be drawn.
     """
+    name, to = name or str(run), to or run / "plots"
+    lines, played = (folder.read_lines(run / file) for file in (folder.METRICS, MATCHES))
+    if not lines:
+        raise ValueError(f"--out {name}: no metrics.jsonl with a line in it")
     try:
-        return _draw(run, every)
+        return _draw(lines, played, every, to)
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         what = f"a line of {folder.METRICS} or {MATCHES} is not of a run ({error!r})"
-        raise ValueError(f"--out {run}: {what}") from error
+        raise ValueError(f"--out {name}: {what}") from error
 
 
-def _draw(run: pathlib.Path, every: int) -> list[pathlib.Path]:
-    lines = folder.read_lines(run / folder.METRICS)
-    if not lines:
-        raise ValueError(f"--out {run}: no metrics.jsonl with a line in it")
+def _draw(
+    lines: list[dict], played: list[dict], every: int, to: pathlib.Path
+) -> list[pathlib.Path]:
     shown = {
         "losses": (losses, [line for line in lines if line["losses"]]),
         "lengths": (lengths, [line for line in lines if line["lengths"]]),
@@ -93,15 +125,11 @@ def _draw(run: pathlib.Path, every: int) -> list[pathlib.Path]:
         "replay": (replay, lines),
         "calibration": (calibration, [line for line in lines if "calibration" in line]),
         "resignations": (resignations, [line for line in lines if "wrong_resigns" in line]),
-        "elo": (elo, folder.read_lines(run / MATCHES)),
+        "elo": (elo, played),
     }
-    (run / "plots").mkdir(exist_ok=True)
-    write_table(run / "plots" / TABLE, lines[::-every][::-1])
-    return [
-        _picture(run / "plots" / f"{name}.svg", paint, of)
-        for name, (paint, of) in shown.items()
-        if of
-    ]
+    to.mkdir(parents=True, exist_ok=True)
+    write_table(to / TABLE, lines[::-every][::-1])
+    return [_picture(to / f"{name}.svg", paint, of) for name, (paint, of) in shown.items() if of]
 
 
 def losses(axes: Any, lines: list[dict]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
+from gozero.runs import store
 from train import command, plots
 from train.calibration import curve
 
@@ -53,6 +55,24 @@ def write(path, lines):
 
 def names(paths):
     return sorted(path.stem for path in paths)
+
+
+def test_of_a_run_in_a_bucket(run, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("obstore")
+    url = f"memory:///{run.name}/zero"
+    monkeypatch.chdir(run)
+    with pytest.raises(SystemExit) as stop:
+        plots.main(["--out", url])
+    assert stop.value.code == 2
+    assert f"--out {url}: no metrics.jsonl with a line in it" in capsys.readouterr().err
+    shared = store.at(pathlib.Path(url))
+    shared.put("metrics.jsonl", (run / "metrics.jsonl").read_bytes())
+    assert plots.main(["--out", url]) == 0
+    paths = capsys.readouterr().out.splitlines()
+    assert names(map(pathlib.Path, paths)) == names(plots.draw(run))
+    assert "plots/zero/losses.svg" in paths
+    assert pathlib.Path("plots/zero/training.csv").exists()
 
 
 def test_what_there_is_to_show(run):
