@@ -1,11 +1,15 @@
-"""The search with a network: its speed as a share of the bare network's."""
+"""Self-play and what becomes of it: its speed as a share of the bare network's, and how fast a
+learner takes in what workers have written."""
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
+import time
 from collections.abc import Callable
 
 import jax
+import numpy as np
 
 from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
@@ -14,9 +18,12 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
+from gozero.play import shards
 from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.rows import FREQUENCY_UNIT
 from gozero.play.selfplay import SelfPlayConfig
 from gozero.play.setups import gumbel_search
+from gozero.play.shards import About, Place
 from gozero.search.config import SearchConfig
 from gozero.search.search import search
 from train import games as training_games
@@ -35,6 +42,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     _recipe(config, report, blocks=2, channels=16, batch=256, must=1.7)
     if not config.quick:
         _recipe(config, report, blocks=6, channels=64, batch=256)
+    _intake(config, report, count=2**11 if config.quick else 2**15)
 
 
 def _evaluator(blocks: int, channels: int) -> Evaluator:
@@ -116,6 +124,50 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
             **against(*rates, "pgx's AlphaZero recipe"),
         )
     )
+
+
+def _intake(config, report, count) -> None:
+    """Whole shards of self-play, as workers write them to a bucket: unpacked, and every row checked
+    by the rules, by the processor's clock."""
+    settings = SelfPlayConfig(go_game(RULES), 64, gumbel_search(4), komi=7.0)
+    kept = BufferConfig(capacity=64 * RULES.move_limit)
+    evaluator = _evaluator(blocks=1, channels=8)
+    play = training_games.make_play(settings, kept, evaluator, 32)
+    playing = training_games.start(settings, kept, config.seed)
+    while not int(playing.buffer.size) > 2000:
+        playing, _ = play(evaluator.params, playing)
+    size = int(playing.buffer.size)
+    repeated = lambda x: np.resize(np.asarray(x)[:size], (count, *x.shape[1:]))
+    rows, said = jax.tree.map(repeated, playing.buffer.rows), shards.rules_of(RULES)
+    frequency = np.full(count, FREQUENCY_UNIT)
+
+    def timer(suffix: str) -> Callable[[], float]:
+        about = About("worker", 0, 1, 0, len(np.unique(rows.game)), count)
+        data = shards.pack(said, about, rows, frequency, suffix)
+        name = shards.key_of(Place(0, "worker", 1), suffix)
+
+        def seconds() -> float:
+            started = time.process_time()
+            shards.read(name, said, data=data)
+            return time.process_time() - started
+
+        seconds()
+        return seconds
+
+    suffixes = [".npz", *([".zst"] if importlib.util.find_spec("zstandard") else [])]
+    for suffix, spent in zip(
+        suffixes, in_turn([timer(one) for one in suffixes], config.repeats), strict=True
+    ):
+        report.add(
+            Result(
+                row=f"shards of 9x9, {suffix}, read and checked",
+                ours=count / statistics.median(spent),
+                unit="rows/s of a core",
+                must=500_000 if suffix == ".zst" else None,
+                bounds="ours",
+                note=f"{count:,} rows of {size:,} of games between random networks",
+            )
+        )
 
 
 def _leaves(config, report, blocks, channels, leaves) -> None:
