@@ -21,7 +21,7 @@ from gozero.go.setup import liberties
 from gozero.play.rows import Rows
 from gozero.search.game import Game
 
-AT_ONCE = 128, 1024
+AT_ONCE = 128, 4096
 """Rows whose legal actions are asked for in one call: where they are no more, and else."""
 
 _ROOM = 1e-3  # of a value's f32, and of a sum of policies in f16
