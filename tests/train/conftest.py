@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from train import steps
+from train import quarantine, steps
 from train.loop import Loop
 from train.optimizer import OptimizerConfig
 
@@ -28,6 +28,7 @@ def _runs_of_one_plan_are_compiled_once():
     found, init = {}, Loop.__init__
     played, play = {}, Loop._play
     make_begin = functools.cache(steps.make_begin.__wrapped__)
+    programs = functools.cache(quarantine._programs.__wrapped__)
 
     def shared(plan):
         return dataclasses.replace(plan, config=dataclasses.replace(plan.config, **NOT_IN_PROGRAMS))
@@ -54,4 +55,5 @@ def _runs_of_one_plan_are_compiled_once():
         patch.setattr(Loop, "__init__", begin)
         patch.setattr(Loop, "_play", play_of)
         patch.setattr(steps, "make_begin", begin_of)
+        patch.setattr(quarantine, "_programs", lambda plan, mesh: programs(shared(plan), mesh))
         yield
