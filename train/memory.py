@@ -55,7 +55,7 @@ def check(plan: Plan, limit: int | None = None) -> str:
 
 def checkpoint_text(plan: Plan) -> str:
     """What a checkpoint takes of the host's memory while it is written, beside the run."""
-    playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0))
+    playing = _playing(plan.play, plan.buffer)
     params = num_bytes(network.shapes(plan.learner.network))
     copies = _KEPT_COPIES + (plan.config.gate is not None)
     total = plan.num_devices * num_bytes(playing) + copies * params

@@ -20,6 +20,7 @@ from gozero.go import coords
 from gozero.search import tree as trees
 from gozero.search.rules.puct import Puct
 from gozero.search.variations import NO_ACTION, principal_variation
+from tests.search.evaluators import hash_evaluate, observe_position
 
 SVG = "{http://www.w3.org/2000/svg}"
 FLAGS = ["--search", "puct", "--simulations", "64", "--batch", "4", "--score-playouts", "8"]
@@ -122,7 +123,8 @@ def test_losses_are_of_the_player_who_moved():
 
 def test_the_principal_variation_is_the_most_visited_line():
     rules = gozero.Rules(size=3)
-    game, evaluator = gozero.go_game(rules), gozero.playout_evaluator(rules)
+    game = gozero.go_game(rules, observe_position)
+    evaluator = gozero.Evaluator(hash_evaluate(rules.num_actions))
     config = gozero.SearchConfig(num_simulations=40, select=Puct())
 
     @jax.jit

@@ -79,11 +79,10 @@ def test_a_game_by_its_name_is_a_preset_and_is_made_once():
 def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys, monkeypatch):
     config, iterate = config_in(tmp_path / "run"), Loop.iterate
 
-    def told_to_stop(loop):
-        numbers = iterate(loop)
-        if loop.iteration == 2:
+    def told_to_stop(loop, goes_on):
+        if loop.iteration == 1:  # while the second is played
             os.kill(os.getpid(), signal.SIGTERM)
-        return numbers
+        return iterate(loop, goes_on)
 
     monkeypatch.setattr(Loop, "iterate", told_to_stop)
     assert run.run(config) == 0
