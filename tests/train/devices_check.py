@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.play import devices, selfplay
-from tests.train import scripted, tiny
+from gozero.play import devices
+from tests.train import tiny
 from train import buffer as buffers
 from train import folder, learner, run, steps
 from train.loop import Loop
@@ -26,14 +26,11 @@ LESS = {"opening_plies": 0, "pool_every": 0, "surprise": 0.0}
 """To compile: what other tests have."""
 
 
-def main(out: pathlib.Path, searched: bool) -> None:
-    """`searched`: by trees, not by a hash, which is quicker to compile."""
+def main(out: pathlib.Path) -> None:
     assert jax.device_count() == DEVICES
     config = tiny.config(out, devices=DEVICES, batch=4, **LESS)
     mesh = devices.mesh_of()
     plan = make_plan(config, DEVICES)
-    if not searched:
-        selfplay.search_states, scripted.RULES = scripted.search_states, plan.rules
     compile_once()
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
     lines = [loop.iterate() for _ in range(config.iterations)]
@@ -95,8 +92,8 @@ def goes_on(config, whole, lines) -> None:
     """A run that is stopped and goes on is the one that was not."""
     iterate = Loop.iterate
 
-    def told_to_stop(loop):
-        numbers = iterate(loop)
+    def told_to_stop(loop, *how):
+        numbers = iterate(loop, *how)
         if loop.iteration == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return numbers
@@ -148,5 +145,5 @@ def plain(x):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), sys.argv[2] == "searched")
+    main(pathlib.Path(sys.argv[1]))
     print("all is as on one device")
