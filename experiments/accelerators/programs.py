@@ -185,8 +185,8 @@ def _preset(target: Target, preset: str, part: str, **changed: Any) -> Program:
         units, hot = num_steps * plan.config.batch_size, (num_steps,) if num_steps > 1 else ()
         return Program(function, make, "rows", units, hot, where=where)
     units = config.moves * config.batch * config.simulations * target.num_devices
-    hot, rounds = (config.moves, config.simulations), _superko(config.size)
-    return Program(function, make, "simulations", units, hot, rounds, where)
+    hot = (config.moves, config.simulations // config.leaves)
+    return Program(function, make, "simulations", units, hot, _superko(config.size), where)
 
 
 def _preset_worker(target: Target, preset: str) -> Program:
@@ -222,6 +222,9 @@ PROGRAMS: dict[str, Callable[[Target], Program]] = {
     "rave-9x9": functools.partial(_rave, size=9, batch=1024),
     "play-9x9-gpu-int8": functools.partial(
         _preset, preset="9x9-gpu", part="self-play", play_dtype="int8"
+    ),
+    "play-9x9-cpu-leaves": functools.partial(
+        _preset, preset="9x9-cpu", part="self-play", leaves=4
     ),
     **{
         f"{part}-{preset}": functools.partial(make, preset=preset)
