@@ -227,13 +227,12 @@ def events(made: Move) -> Events:
 def predictions(made: Move) -> calibration.Moves:
     """What the network predicted of the game of a move, and what came of it if that ended it."""
     assert made.raw_value is not None
-    truncated = False if made.truncated is None else made.truncated
     for_black = jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
     return calibration.Moves(
         chance=(1 + for_black) / 2,
         counts=made.counts & made.full,
         ended=made.ended,
-        known=made.ended & ~truncated,
+        known=made.ended if made.truncated is None else made.ended & ~made.truncated,
         point=(1 + made.outcome) / 2,
     )
 

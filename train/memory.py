@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 
 from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.play import selfplay
 from gozero.play.rows import row_shapes
+from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.runs import memory
 from gozero.runs.memory import Part, num_bytes
 from train import games
+from train.buffer import BufferConfig
 from train.plan import Plan, teacher_of
 
 _KEPT_COPIES = 5
@@ -21,7 +25,7 @@ _STATE_COPIES = _KEPT_COPIES + 3
 
 def parts_of(plan: Plan) -> list[Part]:
     """What a run takes on each device."""
-    playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0))
+    playing = _playing(plan.play, plan.buffer)
     in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
     copies = _STATE_COPIES + (plan.config.gate is not None)
     params = num_bytes(network.shapes(plan.learner.network))
@@ -37,6 +41,12 @@ def parts_of(plan: Plan) -> list[Part]:
     ]
 
 
+@functools.lru_cache(maxsize=8)
+def _playing(play: SelfPlayConfig, buffer: BufferConfig) -> games.Playing:
+    """The shapes of games in play and of the replay, one device's."""
+    return jax.eval_shape(lambda: games.start(play, buffer, 0))
+
+
 def check(plan: Plan, limit: int | None = None) -> str:
     """`memory.check` of a run; without a limit, of what a device says that it has."""
     limit = memory.of_device(plan.num_devices) if limit is None else limit
@@ -45,7 +55,7 @@ def check(plan: Plan, limit: int | None = None) -> str:
 
 def checkpoint_text(plan: Plan) -> str:
     """What a checkpoint takes of the host's memory while it is written, beside the run."""
-    playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0))
+    playing = _playing(plan.play, plan.buffer)
     params = num_bytes(network.shapes(plan.learner.network))
     copies = _KEPT_COPIES + (plan.config.gate is not None)
     total = plan.num_devices * num_bytes(playing) + copies * params

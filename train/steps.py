@@ -78,9 +78,15 @@ def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
       plan, mesh: of the run.
       params: of the network, on the host; None: random ones.
     """
-    start, given = functools.partial(_begin, plan), () if params is None else (params,)
+    given = () if params is None else (params,)
+    return make_begin(plan, mesh, len(given))(*given)
+
+
+@functools.lru_cache(maxsize=1)  # a start asks for its shapes, and then for itself
+def make_begin(plan: Plan, mesh: Mesh, num_given: int):
+    """`begin` of a plan and a mesh, jitted; 1 is given if parameters are."""
     where = RunState(EVERYWHERE, DIVIDED, None if plan.config.gate is None else EVERYWHERE)
-    return on_each(mesh, start, (EVERYWHERE,) * len(given), where)(*given)
+    return on_each(mesh, functools.partial(_begin, plan), (EVERYWHERE,) * num_given, where)
 
 
 def _begin(plan: Plan, params: Any = None) -> RunState:

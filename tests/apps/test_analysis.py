@@ -1,5 +1,6 @@
 """``gozero analyze --json``: KataGo's protocol, asked as its clients ask."""
 
+import functools
 import io
 import json
 import math
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from gozero.apps import cli
-from gozero.apps.analysis import answer, query, run
+from gozero.apps.analysis import answer, query, run, search
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import Told
@@ -108,6 +109,14 @@ def test_a_query_of_katrains():
     assert len(asked.avoid) == 2 + 361
     assert (asked.max_time, asked.winrates_as, asked.visits) == (8.0, "BLACK", 500)
     assert query.read(ask(surprise=1)).warnings[0][0] == "surprise"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once():
+    """Servers by the same settings have the same searches, as the requests to one have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "Searches", functools.cache(search.Searches))
+        yield
 
 
 def serve(lines, **settings):

@@ -1,6 +1,7 @@
 """``gozero review``: positions searched in lockstep, and reports that other programs read."""
 
 import csv
+import dataclasses
 import io
 import types
 import xml.etree.ElementTree as ET
@@ -19,9 +20,10 @@ from gozero.go import coords
 from gozero.search import tree as trees
 from gozero.search.rules.puct import Puct
 from gozero.search.variations import NO_ACTION, principal_variation
+from tests.search.evaluators import hash_evaluate, observe_position
 
 SVG = "{http://www.w3.org/2000/svg}"
-FLAGS = ["--search", "puct", "--simulations", "16", "--batch", "8", "--score-playouts", "4"]
+FLAGS = ["--search", "puct", "--simulations", "64", "--batch", "4", "--score-playouts", "8"]
 
 
 def at(vertex):
@@ -38,9 +40,26 @@ BLUNDER = sgf.GameRecord(3, moves=moves("C1", "pass", "A1"), **ALIVE)
 QUIET = sgf.GameRecord(3, moves=moves("pass", "pass"), result="B+8.5", black="Ann", **ALIVE)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """Reviews by the same settings have the same program."""
+    judge, made = analyse._judge, {}
+
+    def judge_of(rules, config):
+        key = rules, dataclasses.replace(config, games=("any",), out=None)
+        if key not in made:
+            made[key] = judge(rules, config)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analyse, "_judge", judge_of)
+        yield made
+
+
 @pytest.fixture(scope="module")
 def reviewed():
-    config = ReviewConfig(games=("a", "b"), simulations=64, batch=4, score_playouts=8)
+    some = {"simulations": 64, "batch": 4, "score_playouts": 8}
+    config = ReviewConfig(games=("a", "b"), search="puct", **some)
     told = []
     games = analyse.analyse(
         config, [("blunder", BLUNDER), ("quiet", QUIET)], lambda *x: told.append(x)
@@ -104,13 +123,17 @@ def test_losses_are_of_the_player_who_moved():
 
 def test_the_principal_variation_is_the_most_visited_line():
     rules = gozero.Rules(size=3)
-    game, evaluator = gozero.go_game(rules), gozero.playout_evaluator(rules)
+    game = gozero.go_game(rules, observe_position)
+    evaluator = gozero.Evaluator(hash_evaluate(rules.num_actions))
     config = gozero.SearchConfig(num_simulations=40, select=Puct())
-    states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(3))
-    run = jax.jit(lambda key: gozero.search(game, evaluator, key, states, config))
-    result = run(jax.random.key(0))
-    lines = np.asarray(principal_variation(result.tree, 12))
-    tree = jax.device_get(result.tree)
+
+    @jax.jit
+    def run(key):
+        states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(3))
+        tree = gozero.search(game, evaluator, key, states, config).tree
+        return tree, principal_variation(tree, 12)
+
+    tree, lines = jax.device_get(run(jax.random.key(0)))
     for index, line in enumerate(lines):
         node, rows = trees.ROOT, slice(index * tree.capacity, (index + 1) * tree.capacity)
         visits, actions = tree.visits[rows], tree.action[rows]
@@ -239,9 +262,10 @@ def test_games_that_cannot_be_reviewed_are_named(tmp_path, capsys, records, comp
     assert complaint in capsys.readouterr().err
 
 
-def test_the_command_writes_a_report(tmp_path, capsys):
+def test_the_command_writes_a_report(tmp_path, capsys, reviewed, compiled):
     out = tmp_path / "report.csv"
     assert run(tmp_path, "--out", out) == 0
+    assert len(compiled) == 1  # what the flags say is the config above
     captured = capsys.readouterr()
     assert "compiling for 3x3" in captured.err
     assert captured.out.splitlines()[-1] == f"written: {out}"

@@ -157,6 +157,7 @@ def step_of_pgx(params, key, action, state):
     return output, state
 
 
+@functools.cache
 def tictactoe_roots(plies=3):
     env, rng = tictactoe(), np.random.RandomState(0)
     state = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), BATCH))
@@ -209,19 +210,17 @@ def test_a_search_goes_on_from_the_last_ones_tree():
     config = SearchConfig(40).roomy
 
     @jax.jit
-    def two_moves(root, invalid):
-        first = model_search(root, invalid, config, jax.random.key(0), reuse_empty(root, invalid))
-        step, state = step_of_pgx(None, None, first.action, root.embedding)
+    def move(root, invalid, key, tree):
+        found = model_search(root, invalid, config, key, tree)
+        step, state = step_of_pgx(None, None, found.action, root.embedding)
         after = mctx.RootFnOutput(prior_logits=step.prior_logits, value=step.value, embedding=state)
-        tree = reuse.reroot(first.tree, jnp.where(state.terminated, -1, first.action))
-        invalid = ~state.legal_action_mask
-        return first, model_search(after, invalid, config, jax.random.key(1), tree), state
+        tree = reuse.reroot(found.tree, jnp.where(state.terminated, -1, found.action))
+        return found, after, tree, state
 
-    def reuse_empty(root, invalid):
-        states = from_mctx(root, step_of_pgx, None, invalid).states
-        return reuse.empty(states.node, 9, config)
-
-    first, second, state = two_moves(root, invalid)
+    states = from_mctx(root, step_of_pgx, None, invalid).states
+    empty = jax.jit(lambda: reuse.empty(states.node, 9, config))()
+    first, after, tree, state = move(root, invalid, jax.random.key(0), empty)
+    second, *_ = move(after, ~state.legal_action_mask, jax.random.key(1), tree)
     going_on = ~np.asarray(state.terminated)
     assert going_on.sum() > 3
     assert np.asarray(second.ok)[going_on].all()
@@ -257,14 +256,15 @@ def test_no_loop_copies_a_tree():
     assert moves_in_loops(compiled.as_text(), BATCH * 31) == []
 
 
-@pytest.mark.parametrize(
-    "recurrent_fn", [model(8, 9, reward_on_the_way=0.5), model(8, 9, discount=-0.9)]
-)
-def test_other_models_are_not_ok(recurrent_fn):
-    run = jax.jit(
-        lambda root: gumbel_muzero_policy(None, jax.random.key(0), root, recurrent_fn, 20)
-    )
-    assert not run(roots()).search_tree.ok.any()
+def test_other_models_are_not_ok():
+    @jax.jit
+    def run(root, *unfit):
+        recurrent_fn = model(8, 9, *unfit)
+        return gumbel_muzero_policy(None, jax.random.key(0), root, recurrent_fn, 20)
+
+    for unfit in ((0.5, -1.0), (0.0, -0.9)):  # a reward on the way, a discount
+        assert not run(roots(), *unfit).search_tree.ok.any()
+    assert run(roots(), 0.0, -1.0).search_tree.ok.all()
 
 
 def test_what_does_not_fit_is_refused():

@@ -12,7 +12,6 @@ import pytest
 from gozero.go import coords, scoring, setup
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
-from tests.go.stepping import stepper
 
 BLACK, WHITE = go.BLACK, go.WHITE
 
@@ -20,6 +19,20 @@ BLACK, WHITE = go.BLACK, go.WHITE
 @functools.cache
 def mask_of(rules):
     return jax.jit(jax.vmap(lambda s: go.legal_actions(rules, s)))
+
+
+@functools.cache
+def stepper(rules):
+    """(state, action), both [1] -> (state, the actions that are legal then, its stones)."""
+
+    def step(state, action):
+        state = go.play(rules, state, action)
+        return state, {
+            "legal": go.legal_actions(rules, state),
+            "stones": go.stones(rules, state).reshape(-1),
+        }
+
+    return jax.jit(jax.vmap(step))
 
 
 class Game:

@@ -5,6 +5,7 @@ import functools
 
 import pytest
 
+from train import quarantine, steps
 from train.loop import Loop
 from train.optimizer import OptimizerConfig
 
@@ -26,12 +27,18 @@ def _runs_of_one_plan_are_compiled_once():
     """
     found, init = {}, Loop.__init__
     played, play = {}, Loop._play
+    make_begin = functools.cache(steps.make_begin.__wrapped__)
+    programs = functools.cache(quarantine._programs.__wrapped__)
+
+    def shared(plan):
+        return dataclasses.replace(plan, config=dataclasses.replace(plan.config, **NOT_IN_PROGRAMS))
+
+    def begin_of(plan, mesh, num_given):
+        return make_begin(shared(plan), mesh, num_given)
 
     def begin(loop, plan, mesh, *rest):
         init(loop, plan, mesh, *rest)
-        config = dataclasses.replace(plan.config, **NOT_IN_PROGRAMS)
-        shared = dataclasses.replace(plan, config=config)
-        loop._compiled = found.setdefault((shared, mesh), loop._compiled)
+        loop._compiled = found.setdefault((shared(plan), mesh), loop._compiled)
 
     @functools.wraps(play)
     def play_of(loop, simulations):
@@ -47,4 +54,6 @@ def _runs_of_one_plan_are_compiled_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "__init__", begin)
         patch.setattr(Loop, "_play", play_of)
+        patch.setattr(steps, "make_begin", begin_of)
+        patch.setattr(quarantine, "_programs", lambda plan, mesh: programs(shared(plan), mesh))
         yield

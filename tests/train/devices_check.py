@@ -92,8 +92,8 @@ def goes_on(config, whole, lines) -> None:
     """A run that is stopped and goes on is the one that was not."""
     iterate = Loop.iterate
 
-    def told_to_stop(loop):
-        numbers = iterate(loop)
+    def told_to_stop(loop, *how):
+        numbers = iterate(loop, *how)
         if loop.iteration == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return numbers

@@ -25,11 +25,10 @@ def main() -> int:
         row_checks.check = lambda rules, rows: None
     iterate = Loop.iterate
 
-    def told_to_stop(loop):
-        numbers = iterate(loop)
-        if loop.iteration == 1 and jax.process_index() == 1:
+    def told_to_stop(loop, *how):
+        if loop.iteration == 0 and jax.process_index() == 1:  # in the first
             os.kill(os.getpid(), signal.SIGTERM)
-        return numbers
+        return iterate(loop, *how)
 
     Loop.iterate = told_to_stop
     presets.PRESETS["tiny"] = tiny.config(devices=DEVICES)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +19,8 @@ from gozero.play import openings, shards
 from gozero.play.rows import row_shapes
 from tests.train import tiny
 from train import buffer as buffers
-from train import evaluate, folder, replay, run, supervised
+from train import checkpoint, evaluate, folder, replay, run, supervised
+from train.loop import Loop
 from train.plan import make_plan, rules_of
 from train.presets import PRESETS
 
@@ -73,9 +76,18 @@ def test_a_game_by_its_name_is_a_preset_and_is_made_once():
     assert plan.play.komi == ()
 
 
-def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys):
-    config = config_in(tmp_path / "run")
-    assert run.run(dataclasses.replace(config, iterations=2)) == 0
+def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys, monkeypatch):
+    config, iterate = config_in(tmp_path / "run"), Loop.iterate
+
+    def told_to_stop(loop, goes_on):
+        if loop.iteration == 1:  # while the second is played
+            os.kill(os.getpid(), signal.SIGTERM)
+        return iterate(loop, goes_on)
+
+    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    assert run.run(config) == 0
+    monkeypatch.undo()
+    assert [one.iteration for one in checkpoint.found(config.folder / "checkpoints")] == [2]
     assert run.run(config) == 0
     lines = folder.read_lines(config.folder / folder.METRICS)
     assert [line["iteration"] for line in lines] == [1, 2, 3, 4]
@@ -86,7 +98,8 @@ def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys):
     shape, _, about = weights.load(config.folder / folder.NEWEST)
     assert (about["game"], shape.num_actions, shape.observation) == ("connect4", 7, (6, 7, 3))
 
-    assert evaluate.main(["--out", str(config.folder), "--games", "2"]) == 0
+    as_in_the_run = ["--games", "4", "--simulations", "2"]
+    assert evaluate.main(["--out", str(config.folder), *as_in_the_run]) == 0
     with (config.folder / evaluate.RATINGS).open() as file:
         rated = [row["player"] for row in csv.DictReader(file)]
     assert sorted(rated) == ["000000", "000002", "000004", "random", "uniform"]

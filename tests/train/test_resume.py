@@ -350,10 +350,8 @@ def test_a_kill_with_every_option_costs_nothing_but_time(tmp_path, as_here, opti
     assert_same(again.state, arrays(loop.state))
 
 
-def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
-    whole, tmp_path, as_here
-):
-    config = tiny.config(tmp_path / "run")
+def killed_in_a_save(config, as_here):
+    """A run that kills itself in the middle of its last save."""
     code = (
         "import os, pathlib, signal, sys\n"
         "from tests.train import tiny\n"
@@ -368,6 +366,31 @@ def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
     command = [sys.executable, "-c", code, str(config.folder)]
     done = subprocess.run(command, cwd=ROOT, env=as_here, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def copied_in_a_save(config, monkeypatch):
+    """What is on the disk at that moment, which is what a kill leaves."""
+    own, describe = tiny.config(config.folder.with_name("own")), checkpoint._describe
+
+    def copied(path, iteration, *rest):
+        if iteration == 4:
+            shutil.copytree(own.folder, config.folder)
+        describe(path, iteration, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "_describe", copied)
+        assert run.run(own) == 0
+
+
+@pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
+    kill, whole, tmp_path, as_here, monkeypatch
+):
+    config = tiny.config(tmp_path / "run")
+    if kill:
+        killed_in_a_save(config, as_here)
+    else:
+        copied_in_a_save(config, monkeypatch)
     assert (config.folder / "checkpoints" / ".000004.part" / "arrays").is_dir()
 
     loop = begun(config)
