@@ -80,6 +80,19 @@ class LaneOps:
         return x if jnp.shape(x) == self.shape else lax.full(self.shape, x, x.dtype)
 
 
+def unstacked(x: np.ndarray, axis: int) -> list[np.ndarray]:
+    """What `jnp.unstack` gives, which is an operation of its own from JAX 0.12 on."""
+    return [part.squeeze(axis) for part in np.split(x, x.shape[axis], axis)]
+
+
+def _consts_and_carry(params: dict) -> tuple[int, int]:
+    """How many arrays a scan takes as they are, and how many it carries."""
+    if "ft_in" in params:  # from JAX 0.12 on
+        consts, carry, _ = params["ft_in"].unpack()
+        return len(consts.vals), len(carry.vals)
+    return params["num_consts"], params["num_carry"]
+
+
 class _Block(LaneOps):
     """Operations on arrays of such vectors, whose lanes are an axis, the last."""
 
@@ -101,6 +114,8 @@ class _Block(LaneOps):
             return getattr(self, f"_{name}")(eqn.params, args)
         if inner is not None:
             return self.run(inner.jaxpr, [*map(np.asarray, inner.consts), *args])
+        if name == "unstack":
+            return unstacked(args[0], eqn.params["axis"])
         (out,) = eqn.outvars
         if not any(map(_has_lanes, args)) and not _lanes_last(out.aval):
             return [self.without_lanes(eqn, args)]
@@ -148,9 +163,9 @@ class _Block(LaneOps):
         return out
 
     def _scan(self, params: dict, args: list[Value]) -> list[Value]:
-        closed, split = params["jaxpr"], params["num_consts"]
+        closed, (split, carried) = params["jaxpr"], _consts_and_carry(params)
         consts, carry = args[:split], args[split:]
-        if len(carry) != params["num_carry"]:
+        if len(carry) != carried:
             raise NotImplementedError("a scan over arrays, in a kernel of lanes")
         avals = closed.in_avals[split:]
 

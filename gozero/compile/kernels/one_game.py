@@ -20,7 +20,7 @@ from jax import lax
 from jax.interpreters import partial_eval
 
 from gozero.compile import mode
-from gozero.compile.kernels.by_lane import LaneOps, Value, array_of
+from gozero.compile.kernels.by_lane import LaneOps, Value, array_of, unstacked
 
 _LANES, _SUBLANES = 128, 8
 
@@ -152,6 +152,8 @@ class _Game(LaneOps):
         inner = params.get("jaxpr") or params.get("call_jaxpr")
         if inner is not None:
             return self.run(inner.jaxpr, [*map(_wide_constant, inner.consts), *args])
+        if name == "unstack":
+            return unstacked(args[0], params["axis"])
         shape = eqn.outvars[0].aval.shape
         if all(x.dtype != object for x in args):
             return [_wide_constant(self.without_lanes(eqn, args))]
