@@ -223,9 +223,7 @@ PROGRAMS: dict[str, Callable[[Target], Program]] = {
     "play-9x9-gpu-int8": functools.partial(
         _preset, preset="9x9-gpu", part="self-play", play_dtype="int8"
     ),
-    "play-9x9-cpu-leaves": functools.partial(
-        _preset, preset="9x9-cpu", part="self-play", leaves=4
-    ),
+    "play-9x9-cpu-leaves": functools.partial(_preset, preset="9x9-cpu", part="self-play", leaves=4),
     **{
         f"{part}-{preset}": functools.partial(make, preset=preset)
         for preset in PRESETS
