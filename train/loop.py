@@ -122,7 +122,8 @@ class Loop:
         simulations = self.plan.simulations(self.iteration)
         if not self._compiled.keys() >= {"learn", ("play", simulations)}:
             self.phase("compiling, about 60 s the first time")
-        play, _step = self._play(simulations), self._step()
+        play = self._play(simulations)
+        self._step()  # is compiled before anything is timed
         started = time.perf_counter()
         playing, tallies = play(self._plays, self.state.playing)
         self.state = self.state.replace(playing=playing)

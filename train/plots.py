@@ -19,11 +19,11 @@ from gozero.runs.store import Bucket
 from train import folder, matches
 from train.calibration import curve
 from train.matches import MATCHES, RANDOM, UNIFORM
+from train.mirror import MOST_BYTES
 from train.tensorboard import scalars
 
 PROG = "python -m train plots"
 TABLE = "training.csv"
-_MOST_BYTES = 2**32
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 _MARGIN_ELO = 300.0
 """Beyond the ratings themselves; intervals of who has won everything reach far."""
@@ -84,7 +84,7 @@ def draw_at(out: pathlib.Path, every: int = 1) -> list[pathlib.Path]:
     with tempfile.TemporaryDirectory() as place:
         for name in (folder.METRICS, MATCHES):
             with contextlib.suppress(FileNotFoundError):
-                (pathlib.Path(place) / name).write_bytes(shared.get(name, _MOST_BYTES))
+                (pathlib.Path(place) / name).write_bytes(shared.get(name, MOST_BYTES))
         return draw(pathlib.Path(place), every, pathlib.Path("plots", out.name), shared.name)
 
 

@@ -19,6 +19,7 @@ from gozero.runs import files, settings, store
 from gozero.runs.settings import setting
 from gozero.runs.store import Store
 from train import exchange, folder
+from train.mirror import MOST_BYTES
 
 PROG = "python -m train status"
 _OF_A_LINE = {
@@ -32,7 +33,6 @@ _OF_A_LINE = {
     "shards_rows": "rows read",
     "updates_dropped": "updates dropped",
 }
-_MOST_BYTES = 2**32
 _OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -138,7 +138,7 @@ def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
     """(the last line of metrics.jsonl, with the newest Elo; what it and the one before say of the
     exchange with workers)."""
     try:
-        data = shared.get(folder.METRICS, _MOST_BYTES)
+        data = shared.get(folder.METRICS, MOST_BYTES)
     except FileNotFoundError:
         return {}, {}
     found: dict[str, Any] = {}
@@ -154,7 +154,7 @@ def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
 def _rates(before: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
     if "shards_rows" not in before:
         return {}
-    late, read = line["shards_late"], line["shards_read"]
+    late, read = line.get("shards_late", 0), line["shards_read"]  # later than the others
     rows = line["shards_rows"] - before["shards_rows"]
     seconds = max(line["seconds"] - before["seconds"], 1e-9)
     return {

@@ -51,6 +51,16 @@ def test_a_run_and_its_workers(tmp_path, capsys):
     }
 
 
+def test_of_an_earlier_version_that_did_not_count_what_came_late(tmp_path):
+    config = worker_runs.config_in(tmp_path / "run")
+    lines = [f'{{"seconds": {i}, "shards_read": 2, "shards_rows": {9 * i}}}\n' for i in (1, 3)]
+    (config.folder / "metrics.jsonl").write_text("".join(lines))
+    (tmp_path / "weights").write_bytes(b"1")
+    exchange.publish(config.shared, tmp_path / "weights", 10)
+    said = status.status(config.folder)
+    assert (said["rows read a second"], said["share of shards too late"]) == (9.0, 0.0)
+
+
 def test_metrics_are_served_until_told_to_stop(tmp_path):
     """As OpenMetrics has them: a type a name, and # EOF; what is not there is an error's status."""
     config = worker_runs.config_in(tmp_path / "run")
