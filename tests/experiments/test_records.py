@@ -1,0 +1,67 @@
+"""What READMEs say was found is in a committed record, and their tables are made from it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from experiments import records, usage
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = [
+    path
+    for path in sorted(ROOT.rglob("*.md"))
+    if not any(
+        part.startswith(".") or part == "node_modules" for part in path.parts[len(ROOT.parts) :]
+    )
+]
+
+
+def test_tables_are_made_from_the_records():
+    made = 0
+    for path in usage.FOLDER.glob("*/README.md"):
+        text = path.read_text()
+        assert text == records.written(path), f"{path}: run python -m experiments.records"
+        made += text.count("<!-- end -->")
+    assert made > 10
+
+
+def test_what_is_said_with_an_interval_is_in_a_record():
+    known, said = records.recorded(), 0
+    for path in PAGES:
+        for line, words, claim in records.claims(path.read_text()):
+            assert claim in known, f"{path.relative_to(ROOT)}:{line}: no record says {words}"
+            said += 1
+    assert said > 100
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ("**80.0%** [72.0, 86.1] of 100", (80.0, 72.0, 86.1)),
+        ("81.2% [74.0%,\n86.1%]", (81.2, 74.0, 86.1)),
+        ("Elo +1,024 [-12, +3]", (1024.0, -12.0, 3.0)),
+    ],
+)
+def test_a_claim_is_read(text, claim):
+    assert [numbers for _, _, numbers in records.claims(text)] == [claim]
+
+
+def test_what_no_record_says_is_found():
+    assert (80.0, 72.0, 86.1) in records.recorded()
+    assert (80.0, 72.0, 86.2) not in records.recorded()
+
+
+def test_points_by_hand(tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text(
+        "experiment,series,x,label,player,opponent,anchor,games,won,drawn,lost,score,low,high,"
+        "elo,elo_low,elo_high,plies,truncated,seconds\n"
+        "e,MC-RAVE,1,k = 1000,a,b,False,4,2,1,1,0.625,0.3,0.8,88.7,-147.2,240.8,50,0,1\n"
+        "e,UCT,,none,a,GNU Go 3.8,True,4,0,0,4,0,0,0.49,-inf,-inf,-7,50,0,1\n"
+    )
+    assert records.points(path).splitlines()[2:] == [
+        "| MC-RAVE, k = 1,000 | 4 | 2, 1, 1 | 62.5% [30.0%, 80.0%] | +89 [-147, +241] |",
+        "| UCT, none, against GNU Go 3.8 | 4 | 0, 0, 4 | 0.0% [0.0%, 49.0%] |  |",
+    ]
