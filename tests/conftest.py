@@ -19,6 +19,9 @@ PLAIN = f"--{hlo.EMITTERS}=false" if hlo.KNOWN else ""
 """Fusions by XLA's older emitters: compiled in little more than half the time. Programs whose HLO
 is read, and whole playouts, have users' (`hlo.AS_USERS_FUSE`), as have the programs tests start."""
 
+QUICK = {"not slow", "not slow and not thorough", "thorough and not slow"}
+"""What may be asked for by `-m` that is compiled quickly: all but the long proofs."""
+
 _FLAGS = pytest.StashKey[str]()
 
 gc.set_threshold(200_000, 50, 100)  # JAX traces by many small objects: a twelfth of the time
@@ -39,7 +42,7 @@ def pytest_configure(config):
     reads its flags once, when the first backend starts, and then they are as before. A user's own
     flags win.
     """
-    if config.option.markexpr != "not slow" or _only_hands_out_tests(config):
+    if config.option.markexpr not in QUICK or _only_hands_out_tests(config):
         return
     config.stash[_FLAGS] = hlo.xla_flags(hlo.QUICK, PLAIN)
     with pytest.MonkeyPatch.context() as patch:

@@ -107,6 +107,7 @@ def test_invariant_2_for_one_tree():  # and of a tree to go on from: tests/searc
     assert [move for move in moves if f"[{num_rows}]" not in move] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch", [pytest.param(2, marks=pytest.mark.slow), 1])
 def test_invariant_2_for_dense_selection_and_several_leaves(batch):
     config = SearchConfig(48, leaves=4, max_depth=20, select=Rave(), amaf=Amaf())
@@ -116,6 +117,7 @@ def test_invariant_2_for_dense_selection_and_several_leaves(batch):
     assert moves_in_loops(text, batch * config.num_nodes) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch", [pytest.param(BATCH, marks=pytest.mark.slow), 1])
 def test_invariant_2_for_a_root_with_a_rule_of_its_own(batch):
     num_rows = batch * gumbel_search.CONFIG.num_nodes

@@ -57,6 +57,7 @@ def run_folder(tmp_path_factory):
     return out
 
 
+@pytest.mark.thorough
 def test_a_full_disk_is_one_line_and_leaves_what_is_whole(tmp_path, monkeypatch, capsys):
     write, written = app_writer.sgf.write, []
 
@@ -296,6 +297,7 @@ sys.exit(cli.main(sys.argv[1:]))
         assert stopped == "gozero: stopped"
 
 
+@pytest.mark.thorough
 def test_another_game_is_written_as_text_and_rows(tmp_path, capsys):
     out = tmp_path / "run"
     assert selfplay_of("hex", out, "--size", "3") == 0

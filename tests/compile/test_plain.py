@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from gozero.compile import mode
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -12,11 +14,12 @@ EXACT = [
     "tests/go/test_random_games.py::test_random_games_agree_with_reference_and_sgfmill"
     "[3-positional-True-30-120]",
     "tests/search/test_exact.py",
-    "tests/playouts/test_engine.py::test_every_move_of_a_playout_is_the_references[5-16]",
+    "tests/playouts/test_engine.py::test_every_move_of_a_playout_is_the_references[2-40]",
 ]
 """Of the rules, of searches, of playouts."""
 
 
+@pytest.mark.thorough
 def test_compiled_plainly_the_exact_tests_hold():
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *EXACT],

@@ -83,7 +83,10 @@ def test_connect_four_is_that_of_plain_python(width, height):
     assert outcomes >= ({1, -1} if width > 4 else {0, 1})
 
 
-@pytest.mark.parametrize("size", HEX_SIZES)
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(n, marks=[pytest.mark.thorough] * (n > 11)) for n in HEX_SIZES],
+)
 def test_hex_is_that_of_plain_python(size):
     _, outcomes = compare_random_games(
         hex_game(size),

@@ -19,12 +19,12 @@ DEPTH = 12
 @pytest.mark.parametrize(
     ("size", "split", "ko", "suicide"),
     [
-        (2, 3, "positional", False),
+        pytest.param(2, 3, "positional", False, marks=pytest.mark.thorough),
         (3, 8, "positional", False),
-        (3, 0, "positional", False),
-        (2, 5, "situational", False),
+        pytest.param(3, 0, "positional", False, marks=pytest.mark.thorough),
+        pytest.param(2, 5, "situational", False, marks=pytest.mark.thorough),
         (3, 9, "situational", False),
-        (2, 4, "situational", True),
+        pytest.param(2, 4, "situational", True, marks=pytest.mark.thorough),
         (3, 9, "positional", True),
     ],
 )

@@ -172,7 +172,11 @@ def tictactoe_roots(plies=3):
 
 @pytest.mark.parametrize(
     "num_simulations",
-    [pytest.param(4, marks=pytest.mark.slow), 20, pytest.param(80, marks=pytest.mark.slow)],
+    [
+        pytest.param(4, marks=pytest.mark.slow),
+        pytest.param(20, marks=pytest.mark.thorough),
+        pytest.param(80, marks=pytest.mark.slow),
+    ],
 )
 def test_tictactoe_of_pgx(num_simulations):
     root, invalid = tictactoe_roots()
@@ -205,6 +209,7 @@ def test_a_model_is_searched_as_the_game_itself(leaves):
     assert found.ok.all()
 
 
+@pytest.mark.thorough
 def test_a_search_goes_on_from_the_last_ones_tree():
     root, invalid = tictactoe_roots()
     config = SearchConfig(40).roomy
@@ -248,6 +253,7 @@ def test_several_leaves_under_gumbels_root():
     assert (np.asarray(one.action) == np.asarray(four.action)).mean() > 0.6
 
 
+@pytest.mark.thorough
 def test_no_loop_copies_a_tree():
     config = SearchConfig(24, capacity=31)
     run = lambda root: search(*_with_key(from_mctx(root, model(8, 3))), config)
@@ -256,6 +262,7 @@ def test_no_loop_copies_a_tree():
     assert moves_in_loops(compiled.as_text(), BATCH * 31) == []
 
 
+@pytest.mark.thorough
 def test_other_models_are_not_ok():
     @jax.jit
     def run(root, *unfit):

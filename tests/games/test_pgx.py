@@ -38,7 +38,12 @@ def game(name, max_moves=512, trial_seed=None):
 
 @pytest.mark.parametrize(
     ("name", "max_moves"),
-    [("tic_tac_toe", 9), ("connect_four", 42), ("othello", 130), ("go_9x9", 20)],
+    [
+        ("tic_tac_toe", 9),
+        ("connect_four", 42),
+        pytest.param("othello", 130, marks=pytest.mark.thorough),
+        ("go_9x9", 20),
+    ],
 )
 def test_contract(name, max_moves):
     contract.check_contract(game(name, max_moves))
@@ -82,6 +87,7 @@ def by_planes(params, key, planes):
     return Evaluation(3 * as_float(logits), 2 * as_float(code) - 1)
 
 
+@pytest.mark.thorough
 def test_a_search_of_connect_four_is_a_search_of_ours():
     config, found = SearchConfig(64), []
     for each in (connect_four_game(), game("connect_four", 42)):

@@ -54,7 +54,10 @@ def test_golden_boards(name):
         assert set(np.flatnonzero(unpacked(5, board)[0])) == marks(counts, str(k + 1)), k + 1
 
 
-@pytest.mark.parametrize(("size", "count"), [(2, 30), (5, 300), (9, 200), (13, 60)])
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [(2, 30), (5, 300), (9, 200), pytest.param(13, 60, marks=pytest.mark.thorough)],
+)
 def test_random_boards(size, count):
     seen = check(size, random_boards(size, count, seed=size))
     assert (seen > 0).all() or size == 2

@@ -37,7 +37,7 @@ def in_kernel(monkeypatch):
     ("size", "ko", "suicide", "games", "moves"),
     [
         (3, "situational", True, 30, 120),
-        (4, "positional", False, 30, 120),
+        pytest.param(4, "positional", False, 30, 120, marks=pytest.mark.thorough),
         pytest.param(9, "positional", False, 4, 220, marks=pytest.mark.slow),
     ],
 )
@@ -48,7 +48,9 @@ def test_games_agree_with_the_reference(form, size, ko, suicide, games, moves):
     assert counts["suicide_bans"] > 0 or not suicide
 
 
-@pytest.mark.parametrize(("split", "ko"), [(9, "situational"), (0, "positional")])
+@pytest.mark.parametrize(
+    ("split", "ko"), [(9, "situational"), pytest.param(0, "positional", marks=pytest.mark.thorough)]
+)
 def test_branches_agree_with_the_reference(form, split, ko):
     legality = test_go_game.test_legality_over_game_and_trail_is_that_of_the_whole_game
     legality(3, split, ko, suicide=True)

@@ -42,7 +42,8 @@ def marked(names, mark):
 
 
 @pytest.mark.parametrize(
-    "source", marked(SOURCES, lambda one: () if one.stem == QUICK else pytest.mark.slow)
+    "source",
+    marked(SOURCES, lambda one: pytest.mark.thorough if one.stem == QUICK else pytest.mark.slow),
 )
 def test_it_runs(source, monkeypatch, as_here):
     for name, value in TINY.items():

@@ -376,6 +376,7 @@ def replayed(game, actions):
     return state, int(value) if over else None
 
 
+@pytest.mark.thorough
 def test_any_game_is_played():
     game, searching = connect_four()
     match = arena.play_match(game, searching, player.random_player(game), jax.random.key(3), 8)
@@ -430,6 +431,7 @@ def test_a_lane_takes_the_next_game_and_forgets_the_last():
     }
 
 
+@pytest.mark.thorough
 def test_an_opening_may_end_a_game():
     game, _ = connect_four()
     chance = player.random_player(game)

@@ -8,6 +8,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from gozero.play import devices
 from gozero.play.player import Choice, Player
@@ -15,6 +16,7 @@ from gozero.play.player import Choice, Player
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 def test_four_devices_share_the_games(as_here):
     flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(

@@ -119,6 +119,7 @@ def _child(tree, action: int) -> int:
     return int(np.flatnonzero((tree.parent == 0) & (tree.action == action))[0])
 
 
+@pytest.mark.thorough
 def test_where_most_lanes_are_idle_only_some_are_searched(player, monkeypatch):
     games = {0: after(4), 1: after(0), 2: after(4, 0, 8)}
     searched = []

@@ -266,6 +266,7 @@ FOUR = SelfPlayConfig(
 )
 
 
+@pytest.mark.thorough
 def test_any_game_is_played():
     """Connect Four on 5x4, with all that self-play has; against the plain reference."""
     play = selfplay.make_play_moves(FOUR, FOUR_EVALUATOR, 10)

@@ -102,7 +102,13 @@ def check_against_reference(games: list[ReferenceGame], seed: int):
 
 
 @pytest.mark.parametrize(
-    ("size", "count"), [(2, 40), (5, 16), (9, 6), pytest.param(16, 3, marks=pytest.mark.slow)]
+    ("size", "count"),
+    [
+        (2, 40),
+        pytest.param(5, 16, marks=pytest.mark.thorough),
+        (9, 6),
+        pytest.param(16, 3, marks=pytest.mark.slow),
+    ],
 )
 def test_every_move_of_a_playout_is_the_references(size, count):
     empty = [ReferenceGame(size, ko="simple") for _ in range(count // 2)]
@@ -168,7 +174,10 @@ def assert_same(ours, theirs):
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
-@pytest.mark.parametrize("lanes", [pytest.param(1, marks=pytest.mark.slow), 5, 16, 40])
+@pytest.mark.parametrize(
+    "lanes",
+    [pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.thorough), 16, 40],
+)
 def test_results_do_not_depend_on_the_number_of_lanes(lanes):
     rules, key = go.Rules(5), jax.random.key(7)
     positions = positions_of(random_games(5, 16, seed=1) + [game_of(SETTLED, passes=2)] * 3)

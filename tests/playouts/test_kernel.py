@@ -69,13 +69,17 @@ def unfinished(size: int, count: int, seed: int) -> tuple[go.Position, jax.Array
 SIZES = [(5, 40), pytest.param(9, 40, marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("first_plays", [False, "either", "same"])
+@pytest.mark.parametrize(
+    "first_plays",
+    ["either", *(pytest.param(one, marks=pytest.mark.thorough) for one in (False, "same"))],
+)
 def test_uniform_playouts_in_a_kernel_are_the_same_games(in_kernels, first_plays):
     positions, _ = unfinished(5, 40, seed=1)
     run = uniform_run(go.Rules(5), ends=True, first_plays=first_plays)
     check_same_games(run, positions, jax.random.key(2))
 
 
+@pytest.mark.thorough
 def test_uniform_playouts_of_9x9_in_a_kernel_are_the_same_games(in_kernels):
     rules = go.Rules(9)
     got = check_same_games(uniform_run(rules), empty_boards(rules, 50), jax.random.key(3))

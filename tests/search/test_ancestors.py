@@ -111,6 +111,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param(x, marks=[pytest.mark.slow] * (i > 0)) for i, x in enumerate(CASES)]
 )

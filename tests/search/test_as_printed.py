@@ -121,11 +121,10 @@ CASES = {
     "Algorithm 2, both": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), True),
 }
 SLOW = {"Algorithm 2", "Algorithm 2, heuristic", "Algorithm 2, legal"}
+MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | {"Algorithm 1": pytest.mark.thorough}
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
-)
+@pytest.mark.parametrize("case", [pytest.param(name, marks=MARKS.get(name, ())) for name in CASES])
 def test_every_count_and_value_is_as_printed(case):
     select, amaf, heuristic = CASES[case]
     config = SearchConfig(SIMULATIONS, select=select, amaf=amaf, final_move="eval", max_depth=99)

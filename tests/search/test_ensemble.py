@@ -131,6 +131,7 @@ def test_exchanges_between_steps_of_several_leaves():
     compare(result, config, PUCT_EVALUATE, plain_rule, leaves=5, virtual_loss=3)
 
 
+@pytest.mark.thorough
 def test_with_actions_that_all_trees_know_of():
     """All moves as first are exchanged too, but what a heuristic believes counts once."""
     beta = lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1)

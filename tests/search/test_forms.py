@@ -71,10 +71,15 @@ SEARCHES = {
 
 
 SLOW = {"puct", "gumbel", "puct, full trees", "rave", "proofs, several leaves", "ucb1 on 6x6"}
+THOROUGH, DEAREST = [pytest.mark.thorough], "gumbel, small trees"
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SEARCHES]
+    "name",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW) + THOROUGH * (one == DEAREST))
+        for one in SEARCHES
+    ],
 )
 def test_other_platforms_find_the_same(name, monkeypatch):
     here = jax.device_get(SEARCHES[name]())
@@ -93,8 +98,11 @@ def test_other_platforms_find_the_same(name, monkeypatch):
 
 @pytest.mark.parametrize(
     ("platform", "more"),
-    [("cpu", {}), ("cpu", {"transpositions": True}), ("tpu", {})],
-    ids=["cpu", "cpu, transpositions", "tpu"],
+    [
+        pytest.param("cpu", {}, id="cpu", marks=pytest.mark.thorough),
+        pytest.param("cpu", {"transpositions": True}, id="cpu, transpositions"),
+        pytest.param("tpu", {}, id="tpu"),
+    ],
 )
 def test_a_search_that_keeps_no_trees_finds_the_same(platform, more, monkeypatch):
     """A TPU leaves them in lanes; of trees in rows nothing else is different."""

@@ -75,6 +75,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param(x, marks=[pytest.mark.slow] * (x != "rave")) for x in CASES]
 )

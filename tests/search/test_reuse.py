@@ -340,7 +340,13 @@ def test_trees_that_do_not_fit_are_refused():
         reuse.reroot(make(roots, 3, 4), jnp.zeros(2, jnp.int32))
 
 
-@pytest.mark.parametrize("run", [SHALLOW, SMALL], ids=["roomy", "full"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(SHALLOW, id="roomy"),
+        pytest.param(SMALL, id="full", marks=pytest.mark.thorough),
+    ],
+)
 def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop(run):
     assert moves_in_loops(run.compiled.as_text(), NUM_TREES * run.config.num_nodes) == []
 

@@ -52,12 +52,16 @@ ONE_BY_ONE = {
 }
 
 
-def first_and_slow(first, others):
-    """The names of cases; the others are slow."""
-    return [*first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+def by_length(thorough, default, slow):
+    """The names of cases, with their marks."""
+    return [
+        pytest.param(thorough, marks=pytest.mark.thorough),
+        default,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in slow),
+    ]
 
 
-@pytest.mark.parametrize("name", first_and_slow(RULES, ONE_BY_ONE))
+@pytest.mark.parametrize("name", by_length(*RULES, ONE_BY_ONE))
 def test_equal_to_the_plain_search_at_every_node(name):
     rule, plain_rule, settings = {**RULES, **ONE_BY_ONE}[name]
     root_rule = plain_root_rule = None
@@ -144,7 +148,7 @@ DENSE_ONE_BY_ONE = {
 }
 
 
-@pytest.mark.parametrize("name", first_and_slow(DENSE, DENSE_ONE_BY_ONE))
+@pytest.mark.parametrize("name", by_length(*DENSE, DENSE_ONE_BY_ONE))
 def test_rules_that_know_more_of_an_untried_action(name):
     rule, first, playouts, heuristic, settings = {**DENSE, **DENSE_ONE_BY_ONE}[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)

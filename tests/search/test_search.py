@@ -51,7 +51,7 @@ def test_it_wins_and_defends_in_a_game_that_is_not_go():
     assert abs(float(result.value[2])) < 0.15
 
 
-@pytest.mark.parametrize("leaves", [1, 4])
+@pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.thorough), 4])
 def test_a_game_does_not_depend_on_the_others_of_its_batch(leaves):
     def by_lot(params, key, observations):
         """Values that are drawn, as playouts are, by the number of the leaf."""
@@ -248,25 +248,31 @@ def test_what_is_no_evaluation_is_refused(error, match, change):
         jax.eval_shape(evaluate_as(change))
 
 
-def with_belief(value, count):
-    """What a heuristic believes of every action."""
-    value, count = jnp.full((1, 9), value), jnp.full((1, 9), count, jnp.int32)
-    return lambda said: said._replace(heuristic=Heuristic(None, None, value, count))
+@jax.jit
+def search_of(value, logits, belief, count):
+    """... that says so much more, and whose heuristic believes this of every action."""
+
+    def change(said):
+        heuristic = Heuristic(None, None, jnp.full((1, 9), belief), jnp.full((1, 9), count))
+        value_of, logits_of = said.value + value, said.prior_logits + logits
+        return said._replace(value=value_of, prior_logits=logits_of, heuristic=heuristic)
+
+    return evaluate_as(change)()
 
 
 @pytest.mark.parametrize(
-    ("change", "ok"),
+    ("wrong", "ok"),
     [
-        (lambda said: said._replace(value=said.value + 1.0), True),
-        (lambda said: said._replace(value=said.value - 1.1), False),
-        (lambda said: said._replace(prior_logits=said.prior_logits + jnp.inf), False),
-        (with_belief(1.0, 3), True),
-        (with_belief(-1.5, 3), False),
-        (with_belief(jnp.nan, 3), False),
-        (with_belief(jnp.nan, 0), True),
+        ({"value": 1.0}, True),
+        ({"value": -1.1}, False),
+        ({"logits": np.inf}, False),
+        ({"belief": 1.0, "count": 3}, True),
+        ({"belief": -1.5, "count": 3}, False),
+        ({"belief": np.nan, "count": 3}, False),
+        ({"belief": np.nan, "count": 0}, True),
     ],
 )
-def test_a_number_out_of_range_is_not_ok(change, ok):
-    found = jax.jit(evaluate_as(change))()
+def test_a_number_out_of_range_is_not_ok(wrong, ok):
+    found = search_of(**{"value": 0.0, "logits": 0.0, "belief": 0.0, "count": 0} | wrong)
     assert found.ok.tolist() == [ok]
     assert np.isfinite(np.asarray(found.value)).all()

@@ -223,7 +223,11 @@ def open_sets(nodes):
 
 
 @pytest.mark.parametrize(
-    ("leaves", "plain_settings"), [(1, {}), pytest.param(FIVE, AT_ONCE, id="leaves")]
+    ("leaves", "plain_settings"),
+    [
+        pytest.param(1, {}, marks=pytest.mark.thorough),
+        pytest.param(FIVE, AT_ONCE, id="leaves"),
+    ],
 )
 def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leaves, plain_settings):
     """What is legal at a set differs from node to node, and with it the priors."""

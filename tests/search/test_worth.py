@@ -114,6 +114,7 @@ def test_equal_to_the_plain_search_with_other_settings(name, monkeypatch):
     check_equal_to_the_plain_search(name, *MORE[name])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * ("leaves" in name)) for name in CASES]
 )

@@ -136,6 +136,7 @@ def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
     assert f"| {foreign} |" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_a_program_is_rated_too(out, capsys):
     engine = f"{sys.executable} {ENGINE} {{game}} all:ANY all:ANY all:ANY"
     run(out, *SMALL, "--every", "3", "--command", engine)

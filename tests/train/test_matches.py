@@ -123,6 +123,7 @@ def test_the_metrics_add_up(evaluated):
     assert games > 8
 
 
+@pytest.mark.thorough
 def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
     """The checkpoint of the last evaluation is lost."""
     path = shutil.copytree(evaluated, tmp_path / "run")

@@ -382,6 +382,7 @@ def copied_in_a_save(config, monkeypatch):
         assert run.run(own) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
     kill, whole, tmp_path, as_here, monkeypatch

@@ -40,6 +40,7 @@ def shown(text: str, mark: str) -> set[str]:
     return {f"{letters[c]}{row[0]}" for row in rows for c, x in enumerate(row[1:-1]) if x == mark}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: neither /usr/games/gnugo nor on PATH")
 def test_a_game_with_gnugo(tmp_path, monkeypatch, as_here):
     monkeypatch.setenv("XLA_FLAGS", as_here.get("XLA_FLAGS", ""))

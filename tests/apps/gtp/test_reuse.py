@@ -67,7 +67,13 @@ def make_searcher(monkeypatch, ensemble):
     return gtp_search.TreeSearcher(RULES, gtp_config.GtpConfig(size=3, simulations=40))
 
 
-@pytest.mark.parametrize("ensemble", [None, Ensemble(3, every=None)], ids=["a tree", "trees"])
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        pytest.param(None, id="a tree", marks=pytest.mark.thorough),
+        pytest.param(Ensemble(3, every=None), id="trees"),
+    ],
+)
 def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
     searcher, rules = make_searcher(monkeypatch, ensemble), RULES
     game, played, sizes, visits = host_game.HostGame(rules), None, [], []

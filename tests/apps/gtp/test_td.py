@@ -87,6 +87,7 @@ def test_what_was_learnt_is_kept_while_the_game_goes_on(nothing, reuse, seconds)
     np.testing.assert_array_equal(another, first)
 
 
+@pytest.mark.thorough
 def test_a_match(nothing, tmp_path):
     flags = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--games", "4"]
     flags += ["--parallel", "4", "--out", str(tmp_path / "run")]

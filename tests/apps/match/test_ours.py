@@ -34,6 +34,7 @@ def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
     return game, record
 
 
+@pytest.mark.thorough
 def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     # Rules and lanes are those of test_lockstep, whose compiled search this is.
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
@@ -133,6 +134,7 @@ def test_ours_pass_where_that_wins():
     assert choice.ok.all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("game", [pytest.param("connect4", marks=pytest.mark.slow), "hex"])
 def test_two_searches_play_any_game(game, tmp_path):
     flags = ["match", "--game", game, "--games", "6", "--parallel", "4", "--openings", "2"]

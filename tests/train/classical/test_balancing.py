@@ -110,6 +110,7 @@ def test_playouts_that_are_kept_come_to_what_the_others_do():
     assert abs(results.mean() - exact()[0]) < 4 * error
 
 
+@pytest.mark.thorough
 def test_values_come_from_playouts_of_the_policy():
     """One that all but always fills the point beside a stone, and one that keeps away."""
     positions = positions_of(POSITIONS, [0] * 6)

@@ -186,6 +186,7 @@ def assert_same(ours, theirs):
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
+@pytest.mark.thorough
 def test_playouts_are_what_the_steps_play():
     rules, key = go.Rules(SIZE), jax.random.key(1)
     positions, last = batch(SIZE, 60, seed=1)

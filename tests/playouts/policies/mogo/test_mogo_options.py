@@ -119,6 +119,7 @@ def test_tries_out_of_range_are_refused():
         MogoConfig(diversity=9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("size", "count", "steps"),
     [(5, 60, 110), pytest.param(9, 40, 200, marks=pytest.mark.slow)],
