@@ -121,6 +121,7 @@ def test_losses_are_of_the_player_who_moved():
     assert game.mistakes(1) == [0]
 
 
+@pytest.mark.thorough
 def test_the_principal_variation_is_the_most_visited_line():
     rules = gozero.Rules(size=3)
     game = gozero.go_game(rules, observe_position)

@@ -41,8 +41,14 @@ def rows_of(rules, seed):
     return rows.replace(position=position), np.stack(legal), np.stack(could)
 
 
-@pytest.mark.parametrize("suicide", [False, True])
-@pytest.mark.parametrize("size", [2, 5, 9, 19])
+@pytest.mark.parametrize(
+    ("size", "suicide"),
+    [
+        *((size, suicide) for size in (2, 5, 9) for suicide in (False, True)),
+        (19, False),
+        pytest.param(19, True, marks=pytest.mark.thorough),
+    ],
+)
 def test_legal_moves_are_those_of_the_slow_rules(size, suicide):
     """Under superko a row may lack what could be played, for it may be banned."""
     rules = Rules(size, "positional", suicide)

@@ -125,6 +125,7 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     assert len(met(out)) == count + len(anchors + neighbours)
 
 
+@pytest.mark.thorough
 def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
     foreign = save(tmp_path / "foreign.npz", 9, NetworkConfig(1, 4), size=5)
     run(out, *SMALL, "--every", "2", "--against", str(foreign))
