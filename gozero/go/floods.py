@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import batching, mode
-from gozero.compile.kernels import lane_loop, word_loop
+from gozero.compile.kernels import lane_loop
 from gozero.go import bitboard as bb
 
 _STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
@@ -81,11 +81,8 @@ def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.A
     together, args = functools.partial(_grow_together, lay), (seeds, east, south)
     if mode.plain() or mode.backend() == "cpu":
         return together(*args)
-    num_words = sum(x.shape[0] for x in args) * lay.num_words
-    kernels = {"cuda": functools.partial(_grow_in_memory, lay)}
-    if num_words <= lane_loop.TRITON_WORDS:
-        kernels["cuda"] = functools.partial(_grow_in_kernel, lay, "cuda")
-    if num_words <= _MOST_WORDS:
+    kernels = {"cuda": functools.partial(_grow_in_kernel, lay, "cuda")}
+    if _num_words(args) <= _MOST_WORDS:
         kernels["tpu"] = functools.partial(_grow_in_kernel, lay, "tpu")
     return mode.by_platform(*args, default=together, **kernels)
 
@@ -101,13 +98,19 @@ def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax
 
 
 _MOST_WORDS = 128
-"""Of a game, that a TPU's kernel holds in registers, or not far from them."""
+"""Of a game, that a kernel holds in registers, or not far from them."""
+
+
+def _num_words(state: Sequence[jax.Array]) -> int:
+    return sum(x.shape[0] * x.shape[1] for x in state)
 
 
 def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Array:
-    """The same on a TPU or a GPU: a block of games grows by itself, in one kernel."""
-    games = seeds.shape[2:]
-    state = tuple(x.reshape(*x.shape[:2], -1) for x in (seeds, east, south))
+    """The same on a TPU or a GPU: a block of games grows by itself, in one kernel. Many planes of a
+    game are as many lanes."""
+    state = seeds, east, south
+    if apart := _num_words(state) > _MOST_WORDS:
+        state = tuple(jnp.moveaxis(jnp.broadcast_to(x, seeds.shape), 0, 1)[None] for x in state)
 
     def goes_on(state):
         planes = _goes_on(lay, *state)
@@ -117,7 +120,9 @@ def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Ar
         x, east, south = state
         return _swept(lay, x, east, south), east, south
 
-    return lane_loop.run(goes_on, advance, state, platform)[0].reshape(seeds.shape[:2] + games)
+    flat = tuple(x.reshape(*x.shape[:2], -1) for x in state)
+    grown = lane_loop.run(goes_on, advance, flat, platform)[0].reshape(state[0].shape)
+    return jnp.moveaxis(grown[0], 1, 0) if apart else grown
 
 
 def _grow_by_sweeps(lay: bb.Layout, seeds, east, south) -> jax.Array:
@@ -129,26 +134,6 @@ def _grow_by_sweeps(lay: bb.Layout, seeds, east, south) -> jax.Array:
 def _swept(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
     grown = sweep(lay, _words(lay, x), (_words(lay, east), _words(lay, south)))
     return jnp.stack(grown, axis=1)
-
-
-def _grow_in_memory(lay: bb.Layout, seeds, east, south) -> jax.Array:
-    """The same on a GPU, of boards whose words do not fit into registers."""
-    games, several = seeds.shape[2:], lay.rows_per_word > 1
-
-    def from_above(word, south):
-        return (word & south) >> lay.last_row_shift if several else word & south
-
-    def from_below(word, south):
-        return (word << lay.last_row_shift if several else word) & south
-
-    def grow(full, word, east, south):
-        for _ in range(2 if several else 1):
-            word = grow_word(lay, full, word, east, south)
-        return word
-
-    growth = word_loop.Growth(from_above, from_below, grow)
-    state = (x.reshape(*x.shape[:2], -1) for x in (seeds, east, south))
-    return word_loop.run(growth, lay.full, *state).reshape(seeds.shape[:2] + games)
 
 
 def _words(lay: bb.Layout, x: jax.Array) -> bb.Board:

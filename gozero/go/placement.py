@@ -115,17 +115,12 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
         )
 
     def stage(point: jax.Array, *boards: bb.Board) -> Placed:
-        if mode.plain() or mode.backend() != "gpu" or _num_words(lay) > lane_loop.TRITON_WORDS:
+        if mode.plain() or mode.backend() != "gpu":
             return place(point, *boards)
         in_kernel = functools.partial(_place_in_kernel, lay, place)
         return mode.by_platform(point, *boards, cuda=in_kernel, default=place)
 
     return batching.over_games(stage)
-
-
-def _num_words(lay: bb.Layout) -> int:
-    """Of what `_place_in_kernel` holds of a game."""
-    return 4 * lay.num_words + 2
 
 
 def _place_in_kernel(lay: bb.Layout, place: Callable, point: jax.Array, *boards: bb.Board):

@@ -218,12 +218,8 @@ def play_out(
     in_blocks = lambda *games: _play_in_blocks(policy, rules, cap, init, games, width, ends)
     if not policy.in_kernel or mode.plain() or mode.backend() == "cpu":
         return in_blocks(*games)
-    state = jax.eval_shape(init, *games)
-    kernels = {
-        platform: functools.partial(_play_in_kernel, policy, rules, cap, init, ends, platform)
-        for platform in ("tpu", "cuda")
-        if lane_loop.fits(platform, state)
-    }
+    in_kernel = functools.partial(_play_in_kernel, policy, rules, cap, init, ends)
+    kernels = {platform: functools.partial(in_kernel, platform) for platform in ("tpu", "cuda")}
     return mode.by_platform(*games, default=in_blocks, **kernels)
 
 

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental import pallas
 
 from gozero.go import floods, stacked
 from gozero.go import rules as go
@@ -32,7 +31,6 @@ def test_a_kernel_grows_what_a_loop_of_the_batch_grows(size, planes, monkeypatch
     np.testing.assert_array_equal(in_kernel(seeds, *joints), together)
     assert (np.asarray(together) != seeds).any()
 
-    as_it_is = pallas.pallas_call
-    monkeypatch.setattr(pallas, "pallas_call", functools.partial(as_it_is, interpret=True))
-    in_memory = jax.jit(functools.partial(floods._grow_in_memory, lay))
-    np.testing.assert_array_equal(in_memory(seeds, *joints), together)
+    monkeypatch.setattr(floods, "_MOST_WORDS", 0)  # each plane in lanes of its own
+    apart = jax.jit(functools.partial(floods._grow_in_kernel, lay, "interpret-cuda"))
+    np.testing.assert_array_equal(apart(seeds, *joints), together)

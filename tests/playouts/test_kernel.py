@@ -28,14 +28,17 @@ from tests.playouts.positions import (
 
 @pytest.fixture
 def in_kernels(monkeypatch):
-    """What is traced for a TPU runs here, in interpret mode."""
+    """What is traced for a TPU or a GPU runs here, in interpret mode."""
     plan, by_platform = lane_loop.plan, mode.by_platform
+    interpreted = {"tpu": "interpret", "cuda": "interpret-cuda"}
 
-    def for_tpu(*args, tpu=None, **others):
-        return by_platform(*args, **others) if tpu is None else tpu(*args)
+    def as_there(*args, default, **others):
+        platform = mode.IN_LOWERING.get(mode.backend(), mode.backend())
+        function = others.get(platform)
+        return by_platform(*args, default=default) if function is None else function(*args)
 
-    monkeypatch.setattr(lane_loop, "plan", lambda platform, *sizes: plan("interpret", *sizes))
-    monkeypatch.setattr(mode, "by_platform", for_tpu)
+    monkeypatch.setattr(lane_loop, "plan", lambda name, *sizes: plan(interpreted[name], *sizes))
+    monkeypatch.setattr(mode, "by_platform", as_there)
 
 
 def uniform_run(rules: go.Rules, **options):
@@ -49,10 +52,10 @@ def mogo_run(rules: go.Rules, **options):
     return run
 
 
-def check_same_games(run, *args):
+def check_same_games(run, *args, target="tpu"):
     """The results of a kernel are those of the arrays."""
     expected = jax.jit(run, compiler_options=AS_USERS_FUSE)(*args)
-    with mode.target("tpu"):
+    with mode.target(target):
         got = jax.jit(run)(*args)
     assert jax.tree.structure(got) == jax.tree.structure(expected)
     jax.tree.map(np.testing.assert_array_equal, got, expected)
@@ -66,7 +69,8 @@ def unfinished(size: int, count: int, seed: int) -> tuple[go.Position, jax.Array
     return positions_in_atari(games), last
 
 
-SIZES = [(5, 40), pytest.param(9, 40, marks=pytest.mark.slow)]
+SLOW = pytest.mark.slow
+SIZES = [(5, 40), pytest.param(9, 40, marks=SLOW)]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +103,25 @@ def test_mogo_playouts_in_a_kernel_are_the_same_games(in_kernels, size, count):
     positions, last = unfinished(size, count, seed=6)
     run = mogo_run(go.Rules(size), ends=True, first_plays=True)
     check_same_games(run, positions, jax.random.key(7), last)
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [(5, 40), pytest.param(9, 18000, marks=SLOW), pytest.param(19, 40, marks=SLOW)],
+)
+def test_playouts_in_a_kernel_of_a_gpu_are_the_same_games(in_kernels, size, count):
+    """18000: two games of a lane."""
+    rules = go.Rules(size)
+    run = uniform_run(rules, first_plays=True, ends=True)
+    positions = unfinished(5, count, seed=11)[0] if size == 5 else empty_boards(rules, count)
+    check_same_games(run, positions, jax.random.key(12), target="gpu")
+
+
+@pytest.mark.slow
+def test_mogo_playouts_in_a_kernel_of_a_gpu_are_the_same_games(in_kernels):
+    positions, last = unfinished(9, 40, seed=13)
+    run = mogo_run(go.Rules(9), ends=True, first_plays=True)
+    check_same_games(run, positions, jax.random.key(14), last, target="gpu")
 
 
 @pytest.mark.slow
@@ -166,13 +189,6 @@ def test_an_evaluator_plays_in_a_kernel(policy, kernels_for):
     assert kernels_for("tpu", run, jax.random.key(0), seen) == {"tpu"}
 
 
-def test_a_gpu_has_no_kernel_of_19x19(kernels_for):
-    args = empty_boards(go.Rules(19), 4), jax.random.key(0)
-    run = uniform_run(go.Rules(19), max_moves=3)
-    assert kernels_for("tpu", run, *args) == {"tpu"}
-    assert kernels_for("gpu", run, *args) == set()
-
-
 def test_policies_that_look_something_up_have_no_kernel():
     policy = softmax.as_policy(softmax.softmax_policy(strengths.uniform(), 5))
     assert policy.takes_last
@@ -199,13 +215,11 @@ def compiled_for(name: str, run, *args) -> ahead.Compiled:
 @pytest.mark.parametrize("chip", ["v5e", "h100"])
 @pytest.mark.parametrize("size", [9, 19])
 def test_uniform_playouts_compile_as_a_kernel(chip, size):
-    """But for a GPU those of 19x19: see `lane_loop.fits`."""
     rules = go.Rules(size)
     compiled = compiled_for(chip, uniform_run(rules, first_plays=True), *shapes(rules, 4096))
     program = estimate.read(compiled.text, chip)
-    in_kernel = size == 9 or chip == "v5e"
-    assert program.custom_kernels >= in_kernel
-    assert (program.host_loops == 0) == in_kernel
+    assert program.custom_kernels >= 1
+    assert program.host_loops == 0
     print(f"\n{chip} {size}x{size}: {compiled.compile_seconds:.1f} s, {program.kernels} kernels")
 
 

@@ -24,9 +24,6 @@ from gozero.compile.kernels import by_lane
 _MOST_GAMES = 8  # of a lane, one after another; more are hardly faster
 _MOST_BYTES = 2**21  # of the games of a block; a TPU has four times that in its memory at once
 _FEW_WORDS = 32  # so many, and twice, lie in a TPU's registers
-TRITON_WORDS = 48
-"""Of a state that Triton compiles in seconds; uniform playouts on 19x19, 84 words, take it over 8
-minutes (jax 0.10.1, H100)."""
 _WARPS = 528  # that a GPU of 132 processors runs at full speed
 
 
@@ -35,20 +32,10 @@ def plainly(goes_on: Callable, advance: Callable, state: Any) -> Any:
     return lax.while_loop(lambda state: jnp.any(goes_on(state)), advance, state)
 
 
-def fits(platform: str, state: Any) -> bool:
-    """Whether `run` is for such lanes on a platform.
-
-    Args:
-      platform: "tpu" or "cuda".
-      state: of the lanes, a pytree of arrays [..., B] or of their shapes.
-    """
-    return platform == "tpu" or _num_words(state) <= TRITON_WORDS
-
-
 class Plan(NamedTuple):
     """How a batch is divided: blocks of lanes; a lane runs games one after another."""
 
-    platform: str  # "tpu" (Mosaic), "cuda" (Triton); "interpret": what a TPU runs, anywhere
+    platform: str  # "tpu" (Mosaic), "cuda" (Triton); "interpret", "interpret-cuda": anywhere
     shape: tuple[int, ...]  # lanes of a block: one or two registers of a TPU, a warp of a GPU
     blocks: int
     games: int  # of a lane
@@ -58,6 +45,10 @@ class Plan(NamedTuple):
         """Of the batch, filled up."""
         return self.blocks * self.games * math.prod(self.shape)
 
+    @property
+    def is_of_gpu(self) -> bool:
+        return self.platform.endswith("cuda")
+
 
 def plan(platform: str, count: int, words: int) -> Plan:
     """Of `count` games whose state is so many words.
@@ -65,7 +56,7 @@ def plan(platform: str, count: int, words: int) -> Plan:
     Two registers a word take 1.33 times as long as one on a TPU, and 1.6 times where they no longer
     fit (bundles of instructions of playouts on 9x9, by uniform chance and by MoGo's rules, v5e).
     """
-    if platform == "cuda":
+    if platform.endswith("cuda"):
         shape, at_once = (32,), _WARPS
     else:
         shape, at_once = (8, 128), 1
@@ -95,7 +86,7 @@ def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
     how = plan(platform, count, _num_words(state))
     arrays = [x.reshape(-1, count) for x in leaves]
     ends = np.cumsum([len(x) for x in arrays])[:-1]
-    if platform == "cuda":  # one array is made by fewer kernels
+    if how.is_of_gpu:
         arrays = [jnp.concatenate(arrays)]
 
     def in_blocks(x):
@@ -103,9 +94,10 @@ def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
         return x.reshape(len(x), how.games, how.blocks * how.shape[0], *how.shape[1:])
 
     lanes = _Lanes(by_lane.traced(goes_on, state), by_lane.traced(advance, state), leaves)
-    out = _call(how, functools.partial(_kernel, lanes, how), list(map(in_blocks, arrays)))
+    kernel = functools.partial(_gpu_kernel if how.is_of_gpu else _kernel, lanes, how)
+    out = _call(how, kernel, list(map(in_blocks, arrays)))
     out = [x.reshape(len(x), -1)[:, :count] for x in out]
-    if platform == "cuda":
+    if how.is_of_gpu:
         out = jnp.split(out[0], ends)
     return tree.unflatten([new.reshape(x.shape) for new, x in zip(out, leaves, strict=True)])
 
@@ -162,6 +154,57 @@ def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
         ref[i, last] = word
 
 
+def _gpu_kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
+    """One block, of references u32[words, games, 32]; reads and writes are few pieces of code.
+
+    For each that touches memory Triton goes through the whole program several times: with one for
+    each of 84 words it compiled playouts of 19x19 for two minutes (jax 0.10.1, H100).
+    """
+    from jax.experimental.pallas import triton
+
+    num_words, last = given.shape[0], how.games - 1
+    lane = lax.iota(jnp.int32, how.shape[0])
+
+    def read(game):
+        def one(i, words):
+            word = triton.load(given.at[i, game, lane])
+            return [jnp.where(i == n, word, old) for n, old in enumerate(words)]
+
+        nothing = [jnp.zeros(how.shape, jnp.uint32)] * num_words
+        return lax.fori_loop(0, num_words, one, nothing)
+
+    def write(words, game, which=None):
+        def one(i, carry):
+            word = words[0]
+            for n in range(1, num_words):
+                word = jnp.where(i == n, words[n], word)
+            triton.store(out.at[i, game, lane], word, mask=which)
+            return carry
+
+        lax.fori_loop(0, num_words, one, jnp.int32(0))
+
+    def next_game(game, words, ends):
+        write(words, game, ends)
+        game = game + ends.astype(jnp.int32)
+        return game, [jnp.where(ends, x, y) for x, y in zip(read(game), words, strict=True)]
+
+    def body(carry):
+        game, words, _ = carry
+        words = lanes.advance(words)
+        going = lanes.goes_on(words)
+        if last:
+            ends = ~going & (game < last)
+            some = jnp.max(ends.astype(jnp.int32)) > 0
+            game, words = lax.cond(some, next_game, lambda *x: x[:2], game, words, ends)
+            going = going | ends
+        return game, words, jnp.max(going.astype(jnp.int32))
+
+    first = jnp.zeros(how.shape, jnp.int32)
+    start = first, read(first), jnp.int32(1)
+    game, words, _ = lax.while_loop(lambda carry: carry[2] > 0, body, start)
+    write(words, game)
+
+
 def _call(how: Plan, kernel: Callable, state: list[jax.Array]) -> list[jax.Array]:
     """The kernel of each block; of arrays u32[words, games, *shape], the third axis of all."""
     from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
@@ -185,7 +228,7 @@ def _call(how: Plan, kernel: Callable, state: list[jax.Array]) -> list[jax.Array
         grid=(how.blocks,),
         in_specs=list(map(spec, state)),
         out_specs=list(map(spec, state)),
-        interpret=how.platform == "interpret",
+        interpret=how.platform.startswith("interpret"),
         **options,
     )
     return call(*state)

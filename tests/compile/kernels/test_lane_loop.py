@@ -47,12 +47,14 @@ def of_numbers(numbers: np.ndarray) -> State:
     return State(jnp.asarray(numbers, jnp.uint32), zero, jnp.stack([zero, ~zero]))
 
 
+@pytest.mark.parametrize("platform", ["interpret", "interpret-cuda"])
 @pytest.mark.parametrize("count", [1, 3000, 20000], ids=["a lane", "games", "blocks"])
-def test_lanes_in_a_kernel_end_as_in_a_loop(count):
-    """3000: two games of a lane, and lanes of no use; 20000: two blocks, five games of a lane."""
+def test_lanes_in_a_kernel_end_as_in_a_loop(count, platform):
+    """3000: two games of a TPU's lane, and lanes of no use; 20000: two blocks, five games of a lane
+    (a GPU's: 313 blocks, two games)."""
     numbers = np.random.default_rng(count).integers(1, 4000, count)
     state = of_numbers(numbers)
-    run = jax.jit(lambda state: lane_loop.run(goes_on, advance, state, "interpret"))
+    run = jax.jit(lambda state: lane_loop.run(goes_on, advance, state, platform))
     got, expected = run(state), jax.jit(lambda s: lane_loop.plainly(goes_on, advance, s))(state)
     jax.tree.map(np.testing.assert_array_equal, got, expected)
     assert np.all(got.number == 1)
