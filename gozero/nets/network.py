@@ -324,7 +324,7 @@ def apply(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> Ne
     return nnx.merge(graph, state)(inputs)
 
 
-_SLICE_BYTES = 2**25
+_SLICE_BYTES = 3 * 2**23
 """Of activations, that a TPU keeps on the chip beside those of the next layer."""
 
 
@@ -333,8 +333,8 @@ def apply_in_slices(
 ) -> NetworkOutput:
     """`apply`, some positions after others: a TPU keeps their activations on the chip."""
     first = jax.tree.leaves(inputs)[0]
-    count, most = first.shape[0], rows_of_a_slice(config, first.shape[1:3])
-    number = next((n for n in range(-(-count // most), count // 128 + 1) if count % n == 0), 1)
+    count = first.shape[0]
+    number = number_of_slices(config, count, first.shape[1:3])
     if number == 1:
         return apply(config, params, inputs)
     split = jax.tree.map(lambda x: x.reshape(number, -1, *x.shape[1:]), inputs)
@@ -342,11 +342,12 @@ def apply_in_slices(
     return jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), output)
 
 
-def rows_of_a_slice(config: NetworkConfig, board: tuple[int, int]) -> int:
-    """Positions on planes of so many rows and columns; a TPU fills channels up to 128."""
-    channels = -(-config.channels // 128) * 128
-    row = board[0] * board[1] * channels * config.trunk_dtype.itemsize
-    return max(1, _SLICE_BYTES // row)
+def number_of_slices(config: NetworkConfig, count: int, board: tuple[int, int]) -> int:
+    """How many slices of equal size a TPU evaluates so many positions in, of planes of so many rows
+    and columns; 1 if none of 128 positions or more fit."""
+    row = board[0] * board[1] * config.channels * config.trunk_dtype.itemsize
+    fewest = -(-count * row // _SLICE_BYTES)
+    return next((n for n in range(fewest, count // 128 + 1) if count % n == 0), 1)
 
 
 def in_dtype(config: NetworkConfig, params: Any) -> Any:

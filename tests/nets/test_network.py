@@ -157,11 +157,10 @@ def seen(features_name, size, batch):
 
 @pytest.mark.parametrize("features_name", ["compact", "full"])
 def test_in_slices_it_says_the_same(features_name, monkeypatch):
-    """A slice of these has 128 positions, where a TPU's memory on the chip holds more."""
     config = NetworkConfig(blocks=1, channels=6, features=features_name)
     inputs = seen(features_name, size=3, batch=384)
     params = network.init(config, jax.random.key(0))
-    monkeypatch.setattr(network, "_SLICE_BYTES", 130 * 9 * 128 * 4)
+    monkeypatch.setattr(network, "_SLICE_BYTES", 130 * 9 * 6 * 4)
     in_slices = functools.partial(network.apply_in_slices, config)
     assert "scan" in str(jax.make_jaxpr(in_slices)(params, inputs))
 
@@ -173,8 +172,17 @@ def test_in_slices_it_says_the_same(features_name, monkeypatch):
     assert whole.score is sliced.score is None
 
 
+@pytest.mark.parametrize(
+    ("size", "channels", "batch", "slices"),
+    [(9, 64, 1024, 1), (9, 64, 2048, 1), (9, 96, 4096, 4), (19, 128, 256, 1), (19, 128, 1024, 4)],
+)
+def test_a_slice_is_what_fits_on_the_chip(size, channels, batch, slices):
+    config = NetworkConfig(2, channels, dtype="bfloat16")
+    assert network.number_of_slices(config, batch, (size, size)) == slices
+
+
 def test_a_batch_that_is_not_whole_slices_is_evaluated_at_once(monkeypatch):
-    monkeypatch.setattr(network, "_SLICE_BYTES", 130 * 9 * 128 * 4)
+    monkeypatch.setattr(network, "_SLICE_BYTES", 130 * 9 * CONFIG.channels * 4)
     planes = jnp.zeros((383, 3, 3, len(features.COMPACT_PLANES)))  # a prime number of positions
     params = network.init(CONFIG, jax.random.key(0))
     jaxpr = jax.make_jaxpr(functools.partial(network.apply_in_slices, CONFIG))(params, planes)

@@ -1,0 +1,115 @@
+"""A network on a large batch: the batch at once, or some positions after others, on a TPU.
+
+    python -m experiments.accelerators.evaluation --target v5e      # needs libtpu: extra tpu-ahead
+
+The network is in a loop, as in a search. The file of results says for each shape and batch what a
+round would take by the compiler's estimate, for each number of positions that are evaluated at a
+time, and how many `network.apply_in_slices` takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import os
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from experiments.accelerators.config import RESULTS
+from gozero.compile import ahead, estimate
+from gozero.nets import network
+from gozero.nets.network import NetworkConfig
+from gozero.runs import folder as folders
+
+ROUNDS = 8  # of the loop; a number that no loop over slices has
+SHAPES = (  # size, blocks, channels, pool_every, batches
+    (9, 6, 64, 0, (1024, 2048, 4096)),
+    (9, 6, 96, 2, (1024, 2048, 4096)),
+    (9, 6, 128, 2, (2048,)),
+    (9, 6, 192, 2, (1024,)),
+    (19, 6, 64, 3, (1024,)),
+    (19, 10, 128, 3, (256, 512, 1024)),
+)
+
+
+def row(
+    target: ahead.Target, size: int, config: NetworkConfig, batch: int, slices: int
+) -> dict[str, Any]:
+    """A network evaluated so many times, in so many slices."""
+
+    def run(params: dict, planes: jax.Array) -> Any:
+        params = network.in_dtype(config, params)
+        apply = functools.partial(network.apply, config, params)
+
+        def one(shift: jax.Array, _: Any) -> Any:
+            seen = planes + shift  # what is seen depends on what was said before
+            if slices == 1:
+                said = apply(seen)
+            else:
+                said = lax.map(apply, seen.reshape(slices, batch // slices, *seen.shape[1:]))
+            return said.value.mean(), (said.policy_logits, said.value)
+
+        return lax.scan(one, jnp.float32(0), length=ROUNDS)
+
+    params = jax.eval_shape(lambda: network.init(config, jax.random.key(0)))
+    planes = jax.ShapeDtypeStruct((batch, size, size, config.num_planes), jnp.float32)
+    done = ahead.compile(target, run, params, planes)
+    hot = estimate.read(done.text, target.chip).find(ROUNDS)
+    assert hot is not None
+    return {
+        "target": target.name,
+        "board": size,
+        "network": f"{config.blocks}x{config.channels}",
+        "pool_every": config.pool_every,
+        "batch": batch,
+        "at_a_time": batch // slices,
+        "chosen": network.number_of_slices(config, batch, (size, size)) == slices,
+        "round_ms": f"{1e3 * hot.seconds:.3f}",
+        "temp_mib": round(done.temp_bytes / 2**20),
+        "compile_cpu_s": f"{done.compile_cpu_seconds:.1f}",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A network on a large batch, on a TPU.")
+    parser.add_argument("--target", nargs="+", default=["v5e"])
+    parser.add_argument("--slices", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--fewest", type=int, default=256, help="positions at a time")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS / "evaluation.csv")
+    asked = parser.parse_args()
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    jax.config.update("jax_enable_compilation_cache", False)
+    about = {"jax": jax.__version__, "commit": folders.commit().get("git_commit")}
+    cases = [
+        (
+            ahead.target(name),
+            size,
+            NetworkConfig(blocks, channels, pool_every=pool_every, dtype="bfloat16"),
+            batch,
+            slices,
+        )
+        for name in asked.target
+        for size, blocks, channels, pool_every, batches in SHAPES
+        for batch in batches
+        for slices in asked.slices
+        if slices == 1 or batch // slices >= asked.fewest
+    ]
+    with asked.out.open("w", newline="") as file:
+        writer = None
+        for case in cases:
+            found = row(*case) | about
+            if writer is None:
+                writer = csv.DictWriter(file, found.keys(), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(found)
+            file.flush()
+            print(*found.values(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
