@@ -97,10 +97,11 @@ FEATURES = {
     ),
     "ensemble": Case({"ensemble": PLAN}),
     "tree": Case({"capacity": 2 * SIMULATIONS + 1}, {"capacity": 2 * SIMULATIONS + 1}, tree=True),
+    "prune": Case({"capacity": 30, "prune": True}, {"capacity": 30, "prune": True}),
 }
 ONE_OF = [
     *({"amaf", "ancestor"}, {"forced", "gumbel"}, {"capacity", "tree"}),
-    {"final_move", "eval"},
+    *({"final_move", "eval"}, {"capacity", "prune"}),
 ]
 """Pairs that are one setting twice."""
 REASONS = [reason for *_, reason in CONFLICTS]
@@ -200,7 +201,6 @@ def refusal(case: Case) -> str:
 def test_the_table_names_features_that_there_are():
     known = set(FEATURES)
     known |= {"own_visits", "prior_counts", "heuristic_visits", "virtual_losses"}
-    known.add("prune")  # its pairs are in test_long
     for first, second, reason in CONFLICTS:
         assert {first, second} <= known, (first, second)
         assert reason
@@ -219,6 +219,7 @@ REFUSED = {
     *("early_stop temperature", "early_stop ensemble", "temperature final_move"),
     *("temperature eval", "eval ensemble"),
     *("gumbel ensemble", "gumbel tree"),
+    *("backup prune", "prove prune", "transpositions prune", "gumbel prune", "ensemble prune"),
 }
 
 
