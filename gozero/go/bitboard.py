@@ -11,6 +11,10 @@ vector over games and every operation stays elementwise: the batch is the vector
 nothing is gathered. The same functions work on words of any common shape, which is how a
 list of T past boards is handled in one go (words of shape [T]).
 
+Sets of points and their neighbours may also be given as arrays u32[W, ...] (`stacked`), and come
+back as such: one operation then does for all words, where dozens of words a board would take long
+to compile.
+
 What grows stones along their chains is in `floods`.
 """
 
@@ -19,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +34,9 @@ from gozero.compile import batching
 
 Board = tuple[jax.Array, ...]
 """W uint32 words, scalars for one game."""
+
+AnyBoard = TypeVar("AnyBoard", Board, jax.Array)
+"""The same, or an array u32[W, ...]."""
 
 NO_POINT = -1
 """The point that is no point: sentinel of ko and of `point_of` on an empty board."""
@@ -83,50 +91,76 @@ def empty(lay: Layout) -> Board:
     return tuple(jnp.zeros((), jnp.uint32) for _ in range(lay.num_words))
 
 
-def union(a: Board, b: Board) -> Board:
-    return tuple(x | y for x, y in zip(a, b, strict=True))
+def each_word(function: Callable, *boards: Any) -> Any:
+    """``function(*words)`` for each word of some boards; of arrays, for all words at once."""
+    if isinstance(boards[0], tuple):
+        return tuple(function(*words) for words in zip(*boards, strict=True))
+    return function(*boards)
 
 
-def union_all(boards: Sequence[Board]) -> Board:
+def masked(words: tuple[np.uint32, ...], a: AnyBoard) -> AnyBoard:
+    """The points of `a` that are in constant words, of which `Layout.full` are some."""
+    if isinstance(a, tuple):
+        return each_word(lambda mask, x: mask & x, words, a)
+    same = len(set(words)) == 1
+    return a & (words[0] if same else np.array(words).reshape(-1, *[1] * (a.ndim - 1)))
+
+
+def union(a: AnyBoard, b: AnyBoard) -> AnyBoard:
+    return each_word(lambda x, y: x | y, a, b)
+
+
+def union_all(boards: Sequence[AnyBoard]) -> AnyBoard:
     return functools.reduce(union, boards)
 
 
-def intersection(a: Board, b: Board) -> Board:
-    return tuple(x & y for x, y in zip(a, b, strict=True))
+def intersection(a: AnyBoard, b: AnyBoard) -> AnyBoard:
+    return each_word(lambda x, y: x & y, a, b)
 
 
-def difference(a: Board, b: Board) -> Board:
-    return tuple(x & ~y for x, y in zip(a, b, strict=True))
+def difference(a: AnyBoard, b: AnyBoard) -> AnyBoard:
+    return each_word(lambda x, y: x & ~y, a, b)
 
 
-def complement(lay: Layout, a: Board) -> Board:
+def complement(lay: Layout, a: AnyBoard) -> AnyBoard:
     """The points of the board that are not in `a`."""
-    return tuple(full & ~x for full, x in zip(lay.full, a, strict=True))
+    return masked(lay.full, each_word(lambda x: ~x, a))
 
 
-def where(condition: jax.Array, a: Board, b: Board) -> Board:
-    return tuple(jnp.where(condition, x, y) for x, y in zip(a, b, strict=True))
+def where(condition: jax.Array, a: AnyBoard, b: AnyBoard) -> AnyBoard:
+    condition = condition if isinstance(a, tuple) else condition[None]
+    return each_word(lambda x, y: jnp.where(condition, x, y), a, b)
 
 
-def swapped(condition: jax.Array, a: Board, b: Board) -> tuple[Board, Board]:
+def swapped(condition: jax.Array, a: AnyBoard, b: AnyBoard) -> tuple[AnyBoard, AnyBoard]:
     """(a, b), or where the condition holds (b, a): Black's and White's, own and the opponent's."""
     return where(condition, b, a), where(condition, a, b)
 
 
-def keep(condition: jax.Array, a: Board) -> Board:
+def keep(condition: jax.Array, a: AnyBoard) -> AnyBoard:
     """`a` where the condition holds, the empty board elsewhere."""
-    return tuple(jnp.where(condition, x, np.uint32(0)) for x in a)
+    condition = condition if isinstance(a, tuple) else condition[None]
+    return each_word(lambda x: jnp.where(condition, x, np.uint32(0)), a)
 
 
-def any_of(a: Board) -> jax.Array:
+def any_of(a: Board | jax.Array) -> jax.Array:
     """bool[]: is there a point in `a`?"""
-    return functools.reduce(lambda x, y: x | y, a) != 0
+    return or_words(a) != 0
 
 
-def count(a: Board) -> jax.Array:
+def or_words(a: Board | jax.Array) -> jax.Array:
+    """u32[]: the OR of all words."""
+    if isinstance(a, tuple):
+        return functools.reduce(lambda x, y: x | y, a)
+    return lax.reduce(a, np.uint32(0), lax.bitwise_or, (0,))
+
+
+def count(a: Board | jax.Array) -> jax.Array:
     """i32[]: the number of points in `a`."""
-    counts = [lax.population_count(x) for x in a]
-    return functools.reduce(lambda x, y: x + y, counts).astype(jnp.int32)
+    counts = each_word(lax.population_count, a)
+    if isinstance(a, tuple):
+        return functools.reduce(lambda x, y: x + y, counts).astype(jnp.int32)
+    return jnp.sum(counts, axis=0, dtype=jnp.uint32).astype(jnp.int32)
 
 
 # --- points ---------------------------------------------------------------------------
@@ -156,53 +190,76 @@ def point_of(lay: Layout, a: Board) -> jax.Array:
 # --- neighbours -----------------------------------------------------------------------
 
 
-def south(lay: Layout, a: Board) -> Board:
+def south(lay: Layout, a: AnyBoard) -> AnyBoard:
     """Every point moved one row down. What leaves the board is not cleared: mask it."""
-    if lay.rows_per_word == 1:
-        return (jnp.zeros_like(a[0]), *a[:-1])
-    stride, rest = np.uint32(lay.stride), lay.last_row_shift
-    moved = [word << stride for word in a]
-    for w in range(1, lay.num_words):
-        moved[w] = moved[w] | (a[w - 1] >> rest)
-    return tuple(moved)
+    return _south(lay, a)
 
 
-def north(lay: Layout, a: Board) -> Board:
+def north(lay: Layout, a: AnyBoard) -> AnyBoard:
     """Every point moved one row up. What leaves the board is not cleared: mask it."""
+    return _north(lay, a)
+
+
+def _south(lay: Layout, a: Any) -> Any:
+    stride, rest, in_words = np.uint32(lay.stride), lay.last_row_shift, isinstance(a, tuple)
     if lay.rows_per_word == 1:
-        return (*a[1:], jnp.zeros_like(a[0]))
-    stride, rest = np.uint32(lay.stride), lay.last_row_shift
-    moved = [word >> stride for word in a]
-    for w in range(lay.num_words - 1):
-        moved[w] = moved[w] | (a[w + 1] << rest)
-    return tuple(moved)
+        return (jnp.zeros_like(a[0]), *a[:-1]) if in_words else _previous(a)
+    moved = each_word(lambda word: word << stride, a)
+    if not in_words:
+        return moved | (_previous(a) >> rest)
+    return moved[:1] + each_word(lambda x, above: x | (above >> rest), moved[1:], a[:-1])
 
 
-def neighbours(lay: Layout, a: Board) -> Board:
+def _north(lay: Layout, a: Any) -> Any:
+    stride, rest, in_words = np.uint32(lay.stride), lay.last_row_shift, isinstance(a, tuple)
+    if lay.rows_per_word == 1:
+        return (*a[1:], jnp.zeros_like(a[0])) if in_words else _next(a)
+    moved = each_word(lambda word: word >> stride, a)
+    if not in_words:
+        return moved | (_next(a) << rest)
+    return each_word(lambda x, below: x | (below << rest), moved[:-1], a[1:]) + moved[-1:]
+
+
+def _previous(a: jax.Array) -> jax.Array:
+    """In place of each word of u32[W, ...] the one before."""
+    return jnp.concatenate([jnp.zeros_like(a[:1]), a[:-1]])
+
+
+def _next(a: jax.Array) -> jax.Array:
+    """In place of each word of u32[W, ...] the one after."""
+    return jnp.concatenate([a[1:], jnp.zeros_like(a[:1])])
+
+
+def east(a: AnyBoard) -> AnyBoard:
+    """Every point moved one column to the right; onto a guard bit, where it leaves the board."""
+    return each_word(lambda x: x << np.uint32(1), a)
+
+
+def west(a: AnyBoard) -> AnyBoard:
+    """Every point moved one column to the left; onto a guard bit, where it leaves the board."""
+    return each_word(lambda x: x >> np.uint32(1), a)
+
+
+def neighbours(lay: Layout, a: AnyBoard) -> AnyBoard:
     """The points of the board next to a point of `a` (points of `a` among them or not)."""
-    return _on_board(lay, beside(lay, a))
+    return masked(lay.full, beside(lay, a))
 
 
-def beside(lay: Layout, a: Board) -> Board:
+def beside(lay: Layout, a: AnyBoard) -> AnyBoard:
     """`neighbours`, and what lies off the board there: to be met with points of the board."""
     one = np.uint32(1)
-    return tuple(
-        (word << one) | (word >> one) | up | down
-        for word, up, down in zip(a, north(lay, a), south(lay, a), strict=True)
+    return each_word(
+        lambda word, up, down: (word << one) | (word >> one) | up | down,
+        *(a, north(lay, a), south(lay, a)),
     )
 
 
-def _on_board(lay: Layout, a: Board) -> Board:
-    return tuple(full & x for full, x in zip(lay.full, a, strict=True))
-
-
-def joints(lay: Layout, a: Board) -> tuple[Board, Board]:
+def joints(lay: Layout, a: AnyBoard) -> tuple[AnyBoard, AnyBoard]:
     """Which points of `a` are joined to their east, and which to their south, neighbour."""
-    east = tuple(word & (word >> np.uint32(1)) for word in a)
-    return east, intersection(a, north(lay, a))
+    return intersection(a, west(a)), intersection(a, north(lay, a))
 
 
-def joints_of_both(lay: Layout, own: Board, opponent: Board) -> tuple[Board, Board]:
+def joints_of_both(lay: Layout, own: AnyBoard, opponent: AnyBoard) -> tuple[AnyBoard, AnyBoard]:
     """Stones joined to their (east, south) neighbour of the same colour."""
     own_east, own_south = joints(lay, own)
     their_east, their_south = joints(lay, opponent)

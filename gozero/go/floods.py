@@ -21,17 +21,20 @@ from gozero.go import bitboard as bb
 _STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
 
 
-def frontier(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
+def frontier(
+    lay: bb.Layout, x: bb.AnyBoard, joined: tuple[bb.AnyBoard, bb.AnyBoard]
+) -> bb.AnyBoard:
     """The stones not in `x` that are joined to one in it: none, when its growth has settled."""
     one = np.uint32(1)
     east, down = joined
     from_above = bb.south(lay, bb.intersection(x, down))
     from_below = bb.intersection(bb.north(lay, x), down)
-    return tuple(
-        (((x[w] & east[w]) << one) | ((x[w] >> one) & east[w]) | from_above[w] | from_below[w])
-        & (lay.full[w] & ~x[w])
-        for w in range(lay.num_words)
-    )
+
+    def from_all_sides(x, east, above, below):
+        return ((x & east) << one) | ((x >> one) & east) | above | below
+
+    reached = bb.each_word(from_all_sides, x, east, from_above, from_below)
+    return bb.intersection(reached, bb.complement(lay, x))
 
 
 def flood(

@@ -152,11 +152,12 @@ _OWN_IN_ATARI, _ALONE, _OWN_DEAD = 4, 5, 6
 def _chain_flags(lay: bb.Layout, suicide: bool, own, opponent, stone, chains) -> jax.Array:
     """u32[B]: what is so of the chains that a stone has touched, a bit each.
 
-    Boards u32[W, B] and chains u32[4, W, B]; taken word by word, which is the faster where
-    one word comes of it.
+    Boards u32[W, B] and chains u32[4, W, B]; of many games taken word by word, which is the
+    faster where one word comes of it.
     """
-    own, opponent, stone = map(stacked.unstack, (own, opponent, stone))
-    chains = [stacked.unstack(chain) for chain in chains]
+    chains = [chains[side] for side in range(chains.shape[0])]
+    given = own, opponent, stone, chains
+    own, opponent, stone, chains = stacked.words_or_array(lay, given)
     own_chain = bb.intersection(chains[0], own)
     vacant = bb.complement(lay, bb.union(own, opponent))
 

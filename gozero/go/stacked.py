@@ -15,19 +15,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import mode, stages
 from gozero.go import bitboard as bb
 
+FEW_WORDS = 3
+"""Of a board, that are compiled one by one whatever the batch: up to 9x9."""
 
-def stack(board: bb.Board) -> jax.Array:
-    """W words [...] -> u32[W, ...]."""
-    return jnp.stack(board)
+_FEW_GAMES = 32
+"""Of which boards of more words stay arrays: of many games words run faster."""
+
+
+def words(tree: Any) -> Any:
+    """A pytree with every board u32[W, B] as W words u32[B]."""
+    return jax.tree.map(lambda x: unstack(x) if x.ndim > 1 else x, tree)
+
+
+def words_or_array(lay: bb.Layout, tree: Any) -> Any:
+    """The same, but that boards of many words and few games stay arrays, which compile sooner."""
+    if mode.plain() or mode.inside_kernel() or lay.num_words <= FEW_WORDS:
+        return words(tree)
+    leaves = jax.tree.leaves(tree)
+    return tree if leaves[0].shape[-1] <= _FEW_GAMES else words(tree)
+
+
+def stack(board: bb.Board | jax.Array) -> jax.Array:
+    """W words [...] -> u32[W, ...]; an array as it is."""
+    return jnp.stack(board) if isinstance(board, tuple) else board
 
 
 def unstack(a: jax.Array) -> bb.Board:

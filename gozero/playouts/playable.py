@@ -13,6 +13,7 @@ so that 0 is no move at all.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,15 +54,12 @@ def eyes(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
     return bb.difference(surrounded, _false_eyes(lay, opponent))
 
 
-def _false_eyes(lay: bb.Layout, opponent: bb.Board) -> bb.Board:
+def _false_eyes(lay: bb.Layout, opponent: bb.AnyBoard) -> bb.AnyBoard:
     """Points with too many hostile diagonals to be an eye; may hold bits off the board."""
-    one = np.uint32(1)
-    rows = zip(bb.south(lay, opponent), bb.north(lay, opponent), lay.edge, strict=True)
-    out = []
-    for above, below, edge in rows:
-        a, b, c, d = above << one, above >> one, below << one, below >> one
-        out.append(_two_of(a, b, c, d) | (edge & (a | b | c | d)))
-    return tuple(out)
+    above, below = bb.south(lay, opponent), bb.north(lay, opponent)
+    diagonals = [side(row) for row in (above, below) for side in (bb.east, bb.west)]
+    on_edge = bb.masked(lay.edge, bb.union_all(diagonals))
+    return bb.union(bb.each_word(_two_of, *diagonals), on_edge)
 
 
 def _two_of(a, b, c, d):
@@ -126,6 +124,8 @@ def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
       points: words in order, in each the lowest bit first.
       rank: u32[].
     """
+    if not isinstance(points, tuple):
+        return _nth_of_array(points, rank)
     counts = [lax.population_count(word) for word in points]
     word, index, before = points[0], jnp.zeros_like(rank), counts[0]
     rank_in_word = rank
@@ -137,6 +137,19 @@ def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
         before = before + counts[w]
     bit = _nth_bit(word, rank_in_word)
     return bit | (index << np.uint32(5)) | IS_POINT
+
+
+def _nth_of_array(points: jax.Array, rank: jax.Array) -> jax.Array:
+    """`nth` of points u32[W, ...]."""
+    counts = lax.population_count(points)
+    up_to = lax.cumsum(counts, 0)
+    before = up_to - counts
+    index = lax.broadcasted_iota(jnp.uint32, points.shape, 0)
+    here = (rank[None] >= before) & (rank[None] < up_to)
+    word, index, before = (
+        bb.or_words(jnp.where(here, x, np.uint32(0))) for x in (points, index, before)
+    )
+    return _nth_bit(word, rank - before) | (index << np.uint32(5)) | IS_POINT
 
 
 def _nth_bit(word: jax.Array, rank: jax.Array) -> jax.Array:
@@ -152,11 +165,18 @@ def _nth_bit(word: jax.Array, rank: jax.Array) -> jax.Array:
     return bit & _FIVE_BITS
 
 
-def board_of(lay: bb.Layout, move: jax.Array) -> bb.Board:
+def board_of(lay: bb.Layout, move: jax.Array, as_array: bool = False) -> Any:
     """The board with the move's point set; empty for a pass and for no move."""
     bit = jnp.where((move & IS_POINT) != 0, np.uint32(1) << (move & _FIVE_BITS), np.uint32(0))
-    index = word_of(move)
-    return tuple(jnp.where(index == np.uint32(w), bit, np.uint32(0)) for w in range(lay.num_words))
+    return spread(lay, word_of(move), bit, as_array)
+
+
+def spread(lay: bb.Layout, index: jax.Array, bits: jax.Array, as_array: bool) -> Any:
+    """The board with these bits, u32[...], in the word of this index, and no others."""
+    if as_array:
+        numbers = lax.broadcasted_iota(jnp.uint32, (lay.num_words, *index.shape), 0)
+        return jnp.where(numbers == index[None], bits[None], np.uint32(0))
+    return tuple(jnp.where(index == np.uint32(w), bits, np.uint32(0)) for w in range(lay.num_words))
 
 
 def word_of(move: jax.Array) -> jax.Array:
@@ -182,12 +202,16 @@ def action_of(lay: bb.Layout, move: jax.Array) -> jax.Array:
     return jnp.where((move & IS_POINT) != 0, point, other)
 
 
-def rows_around(rows: list[jax.Array], word: jax.Array, reach: int) -> list[jax.Array]:
+def rows_around(rows: Any, word: jax.Array, reach: int) -> list[jax.Array]:
     """Rows word - reach .. word + reach of a board, empty beyond its edge.
 
     A barrel shifter: a round of selects for each bit of `word`, and no gather.
     """
     count = 2 * reach + 1
+    if not isinstance(rows, (list, tuple)):
+        numbers = lax.broadcasted_iota(jnp.uint32, rows.shape, 0) + np.uint32(reach)
+        is_row = [numbers == (word + np.uint32(i))[None] for i in range(count)]
+        return [bb.or_words(jnp.where(here, rows, np.uint32(0))) for here in is_row]
     none = jnp.zeros_like(word)
     shifted = [*[None] * reach, *rows, *[None] * reach]
     for step in (16, 8, 4, 2, 1):

@@ -1,12 +1,16 @@
 """Boards as arrays: single points, lowest points, counts."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.go import bitboard as bb
-from gozero.go import stacked
+from gozero.go import floods, stacked
+from gozero.playouts import playable
+from gozero.playouts.policies.mogo import patterns
 
 
 @pytest.mark.parametrize("size", [5, 19])
@@ -50,3 +54,33 @@ def test_the_board_of_each_point_and_its_four_sides(size):
 def test_counting_points():
     boards = np.random.default_rng(0).integers(0, 2**32, (3, 4, 5), dtype=np.uint32)
     np.testing.assert_array_equal(stacked.count(boards), np.bitwise_count(boards).sum(axis=1))
+
+
+@pytest.mark.parametrize("size", [13, 19])  # two rows a word, and one
+def test_boards_as_arrays_are_as_boards_of_words(size):
+    lay = bb.layout(size)
+    draw = np.random.RandomState(size)
+    full = np.array(lay.full)[:, None]
+    a, b = (draw.randint(0, 2**32, (lay.num_words, 3), np.uint32) & full for _ in range(2))
+    a[:, 0] = 0
+    moves = jnp.asarray([0, 2 * size - 1, size * size - 1])
+    rank = jnp.asarray([0, 1, 40], jnp.uint32)
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def everything(a, b, as_array):
+        move = playable.packed_point(lay, moves)
+        some = bb.any_of(b) & (moves > 0)
+        boards = [
+            *(bb.union(a, b), bb.intersection(a, b), bb.difference(a, b), bb.complement(lay, a)),
+            *(*bb.swapped(some, a, b), bb.keep(some, b), bb.south(lay, a), bb.north(lay, a)),
+            *(bb.neighbours(lay, a), *bb.joints(lay, a), *bb.joints_of_both(lay, a, b)),
+            *(playable.eyes(lay, a, b), floods.frontier(lay, bb.intersection(a, b), (a, b))),
+            playable.board_of(lay, move, as_array),
+            patterns.board_of_window(lay, move * np.uint32(77), move, as_array),
+        ]
+        numbers = [bb.any_of(a), bb.count(a), patterns.window(lay, a, move)]
+        return [stacked.stack(board) for board in boards], [*numbers, playable.nth(lay, b, rank)]
+
+    found = everything(jnp.asarray(a), jnp.asarray(b), True)
+    expected = everything(tuple(a), tuple(b), False)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)

@@ -54,7 +54,7 @@ class Tried(NamedTuple):
 
 def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Tried) -> Planes:
     """What the planes of a move grow from."""
-    point = playable.board_of(lay, tried.move)
+    point = playable.board_of(lay, tried.move, as_array=not isinstance(board.own, tuple))
     planes = (bb.keep(tried.pending, planes[0]), bb.keep(tried.pending, planes[1]))
     capturable = bb.intersection(board.opponent, board.atari)
     dying = bb.intersection(bb.union_all([*planes, tried.changed]), capturable)
@@ -69,9 +69,7 @@ def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Tried) -> Planes:
 
 def _sides(lay: bb.Layout, point: bb.Board) -> list[tuple[bb.Board, bb.Board]]:
     """[(east, west), (south, north)] of a point."""
-    one = np.uint32(1)
-    east, west = tuple(x << one for x in point), tuple(x >> one for x in point)
-    return [(east, west), (bb.south(lay, point), bb.north(lay, point))]
+    return [(bb.east(point), bb.west(point)), (bb.south(lay, point), bb.north(lay, point))]
 
 
 def _enemies(board: Board, pair: tuple[bb.Board, bb.Board], second_round) -> bb.Board:
@@ -82,7 +80,8 @@ def _enemies(board: Board, pair: tuple[bb.Board, bb.Board], second_round) -> bb.
 
 def joined(lay: bb.Layout, board: Board, move: jax.Array) -> tuple[bb.Board, bb.Board]:
     """Stones joined to their (east, south) neighbour, once the move's stone is on the board."""
-    own = bb.union(board.own, playable.board_of(lay, move))
+    point = playable.board_of(lay, move, as_array=not isinstance(board.own, tuple))
+    own = bb.union(board.own, point)
     return bb.joints_of_both(lay, own, board.opponent)
 
 
@@ -96,7 +95,7 @@ def move_result(
 ) -> jax.Array:
     """u32[]: the flags of a try, of which one is PLAY, REJECT or PENDING."""
     own, opponent, atari = board
-    point = playable.board_of(lay, tried.move)
+    point = playable.board_of(lay, tried.move, as_array=not isinstance(own, tuple))
     own_after = bb.union(own, point)
     vacant = bb.complement(lay, bb.union(own_after, opponent))
     joints = bb.joints_of_both(lay, own_after, opponent)

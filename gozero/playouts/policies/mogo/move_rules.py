@@ -71,11 +71,6 @@ class Situation(NamedTuple):
     last: jax.Array  # u32[...]: the last move; NO_MOVE if it is not known
 
 
-def words(tree: Any) -> Any:
-    """The same with every board u32[W, B] as W words u32[B]."""
-    return jax.tree.map(lambda x: tuple(x) if x.ndim > 1 else x, tree)
-
-
 def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.Array) -> jax.Array:
     """u32[]: where patterns stand around the last move, as a window."""
     ours, theirs = (patterns.window(lay, board, last) for board in (own, opponent))
@@ -129,14 +124,16 @@ def candidates(
     legal = legal_points(lay, now)
     points = bb.difference(legal, playable.eyes(lay, now.own, now.opponent))
     captures = bb.intersection(bb.beside(lay, capturable), legal)
-    shapes = bb.intersection(patterns.board_of_window(lay, near, now.last), points)
+    as_array = not isinstance(now.own, tuple)
+    shapes = bb.intersection(patterns.board_of_window(lay, near, now.last, as_array), points)
     extensions = bb.intersection(bb.beside(lay, now.endangered), legal)
     saves = bb.difference(bb.union(extensions, captures), now.rejected)
     better = [(CAPTURE, captures), (PATTERN, shapes)]
     if config.diversity:
         better.insert(0, (FILL, _filling(lay, config.diversity, vacant, random)))
     if config.nakade:
-        vital = vital_points(lay, now.own, vacant, playable.board_of(lay, now.last))
+        last = playable.board_of(lay, now.last, as_array)
+        vital = vital_points(lay, now.own, vacant, last)
         better.append((NAKADE, bb.intersection(vital, legal)))
     better.append((SAVE, bb.keep(bb.any_of(now.endangered), saves)))
     return points, better
@@ -170,9 +167,9 @@ def open_points(lay: bb.Layout, vacant: bb.Board) -> bb.Board:
     """The points that are empty and have no stone among their eight neighbours."""
     one = np.uint32(1)
     stones = bb.complement(lay, vacant)
-    rows = tuple(x | (x << one) | (x >> one) for x in stones)
+    rows = bb.each_word(lambda x: x | (x << one) | (x >> one), stones)
     # What was shifted over a guard bit stays on it: it is cleared before it moves up or down.
-    rows = tuple(x & full for x, full in zip(rows, lay.full, strict=True))
+    rows = bb.masked(lay.full, rows)
     near = bb.union_all([rows, bb.north(lay, rows), bb.south(lay, rows)])
     return bb.difference(vacant, near)
 
@@ -238,13 +235,15 @@ def _points_whose_neighbour(lay: bb.Layout, way: str, board: bb.Board) -> bb.Boa
     moved = {
         "N": lambda: bb.south(lay, board),
         "S": lambda: bb.north(lay, board),
-        "E": lambda: tuple(word >> np.uint32(1) for word in board),
-        "W": lambda: tuple(word << np.uint32(1) for word in board),
+        "E": lambda: bb.west(board),
+        "W": lambda: bb.east(board),
     }[way]()
-    return tuple(full & word for full, word in zip(lay.full, moved, strict=True))
+    return bb.masked(lay.full, moved)
 
 
-def _at_least(boards: list[bb.Board], most: int) -> list[bb.Board]:
+def _at_least(boards: list[Any], most: int) -> list[Any]:
     """The points in at least 1, 2, ... `most` of the boards."""
+    if not isinstance(boards[0], tuple):
+        return stacked.at_least(boards, most)
     by_word = (stacked.at_least(words, most) for words in zip(*boards, strict=True))
     return list(zip(*by_word, strict=True))

@@ -17,6 +17,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -215,8 +216,8 @@ def _five_rows(lay: bb.Layout, board: bb.Board, word, row) -> list[jax.Array]:
     """The rows of the board around a row of a word; empty beyond the edge."""
     per_word = lay.rows_per_word
     if per_word == 1:
-        return playable.rows_around(list(board), word, _REACH)
-    words = playable.rows_around(list(board), word, _REACH // per_word + _REACH % per_word)
+        return playable.rows_around(board, word, _REACH)
+    words = playable.rows_around(board, word, _REACH // per_word + _REACH % per_word)
     one_row, shifts = np.uint32((1 << lay.size) - 1), range(per_word)
     rows = [(w >> np.uint32(r * lay.stride)) & one_row for w in words for r in shifts]
     first = len(words) // 2 * per_word - _REACH
@@ -248,19 +249,20 @@ def points_on_board(lay: bb.Layout, move: jax.Array) -> jax.Array:
     return columns & ((_WHOLE << above) & (_WHOLE >> below))
 
 
-def board_of_window(lay: bb.Layout, near: jax.Array, move: jax.Array) -> bb.Board:
+def board_of_window(
+    lay: bb.Layout, near: jax.Array, move: jax.Array, as_array: bool = False
+) -> Any:
     """The inner nine points of a window around a move, those of the board, as a board."""
     word, row, column = _place(lay, move)
     row = word * np.uint32(lay.rows_per_word) + row
-    words = [jnp.zeros_like(move)] * lay.num_words
+    boards = []
     for i in range(1, WINDOW - 1):
         bits = (((near >> np.uint32(WINDOW * i)) & _ROW_BITS) << column) >> np.uint32(_REACH)
         at = (row + np.uint32(i)) - np.uint32(_REACH)  # wraps above the edge: nothing is set there
         index = _divided(at, lay.rows_per_word)
         bits = bits << ((at - index * np.uint32(lay.rows_per_word)) * np.uint32(lay.stride))
-        for w in range(lay.num_words):
-            words[w] = words[w] | jnp.where(index == np.uint32(w), bits, np.uint32(0))
-    return tuple(words)
+        boards.append(playable.spread(lay, index, bits, as_array))
+    return bb.union_all(boards)
 
 
 def _divided(x: jax.Array, divisor: int) -> jax.Array:

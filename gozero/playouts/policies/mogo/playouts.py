@@ -173,7 +173,7 @@ def step(
         """On words: every board a tuple of them."""
 
         def on_words(*args):
-            return function(lay, *move_rules.words(args))
+            return function(lay, *stacked.words(args))
 
         return stages.once(on_words, *args)
 
@@ -194,7 +194,7 @@ def step(
     rule = jnp.where(pending, lanes.rule, rule)
     tried = chains.Tried(move, pending, lanes.second_round, lanes.changed)
     planes = stages.once(functools.partial(_grow, lay), board, lanes.planes, tried)
-    planes = (jnp.stack(planes[0]), jnp.stack(planes[1]))
+    planes = (stacked.stack(planes[0]), stacked.stack(planes[1]))
     playing = engine.playing(clock, cap)
     flags = stage(decide, board, now.endangered, planes, tried, rule, playing)
     played = (flags & playable.PLAY) != 0
@@ -203,7 +203,7 @@ def step(
 
 def _grow(lay: bb.Layout, board, planes, tried) -> tuple[jax.Array, jax.Array]:
     """u32[W, B] twice: the planes of the tries, some sweeps further."""
-    board, planes, tried = move_rules.words((board, planes, tried))
+    board, planes, tried = stacked.words((board, planes, tried))
     seeds = chains.seeds(lay, board, planes, tried)
     joints = chains.joined(lay, board, tried.move)
     grown = []

@@ -57,6 +57,14 @@ def test_good_and_bad_moves_on_larger_boards(size, nakade):
     assert len(set(check(random_games(size, 300, seed=size), nakade))) >= 4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [13, 19])
+def test_good_and_bad_moves_of_few_games_whose_boards_are_arrays(size):
+    games = random_games(size, 128, seed=size)
+    rules = [rule for i in range(0, 128, 32) for rule in check(games[i:][:32], nakade=True)]
+    assert len(set(rules)) >= 4
+
+
 def test_of_two_extensions_the_one_that_saves_is_good():
     """White plays between two black stones: one can run out into the open, one along the edge."""
     game = game_of("O..O. OX.XO .O... ..... .....", to_play=WHITE)
