@@ -179,12 +179,12 @@ def at(lay: Layout, point: jax.Array) -> Board:
 
 def point_of(lay: Layout, a: Board) -> jax.Array:
     """i32[]: the one point of `a`, or `NO_POINT` if `a` is empty. At most one may be set."""
-    point = jnp.full(jnp.shape(a[0]), NO_POINT, jnp.int32)
-    for w, word in enumerate(a):
-        bit = (WORD_BITS - 1) - lax.clz(word).astype(jnp.int32)
-        row = w * lay.rows_per_word + bit // lay.stride
-        point = jnp.where(word != 0, row * lay.size + bit % lay.stride, point)
-    return point
+    index, word = jnp.zeros(jnp.shape(a[0]), jnp.int32), or_words(a)
+    for w in range(1, lay.num_words):
+        index = jnp.where(a[w] != 0, w, index)
+    bit = (WORD_BITS - 1) - lax.clz(word).astype(jnp.int32)
+    row = index * lay.rows_per_word + bit // lay.stride
+    return jnp.where(word != 0, row * lay.size + bit % lay.stride, NO_POINT)
 
 
 # --- neighbours -----------------------------------------------------------------------
