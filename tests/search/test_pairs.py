@@ -102,8 +102,10 @@ FEATURES = {
 ONE_OF = [
     *({"amaf", "ancestor"}, {"forced", "gumbel"}, {"capacity", "tree"}),
     *({"final_move", "eval"}, {"capacity", "prune"}),
+    {"tree", "prune"},
 ]
-"""Pairs that are one setting twice."""
+"""Pairs that are one setting twice; and a pruned tree that is gone on with: of equal priors it
+remembers which it thought of, as the plain search does not."""
 REASONS = [reason for *_, reason in CONFLICTS]
 PAIRS = [pair for pair in itertools.combinations(FEATURES, 2) if set(pair) not in ONE_OF]
 
