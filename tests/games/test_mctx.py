@@ -191,6 +191,7 @@ def model_search(root, invalid, config, key, tree=None):
     return search(game, evaluator, key, states, config, tree)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_model_is_searched_as_the_game_itself(leaves):
     """PUCT, one leaf and several: what `pgx_game` finds on the same evaluations."""

@@ -24,7 +24,7 @@ QUICK = [
     pytest.param(4, "simple", True, 30, 120, marks=pytest.mark.slow),
     pytest.param(5, "simple", False, 30, 120, marks=pytest.mark.slow),
     pytest.param(5, "positional", False, 40, 120, marks=pytest.mark.thorough),
-    (7, "situational", True, 12, 120),
+    pytest.param(7, "situational", True, 12, 120, marks=pytest.mark.thorough),
     (9, "positional", False, 4, 220),
     pytest.param(13, "simple", False, 3, 300, marks=pytest.mark.slow),
     pytest.param(19, "positional", False, 2, 260, marks=pytest.mark.slow),

@@ -23,7 +23,10 @@ from tests.reference.ladders import Reader
 RULES = go.Rules(size=5)
 MOVES, GAMES = 40, 5
 WITHIN_FULL = {"compact", "full-no-ladders"}  # their planes are some of the full set's
-NAMES = [pytest.param(x, marks=[pytest.mark.thorough] * (x in WITHIN_FULL)) for x in FEATURES]
+
+
+def but(thorough):
+    return [pytest.param(x, marks=[pytest.mark.thorough] * (x in thorough)) for x in FEATURES]
 
 
 def reference_planes(game: ReferenceGame) -> np.ndarray:
@@ -145,7 +148,7 @@ def test_the_zero_set_is_eight_boards():
             assert (got[b, :, 16] == (game.to_play == BLACK)).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", but(WITHIN_FULL))
 @pytest.mark.parametrize("cut", [*(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2)), 9])
 def test_a_search_sees_what_the_game_would(name, cut):
     """The same position, with its last moves in the game or on the trail of a tree."""
@@ -159,7 +162,7 @@ def test_a_search_sees_what_the_game_would(name, cut):
     jax.tree.map(np.testing.assert_array_equal, got, observer(name)(last))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", but({*WITHIN_FULL, "full"}))
 def test_planes_turn_with_the_board(name):
     """One game and its seven images: planes are images of planes, global inputs the same."""
     turned = new_games(RULES, 8, 6.5)

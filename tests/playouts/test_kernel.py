@@ -91,6 +91,7 @@ def test_uniform_playouts_of_9x9_in_a_kernel_are_the_same_games(in_kernels):
     assert 80 < np.mean(got.moves) < 140
 
 
+@pytest.mark.thorough
 def test_a_kernel_cuts_playouts_as_they_are_cut(in_kernels):
     positions, _ = unfinished(5, 8, seed=4)
     got = check_same_games(uniform_run(go.Rules(5), max_moves=7), positions, jax.random.key(5))

@@ -397,12 +397,17 @@ function treeGraph(nodes, at, goTo) {
 
 // --- The whole: board, controls, what is known. ---
 
-export function mount(host, { send, listen }) {
+export function mount(host, { send: tell, listen }) {
   const root = host.attachShadow ? host.shadowRoot || host.attachShadow({ mode: "open" }) : host;
   const game = { size: 9, nodes: [], at: 0, stones: "", turn: 0, ended: false, hands: [true, true] };
   let analyses = new Map(), hello = null, overlay = "visits", numbers = false, analysing = false;
   let pinned = -1, hovered = -1, ghost = -1, busy = { game: "", analysis: "" }, over = null;
   let reviewed = false, due = false, watching = null, shownMistake = -1;
+  let going = -1;  // the node that was asked for and is not shown yet
+  function send(message) {
+    going = message.do === "goto" ? message.node : -1;
+    tell(message);
+  }
 
   const board = makeBoard({
     onPoint: (at) => play(at),
@@ -437,7 +442,7 @@ export function mount(host, { send, listen }) {
   const first = button(icon("M2 2h2v12H2zM14 2v12L5 8z"), () => goTo(0), { "aria-label": "To the beginning" });
   const back = button(icon("M12 2v12L3 8z"), () => step(-1), { "aria-label": "A move back" });
   const next = button(icon("M4 2v12l9-6z"), () => step(1), { "aria-label": "A move on" });
-  const end = button(icon("M12 2h2v12h-2zM2 2v12l9-6z"), () => goTo(line().at(-1)), { "aria-label": "To the end" });
+  const end = button(icon("M12 2h2v12h-2zM2 2v12l9-6z"), () => goTo(line(here()).at(-1)), { "aria-label": "To the end" });
   const pass = button("Pass", () => play(game.size ** 2));
   const undo = button("Undo", () => send({ do: "undo" }));
   const resign = button("Resign", () => send({ do: "resign" }));
@@ -506,10 +511,13 @@ export function mount(host, { send, listen }) {
     ghost = hovered = pinned = -1;
     send({ do: "play", at });
   }
-  const goTo = (node) => { if (node !== game.at) send({ do: "goto", node }); };
+  const here = () => going < 0 ? game.at : going;  // keys come faster than answers
+  function goTo(node) {
+    if (node !== here()) send({ do: "goto", node });
+  }
   function step(by) {
-    const moves = line(), here = moves.indexOf(game.at) + by;
-    if (here >= 0 && here < moves.length) goTo(moves[here]);
+    const moves = line(here()), next = moves.indexOf(here()) + by;
+    if (next >= 0 && next < moves.length) goTo(moves[next]);
   }
   function setAnalysing(on) {
     analysing = on;
@@ -530,7 +538,7 @@ export function mount(host, { send, listen }) {
   function onKey(event) {
     if (event.target.closest("dialog, input, select")) return;
     const done = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), Home: () => goTo(0),
-      End: () => goTo(line().at(-1)), p: () => play(game.size ** 2), u: () => send({ do: "undo" }),
+      End: () => goTo(line(here()).at(-1)), p: () => play(game.size ** 2), u: () => send({ do: "undo" }),
       a: () => setAnalysing(!analysing) }[event.key];
     if (done && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); done(); }
   }
@@ -541,8 +549,8 @@ export function mount(host, { send, listen }) {
     for (let i = node; i >= 0; i = game.nodes[i][0]) path.unshift(i);
     return path;
   };
-  function line() {
-    const path = game.nodes.length ? pathTo(game.at) : [0];
+  function line(at = game.at) {
+    const path = game.nodes.length ? pathTo(at) : [0];
     const firstChild = new Map();
     game.nodes.forEach(([parent], i) => { if (!firstChild.has(parent)) firstChild.set(parent, i); });
     while (firstChild.has(path.at(-1))) path.push(firstChild.get(path.at(-1)));
@@ -788,12 +796,13 @@ export function mount(host, { send, listen }) {
     game(told) {
       analyses = new Map();
       reviewed = false;
-      pinned = hovered = ghost = shownMistake = -1;
+      pinned = hovered = ghost = shownMistake = going = -1;
       Object.assign(game, told, { recorded: told.result, result: "", at: 0, stones: "" });
       errors.replaceChildren();
     },
     node: (told) => game.nodes.push(told.node),
     at(told) {
+      if (told.node === going) going = -1;
       if (told.node !== game.at) {
         hovered = -1;
         pinned = told.node === shownMistake ? 0 : -1;
@@ -804,7 +813,7 @@ export function mount(host, { send, listen }) {
     },
     analysis: (told) => analyses.set(told.node, told),
     busy: (told) => { busy[told.of || "game"] = told.text; },
-    error: (told) => fails(told.text),
+    error: (told) => { going = -1; fails(told.text); },
     end: (told) => { over = told.text; fails(told.text); },
     games: drawGames,
     sgf(told) {
