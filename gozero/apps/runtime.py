@@ -107,8 +107,8 @@ def compiling(size: int | None, game: str = "go") -> str:
 
 
 _COMPILE_SECONDS = ((9, 10), (13, 30), (25, 50))
-"""(Boards up to a size, seconds): `gozero gtp` from its start to its first move, 9.4 on 9x9, 30.3
-on 13x13 and 47.2 on 19x19 (two idle cores, the first of a newer processor; jaxlib 0.10.1)."""
+"""(Boards up to a size, seconds): `gozero gtp` from its start to its first move, 9.3 on 9x9, 27.4
+on 13x13 and 45.6 on 19x19 (two idle cores, jaxlib 0.10.1)."""
 _OTHER_GAMES = {"connect4": 5, "hex": 15}
 
 
