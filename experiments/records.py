@@ -34,14 +34,14 @@ def points(path: pathlib.Path) -> str:
     for row in results.read(path):
         name = f"{row.series}, {_thousands(row.label)}" + f", against {row.opponent}" * row.anchor
         score = f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"
-        elo = f"{row.elo:+.0f} [{row.elo_low:+.0f}, {row.elo_high:+.0f}]"
+        elo = results.elo_words(row.elo, row.elo_low, row.elo_high)
         wins = f"{row.won}, {row.drawn}, {row.lost}"
         lines.append([name, row.games, wins, score, "" if 0 in (row.won, row.lost) else elo])
     return markdown(["", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"], lines)
 
 
 def grid(path: pathlib.Path) -> str:
-    """A sweep's scores, its series below each other; where there is a line of its own, points."""
+    """A sweep's scores, a line a series and a column a label."""
     rows = results.read(path)
     inside = [row for row in rows if not row.anchor and row.x is not None]
     series = list(dict.fromkeys(row.series for row in inside))

@@ -142,14 +142,14 @@ def table(sweep: Sweep, rows: Sequence[Row]) -> str:
         cells = [row.series, row.label, row.opponent, str(row.games)]
         cells += [f"{row.won}, {row.drawn}, {row.lost}"]
         cells += [f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"]
-        cells += [_elo(row.elo, row.elo_low, row.elo_high)]
+        cells += [elo_words(row.elo, row.elo_low, row.elo_high)]
         if ratings:
-            cells += [_elo(*ratings[id(row)]) if id(row) in ratings else ""]
+            cells += [elo_words(*ratings[id(row)]) if id(row) in ratings else ""]
         lines.append(cells)
     return markdown(head, lines)
 
 
-def _elo(middle: float, low: float, high: float) -> str:
+def elo_words(middle: float, low: float, high: float) -> str:
     if math.isnan(middle):
         return "unknown: a match was won or lost outright"
     return f"{middle:+.0f} [{low:+.0f}, {high:+.0f}]"
