@@ -26,6 +26,7 @@ IN_LOWERING = {"gpu": "cuda"}
 
 _in_kernel: contextvars.ContextVar[bool] = contextvars.ContextVar("in_kernel", default=False)
 _in_triton: contextvars.ContextVar[bool] = contextvars.ContextVar("in_triton", default=False)
+_seldom: contextvars.ContextVar[bool] = contextvars.ContextVar("seldom", default=False)
 _target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
@@ -57,7 +58,7 @@ def in_kernel() -> Iterator[None]:
     """
     token = _in_kernel.set(True)
     try:
-        with _kept_apart("kernel") if keeps_apart() else contextlib.nullcontext():
+        with _kept_apart() if keeps_apart() else contextlib.nullcontext():
             yield
     finally:
         _in_kernel.reset(token)
@@ -76,6 +77,30 @@ def in_triton() -> Iterator[None]:
 def for_triton() -> bool:
     """Whether to do without what Triton lacks: a vector longer by one, an "or" of a vector."""
     return _in_triton.get()
+
+
+@contextlib.contextmanager
+def seldom() -> Iterator[None]:
+    """What is traced inside runs once a search, not once a simulation: `runs_seldom` says so.
+
+    Or ``seldom()(function)``, in each of its calls.
+    JAX keeps what it traced here apart from the rest, where it has `jax.make_user_context`; where
+    not, what was traced with the same shapes before may be taken, in its other form.
+    """
+    token = _seldom.set(True)
+    try:
+        with _kept_apart() if keeps_apart() else contextlib.nullcontext():
+            yield
+    finally:
+        _seldom.reset(token)
+
+
+def runs_seldom() -> bool:
+    """Whether to prefer, of two forms of the same, the one that compiles sooner to the faster one.
+
+    Static: asked while tracing. False for a `plain` program.
+    """
+    return _seldom.get() and not plain()
 
 
 def backend() -> str:
@@ -122,18 +147,19 @@ def every_platform() -> contextlib.AbstractContextManager[None]:
 def _trace_for(platform: str) -> Iterator[None]:
     token = _target.set(platform)
     try:
-        with _kept_apart(platform):
+        with _kept_apart():
             yield
     finally:
         _target.reset(token)
 
 
 @contextlib.contextmanager
-def _kept_apart(platform: str) -> Iterator[None]:
+def _kept_apart() -> Iterator[None]:
+    """JAX takes nothing here that it traced in other contexts of this module."""
     import jax
 
     if keeps_apart():
-        with _user_context()(platform):
+        with _user_context()((_target.get(), _in_kernel.get(), _seldom.get())):
             yield
         return
     jax.clear_caches()
@@ -148,6 +174,16 @@ def keeps_apart() -> bool:
     import jax
 
     return hasattr(jax, "make_user_context")
+
+
+def make_context() -> None:
+    """Make what keeps traces apart. `stages` does, when it is imported.
+
+    From then on it is part of the key of all that JAX keeps: made while a program is traced, it
+    would have the second call trace and compile anew (jax 0.10.1).
+    """
+    if keeps_apart():
+        _user_context()
 
 
 @functools.cache

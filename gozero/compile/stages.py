@@ -26,6 +26,8 @@ from jaxlib import version
 
 from gozero.compile import mode
 
+mode.make_context()
+
 CPU_VECTOR_BITS = 512
 """The widest vectors that LLVM may use on a CPU; see `cpu_compiler_options`."""
 

@@ -38,6 +38,7 @@ def evaluate_roots(
         roots,
     )
     trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
+    evaluator = evaluator._replace(evaluate=mode.seldom()(evaluator.evaluate))
     evaluated = evaluate_positions(game, evaluator, key, contexts, roots, trail)
     prior = evaluated.prior
     if config.root_temperature != 1:

@@ -1,5 +1,8 @@
 """GOZERO_COMPILE: what it takes, and what it refuses; for which platform programs are."""
 
+import subprocess
+import sys
+
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -66,6 +69,64 @@ def test_a_trace_for_one_target_is_not_taken_for_another():
             assert outer(zero) == 10 * worth[platform]
     with mode.target("cpu"):
         assert outer(zero) == 30
+
+
+def test_what_runs_seldom_is_known_there_only(monkeypatch):
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    assert not mode.runs_seldom()
+    with mode.seldom():
+        assert mode.runs_seldom()
+        with mode.in_kernel():  # whose form is the plain one
+            assert not mode.runs_seldom()
+        monkeypatch.setenv(mode.VARIABLE, "plain")
+        assert not mode.runs_seldom()
+    monkeypatch.delenv(mode.VARIABLE)
+    assert not mode.runs_seldom()
+
+
+kept_apart = pytest.mark.skipif(
+    not mode.keeps_apart(), reason="this JAX keeps what it traced by shapes alone"
+)
+
+
+@kept_apart
+def test_a_trace_of_what_runs_seldom_is_not_taken_for_another(monkeypatch):
+    """Nor is one for a target taken for another's, within it."""
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+
+    @jax.jit
+    def form(x):
+        return x + 10 * mode.runs_seldom() + (mode.backend() == "tpu")
+
+    @jax.jit
+    def outer(x):
+        often = form(x)
+        with mode.seldom():
+            return jnp.stack([often, form(x)])
+
+    for platform, more in (("tpu", 1), ("gpu", 0), ("tpu", 1)):
+        with mode.target(platform):
+            assert outer(jnp.int32(0)).tolist() == [more, 10 + more]
+
+
+@kept_apart
+def test_a_program_is_traced_once_though_its_first_trace_enters_a_context():
+    program = """
+import jax
+import gozero.search.search
+from gozero.compile import mode
+
+@jax.jit
+def double(x):
+    print("traced")
+    with mode.seldom():
+        return x + x
+
+double(1), double(2)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["traced"]
 
 
 def which_form(x):

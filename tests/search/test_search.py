@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gozero
+from gozero.compile import mode
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluation, Evaluator, Heuristic, history_of
@@ -182,6 +183,20 @@ def test_every_evaluation_has_a_key_of_its_own():
     rows = slice(2 * tree.capacity, 2 * tree.capacity + int(tree.size[2]))
     values = tree.value[rows][~tree.over[rows]].tolist()
     assert len(set(values)) == len(values) > 20
+
+
+def test_only_the_evaluation_of_the_roots_runs_seldom(monkeypatch):
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    asked = []
+
+    def evaluate(params, key, observations):
+        asked.append(mode.runs_seldom())
+        return tictactoe.even(params, key, observations)
+
+    jax.eval_shape(searcher(CONFIG, evaluate), POSITIONS, jax.random.key(0))
+    assert asked[0]
+    assert asked[1:]
+    assert not any(asked[1:])
 
 
 def test_the_package_runs_a_search():
