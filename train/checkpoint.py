@@ -120,13 +120,42 @@ def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Futu
     return written
 
 
+def lanes_of(saved: Saved) -> tuple[int, int]:
+    """(the devices that it is of, the games in play on each).
+
+    Raises:
+      ValueError: damaged, or of no run.
+    """
+    shape = _saved_shape(_read_about(saved.path)["arrays"].get(".playing.lanes.game", ""))
+    if len(shape) != 2:
+        raise ValueError(f"checkpoint {saved.path}: of no games in play")
+    return shape[0], shape[1]
+
+
+def on_the_host(saved: Saved, like: Any, name: str) -> Any:
+    """A part of a tree as `restore` takes it, by its name there, with the shapes that a checkpoint
+    has, to come as NumPy's.
+
+    Raises:
+      ValueError: damaged.
+    """
+    have = _read_about(saved.path)["arrays"]
+
+    def one(path, leaf):
+        shape = _saved_shape(have.get(name + jax.tree_util.keystr(path), "")) or leaf.shape
+        return jax.ShapeDtypeStruct(shape[: leaf.ndim], leaf.dtype)  # keys have data besides
+
+    return jax.tree_util.tree_map_with_path(one, like)
+
+
 def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
     """Read a checkpoint.
 
     Args:
       saved: which.
       like: the shapes, dtypes and shardings of what is to come of it, a tree of
-        `jax.ShapeDtypeStruct` with the keys' own dtype.
+        `jax.ShapeDtypeStruct` with the keys' own dtype. Without a sharding an array comes whole,
+        as NumPy's.
 
     Returns:
       (the state, what `save` was told about it).
@@ -165,8 +194,12 @@ def _like(like: Any, arrays: dict[str, Any]) -> Any:
         name = jax.tree_util.keystr(path)
         if name not in arrays:  # without a byte, or one of `_NEWER`
             nothing = np.zeros(shape.shape, shape.dtype)
-            return jax.make_array_from_callback(
-                shape.shape, shape.sharding, lambda index: nothing[index]
+            return (
+                nothing
+                if shape.sharding is None
+                else jax.make_array_from_callback(
+                    shape.shape, shape.sharding, lambda index: nothing[index]
+                )
             )
         if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(arrays[name])
@@ -177,6 +210,11 @@ def _like(like: Any, arrays: dict[str, Any]) -> Any:
 
 def _shapes(named: dict[str, Any]) -> dict[str, str]:
     return {name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in named.items()}
+
+
+def _saved_shape(said: str) -> tuple[int, ...]:
+    """Of an array as `_shapes` has it; () of none."""
+    return tuple(map(int, re.findall(r"\d+", said.partition("[")[2])))
 
 
 def _write_arrays(path: pathlib.Path, named: dict[str, Any]) -> None:
@@ -204,6 +242,8 @@ def _hushed() -> Iterator[None]:
 def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
     import orbax.checkpoint as ocp
 
+    whole = lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)  # as NumPy's
+    named = {n: whole(leaf) if leaf.sharding is None else leaf for n, leaf in named.items()}
     with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
         try:
             return reader.restore(path.absolute(), args=ocp.args.StandardRestore(named))

@@ -199,7 +199,8 @@ class TrainConfig:
     score_weight: float = same_as(LossWeights, "score")
 
     devices: int | None = setting(None, group="the run", least=1, unset="all that there are")
-    """Devices to divide the work among."""
+    """Devices to divide the work among. A run goes on with another number of them too, with the
+    same network, games and replay; from then on it is not bit for bit what it would have been."""
 
     workers: bool = setting(False)
     """Also learn from what `python -m train worker` plays for this run: what is learnt then depends
@@ -317,6 +318,7 @@ MAY_CHANGE = frozenset(
         "iterations",
         "minutes",
         "learning_rate",
+        "devices",
         "workers",
         "coordinator",
         "processes",

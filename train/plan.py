@@ -75,13 +75,18 @@ class Plan:
         return stages[min(iteration * len(stages) // self.config.iterations, len(stages) - 1)]
 
 
-def make_plan(config: TrainConfig, num_devices: int = 1) -> Plan:
+def make_plan(config: TrainConfig, num_devices: int = 1, begun_on: int | None = None) -> Plan:
     """The plan of a config on a number of devices.
+
+    Args:
+      config: the flags.
+      num_devices: D.
+      begun_on: the number of devices that the run began on, if it is another: see `in_parts`.
 
     Raises:
       ValueError: settings that cannot be; the flag, what it was and what is allowed.
     """
-    config = on_devices(config, num_devices)
+    config = on_devices(in_parts(config, begun_on or num_devices, num_devices), num_devices)
     rules, network = rules_of(config), _network(config)
     if config.batch_size % num_devices:
         raise ValueError(
@@ -118,6 +123,25 @@ def teacher_of(config: TrainConfig) -> Teacher:
     network, params, about = weights.load(config.teacher, config.size)
     network_evaluator(rules, network, params)  # refuses what does not fit
     return Teacher(network, params, about["sha256"])
+
+
+def in_parts(config: TrainConfig, begun_on: int, num_devices: int) -> TrainConfig:
+    """The config of a run that goes on with another number of devices than it began on: what it
+    has for each of them are parts of the same games, replay and steps.
+
+    Raises:
+      ValueError: the games have no such parts.
+    """
+    if begun_on == num_devices:
+        return config
+    if config.batch * begun_on % num_devices:
+        raise ValueError(
+            f"{num_devices} devices: the run has {config.batch * begun_on} games in play, of which "
+            "each is to have as many; give a --devices that divides them"
+        )
+    part = lambda name: -(-getattr(config, name) * begun_on // num_devices)
+    names = ("batch", "capacity", "window", "min_rows", "rows_per_device")
+    return dataclasses.replace(config, **{name: part(name) for name in names})
 
 
 def on_devices(config: TrainConfig, num_devices: int) -> TrainConfig:

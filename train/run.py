@@ -22,7 +22,17 @@ from gozero.nets import weights
 from gozero.play import devices
 from gozero.runs import files
 from gozero.runs import folder as folders
-from train import checkpoint, exchange, folder, hosts, matches, memory, steps, tensorboard
+from train import (
+    checkpoint,
+    exchange,
+    folder,
+    hosts,
+    matches,
+    memory,
+    redistribute,
+    steps,
+    tensorboard,
+)
 from train.config import TrainConfig
 from train.display import Cost, Display
 from train.folder import TrainFolder
@@ -62,24 +72,38 @@ def run(config: TrainConfig) -> int:
         hosts.at_each(tensorboard.check)
     _say("compiling, about 60 s the first time")
     mesh = devices.mesh_of(config.devices)
-    plan = make_plan(config, mesh.size)
-    if config.preset.endswith("-gpu") and mode.backend() == "cpu":
-        _say(
-            f"--preset {config.preset} is for a GPU, and JAX has only a CPU: it will take very long"
-        )
-    needed = hosts.at_each(lambda: memory.check(plan))
-    _say(f"memory: {needed}; {memory.checkpoint_text(plan)}")
     with contextlib.ExitStack() as session:
         mirror = session.enter_context(Mirror(config))
+        plan = make_plan(config, mesh.size, begun_on(config, mesh.size))
+        _check_machine(plan)
         params, sha256 = hosts.at_each(lambda: given_params(plan))
         hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
         facts = folders.manifest(config.seed)
         facts |= {"devices": mesh.size, "processes": jax.process_count()}
-        taught = None if plan.teacher is None else teacher_of(config).sha256
+        taught = None if plan.teacher is None else teacher_of(plan.config).sha256
         begun = lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256, taught)
         hosts.at_first(begun)
         hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
         return _Session(plan, begin(plan, mesh, params), mirror).work()
+
+
+def _check_machine(plan: Plan) -> None:
+    """Say what memory a plan needs, and refuse what is not there."""
+    preset = plan.config.preset
+    if preset.endswith("-gpu") and mode.backend() == "cpu":
+        _say(f"--preset {preset} is for a GPU, and JAX has only a CPU: it will take very long")
+    needed = hosts.at_each(lambda: memory.check(plan))
+    _say(f"memory: {needed}; {memory.checkpoint_text(plan)}")
+
+
+def begun_on(config: TrainConfig, num_devices: int) -> int:
+    """How many devices a run began on: it has --batch games in play for each of them. The number
+    of now, if it begins."""
+    for saved in checkpoint.found_by_all(config.folder / "checkpoints"):
+        with contextlib.suppress(ValueError):  # which `begin` says
+            games = math.prod(hosts.at_each(lambda saved=saved: checkpoint.lanes_of(saved)))
+            return num_devices if games % config.batch else games // config.batch
+    return num_devices
 
 
 def _say(text: str) -> None:
@@ -159,7 +183,7 @@ def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -
     Raises:
       ValueError: it cannot be read, or does not remember what a run does, to the last key.
     """
-    state, progress = checkpoint.restore(saved, like)
+    state, progress = _state_of(plan, saved, like)
     try:
         loop = Loop(plan, mesh, state, progress)
         if loop.progress != progress or loop.iteration != saved.iteration:
@@ -167,6 +191,26 @@ def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"checkpoint {saved.path}: about.json is damaged ({error})") from error
     return loop
+
+
+def _state_of(plan: Plan, saved: checkpoint.Saved, like: RunState) -> tuple[RunState, dict]:
+    """(what a checkpoint has, dealt to the devices of now; what it says besides)."""
+    before = hosts.at_each(lambda: checkpoint.lanes_of(saved)[0])
+    if before == plan.num_devices:
+        return checkpoint.restore(saved, like)
+    whole = hosts.at_each(lambda: checkpoint.on_the_host(saved, like.playing, ".playing"))
+    state, progress = checkpoint.restore(saved, like.replace(playing=whole))
+    try:
+        dealt = redistribute.redistribute(state.playing, like.playing)
+    except ValueError as error:
+        raise ValueError(f"checkpoint {saved.path}: {error}") from error
+    _say(
+        f"on {plan.num_devices} devices, and on {before} before: the network, the "
+        f"{plan.num_devices * plan.config.batch} games in play and the {dealt.buffer.size.sum()} "
+        "rows of the replay are the same; what is drawn from now on and the order of sums are "
+        "not, so the run is not bit for bit what it would have been"
+    )
+    return state.replace(playing=redistribute.place(dealt, like.playing)), progress
 
 
 class End(enum.IntEnum):

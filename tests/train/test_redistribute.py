@@ -1,0 +1,164 @@
+"""A run that goes on with other devices: nothing of it is lost."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, AxisType
+
+from gozero.play import resignation
+from tests.train import tiny
+from tests.train.test_devices import checked
+from train import config as configs
+from train import redistribute, steps
+from train.games import Playing
+from train.plan import in_parts, make_plan
+
+CONFIG = tiny.config(devices=4, batch=4, capacity=84, min_rows=20, rows_per_device=6)
+
+
+def shapes(num_devices):
+    """Of what devices play, of the run that began on four."""
+    plan = make_plan(CONFIG, num_devices, begun_on=4)
+    mesh = AbstractMesh((num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
+    return tiny.placed(plan, mesh).playing
+
+
+@pytest.fixture(scope="module")
+def four():
+    """Four devices in the middle of a run: every number drawn, rings full, half full and empty."""
+    rng = np.random.default_rng(0)
+
+    def drawn(x):
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            return jax.random.split(jax.random.key(5), x.shape)
+        return rng.integers(0, 2 if x.dtype == bool else 100, x.shape).astype(x.dtype)
+
+    playing: Playing = jax.tree.map(drawn, shapes(4))
+    lanes = playing.lanes
+    records = lanes.resignation.records
+    most = records.ply.shape[1]
+    records = records.replace(count=np.array([0, 7, most + 5, 3 * most], np.int32))
+    lanes = lanes.replace(resignation=lanes.resignation.replace(records=records))
+    buffer = playing.buffer.replace(
+        cursor=np.array([7, 30, 0, 83], np.int32),
+        size=np.array([84, 30, 0, 84], np.int32),
+        added=np.array([2**30, 30, 0, 119], np.int32),
+        owed=np.array([60, 5, 0, 1], np.int32),
+    )
+    return playing.replace(lanes=lanes, buffer=buffer)
+
+
+def newest_first(playing):
+    """The rows of each ring as bytes, with their frequencies."""
+    ring, found = playing.buffer, []
+    leaves = [x for x in jax.tree.leaves((ring.rows, ring.frequency)) if x.size]
+    for d, size in enumerate(ring.size):
+        slots = (ring.cursor[d] - 1 - np.arange(size)) % leaves[0].shape[1]
+        found.append([b"".join(x[d, slot].tobytes() for x in leaves) for slot in slots])
+    return found
+
+
+def by_lane(playing):
+    """Each lane's state, its moves so far and all else that is its own, as bytes; in order."""
+    num_lanes = playing.lanes.game.size
+    watched = playing.lanes.resignation.replace(threshold=None, records=None)
+    lanes = playing.lanes.replace(
+        next_game=None, moves=None, key=None, batch_key=None, resignation=watched
+    )
+    leaves = [x for x in jax.tree.leaves((lanes, playing.games)) if x.size]
+    parts = [np.asarray(x).reshape(num_lanes, -1) for x in leaves]
+    return [b"".join(x[lane].tobytes() for x in parts) for lane in range(num_lanes)]
+
+
+@pytest.mark.parametrize("devices", [2, 8, 1, 16])
+def test_nothing_is_lost(four, devices):
+    like = shapes(devices)
+    dealt = redistribute.redistribute(four, like)
+    for one, shape in zip(jax.tree.leaves(dealt), jax.tree.leaves(like), strict=True):
+        assert (one.shape, one.dtype) == (shape.shape, shape.dtype)
+    assert by_lane(dealt) == by_lane(four)
+    rows = newest_first(dealt)
+    assert sorted(chain(*rows)) == sorted(chain(*newest_first(four)))
+    counts = [len(ring) for ring in rows]
+    assert max(counts) - min(counts) <= 1
+    buffer = dealt.buffer
+    assert buffer.added.sum() == min(2**30 + 149, devices * 2**30)
+    assert buffer.owed.sum() == 66
+    assert np.all(buffer.size <= buffer.added)
+    assert set(dealt.lanes.next_game.tolist()) == {max(four.lanes.next_game)}
+    keys = jax.random.key_data(dealt.lanes.key)
+    assert len({key.tobytes() for key in np.asarray(keys)}) == devices
+    together = np.asarray(jax.random.key_data(dealt.lanes.batch_key))
+    assert (together == together[0]).all()
+
+
+def test_rows_keep_their_order_and_are_dealt_from_the_newest_on():
+    """Three rings of four, by hand: the newest is the greatest."""
+    rings = np.array([[3, 4, 1, 2], [12, 0, 0, 11], [0, 0, 0, 0]])  # 1 is the oldest, then 2 ...
+    cursor, size = np.array([2, 1, 0]), np.array([4, 2, 0])
+    new, sizes = redistribute._rings(rings, cursor, size, (2, 6))
+    # By age: 4, 12, then 3, 11, then 2, then 1.
+    assert sizes.tolist() == [3, 3]
+    assert new.tolist() == [[2, 3, 4, 0, 0, 0], [1, 11, 12, 0, 0, 0]]
+    new, sizes = redistribute._rings(rings, cursor, size, (1, 4), blank=-1)
+    assert (new.tolist(), sizes.tolist()) == ([[11, 3, 12, 4]], [4])
+
+
+def test_games_on_record_are_the_newest_that_there_is_room_for(four):
+    records = redistribute.redistribute(four, shapes(2)).lanes.resignation.records
+    most = records.ply.shape[1]
+    assert records.count.tolist() == [most, most]
+    records = redistribute.redistribute(four, shapes(8)).lanes.resignation.records
+    assert records.count.sum() == 7 + 2 * most
+    blank = np.arange(most)[None] >= records.count[:, None]
+    assert np.isinf(records.winner_lowest[blank]).all()
+    assert np.all(records.ply[blank] == resignation.NO_PLY)
+    assert int(resignation.rates(jax.tree.map(lambda x: x[7], records)).games) == records.count[7]
+
+
+def test_back_on_as_many_devices_each_lane_is_where_it_was(four):
+    there = redistribute.redistribute(four, shapes(2))
+    back = redistribute.redistribute(there, shapes(4))
+    np.testing.assert_array_equal(back.lanes.game, four.lanes.game)
+    keys = [np.asarray(jax.random.key_data(x.lanes.key)) for x in (four, there, back)]
+    np.testing.assert_array_equal(keys[1], keys[0][:2])
+    np.testing.assert_array_equal(keys[2][:2], keys[1])
+    assert not (keys[2][2:, None] == keys[0]).all(axis=-1).any()
+
+
+def test_games_that_have_no_equal_parts_are_refused():
+    with pytest.raises(ValueError, match="3 devices: the run has 16 games in play"):
+        in_parts(CONFIG, 4, 3)
+    with pytest.raises(ValueError, match="are not those of"):
+        redistribute.redistribute(jax.tree.map(lambda x: x, shapes(4)), shapes_of_more())
+    assert "devices" in configs.MAY_CHANGE
+
+
+def shapes_of_more():
+    mesh = AbstractMesh((2,), (steps.AXIS,), axis_types=(AxisType.Auto,))
+    return tiny.placed(make_plan(CONFIG, 2), mesh).playing
+
+
+@pytest.mark.parametrize("devices", [1, 2, 8])
+def test_steps_are_of_the_same_run(devices):
+    """What a run has in all does not depend on the devices."""
+    began, now = make_plan(CONFIG, 4), make_plan(CONFIG, devices, begun_on=4)
+    total = lambda plan: [
+        plan.num_devices * x for x in (plan.play.batch, plan.buffer.capacity, plan.buffer.min_rows)
+    ]
+    assert total(now) == total(began)
+    assert now.config.batch_size == began.config.batch_size == 24
+    assert now.learner == began.learner
+    window = lambda plan: plan.num_devices * int(plan.buffer.window(10_000 // plan.num_devices))
+    assert abs(window(now) - window(began)) <= 8
+
+
+@pytest.mark.thorough
+def test_a_run_on_four_devices_goes_on_with_two_and_with_four_again(tmp_path, as_here):
+    said = checked(as_here, "redistribute_check", tmp_path / "run")
+    assert said == "4, 2 and 4 devices are one run"
