@@ -21,16 +21,28 @@ from train.plan import in_parts, make_plan
 CONFIG = tiny.config(devices=4, batch=4, capacity=84, min_rows=20, rows_per_device=6)
 
 
-def shapes(num_devices):
+OTHER = tiny.config(
+    **{"devices": 4, "batch": 4, "capacity": 84, "surprise": 0.0, "resign": False},
+    **{"root": "puct", "max_considered": 16, "reuse_subtree": True, "features": "zero"},
+)
+"""With trees and past boards; no frequencies, and nothing of resigning."""
+
+
+def shapes(num_devices, config=CONFIG):
     """Of what devices play, of the run that began on four."""
-    plan = make_plan(CONFIG, num_devices, begun_on=4)
+    plan = make_plan(config, num_devices, begun_on=4)
     mesh = AbstractMesh((num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     return tiny.placed(plan, mesh).playing
 
 
 @pytest.fixture(scope="module")
 def four():
-    """Four devices in the middle of a run: every number drawn, rings full, half full and empty."""
+    """Four devices in the middle of a run."""
+    return drawn_state(CONFIG)
+
+
+def drawn_state(config):
+    """Of four devices: every number drawn, rings full, half full and empty."""
     rng = np.random.default_rng(0)
 
     def drawn(x):
@@ -38,12 +50,13 @@ def four():
             return jax.random.split(jax.random.key(5), x.shape)
         return rng.integers(0, 2 if x.dtype == bool else 100, x.shape).astype(x.dtype)
 
-    playing: Playing = jax.tree.map(drawn, shapes(4))
+    playing: Playing = jax.tree.map(drawn, shapes(4, config))
     lanes = playing.lanes
-    records = lanes.resignation.records
-    most = records.ply.shape[1]
-    records = records.replace(count=np.array([0, 7, most + 5, 3 * most], np.int32))
-    lanes = lanes.replace(resignation=lanes.resignation.replace(records=records))
+    if config.resign:
+        records = lanes.resignation.records
+        most = records.ply.shape[1]
+        records = records.replace(count=np.array([0, 7, most + 5, 3 * most], np.int32))
+        lanes = lanes.replace(resignation=lanes.resignation.replace(records=records))
     buffer = playing.buffer.replace(
         cursor=np.array([7, 30, 0, 83], np.int32),
         size=np.array([84, 30, 0, 84], np.int32),
@@ -66,7 +79,8 @@ def newest_first(playing):
 def by_lane(playing):
     """Each lane's state, its moves so far and all else that is its own, as bytes; in order."""
     num_lanes = playing.lanes.game.size
-    watched = playing.lanes.resignation.replace(threshold=None, records=None)
+    watched = playing.lanes.resignation
+    watched = watched and watched.replace(threshold=None, records=None)
     lanes = playing.lanes.replace(
         next_game=None, moves=None, key=None, batch_key=None, resignation=watched
     )
@@ -75,9 +89,9 @@ def by_lane(playing):
     return [b"".join(x[lane].tobytes() for x in parts) for lane in range(num_lanes)]
 
 
-@pytest.mark.parametrize("devices", [2, 8, 1, 16])
-def test_nothing_is_lost(four, devices):
-    like = shapes(devices)
+@pytest.mark.parametrize(("config", "devices"), [(CONFIG, 2), (CONFIG, 8), (CONFIG, 1), (OTHER, 2)])
+def test_nothing_is_lost(config, devices):
+    four, like = drawn_state(config), shapes(devices, config)
     dealt = redistribute.redistribute(four, like)
     for one, shape in zip(jax.tree.leaves(dealt), jax.tree.leaves(like), strict=True):
         assert (one.shape, one.dtype) == (shape.shape, shape.dtype)
