@@ -57,13 +57,28 @@ def of_first(numbers: Sequence[int], size: int) -> list[int]:
     return [int(i) for i in multihost_utils.broadcast_one_to_all(padded) if i >= 0]
 
 
-def said_by_first(facts: dict[str, Any]) -> dict[str, Any]:
+def said_by_first(facts: Any) -> Any:
     """The first host's, at every host; of what JSON has."""
+    return _heard(multihost_utils.broadcast_one_to_all(_spoken(facts)))
+
+
+def said_by_each(facts: Any) -> list[Any]:
+    """Every host's, in their order, at every host; of what JSON has."""
+    if jax.process_count() == 1:
+        return [facts]
+    return [_heard(one) for one in multihost_utils.process_allgather(_spoken(facts))]
+
+
+def _spoken(facts: Any) -> np.ndarray:
+    """u8[n] of facts, n the same at every host."""
     own = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     padded = np.zeros(greatest(len(own)), np.uint8)
     padded[: len(own)] = own
-    told = np.asarray(multihost_utils.broadcast_one_to_all(padded))
-    return json.loads(told.tobytes().rstrip(b"\0"))
+    return padded
+
+
+def _heard(told: Any) -> Any:
+    return json.loads(np.asarray(told).tobytes().rstrip(b"\0"))
 
 
 def check_same(facts: dict[str, Any]) -> None:

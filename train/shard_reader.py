@@ -4,12 +4,16 @@ Before each iteration it looks for shards that were not read yet, of the newest 
 weights. Their rows go to the devices in turn, in chunks of one size. Which were read is remembered
 with the checkpoint that holds their rows, so a run that goes on loses none and reads none twice. A
 shard that is damaged is named once and passed over, one that comes too late is counted; one that
-the disk or the network does not give is asked for again. Of many processes the first reads, and
-tells the others.
+the disk or the network does not give is asked for again.
+
+Of many processes the first looks, and hands the shards out, to each about as many bytes. Each reads
+its own, for its own devices; then all know what was read.
 """
 
 from __future__ import annotations
 
+import collections
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -17,21 +21,23 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 
 from gozero.play import shards
 from gozero.play.rows import FREQUENCY_UNIT, Rows, row_shapes
 from gozero.play.shards import Place, Shard
-from train import exchange, steps
+from gozero.runs.store import Entry
+from train import exchange, hosts, steps
 from train.buffer import Buffer
 from train.plan import Plan
 
 CHUNK = 1024
 """Rows that go to a device at a time."""
 SWEEP_S = 60.0
-"""Seconds between looks for shards of all versions that are still read; otherwise it is for those
-of the newest two, so that a look takes as long after a month as on the first day."""
+"""Seconds in which every version that is still read is looked at, in turn; the newest are each
+time. So a look takes as long after a month as on the first day."""
+SKIPPED, LATER = -1, -2
+"""In place of the rows of a shard: it cannot be read, or not now."""
 
 
 class Piece(NamedTuple):
@@ -42,36 +48,53 @@ class Piece(NamedTuple):
     keep: np.ndarray  # bool: which of them there are
 
 
+class Handed(NamedTuple):
+    """A shard that a process is to read."""
+
+    host: int
+    place: Place
+    key: str
+    size: int  # bytes
+
+
+class Found(NamedTuple):
+    """What came of that."""
+
+    turn: int  # of the shard, in the order of all that were handed out
+    rows: int  # or SKIPPED, or LATER
+    shard: Shard | None
+
+
 class Ledger:
-    """Which shards are done with: of each worker and version of the weights, their numbers."""
+    """Which shards are done with, by what they are called without a suffix."""
 
     def __init__(self, plain: dict[str, list[list[int]]] | None = None):
-        self._numbers = {
-            worker: {number for first, last in spans for number in range(first, last + 1)}
-            for worker, spans in (plain or {}).items()
+        self._done = {
+            f"{holder}-{number:06d}"
+            for holder, spans in (plain or {}).items()
+            for first, last in spans
+            for number in range(first, last + 1)
         }
 
-    def __contains__(self, place: Place) -> bool:
-        return place.number in self._numbers.get(_holder(place), ())
+    def __contains__(self, name: str) -> bool:
+        return name in self._done
 
     def add(self, place: Place) -> None:
-        self._numbers.setdefault(_holder(place), set()).add(place.number)
+        self._done.add(shards.key_of(place, "").removeprefix(f"{shards.FOLDER}/"))
 
     def forget(self, version: int) -> None:
         """Those of earlier versions, which are listed no more."""
         first = f"{version:08d}"
-        old = [name for name in self._numbers if "/" in name and name < first]
-        for name in old:
-            del self._numbers[name]
+        self._done = {name for name in self._done if name >= first or "/" not in name}
 
     @property
     def plain(self) -> dict[str, list[list[int]]]:
-        """{version/worker: [[first, last], ...]}, as JSON has it."""
-        return {worker: _spans(numbers) for worker, numbers in sorted(self._numbers.items())}
-
-
-def _holder(place: Place) -> str:
-    return f"{place.version:08d}/{place.worker}" if place.version else place.worker
+        """{version/worker: [[first, last], ...]}, as JSON has it; the version only if there is."""
+        numbers = collections.defaultdict(list)
+        for name in self._done:
+            holder, _, number = name.rpartition("-")
+            numbers[holder].append(int(number))
+        return {holder: _spans(found) for holder, found in sorted(numbers.items())}
 
 
 def _names(place: Place) -> list[str]:
@@ -101,6 +124,7 @@ class ShardReader:
       rows: taken.
       sources: the newest of them, as many as the rings hold: [n for the n-th that was read, its
         name, its rows]. As the number of its game each of its rows has -n in the ring.
+      dealt: of many processes, the bytes and the rows of the shards that each has read.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, progress: dict | None = None):
@@ -114,23 +138,26 @@ class ShardReader:
         self.version: int = progress.get("version", 0)
         self.rows: int = progress.get("rows", 0)
         self.sources: list[list] = progress.get("sources", [])
+        self.dealt: list[list[int]] = progress.get("dealt", [])
+        self.devices = len(mesh.local_devices)
         self.chunk = min(CHUNK, plan.buffer.capacity)
-        self._add = steps.make_add(plan, mesh)
+        self._mesh, self._add = mesh, steps.make_add(plan, mesh)
         self._compiled: Any = None
         self._awaited: set[str] = set()  # what could not be read at some time
-        self._swept = -SWEEP_S
+        self._looked = self._swept = -math.inf  # when; the latter, also outside of the versions
+        self._older = 0  # the version before the newest two that was looked at last
 
     @property
     def progress(self) -> dict:
         """What is remembered, for a checkpoint that holds the rows."""
-        since = {"late": self.late, "version": self.version, "sources": self.sources}
+        names = ("late", "version", "sources", "dealt")
         return {
             "done": self.ledger.plain,
             "strange": sorted(self.strange),
             "read": self.read,
             "skipped": self.skipped,
             "rows": self.rows,
-            **{name: value for name, value in since.items() if value},  # earlier ones had none
+            **{name: value for name in names if (value := getattr(self, name))},  # if there is any
         }
 
     def name_of(self, source: int) -> str:
@@ -143,87 +170,169 @@ class ShardReader:
         return f"shard {self.shared.name}/{shards.FOLDER}/{names[source]}"
 
     def take(self, buffer: Buffer) -> Buffer:
-        """The rings with the rows of all shards that are new; those that were given are donated."""
-        first = jax.process_index() == 0
-        pieces = self._pieces() if first else iter(())
-        while True:
-            piece = next(pieces, None)
-            if not _agreed(np.bool_(piece is not None)):
-                return buffer
-            rows = _agreed(self._blank(1) if piece is None else piece)
+        """The rings with the rows of all shards that are new; those that were given are donated.
+        Every process calls it."""
+        for piece in self._pieces():
+            rows = self._on_devices(piece)
             if self._compiled is None:
                 self._compiled = self._add.lower(buffer, *rows).compile()
             buffer = self._compiled(buffer, *rows)
+        return buffer
+
+    def _on_devices(self, piece: Piece) -> Piece:
+        """Of many processes each has the rows for its own devices."""
+        if jax.process_count() == 1:
+            return piece
+        where = NamedSharding(self._mesh, steps.DIVIDED)
+        whole = lambda x: (self.plan.num_devices, *x.shape[1:])
+        own = lambda x: jax.make_array_from_process_local_data(where, x, whole(x))
+        return jax.tree.map(own, piece)
 
     def _pieces(self) -> Iterator[Piece]:
-        """What the shards that are there now come to, a chunk for each device at a time."""
-        held: list[Shard] = []
-        room = self.chunk * self.plan.num_devices
-        rules = self.plan.said
-        for place, key in self._unread():
-            name = f"{self.shared.name}/{key}"
-            try:
-                data = self.shared.get(key, shards.MOST_BYTES)
-                shard = shards.read(name, rules, *self._kept, data)
-            except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
-                self._later(key, f"shard {error}")
-                continue
-            except ValueError as error:
-                self._skip(error)
-            else:
-                held.append(self._numbered(shard, key.removeprefix(f"{shards.FOLDER}/")))
-            self.ledger.add(place)
-            if sum(shard.about.rows for shard in held) >= room:
-                yield from self._divided(held)
-                held = []
-        yield from self._divided(held)
+        """What the shards that are there now come to, a chunk for each device at a time; at each
+        process as many."""
+        handed = self._handed_out()
+        own = iter([i for i, one in enumerate(handed) if one.host == jax.process_index()])
+        while handed:
+            found = self._read_some(handed, own)
+            turn, total = self._turn, sum(max(0, one.rows) for one in found)
+            chunks = -(-(turn + total) // (self.devices * self.chunk)) if total else 0
+            told = hosts.said_by_each([chunks, [[one.turn, one.rows] for one in found]])
+            if not any(each for _, each in told):
+                return
+            numbers = self._count(handed, [each for _, each in told])
+            read = [_numbered(one.shard, numbers[one.turn]) for one in found if one.shard]
+            yield from self._divided(read, turn, max(most for most, _ in told))
 
-    def _numbered(self, shard: Shard, name: str) -> Shard:
-        """The next shard, its rows with its number in place of their games'."""
-        self.read += 1
-        self.sources.append([self.read, name, shard.about.rows])
+    def _handed_out(self) -> list[Handed]:
+        """The shards that are to be read, in order, each by one process: the one that has read the
+        least so far."""
+        if jax.process_count() == 1:
+            return [Handed(0, *one) for one in self._unread()]
+        if len(self.dealt) != jax.process_count():
+            self.dealt = [[0, 0] for _ in range(jax.process_count())]
+        loads, handed = [size for size, _ in self.dealt], []
+        for place, key, size in self._unread() if hosts.is_first() else ():
+            host = loads.index(min(loads))
+            loads[host] += size
+            handed.append(Handed(host, place, key, size))
+        said = hosts.said_by_first(handed)
+        return [Handed(host, Place(*place), key, size) for host, place, key, size in said]
+
+    def _read_some(self, handed: list[Handed], own: Iterator[int]) -> list[Found]:
+        """The next of this process's shards, until there are rows for a chunk of each device."""
+        found, room = [], self.chunk * self.devices
+        for turn in own:
+            found.append(self._read(turn, handed[turn].key))
+            room -= max(0, found[-1].rows)
+            if room <= 0:
+                break
+        return found
+
+    def _read(self, turn: int, key: str) -> Found:
+        name = f"{self.shared.name}/{key}"
+        try:
+            data = self.shared.get(key, shards.MOST_BYTES)
+            shard = shards.read(name, self.plan.said, *self._kept, data)
+        except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
+            self._later(key, f"shard {error}")
+            return Found(turn, LATER, None)
+        except ValueError as error:
+            _tell_skipped(error)
+            return Found(turn, SKIPPED, None)
+        return Found(turn, shard.about.rows, shard)
+
+    def _count(self, handed: list[Handed], told: list[list[list[int]]]) -> dict[int, int]:
+        """Take note of what each process has read, [turn, rows] each: what the shards are
+        numbered, by their turns."""
+        numbers = {}
+        for turn, rows in sorted(one for each in told for one in each):
+            host, place, key, size = handed[turn]
+            if rows == LATER:
+                continue
+            if hosts.is_first():  # who looks
+                self.ledger.add(place)
+            if rows == SKIPPED:
+                self.skipped += 1
+                continue
+            self.read += 1
+            self.rows += rows
+            numbers[turn] = self.read
+            self.sources.append([self.read, key.removeprefix(f"{shards.FOLDER}/"), rows])
+            if len(told) > 1:
+                before = self.dealt[host]
+                self.dealt[host] = [before[0] + size, before[1] + rows]
         most = self.plan.buffer.capacity * self.plan.num_devices
         while sum(rows for _, _, rows in self.sources[1:]) >= most:
             del self.sources[0]
-        game = np.full_like(shard.rows.game, -self.read)
-        return shard._replace(rows=shard.rows.replace(game=game))
+        return numbers
+
+    @property
+    def _turn(self) -> int:
+        """Which of this process's devices the next row is for."""
+        several = jax.process_count() > 1
+        return (self.dealt[jax.process_index()][1] if several else self.rows) % self.devices
 
     @property
     def _kept(self) -> tuple[str, int]:
         """The type of policy targets in the ring, and the boards before each row there."""
         return self.plan.buffer.policy_dtype, self.plan.buffer.history
 
-    def _unread(self) -> list[tuple[Place, str]]:
-        """The shards that are to be read, by version and then in turn, with their keys."""
+    def _unread(self) -> list[tuple[Place, str, int]]:
+        """The shards that are to be read, by version and then in turn; their keys and bytes."""
         since, unread, now = self.version - exchange.KEPT, [], time.monotonic()
-        sweeps = now - self._swept >= SWEEP_S
-        first = since - exchange.KEPT if sweeps else self.version - 1
         try:
-            self.version = max(self.version, exchange.newest(self.shared).version)
-            entries = self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{max(0, first):08d}")
+            version = max(self.version, exchange.newest(self.shared).version)
+            entries = self._listed(version, now)
         except (OSError, ValueError) as error:
             self._later(shards.FOLDER, f"shards {self.shared.name}/{shards.FOLDER}: {error}")
             return []
-        for key in (entry.key for entry in entries if not entry.key.endswith(".part")):
+        lead = len(shards.FOLDER) + 1
+        for key, size in entries:
+            name, suffix = key[lead:-4], key[-4:]
+            if (name in self.ledger and suffix in shards.SUFFIXES) or key.endswith(".part"):
+                continue
             place = shards.place_of(key)
             if place is None or key not in _names(place):
                 self._strange(key)
-            elif place in self.ledger:
-                continue
             elif 0 < place.version < since:
                 self.ledger.add(place)
                 self.late += 1
             else:
-                unread.append((place, key))
-        self.ledger.forget(since - exchange.KEPT)
-        self._swept = now if sweeps else self._swept
+                unread.append((place, key, size))
+        if version > self.version:
+            self.ledger.forget(version - 2 * exchange.KEPT)
+        self.version = version
         return sorted(unread, key=lambda one: (one[0].version, *one[0]))
+
+    def _listed(self, version: int, now: float) -> list[Entry]:
+        """What is there of the newest versions, and of so many of those before, in turn, that each
+        is looked at in SWEEP_S. What no version of now has, in as long: a whole folder is listed
+        for it. At first all is."""
+        first, passed = max(0, self.version - 2 * exchange.KEPT), now - self._looked
+        if passed == math.inf:
+            entries = self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{first:08d}")
+            self._looked = self._swept = now
+            return entries
+        newest = range(max(1, self.version - 1), version + 1)
+        older = range(max(1, first), newest.start)
+        count = math.ceil(len(older) * passed / SWEEP_S) if passed < SWEEP_S else len(older)
+        turn = sorted(older, key=lambda version: (version <= self._older, version))[:count]
+        entries = []
+        for one in (*turn, *newest):
+            entries += self.shared.list(f"{shards.FOLDER}/{one:08d}")
+        if now - self._swept >= SWEEP_S:
+            entries += self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{version + 1:08d}")
+            self._swept = now
+        self._looked, self._older = now, turn[-1] if turn else self._older
+        return entries
 
     def _strange(self, key: str) -> None:
         name = key.removeprefix(f"{shards.FOLDER}/")
         if name not in self.strange:
             self.strange.add(name)
-            self._skip(
+            self.skipped += 1
+            _tell_skipped(
                 f"shard {self.shared.name}/{key}: its name is not of the kind NAME-000000.npz"
             )
 
@@ -232,41 +341,36 @@ class ShardReader:
             self._awaited.add(what)
             print(f"tried again later: {message}", file=sys.stderr, flush=True)
 
-    def _skip(self, error: object) -> None:
-        self.skipped += 1
-        print(f"passed over: {error}", file=sys.stderr, flush=True)
-
     def _blank(self, num_chunks: int) -> Piece:
-        lead = (self.plan.num_devices, num_chunks * self.chunk)
+        lead = (self.devices, num_chunks * self.chunk)
         shapes = row_shapes(self.plan.play.game, *self._kept)
         rows = jax.tree.map(lambda x: np.zeros((*lead, *x.shape), x.dtype), shapes)
         return Piece(rows, np.zeros(lead, np.float32), np.zeros(lead, bool))
 
-    def _divided(self, found: list[Shard]) -> Iterator[Piece]:
-        """The rows of shards, each for the device after the last one's."""
-        devices, total = self.plan.num_devices, sum(shard.about.rows for shard in found)
-        if not total:
-            return
-        turn = self.rows % devices + np.arange(total)
-        device, place = turn % devices, turn // devices
-        num_chunks = place[-1] // self.chunk + 1
+    def _divided(self, found: list[Shard], turn: int, num_chunks: int) -> Iterator[Piece]:
+        """The rows of shards as so many chunks, each for the device after the last one's."""
+        total = sum(shard.about.rows for shard in found)
+        place, device = np.divmod(turn + np.arange(total), self.devices)
         whole = self._blank(num_chunks)
 
         def fill(all_, *parts):
             all_[device, place] = np.concatenate(parts)
 
-        jax.tree.map(fill, whole.rows, *(shard.rows for shard in found))
-        unit = np.float32(FREQUENCY_UNIT)
-        fill(whole.frequency, *(shard.frequency / unit for shard in found))
-        whole.keep[device, place] = True
-        self.rows += total
+        if total:
+            jax.tree.map(fill, whole.rows, *(shard.rows for shard in found))
+            unit = np.float32(FREQUENCY_UNIT)
+            fill(whole.frequency, *(shard.frequency / unit for shard in found))
+            whole.keep[device, place] = True
         for i in range(num_chunks):
             part = slice(i * self.chunk, (i + 1) * self.chunk)
             yield jax.tree.map(lambda x, part=part: x[:, part], whole)
 
 
-def _agreed(tree: Any) -> Any:
-    """The first process's, on the host."""
-    if jax.process_count() == 1:
-        return tree
-    return jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(tree))
+def _numbered(shard: Shard, number: int) -> Shard:
+    """The n-th that was read, its rows with -n in place of their games."""
+    game = np.full_like(shard.rows.game, -number)
+    return shard._replace(rows=shard.rows.replace(game=game))
+
+
+def _tell_skipped(error: object) -> None:
+    print(f"passed over: {error}", file=sys.stderr, flush=True)

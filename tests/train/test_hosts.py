@@ -17,7 +17,7 @@ from jax.sharding import AbstractMesh, AxisType, SingleDeviceSharding
 
 from gozero.nets import network, weights
 from gozero.play import shards
-from tests.train import hosts_check, tiny, worker_runs
+from tests.train import hosts_check, hosts_reader_check, tiny, worker_runs
 from train import checkpoint, folder, hosts, quarantine, steps
 from train.plan import make_plan
 
@@ -101,6 +101,65 @@ def test_a_host_with_other_flags_is_refused_by_name(tmp_path, monkeypatch):
         hosts.check_same({"SHA": None})
 
 
+@pytest.mark.thorough
+def test_each_process_reads_its_share_of_the_shards(tmp_path, as_here):
+    """Together all of them, each once; and one that is damaged, and what comes later."""
+    config = worker_runs.config_in(tmp_path / "run", **{"capacity": 300, "surprise": 0.5})
+    sizes = [30, 1, 47, 200, 9, 64, 3, 120, 5, 18, 77]
+    for number, size in enumerate(sizes):
+        worker_runs.write_shard(config, "a", number, size)
+    bad, later = worker_runs.write_shard(config, "bad", 0, 9)[0], config.folder / "later"
+    bad.write_bytes(bad.read_bytes()[:-100])
+    later.mkdir()
+    for number in range(6, len(sizes)):
+        (path := bad.with_name(f"a-{number:06d}.npz")).rename(later / path.name)
+    told = reading(as_here, config.folder)
+    known = [one["known"] for one in told]
+    assert known[0] == known[1]
+    assert (known[0]["read"], known[0]["skipped"], known[0]["rows"]) == (11, 1, sum(sizes))
+    assert known[0]["progress"]["done"] == {"a": [[0, 10]], "bad": [[0, 0]]}
+
+    opened = [set(one["opened"]) for one in told]
+    assert not opened[0] & opened[1]
+    assert sorted(opened[0] | opened[1]) == sorted(f"shards/{p.name}" for p in bad.parent.iterdir())
+    assert sum(len(one["opened"]) for one in told) == 12  # none twice
+    dealt = [size for size, _ in known[0]["dealt"]]
+    largest = max(path.stat().st_size for path in bad.parent.iterdir())
+    assert abs(dealt[0] - dealt[1]) <= largest
+    check_rings(config, told)
+
+
+def reading(env, out):
+    """What each of two processes that read a run's shards has to say."""
+    env = env | {
+        "XLA_FLAGS": f"{env.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    }
+    place = a_free_port()
+    command = ("tests.train.hosts_reader_check", out, place)
+    done = finish([start(env, process, module=command) for process in ("0", "1")])
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    return [json.loads(one.stdout.splitlines()[-1]) for one in done]
+
+
+def check_rings(config, told):
+    """Each row of each shard is in one ring, with the number of its shard; as many in the rings of
+    a process."""
+    plan, expected = make_plan(config), []
+    for number, name, _ in told[0]["known"]["sources"]:
+        shard = shards.read(config.folder / "shards" / name, plan.said)
+        rows = shard.rows.replace(game=np.full_like(shard.rows.game, -number))
+        leaves = jax.tree.leaves((rows, shard.frequency.astype(np.int32)))
+        expected += [
+            hosts_reader_check.digest([x[i] for x in leaves]) for i in range(shard.about.rows)
+        ]
+    found = [row for one in told for ring in one["rings"].values() for row in ring]
+    assert sorted(found) == sorted(expected)
+    for one in told:
+        counts = [len(ring) for ring in one["rings"].values()]
+        assert len(counts) == 2
+        assert max(counts) - min(counts) <= 1
+
+
 @pytest.mark.slow
 def test_two_processes_are_one_run(tmp_path, as_here):
     """One is told to stop, both do, before an evaluation; they go on, make up for that, and end
@@ -120,7 +179,7 @@ def test_two_processes_are_one_run(tmp_path, as_here):
 
 
 @pytest.mark.slow
-def test_two_processes_read_shards_and_begin_from_weights_as_one_does(tmp_path, as_here):
+def test_two_processes_that_read_shards_and_begin_from_weights_go_on_to_the_bit(tmp_path, as_here):
     config = tiny.config(tmp_path / "whole", devices=hosts_check.DEVICES)
     shape = make_plan(config).learner.network
     params = network.init(shape, jax.random.key(7))
@@ -134,7 +193,7 @@ def test_two_processes_read_shards_and_begin_from_weights_as_one_does(tmp_path, 
         for number, count in enumerate((30, 1, 47)):
             worker_runs.write_shard(own, "a", number, count)
     flags = ("--iterations", "2", "--workers", "--weights", str(given))
-    lines = check_one_run(as_here, *folders, 2, *flags)
+    lines = check_one_run(as_here, *folders, 2, *flags, processes=2)
     assert [(line["shards_read"], line["shards_rows"]) for line in lines] == [(3, 78)] * 2
     found = [json.loads((path / "manifest.json").read_text()) for path in folders]
     sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
@@ -143,7 +202,7 @@ def test_two_processes_read_shards_and_begin_from_weights_as_one_does(tmp_path, 
 
 @pytest.mark.slow
 def test_two_processes_go_on_without_the_rows_of_a_poisonous_shard(tmp_path, as_here):
-    """Of two shards every second row is bad, those of one device; all of the shard goes."""
+    """Of two shards every second row is bad; all of the shard goes."""
     folders = tmp_path / "whole", tmp_path / "shared"
     config = tiny.config(devices=hosts_check.DEVICES, iterations=3, workers=True)
     for path in folders:
@@ -154,15 +213,14 @@ def test_two_processes_go_on_without_the_rows_of_a_poisonous_shard(tmp_path, as_
         for number in (1, 2):
             spoil(worker_runs.write_shard(own, "bad", number, 40), own, slice(number % 2, None, 2))
     env, flags = as_here | {"UNCHECKED": "1"}, ("--iterations", "3", "--workers")
-    lines = check_one_run(env, *folders, 3, *flags)
+    lines = check_one_run(env, *folders, 3, *flags, processes=2)
     assert lines[-1]["updates_dropped"] > 0
     assert lines[-1]["steps"] > 0
     for path in folders:
         game = np.asarray(newest(path, 3).playing.buffer.rows.game)
         assert game.shape[0] == hosts_check.DEVICES
-        for one in game:  # of the shards' 40 rows each device has every second
-            assert [(one == number).sum() for number in (-1, -2, -3)] == [20, 0, 0]
-            assert (one == quarantine.GONE).sum() == 40
+        assert [(game == number).sum() for number in (-1, -2, -3)] == [40, 0, 0]
+        assert (game == quarantine.GONE).sum() == 80
 
 
 def spoil(shard, config, some):
@@ -174,11 +232,15 @@ def spoil(shard, config, some):
     shards.write(path, said, about, rows, frequency)
 
 
-def check_one_run(env, whole, shared, iterations, *flags):
-    """Of one process with two devices, and of two, which stop after an iteration; the lines."""
+def check_one_run(env, whole, shared, iterations, *flags, processes=1):
+    """Of a run that nothing stops, of one process with two devices or of two, and of two processes
+    that stop after an iteration; the lines. Which process reads a shard depends on their number."""
     both = f"{env.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-    (alone,) = finish([start(env | {"XLA_FLAGS": both.strip()}, *flags, "--out", whole)])
-    assert alone.returncode == 0, alone.stderr
+    if processes == 1:
+        alone = finish([start(env | {"XLA_FLAGS": both.strip()}, *flags, "--out", whole)])
+    else:
+        alone = pair(env | {"UNSTOPPED": "1"}, *flags, "--out", whole)
+    assert [one.returncode for one in alone] == [0] * processes, alone[0].stderr
 
     for done in (1, iterations):
         first, second = pair(env, *flags, "--out", shared)
@@ -193,9 +255,9 @@ def check_one_run(env, whole, shared, iterations, *flags):
     return lines[0]
 
 
-def start(env, *arguments):
+def start(env, *arguments, module=("tests.train.hosts_check",)):
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "tests.train.hosts_check", *arguments],
+        [sys.executable, "-W", "error", "-m", *module, *arguments],
         cwd=ROOT,
         env=env | {"JAX_PLATFORMS": "cpu"},
         stdout=subprocess.PIPE,
@@ -206,12 +268,16 @@ def start(env, *arguments):
 
 def pair(env, *arguments, last=()):
     """Two processes with a device each, on this machine; of the second some more flags."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        place = f"localhost:{free.getsockname()[1]}"
+    place = a_free_port()
     several = ("--coordinator", place, "--processes", "2", "--process")
     more = [(*several, "0"), (*several, "1", *last)]
     return finish([start(env, *arguments, *flags) for flags in more])
+
+
+def a_free_port():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return f"localhost:{free.getsockname()[1]}"
 
 
 def finish(programs):

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import types
 
 import jax
 import numpy as np
@@ -101,7 +102,8 @@ def check_dealing(run):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch):
+    monkeypatch.setattr(shard_reader, "SWEEP_S", 0)  # all is looked at each time
     return Run(tmp_path / "run")
 
 
@@ -188,10 +190,7 @@ def test_a_shard_that_shows_late_is_not_lost(run):
     run.check()
 
 
-def test_only_the_newest_versions_are_read_and_what_is_late_is_counted(
-    run, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(shard_reader, "SWEEP_S", 0)
+def test_only_the_newest_versions_are_read_and_what_is_late_is_counted(run, tmp_path, capsys):
     kept = exchange.KEPT
 
     def publish(version):
@@ -228,6 +227,34 @@ def test_only_the_newest_versions_are_read_and_what_is_late_is_counted(
     }
     assert (again.read, again.skipped, again.late) == (5, 0, 1)
     assert capsys.readouterr().err == ""
+
+
+def test_every_version_is_looked_at_in_a_minute_and_the_newest_each_time(run, monkeypatch):
+    clock = types.SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(shard_reader, "SWEEP_S", 60)
+    monkeypatch.setattr(shard_reader, "time", types.SimpleNamespace(monotonic=lambda: clock.now))
+    newest = exchange.Newest(100, 5, "")
+    monkeypatch.setattr(exchange, "newest", lambda shared: newest)
+    asked, listed = [], run.shard_reader.shared.list
+    spy = lambda *which: asked.append(which) or listed(*which)
+    monkeypatch.setattr(run.shard_reader, "shared", types.SimpleNamespace(list=spy, name="run"))
+    looks = []
+    for _ in range(8):
+        asked.clear()
+        assert run.shard_reader._unread() == []
+        looks.append([which[-1].removeprefix("shards/") for which in asked])
+        clock.now += 10
+    assert looks[0] == ["00000000"]  # all that are later
+    older = [f"{version:08d}" for version in range(100 - 2 * exchange.KEPT, 99)]
+    assert looks[1] == [*older[:3], "00000099", "00000100"]
+    assert looks[6][-3:] == ["00000099", "00000100", "00000101"]  # and all that is beyond
+    assert all(len(look) <= 6 for look in looks)
+    seen = {version for look in looks[1:7] for version in look}
+    assert seen == {*older, "00000099", "00000100", "00000101"}
+    newest = newest._replace(version=102)
+    asked.clear()
+    run.shard_reader._unread()
+    assert {"shards/00000100", "shards/00000101", "shards/00000102"} < {w[-1] for w in asked}
 
 
 def test_names_that_hide_a_shard_are_refused(run, capsys):
@@ -296,7 +323,7 @@ def test_the_ledger_is_short():
     assert ledger.plain == {"a": [[0, 3], [7, 9]], "b": [[5, 5]]}
     again = Ledger(json.loads(json.dumps(ledger.plain)))
     assert again.plain == ledger.plain
-    asked = [Place(number, "a") in again for number in range(11)]
+    asked = [f"a-{number:06d}" in again for number in range(11)]
     assert asked == [True] * 4 + [False] * 3 + [True] * 3 + [False]
     assert Place(0, "b") not in again
     assert Place(0, "c") not in again
