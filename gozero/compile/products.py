@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -51,6 +54,30 @@ def apart(x: jax.Array) -> jax.Array:
     if mode.plain() or mode.backend() != "tpu":
         return x
     return _behind_barrier(x)
+
+
+_FEWEST_LAYERS = 6
+"""That compile sooner as a loop; four do not (libtpu 0.0.41)."""
+
+
+def in_turn(step: Callable[[Any, jax.Array], jax.Array], layers: list[Any], x: jax.Array):
+    """``step(layers[-1], ... step(layers[0], x))``; where it runs seldom, a TPU has one code for
+    all layers, if they are many.
+
+    XLA compiles a layer as often as it stands there. A loop over layers is slower to run: what it
+    takes and gives is copied.
+
+    Args:
+      step: (layer, x) -> x, of the same shape and dtype.
+      layers: pytrees of arrays, alike.
+      x: an array.
+    """
+    if mode.runs_seldom() and mode.backend() == "tpu" and len(layers) >= _FEWEST_LAYERS:
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
+        return lax.scan(lambda x, layer: (step(layer, x), None), x, stacked)[0]
+    for layer in layers:
+        x = step(layer, x)
+    return x
 
 
 _behind_barrier = jax.custom_jvp(lax.optimization_barrier)

@@ -214,7 +214,7 @@ class _PooledBlock(nnx.Module):
 class _Network(nnx.Module):
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
-        self.num_blocks = config.blocks
+        self.num_blocks, self.are_alike = config.blocks, not config.pool_every
         self.auxiliary = config.auxiliary
         self.head = config.policy_head
         self.stem = _trunk_conv(config, config.num_planes, channels, rngs)
@@ -274,8 +274,12 @@ class _Network(nnx.Module):
         return [getattr(self, f"block_{i}") for i in range(self.num_blocks)]
 
     def _trunk(self, inputs):
-        x = self._stem(inputs)
-        for block in self._blocks:
+        x, blocks = self._stem(inputs), self._blocks
+        if self.are_alike:
+            layers = [nnx.split(block) for block in blocks]
+            step = lambda state, x: nnx.merge(layers[0][0], state)(x)
+            return products.in_turn(step, [state for _, state in layers], x)
+        for block in blocks:
             x = block(x)
         return x
 

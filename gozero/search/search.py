@@ -110,16 +110,20 @@ def search(
         (`config.CONFLICTS`).
     """
     evaluator = evaluator.prepared()
-    running = begin(game, evaluator, key, states, config, tree)
+    begun = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:
         running, evaluations = transpositions.simulate(
-            history_of(game, evaluator.observe), evaluator, config, running, tree is None
+            history_of(game, evaluator.observe), evaluator, config, begun, tree is None
         )
         result = finish(running, config)._replace(evaluations=evaluations)
     else:
-        running = advance(game, evaluator, running, config, keep_tree=keep_tree)
+        running = advance(game, evaluator, begun, config, keep_tree=False)
         result = finish(running, config)
-    return result if keep_tree else result._replace(tree=None)
+    if not keep_tree:
+        return result._replace(tree=None)
+    if isinstance(running.tree, lanes.LaneTrees):  # of whose rows nothing else is made
+        return result._replace(tree=lanes.in_rows(running.tree, begun.tree))
+    return result
 
 
 def begin(

@@ -48,6 +48,48 @@ def blocks(kernels, x):
     return x
 
 
+def chain(layers, x):
+    return products.in_turn(lambda layer, x: jnp.sin(x * layer), layers, x)
+
+
+@pytest.mark.parametrize(
+    ("platform", "seldom", "number", "is_loop"),
+    [
+        ("tpu", True, 6, True),
+        ("tpu", False, 6, False),
+        ("tpu", True, 4, False),
+        ("gpu", True, 6, False),
+    ],
+)
+def test_layers_are_a_loop_where_they_run_seldom(platform, seldom, number, is_loop, monkeypatch):
+    """sin(9 sin(8 sin(7 ...))): the order is told from the result."""
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    layers, x = [jnp.float32(9 - i) for i in range(number)], jnp.float32(0.5)
+    expected = x
+    for layer in layers:
+        expected = jnp.sin(expected * layer)
+    run = mode.seldom()(chain) if seldom else chain
+    with mode.target(platform):
+        assert ("scan" in str(jax.make_jaxpr(run)(layers, x))) == is_loop
+        assert run(layers, x) == pytest.approx(float(expected), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_layers_that_run_seldom_compile_sooner_for_a_v5e():
+    """By processor time; where they do not, the trick is to go."""
+    v5e = ahead.target("v5e")
+    try:
+        v5e.devices  # noqa: B018
+    except ahead.MissingCompiler as error:
+        pytest.skip(str(error))
+    shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
+    layers, x = [[shape(3, 3, 64, 64)] * 2] * 6, shape(1024, 9, 9, 64)
+    run = lambda layers, x: products.in_turn(blocks, layers, x)
+    seldom = lambda layers, x: mode.seldom()(run)(layers, x)
+    seconds = lambda run: ahead.compile(v5e, run, layers, x).compile_cpu_seconds
+    assert seconds(run) > 1.3 * seconds(seldom)
+
+
 @pytest.mark.slow
 def test_convolutions_apart_take_a_v5e_less_time(monkeypatch):
     """By the compiler's estimate; where it does not, the trick is to go."""

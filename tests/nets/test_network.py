@@ -172,6 +172,23 @@ def test_in_slices_it_says_the_same(features_name, monkeypatch):
     assert whole.score is sliced.score is None
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("bfloat16", 2e-2)])
+def test_for_roots_a_tpu_has_one_block_and_it_says_the_same(dtype, tolerance):
+    config = NetworkConfig(blocks=6, channels=4, dtype=dtype)
+    params = network.init(config, jax.random.key(0))
+    params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 8, params)
+    planes = jax.random.normal(jax.random.key(2), (2, 3, 3, config.num_planes))
+    often = functools.partial(network.apply, config)
+    with mode.target("tpu"):
+        one_by_one = jax.jit(often)(params, planes)
+        roots = jax.jit(mode.seldom()(often))
+        assert "scan" in str(jax.make_jaxpr(roots)(params, planes))
+        by_loop = roots(params, planes)
+    for field in ("policy_logits", "value"):
+        one, other = getattr(one_by_one, field), getattr(by_loop, field)
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
 @pytest.mark.parametrize(
     ("size", "channels", "batch", "slices"),
     [(9, 64, 1024, 1), (9, 64, 2048, 1), (9, 96, 4096, 4), (19, 128, 256, 1), (19, 128, 1024, 4)],
