@@ -280,10 +280,10 @@ class ShardReader:
 
     def _unread(self) -> list[tuple[Place, str, int]]:
         """The shards that are to be read, by version and then in turn; their keys and bytes."""
-        since, unread, now = self.version - exchange.KEPT, [], time.monotonic()
+        since, unread = self.version - exchange.KEPT, []
         try:
             version = max(self.version, exchange.newest(self.shared).version)
-            entries = self._listed(version, now)
+            entries = self._listed(version, time.monotonic())
         except (OSError, ValueError) as error:
             self._later(shards.FOLDER, f"shards {self.shared.name}/{shards.FOLDER}: {error}")
             return []
@@ -307,25 +307,29 @@ class ShardReader:
 
     def _listed(self, version: int, now: float) -> list[Entry]:
         """What is there of the newest versions, and of so many of those before, in turn, that each
-        is looked at in SWEEP_S. What no version of now has, in as long: a whole folder is listed
-        for it. At first all is."""
+        is looked at in SWEEP_S; all at first."""
         first, passed = max(0, self.version - 2 * exchange.KEPT), now - self._looked
-        if passed == math.inf:
-            entries = self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{first:08d}")
-            self._looked = self._swept = now
-            return entries
-        newest = range(max(1, self.version - 1), version + 1)
-        older = range(max(1, first), newest.start)
+        newest = range(max(first, self.version - 1), version + 1)
+        older = range(first, newest.start)
         count = math.ceil(len(older) * passed / SWEEP_S) if passed < SWEEP_S else len(older)
         turn = sorted(older, key=lambda version: (version <= self._older, version))[:count]
         entries = []
         for one in (*turn, *newest):
             entries += self.shared.list(f"{shards.FOLDER}/{one:08d}")
         if now - self._swept >= SWEEP_S:
-            entries += self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{version + 1:08d}")
             self._swept = now
+            entries += self._listed_beyond(version)
         self._looked, self._older = now, turn[-1] if turn else self._older
         return entries
+
+    def _listed_beyond(self, version: int) -> list[Entry]:
+        """What no version up to this has: all keys after it are listed. A key that no store allows
+        fails that, and nothing else."""
+        try:
+            return self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{version + 1:08d}")
+        except (OSError, ValueError) as error:
+            self._later(shards.FOLDER, f"shards {self.shared.name}/{shards.FOLDER}: {error}")
+            return []
 
     def _strange(self, key: str) -> None:
         name = key.removeprefix(f"{shards.FOLDER}/")

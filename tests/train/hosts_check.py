@@ -17,9 +17,10 @@ DEVICES = 2
 
 
 def main() -> int:
-    """A run, of which the second process is told to stop in its first iteration.
+    """A run on $DEVICES devices; the second process is told to stop in its first iteration.
 
-    Not where $UNSTOPPED is set. Where $UNCHECKED is, rows of shards are believed.
+    Not where $UNSTOPPED is set. The process $KILLED kills itself in its last iteration. Where
+    $UNCHECKED is set, rows of shards are believed.
     """
     if os.environ.get("UNCHECKED"):
         row_checks.check = lambda rules, rows: None
@@ -28,11 +29,13 @@ def main() -> int:
     def told_to_stop(loop, *how):
         if loop.iteration == 0 and jax.process_index() == 1:  # in the first
             os.kill(os.getpid(), signal.SIGTERM)
+        if loop.iteration == 3 and str(jax.process_index()) == os.environ.get("KILLED"):
+            os.kill(os.getpid(), signal.SIGKILL)
         return iterate(loop, *how)
 
     if not os.environ.get("UNSTOPPED"):
         Loop.iterate = told_to_stop
-    presets.PRESETS["tiny"] = tiny.config(devices=DEVICES)
+    presets.PRESETS["tiny"] = tiny.config(devices=int(os.environ.get("DEVICES", DEVICES)))
     return run.main(["--preset", "tiny", *sys.argv[1:]])
 
 

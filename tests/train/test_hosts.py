@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
+import random
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -179,6 +183,45 @@ def test_two_processes_are_one_run(tmp_path, as_here):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("processes", "killed", "slurm"), [(2, 1, False), (4, 0, True)])
+def test_a_gang_comes_back_whoever_is_lost(processes, killed, slurm, tmp_path, as_here):
+    """One process is told to stop, one is killed: the others end too, and the same command comes
+    to the end of a gang that nothing stops, to the bit. Slurm says who is who, or the flags do."""
+    whole, shared = tmp_path / "whole", tmp_path / "shared"
+    env = as_here | {"DEVICES": str(processes)}
+    gang = functools.partial(slurm_gang if slurm else flags_gang, processes)
+    done = gang(env | {"UNSTOPPED": "1"}, "--out", whole)
+    assert [one.returncode for one in done] == [0] * processes, done[0].stderr
+
+    stopped = gang(env, "--out", shared)
+    assert [one.returncode for one in stopped] == [0] * processes, stopped[0].stderr
+    assert "1 of 4 iterations" in stopped[0].stdout
+    began = time.monotonic()
+    lost = gang(env | {"KILLED": str(killed)}, "--out", shared)
+    print(f"ended after {time.monotonic() - began:.0f} s: {[one.returncode for one in lost]}")
+    assert lost[killed].returncode == -signal.SIGKILL
+    assert all(one.returncode for one in lost)
+    assert [one.iteration for one in checkpoint.found(shared / "checkpoints")] == [2, 1]
+    done = gang(env, "--out", shared)
+    assert [one.returncode for one in done] == [0] * processes, done[0].stderr
+    assert "4 of 4 iterations" in done[0].stdout
+    check_same(whole, shared, 4, processes)
+
+
+def flags_gang(processes, env, *arguments):
+    several = ("--coordinator", a_free_port(), "--processes", str(processes), "--process")
+    return finish([start(env, *arguments, *several, str(i)) for i in range(processes)])
+
+
+def slurm_gang(processes, env, *arguments):
+    """As `srun` starts them: the port of the first follows from the job's number."""
+    env = env | {"SLURM_JOB_ID": str(random.randrange(2**20)), "SLURM_STEP_NODELIST": "localhost"}
+    env |= {"SLURM_NTASKS": str(processes), "SLURM_STEP_NUM_TASKS": str(processes)}
+    them = [env | {"SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(processes)]
+    return finish([start(one, *arguments, "--coordinator", "auto") for one in them])
+
+
+@pytest.mark.slow
 def test_two_processes_that_read_shards_and_begin_from_weights_go_on_to_the_bit(tmp_path, as_here):
     config = tiny.config(tmp_path / "whole", devices=hosts_check.DEVICES)
     shape = make_plan(config).learner.network
@@ -247,9 +290,14 @@ def check_one_run(env, whole, shared, iterations, *flags, processes=1):
         assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
         assert f"{done} of {iterations} iterations" in first.stdout
         assert "iterations" not in second.stdout
+    return check_same(whole, shared, iterations)
+
+
+def check_same(whole, shared, iterations, processes=hosts_check.DEVICES):
+    """That two runs are one, to the bit; the lines."""
     lines = [folder.read_lines(path / "metrics.jsonl") for path in (whole, shared)]
     assert [tiny.untimed(line) for line in lines[0]] == [tiny.untimed(line) for line in lines[1]]
-    states = [newest(path, iterations) for path in (whole, shared)]
+    states = [newest(path, iterations, processes) for path in (whole, shared)]
     for one, other in zip(*map(jax.tree.leaves, states), strict=True):
         np.testing.assert_array_equal(one, other)
     return lines[0]
@@ -268,8 +316,7 @@ def start(env, *arguments, module=("tests.train.hosts_check",)):
 
 def pair(env, *arguments, last=()):
     """Two processes with a device each, on this machine; of the second some more flags."""
-    place = a_free_port()
-    several = ("--coordinator", place, "--processes", "2", "--process")
+    several = ("--coordinator", a_free_port(), "--processes", "2", "--process")
     more = [(*several, "0"), (*several, "1", *last)]
     return finish([start(env, *arguments, *flags) for flags in more])
 
@@ -293,9 +340,9 @@ def finish(programs):
     return done
 
 
-def newest(path, iteration):
+def newest(path, iteration, devices=hosts_check.DEVICES):
     """The arrays of the newest checkpoint, whole, on this device."""
-    plan = make_plan(tiny.config(path, devices=hosts_check.DEVICES), hosts_check.DEVICES)
+    plan = make_plan(tiny.config(path, devices=devices), devices)
     mesh = AbstractMesh((plan.num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     here = SingleDeviceSharding(jax.devices()[0])
     like = jax.tree.map(

@@ -234,6 +234,7 @@ def test_every_version_is_looked_at_in_a_minute_and_the_newest_each_time(run, mo
     monkeypatch.setattr(shard_reader, "SWEEP_S", 60)
     monkeypatch.setattr(shard_reader, "time", types.SimpleNamespace(monotonic=lambda: clock.now))
     newest = exchange.Newest(100, 5, "")
+    run.shard_reader.version = 100
     monkeypatch.setattr(exchange, "newest", lambda shared: newest)
     asked, listed = [], run.shard_reader.shared.list
     spy = lambda *which: asked.append(which) or listed(*which)
@@ -244,17 +245,36 @@ def test_every_version_is_looked_at_in_a_minute_and_the_newest_each_time(run, mo
         assert run.shard_reader._unread() == []
         looks.append([which[-1].removeprefix("shards/") for which in asked])
         clock.now += 10
-    assert looks[0] == ["00000000"]  # all that are later
     older = [f"{version:08d}" for version in range(100 - 2 * exchange.KEPT, 99)]
+    assert looks[0] == [*older, "00000099", "00000100", "00000101"]  # and all that is beyond
     assert looks[1] == [*older[:3], "00000099", "00000100"]
-    assert looks[6][-3:] == ["00000099", "00000100", "00000101"]  # and all that is beyond
-    assert all(len(look) <= 6 for look in looks)
+    assert looks[6][-3:] == ["00000099", "00000100", "00000101"]
+    assert all(len(look) <= 6 for look in looks[1:])
     seen = {version for look in looks[1:7] for version in look}
     assert seen == {*older, "00000099", "00000100", "00000101"}
     newest = newest._replace(version=102)
     asked.clear()
     run.shard_reader._unread()
     assert {"shards/00000100", "shards/00000101", "shards/00000102"} < {w[-1] for w in asked}
+
+
+def test_a_key_beyond_the_versions_that_no_store_allows_stops_nothing(run, monkeypatch, capsys):
+    monkeypatch.setattr(exchange, "newest", lambda shared: exchange.Newest(1, 0, ""))
+    shared = run.shard_reader.shared
+    listed = shared.list
+
+    def refusing(prefix, *within):
+        if prefix == "shards":
+            raise OSError(errno.EIO, "no such key can be", "shards/../x")
+        return listed(prefix, *within)
+
+    monkeypatch.setattr(shared, "list", refusing)
+    for number in range(2):
+        run.write("a-1", number, 5, version=1)
+        run.take()
+        run.check()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no such key can be" in line
 
 
 def test_names_that_hide_a_shard_are_refused(run, capsys):
