@@ -89,6 +89,7 @@ gpu_device_info {
   device_memory_size: 84978434048 shared_memory_per_block_optin: 232448
   cuda_compute_capability { major: 9 } registers_per_core_limit: 65536
   registers_per_block_limit: 65536
+  driver_version: "12.9.0" runtime_version: "12.9.0" compile_time_toolkit_version: "12.9.0"
 }
 platform_name: "CUDA" dnn_version_info { major: 9 minor: 8 }
 device_description_str: "NVIDIA H100 80GB HBM3"

@@ -8,13 +8,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments.accelerators import row, run, slices, table
+from experiments.accelerators import launches, row, run, slices, table
 from experiments.accelerators.config import AcceleratorsConfig
 from experiments.accelerators.programs import PROGRAMS, Program
 from experiments.accelerators.row import Row
@@ -223,3 +224,30 @@ def test_every_program_compiles_for_accelerators(name, target):
     assert found.temp_bytes < ahead.CHIPS[target.chip].memory_bytes
     if name.startswith(("play-", "learn-", "worker-")):  # all that goes on from call to call
         assert found.output_bytes < 2**20
+
+
+_THUNKS = """
+000: kCommandBuffer [source       | next=003 (1)]
+    001: kCustomKernel [source | sink] loop_add_fusion
+    002: kCustomKernel [source | sink] loop_sub_fusion
+003: kWhile         [prev=000 (1) | next=010 (1)]
+condition:
+    004: kCustomKernel [source | sink] loop_compare_fusion
+  body:
+    005: kConvolution [source | next=000 (1)] ConvolutionCmd
+    000: kCommandBuffer [prev=005 (1) | sink        ]
+        006: kKernel [source | sink] kernel=descend
+        007: kCopy [source | sink] MemcpyDeviceToDeviceCmd
+    008: kKernel [source | sink] kernel=back_up
+010: kCustomKernel  [prev=003 (1) | sink        ] loop_select_fusion
+"""
+
+
+def test_launches_are_counted_by_command_buffers():
+    """A round: a convolution, a buffer and a kernel, of two kernels more; around: a buffer and one."""
+    assert launches.read(_THUNKS) == launches.Launches(a_round=3, around=2, kernels=4)
+
+
+def test_a_loop_in_a_command_buffer_is_one_launch():
+    within = "000: kCommandBuffer [source | sink]\n" + textwrap.indent(_THUNKS, " " * 4)
+    assert launches.read(within) == launches.Launches(a_round=0, around=1, kernels=4)

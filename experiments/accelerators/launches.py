@@ -1,0 +1,116 @@
+"""What the host launches in a simulation on an H100, by what XLA may put into command buffers.
+
+    python -m experiments.accelerators.launches      # needs JAX's CUDA plugin: extra gpu-ahead; no GPU
+
+A command buffer is a piece of a program that is recorded once and launched whole. Which pieces those
+are the compiler writes down (`--xla_dump_to`), as a list of thunks: kernels, buffers, loops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from typing import Any, NamedTuple
+
+import jax
+
+from experiments.accelerators.config import RESULTS
+from gozero.runs import folder as folders
+
+PROGRAMS = "search-9x9", "puct-9x9", "rave-9x9"
+_DEFAULT = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES,DYNAMIC_SLICE_FUSION"
+BUFFERS = {  # what goes into command buffers
+    "nothing": "--xla_gpu_enable_command_buffer=",
+    "by default": "",
+    "convolutions too": f"--xla_gpu_enable_command_buffer={_DEFAULT},CONVOLUTION",
+    "loops and branches too": (
+        f"--xla_gpu_enable_command_buffer={_DEFAULT},CONVOLUTION,WHILE,CONDITIONAL"
+    ),
+}
+_THUNK = re.compile(r"( *)\d+: k(\w+)")
+_NO_LAUNCH = {"While", "Conditional", "Sequential"}
+
+
+class Launches(NamedTuple):
+    """Of a program with one hot loop, that of most thunks."""
+
+    a_round: int  # 0: the loop is part of a command buffer
+    around: int  # in a call, outside the loop
+    kernels: int  # of a round, in buffers too
+
+
+def read(text: str) -> Launches:
+    """From the compiler's list of thunks, in which an indent says what is part of what.
+
+    A loop's condition does not count: of one of known length nobody asks it.
+    """
+    stack: list[tuple[int, str, int]] = []  # (indent, kind, line) of what a thunk is part of
+    thunks: list[tuple[str, list[tuple[int, str, int]]]] = []
+    is_condition = False
+    for number, line in enumerate(text.splitlines()):
+        is_condition = line.strip() == "condition:" or (is_condition and line.strip() != "body:")
+        found = _THUNK.match(line)
+        if found is None or is_condition:
+            continue
+        indent, kind = len(found[1]), found[2]
+        stack = [above for above in stack if above[0] < indent]
+        thunks.append((kind, list(stack)))
+        stack.append((indent, kind, number))
+    loops = [above[2] for _, parents in thunks for above in parents if above[1] == "While"]
+    hot = max(set(loops), key=loops.count) if loops else None
+    within = lambda parents: any(above[2] == hot for above in parents)
+    in_buffer = lambda parents: any(above[1] == "CommandBuffer" for above in parents)
+    launched = [
+        within(parents)
+        for kind, parents in thunks
+        if kind not in _NO_LAUNCH and not in_buffer(parents)
+    ]
+    kernels = sum(
+        within(parents) and kind not in _NO_LAUNCH | {"CommandBuffer"} for kind, parents in thunks
+    )
+    return Launches(sum(launched), len(launched) - sum(launched), kernels)
+
+
+def of_program(program: str, flags: str) -> Launches:
+    """Compile a program in a process of its own, as XLA reads its flags once.
+
+    Raises:
+      subprocess.CalledProcessError, OSError: it did not compile.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        env = os.environ | {
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": f"--xla_dump_to={folder} {flags}",
+        }
+        command = [sys.executable, "-m", "experiments.accelerators.row", program, "h100"]
+        subprocess.run(command, env=env, check=True, capture_output=True)
+        written = pathlib.Path(folder).glob("*.thunk_sequence_after_thunk_passes.txt")
+        return read(max((path.read_text() for path in written), key=len, default=""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Launches of a simulation on an H100.")
+    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS))
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS / "launches.csv")
+    asked = parser.parse_args()
+    about = {"jax": jax.__version__, "commit": folders.commit().get("git_commit")}
+    with asked.out.open("w", newline="") as file:
+        names = ["program", "buffers", *Launches._fields, *about]
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        for program in asked.programs:
+            for buffers, flags in BUFFERS.items():
+                found: dict[str, Any] = of_program(program, flags)._asdict()
+                writer.writerow({"program": program, "buffers": buffers} | found | about)
+                file.flush()
+                print(program, buffers, *found.values(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
