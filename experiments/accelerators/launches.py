@@ -1,9 +1,9 @@
 """What the host launches in a simulation on an H100, by what XLA may put into command buffers.
 
-    python -m experiments.accelerators.launches      # needs JAX's CUDA plugin: extra gpu-ahead; no GPU
+    python -m experiments.accelerators.launches      # needs no GPU, but the extra gpu-ahead
 
-A command buffer is a piece of a program that is recorded once and launched whole. Which pieces those
-are the compiler writes down (`--xla_dump_to`), as a list of thunks: kernels, buffers, loops.
+A command buffer is a piece of a program that is recorded once and launched whole. The compiler
+writes down (`--xla_dump_to`) which pieces those are, in a list of thunks: kernels, buffers, loops.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def of_program(program: str, flags: str) -> Launches:
     """Compile a program in a process of its own, as XLA reads its flags once.
 
     Raises:
-      subprocess.CalledProcessError, OSError: it did not compile.
+      subprocess.CalledProcessError, ValueError: it did not compile.
     """
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | {
@@ -90,8 +90,9 @@ def of_program(program: str, flags: str) -> Launches:
         }
         command = [sys.executable, "-m", "experiments.accelerators.row", program, "h100"]
         subprocess.run(command, env=env, check=True, capture_output=True)
-        written = pathlib.Path(folder).glob("*.thunk_sequence_after_thunk_passes.txt")
-        return read(max((path.read_text() for path in written), key=len, default=""))
+        written = list(pathlib.Path(folder).glob("*jit_run.thunk_sequence*.txt"))
+        # As they are in the end, if passes changed anything: with no buffers they do not.
+        return read(max(written, key=lambda path: "after" in path.name).read_text())
 
 
 def main() -> None:

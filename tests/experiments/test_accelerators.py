@@ -244,7 +244,7 @@ condition:
 
 
 def test_launches_are_counted_by_command_buffers():
-    """A round: a convolution, a buffer and a kernel, of two kernels more; around: a buffer and one."""
+    """A round is a convolution, a buffer of two and a kernel; around it are a buffer and one."""
     assert launches.read(_THUNKS) == launches.Launches(a_round=3, around=2, kernels=4)
 
 
