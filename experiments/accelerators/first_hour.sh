@@ -57,6 +57,11 @@ step exact 12 $python -m pytest -q "${exact[@]}"
 
 step rules 5 bash -c 'rows "$@"' rows "${first[@]}"
 step programs 25 bash -c 'rows "$@"' rows "${more[@]}"
+if [[ $target == h100 ]]; then # a search that is one launch: README.md, Launches of a simulation
+  buffers=FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES,DYNAMIC_SLICE_FUSION,CONVOLUTION,WHILE,CONDITIONAL
+  step one-launch 8 env "XLA_FLAGS=--xla_gpu_enable_command_buffer=$buffers" $python -m experiments.accelerators.run \
+    --target h100 --programs search-9x9 puct-9x9 rave-9x9 --out "$out/one-launch.jsonl"
+fi
 step table 1 $python -m experiments.accelerators.run --target "$target" --table --out "$out/rows.jsonl" \
   --before experiments/accelerators/results/before.jsonl
 cat "$out/table.log"
