@@ -208,6 +208,25 @@ def test_a_gang_comes_back_whoever_is_lost(processes, killed, slurm, tmp_path, a
     check_same(whole, shared, 4, processes)
 
 
+@pytest.mark.slow
+def test_a_run_of_one_process_goes_on_as_a_gang_of_two(tmp_path, as_here):
+    """On twice as many devices, each process with its part of the games and the replay."""
+    env, out = as_here | {"UNSTOPPED": "1"}, tmp_path / "run"
+    (alone,) = finish([start(env | {"DEVICES": "1"}, "--out", out, "--iterations", "2")])
+    assert alone.returncode == 0, alone.stderr
+    before = newest(out, 2, 1)
+    both = flags_gang(2, env, "--out", out, "--iterations", "2")  # reads it, and has nothing to do
+    assert [one.returncode for one in both] == [0, 0], both[0].stderr + both[1].stderr
+    assert "on 2 devices, and on 1 before" in both[0].stderr
+    both = flags_gang(2, env, "--out", out)
+    assert [one.returncode for one in both] == [0, 0], both[0].stderr + both[1].stderr
+    assert "4 of 4 iterations" in both[0].stdout
+    lines = folder.read_lines(out / "metrics.jsonl")
+    rows, steps = ([line[name] for line in lines] for name in ("added", "steps"))
+    assert rows[1] == before.playing.buffer.added.sum() < rows[2] < rows[3]
+    assert steps[1] < steps[3]
+
+
 def flags_gang(processes, env, *arguments):
     several = ("--coordinator", a_free_port(), "--processes", str(processes), "--process")
     return finish([start(env, *arguments, *several, str(i)) for i in range(processes)])
