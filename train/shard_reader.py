@@ -318,15 +318,16 @@ class ShardReader:
         entries = []
         for one in (*turn, *newest):
             entries += self.shared.list(f"{shards.FOLDER}/{one:08d}")
-        if now - self._swept >= SWEEP_S:
+        if now - self._swept >= 10 * SWEEP_S:
             self._swept = now
             entries += self._listed_beyond(version)
         self._looked, self._older = now, turn[-1] if turn else self._older
         return entries
 
     def _listed_beyond(self, version: int) -> list[Entry]:
-        """What no version up to this has: all keys after it are listed. A key that no store allows
-        fails that, and nothing else."""
+        """What no version up to this has, of workers of earlier versions of the program, say: all
+        keys after it are listed, which some stores do by going through all that there are. A key
+        that no store allows fails that, and nothing else."""
         try:
             return self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{version + 1:08d}")
         except (OSError, ValueError) as error:
