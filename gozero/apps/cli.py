@@ -28,6 +28,9 @@ _COMMANDS = {
 """Command: the module whose ``run(config)`` it is, and the class of its flags."""
 
 
+_OF_ONE_GAME = ("gtp", "play", "web", "warmup")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 for a failure, 2 for bad input, 130 when stopped."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -38,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    runtime.prepare()
+    runtime.prepare(one_game=not {*arguments[:1]}.isdisjoint(_OF_ONE_GAME))
     # Only the command's own module is imported: a GTP front end waits for the first answer.
     names = arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS
     modules = {name: importlib.import_module(_COMMANDS[name][0]) for name in names}

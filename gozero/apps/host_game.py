@@ -104,6 +104,10 @@ class HostGame:
         """Change the komi; the board stays."""
         self._state = self._state.replace(komi=jnp.float32(komi))
 
+    def prepare(self) -> None:
+        """Compile what `play` takes, if that is to be kept and is missing. On any thread."""
+        _attempt.prepare(self.rules, self._state, jnp.int32(0), jnp.int32(0))
+
     def play(self, colour: int, action: int) -> None:
         """Play an action for a colour, on turn or not.
 

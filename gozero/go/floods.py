@@ -17,6 +17,7 @@ from jax import lax
 from gozero.compile import batching, mode
 from gozero.compile.kernels import lane_loop
 from gozero.go import bitboard as bb
+from gozero.go import stacked
 
 _STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
 
@@ -146,7 +147,8 @@ def _words(lay: bb.Layout, x: jax.Array) -> bb.Board:
 
 def _goes_on(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
     """bool[P, ...]: a plane would grow further."""
-    return bb.any_of(frontier(lay, _words(lay, x), (_words(lay, east), _words(lay, south))))
+    boards = [stacked.words_or_array(lay, jnp.moveaxis(a, 1, 0)) for a in (x, east, south)]
+    return bb.any_of(frontier(lay, boards[0], (boards[1], boards[2])))
 
 
 def grow_some(

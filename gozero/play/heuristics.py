@@ -109,8 +109,6 @@ def beside(
 
     def evaluate(params: Params, key: jax.Array, seen: Observation) -> Evaluation:
         evaluation = both(params, key, seen)
-        if not good_visits:
-            return evaluation
         assert evaluation.heuristic is not None
         good = by_mogo(None, key, seen) > 0
         return evaluation._replace(heuristic=_won_besides(evaluation.heuristic, good, good_visits))
@@ -120,7 +118,7 @@ def beside(
     said |= {} if lost_eyes else {"lost_eyes": False}
     return evaluator._replace(
         observe=observe,
-        evaluate=evaluate,
+        evaluate=evaluate if good_visits else both,
         params=Params(evaluator.params, table),
         about={**evaluator.about, "heuristic": said, **about},
     )

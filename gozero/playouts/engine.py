@@ -246,6 +246,9 @@ def _play_in_blocks(
             one = lambda _, state: policy.advance(rules, cap, params, state)[0]
             return lax.fori_loop(0, _ADVANCES_PER_TURN, one, state)
 
+        if num_blocks == 1:  # nothing to look for, nor to put back
+            state = stages.one_kernel(some, params, jax.tree.map(lambda x: x[0], blocks.state))
+            return blocks._replace(state=jax.tree.map(lambda x: x[None], state))
         state = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), blocks.state)
         state = stages.one_kernel(some, params, state)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
@@ -387,6 +390,8 @@ def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool)
 
     state, numbers = jax.tree.map(in_a_row, blocks)
     results = _results(rules, state, numbers < count, ends)
+    if blocks.numbers.shape[0] == 1:  # nothing was moved
+        return jax.tree.map(lambda x: x[:count], results)
     lane_of = jnp.argsort(numbers)[:count]
     return jax.tree.map(lambda x: x.at[lane_of].get(mode="promise_in_bounds"), results)
 

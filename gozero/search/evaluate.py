@@ -7,6 +7,7 @@ and each device gets an equal share of these K B positions. Every device holds a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -37,20 +38,52 @@ class Evaluated(NamedTuple):
         return jnp.zeros((num_trees, 2, num_actions), bool)
 
 
+class Judged(NamedTuple):
+    """What the rules of the game say of B positions."""
+
+    legal: jax.Array  # bool[B, A]
+    over: jax.Array  # bool[B]
+    exact: jax.Array  # f32[B]: the result where it is over, for the player to move
+
+
+class Elsewhere(NamedTuple):
+    """In place of an evaluator, where other programs judge and evaluate (`compile.apart`)."""
+
+    say: Callable[..., tuple[Judged, Evaluation]]
+    """(key, contexts, positions, trail) -> what `judge` and `evaluation_of` say of them."""
+    observe: None = None
+
+    def prepared(self) -> Elsewhere:
+        return self
+
+
 def evaluate_positions(
-    game: History, evaluator: Evaluator, key, contexts, positions, trail: Trail
+    game: History, evaluator: Evaluator | Elsewhere, key, contexts, positions, trail: Trail
 ) -> Evaluated:
     """Legality, result and evaluation of B positions."""
+    if isinstance(evaluator, Elsewhere):
+        judged, evaluation = evaluator.say(key, contexts, positions, trail)
+    else:
+        judged = judge(game, contexts, positions, trail)
+        evaluation = evaluation_of(game, evaluator, key, contexts, positions, trail)
+        if evaluation.positions is not None:
+            judged = judge(game, contexts, evaluation.positions, trail)
+    check_evaluation(evaluation, judged.legal.shape)
+    return evaluated_as(*judged, evaluation)
+
+
+def judge(game: History, contexts, positions, trail: Trail) -> Judged:
+    """What the rules say of B positions."""
     legal = jax.vmap(game.legal)(contexts, positions, trail)
-    over, exact = jax.vmap(game.outcome)(contexts, positions)
-    evaluation = evaluator.evaluate(
-        evaluator.params, key, jax.vmap(game.observe)(contexts, positions, trail)
-    )
-    check_evaluation(evaluation, legal.shape)
-    if evaluation.positions is not None:
-        legal = jax.vmap(game.legal)(contexts, evaluation.positions, trail)
-        over, exact = jax.vmap(game.outcome)(contexts, evaluation.positions)
-    return evaluated_as(legal, over, exact, evaluation)
+    return Judged(legal, *jax.vmap(game.outcome)(contexts, positions))
+
+
+def evaluation_of(
+    game: History, evaluator: Evaluator, key, contexts, positions, trail: Trail
+) -> Evaluation:
+    """What the evaluator says of B positions."""
+    observations = jax.vmap(game.observe)(contexts, positions, trail)
+    return evaluator.evaluate(evaluator.params, key, observations)
 
 
 def evaluated_as(legal, over, exact, evaluation: Evaluation) -> Evaluated:
@@ -164,14 +197,14 @@ def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
         if len(counts) != 1:
             raise ValueError(f"observations: leading axes {sorted(counts)}; give one number of all")
         (count,) = counts
-        padded = jax.tree.map(lambda x: _filled_up(x, -count % mesh.size), observations)
+        padded = jax.tree.map(lambda x: filled_up(x, -count % mesh.size), observations)
         return jax.tree.map(lambda x: x[:count], on_all(params, key, padded))
 
     return spread
 
 
-def _filled_up(x: jax.Array, extra: int) -> jax.Array:
-    """[M + extra, ...], with copies of the first."""
+def filled_up(x: jax.Array, extra: int) -> jax.Array:
+    """[M, ...] to [M + extra, ...], with copies of the first."""
     if extra == 0:
         return x
     return jnp.concatenate([x, jnp.broadcast_to(x[:1], (extra, *x.shape[1:]))])

@@ -8,6 +8,7 @@ plies before, section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -51,21 +52,34 @@ def with_heuristic(
     if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
         raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
 
-    def evaluate_both(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+    return WithHeuristic(evaluate, functools.partial(_counted, value, visits, amaf_visits))
+
+
+@dataclasses.dataclass(frozen=True)
+class WithHeuristic:
+    """An `Evaluate` whose heuristic may be computed by itself."""
+
+    evaluate: Evaluate
+    heuristic: Callable[[Any, jax.Array, Any], Heuristic]
+
+    def __call__(self, params: Any, key: jax.Array, observations: Any) -> Evaluation:
         own_key, key = jax.random.split(key)
-        found = value(params, own_key, observations)
+        own = self.heuristic(params, own_key, observations)
+        return together(own, self.evaluate(params, key, observations))
 
-        def pair(confidence):
-            if isinstance(confidence, int):
-                count = jnp.full(found.shape, confidence, jnp.int32)
-                return (found, count) if confidence > 0 else (None, None)
-            return found, confidence(params, own_key, observations)
 
-        evaluated = evaluate(params, key, observations)
-        own = Heuristic(*pair(visits), *pair(amaf_visits))
-        return evaluated._replace(heuristic=_together(own, evaluated.heuristic))
+def _counted(
+    value: Callable, visits: Confidence, amaf_visits: Confidence, params, key, observations
+) -> Heuristic:
+    found = value(params, key, observations)
 
-    return evaluate_both
+    def pair(confidence):
+        if isinstance(confidence, int):
+            count = jnp.full(found.shape, confidence, jnp.int32)
+            return (found, count) if confidence > 0 else (None, None)
+        return found, confidence(params, key, observations)
+
+    return Heuristic(*pair(visits), *pair(amaf_visits))
 
 
 def tried_once(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:
@@ -74,10 +88,11 @@ def tried_once(action: jax.Array, value: jax.Array, num_actions: int) -> Heurist
     return Heuristic(jnp.where(is_it, value[:, None], 0.0), is_it.astype(jnp.int32))
 
 
-def _together(one: Heuristic, other: Heuristic | None) -> Heuristic:
-    """Both, each counted as often as it says."""
+def together(one: Heuristic, evaluation: Evaluation) -> Evaluation:
+    """The evaluation with this heuristic and its own, each counted as often as it says."""
+    other = evaluation.heuristic
     if other is None:
-        return one
+        return evaluation._replace(heuristic=one)
 
     def pair(*pairs):
         pairs = [(value, count) for value, count in pairs if count is not None]
@@ -86,10 +101,11 @@ def _together(one: Heuristic, other: Heuristic | None) -> Heuristic:
         (a, n), (b, m) = pairs
         return (a * n + b * m) / jnp.maximum(n + m, 1), n + m
 
-    return Heuristic(
+    both = Heuristic(
         *pair((one.value, one.visits), (other.value, other.visits)),
         *pair((one.amaf_value, one.amaf_visits), (other.amaf_value, other.amaf_visits)),
     )
+    return evaluation._replace(heuristic=both)
 
 
 def evaluation_fields(

@@ -24,7 +24,7 @@ from gozero.compile import executables
 from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation, Evaluator, Game, history_of
+from gozero.search.game import Evaluator, Game
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
@@ -64,6 +64,7 @@ class Runner:
       clock: seconds, from any moment on.
       piece: seconds that a chunk is to take: those after a search's first have as many steps as the
         time of the one before says; None: all have the same.
+      kind: of what programs a search is made; None: `Whole`. `by_step.Apart` is another.
 
     Raises:
       ValueError: a chunk of no steps.
@@ -77,27 +78,19 @@ class Runner:
         chunk: int = 16,
         clock: Callable[[], float] = time.monotonic,
         piece: float | None = None,
+        kind: Callable[..., Any] | None = None,
     ):
         if not isinstance(chunk, int) or chunk < 1:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
         self.config, self.chunk, self.clock, self.piece = config, chunk, clock, piece
         self._params = evaluator.params
-        evaluator = evaluator._replace(params=None)  # no part of the programs
         self._rehearsed: set = set()
-
-        def begin(params, key, states, tree):
-            own = evaluator._replace(params=params)
-            return pieces.begin(game, own, key, states, config, tree)
-
-        def advance(running, params, num_steps, last_step):
-            own = evaluator._replace(params=params)
-            return pieces.advance(game, own, running, config, num_steps, last_step)
+        evaluator = evaluator._replace(params=None)  # no part of the programs
+        self._pieces = (kind or Whole)(game, evaluator, config, self._params)
 
         def finish(tree, others):  # apart: what is not in the result cannot be handed on
             return pieces.finish(others._replace(tree=tree), config)
 
-        self._begin = executables.jit(begin, donate_argnums=3)
-        self._advance = executables.jit(advance, donate_argnums=0)
         self._finish = executables.jit(finish, donate_argnums=0)
         self._empty = executables.jit(functools.partial(jax.tree.map, jnp.zeros_like))
 
@@ -123,31 +116,21 @@ class Runner:
         run = functools.partial(self._run, params, key, states)
         signature = _signature((params, states, tree))
         if signature not in self._rehearsed:
-            if self._begin.is_missing(params, key, states, tree):
-                self._compile(params, key, states, tree)
-            run(None if tree is None else self._empty(tree), 0, 0.0)
+            self._pieces.prepare(self._finish, params, key, states, tree)
+            run(None if tree is None else self._empty(tree), 1, 0.0)
             self._rehearsed.add(signature)
         most = self.config.num_simulations
         visits = most if budget.visits is None else min(budget.visits, most)
         return run(tree, max(visits // self.config.leaves, 1), budget.seconds, look)
 
-    def _compile(self, params, *arguments: Any) -> None:
-        """The two large programs at once: XLA compiles the most of each on a core."""
-        running = jax.eval_shape(self._begin.jitted, params, *arguments)
-        steps = jax.ShapeDtypeStruct((), jnp.int32)
-        with concurrent.futures.ThreadPoolExecutor(1) as other:
-            begun = other.submit(self._begin.prepare, params, *arguments)
-            self._advance.prepare(running, params, steps, steps)
-            begun.result()
-
     def _run(self, params, key, states, tree, last: int, seconds, look=None) -> SearchResult:
         end = math.inf if seconds is None else self.clock() + seconds
-        running = self._begin(params, key, states, tree)
+        running = self._pieces.begin(params, key, states, tree)
         in_one = seconds is None and look is None
         chunk, done, is_open = last if in_one else self.chunk, 0, True
         while is_open:
             before, begun = self.clock(), done
-            running = self._advance(running, params, np.int32(chunk), np.int32(last))
+            running = self._pieces.advance(running, params, np.int32(chunk), np.int32(last))
             done = int(running.steps)  # waits for it
             is_open, now = done == begun + chunk and done < last, self.clock()
             took = now - before
@@ -167,110 +150,34 @@ class Runner:
         return max(0, int(min(next_chunk(chunk, took, self.piece), fitting)))
 
 
-class Overlapped:
-    """Searches whose evaluator is a function of the host, two or more groups of games by turns.
+class Whole:
+    """The pieces of a search: its begin is a program, and all that each chunk does is one."""
 
-    While a group waits for its evaluations (a network on another device, a server) the trees of the
-    others are worked on: a step of all takes as long as the slower of both, and not the sum. The
-    descent that says what is to be evaluated is made again when the evaluation is there.
+    def __init__(self, game: Game, evaluator: Evaluator, config: SearchConfig, params: Any):
+        del params
 
-    Args:
-      game, config: as `search` has them.
-      evaluate: ``observations[M] -> Evaluation[M]``, of any arrays; called in threads, for each
-        group by itself.
-      groups: of equal size.
-      observe: as `Evaluator.observe`.
+        def begin(params, key, states, tree):
+            own = evaluator._replace(params=params)
+            return pieces.begin(game, own, key, states, config, tree)
 
-    Raises:
-      ValueError: a config whose trees do more than simulations of one kind: `early_stop`, `prune`
-        where trees fill up, an ensemble, transpositions.
-    """
+        def advance(running, params, num_steps, last_step):
+            own = evaluator._replace(params=params)
+            return pieces.advance(game, own, running, config, num_steps, last_step)
 
-    def __init__(
-        self,
-        game: Game,
-        evaluate: Callable[[Any], Evaluation],
-        config: SearchConfig,
-        groups: int = 2,
-        observe: Callable | None = None,
-    ):
-        if not isinstance(groups, int) or groups < 1:
-            raise ValueError(f"groups: {groups!r} is not a whole number of at least 1")
-        for name in ("early_stop", "ensemble", "transpositions"):
-            if getattr(config, name):
-                raise ValueError(f"{name}: a search by turns makes its simulations one by one")
-        if config.prune and config.overflows:
-            raise ValueError("prune: a search by turns prunes no trees; give it capacity")
-        self.config, self.groups, self._evaluate = config, groups, evaluate
-        history, simulate = history_of(game, observe), pieces.simulate_of(config)
+        self.begin = executables.jit(begin, donate_argnums=3)
+        self.advance = executables.jit(advance, donate_argnums=0)
 
-        def advance(running: Running, evaluator: Evaluator) -> Running:
-            given = running.evaluation_key, running.contexts, config, running.draws
-            tree, ok = simulate(history, evaluator, *given, running.tree, running.ok)
-            return running._replace(tree=tree, ok=ok, steps=running.steps + 1)
-
-        def begin(key, states, evaluator: Evaluator) -> Running:
-            return pieces.begin(game, evaluator._replace(observe=observe), key, states, config)
-
-        def with_next(running: Running) -> tuple[Running, Any]:
-            return running, _shown(game, lambda evaluator: advance(running, evaluator))
-
-        self._roots = jax.jit(
-            lambda key, states: _shown(game, lambda said: begin(key, states, said))
-        )
-        self._begin = jax.jit(
-            lambda key, states, said: with_next(begin(key, states, _saying(said)))
-        )
-        self._advance = jax.jit(
-            lambda running, said: with_next(advance(running, _saying(said))), donate_argnums=0
-        )
-        self._finish = jax.jit(lambda running: pieces.finish(running, config))
-
-    def search(self, key: jax.Array, states: Any) -> SearchResult:
-        """What `search` finds of each group, with the key ``fold_in(key, number of the group)``.
-
-        Raises:
-          ValueError: games that cannot be divided evenly.
-        """
-        (count,) = {len(x) for x in jax.tree.leaves(states)}
-        if count % self.groups:
-            raise ValueError(f"states: {count} games cannot be divided into {self.groups} groups")
-        share, steps = count // self.groups, self.config.num_simulations // self.config.leaves
-        numbers = range(self.groups)
-        part = lambda g: jax.tree.map(lambda x: x[g * share :][:share], states)
-        given = [(jax.random.fold_in(key, g), part(g)) for g in numbers]
-        searches: list[Any] = [None for _ in numbers]
-        with concurrent.futures.ThreadPoolExecutor(self.groups) as pool:
-            waiting = [pool.submit(self._evaluate, self._roots(*given[g])) for g in numbers]
-            for i in range(steps + 1):
-                for g in numbers:
-                    said = waiting[g].result()
-                    if i == 0:
-                        searches[g], shown = self._begin(*given[g], said)
-                    else:
-                        searches[g], shown = self._advance(searches[g], said)
-                    if i < steps:
-                        waiting[g] = pool.submit(self._evaluate, shown)
-        results = map(self._finish, searches)
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts), *results)
-
-
-def _shown(game: Game, run: Callable[[Evaluator], Any]) -> Any:
-    """What an evaluator is shown; of what is done with its evaluations nothing is compiled."""
-    shown = []
-
-    def evaluate(params, key, observations):
-        shown.append(observations)
-        count = len(jax.tree.leaves(observations)[0])
-        return Evaluation(jnp.zeros((count, game.num_actions)), jnp.zeros(count))
-
-    run(Evaluator(evaluate))
-    return shown[0]
-
-
-def _saying(evaluation: Evaluation) -> Evaluator:
-    """An evaluator that has been asked before."""
-    return Evaluator(lambda params, key, observations: params, evaluation)
+    def prepare(self, finish: executables.Kept, params, *arguments: Any) -> None:
+        """Compile all at once, if they are missing: XLA compiles the most of each on a core."""
+        if not self.begin.is_missing(params, *arguments):
+            return
+        running = jax.eval_shape(self.begin.traced, params, *arguments)
+        steps = jax.ShapeDtypeStruct((), jnp.int32)
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            begun = other.submit(self.begin.prepare, params, *arguments)
+            self.advance.prepare(running, params, steps, steps)
+            finish.prepare(running.tree, running._replace(tree=None))
+            begun.result()
 
 
 def next_chunk(chunk: int, took: float, wanted: float) -> int:

@@ -33,6 +33,23 @@ def test_prepare_asks_for_wide_vectors_unless_the_user_did(monkeypatch, given, t
     assert runtime.os.environ["XLA_FLAGS"] == then
 
 
+@pytest.mark.parametrize(
+    ("given", "then"),
+    [
+        ("", f"{runtime.VECTOR_WIDTH} {runtime.FEW_LANES}"),
+        ("--xla_backend_optimization_level=3", f"=3 {runtime.VECTOR_WIDTH}"),
+    ],
+)
+def test_prepare_asks_for_less_of_llvm_for_one_game(monkeypatch, given, then):
+    for name in ("TF_CPP_MIN_LOG_LEVEL", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.setenv(name, "set")
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
+    monkeypatch.setenv("XLA_FLAGS", given)
+    runtime.prepare(one_game=True)
+    assert runtime.os.environ["XLA_FLAGS"].endswith(then)
+    assert runtime.os.environ["XLA_FLAGS"].count("optimization_level") == 1
+
+
 def test_prepare_asks_for_nothing_where_programs_are_compiled_plainly(monkeypatch):
     monkeypatch.setenv(mode.VARIABLE, "plain")
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/x")

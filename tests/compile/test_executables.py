@@ -1,10 +1,12 @@
 """Programs that later starts load from files: which is which, and what is not believed."""
 
+import concurrent.futures
 import functools
 import os
 import pickle
 import subprocess
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +44,11 @@ def never_traced(monkeypatch):
     def unwanted(self):
         raise AssertionError("it is traced")
 
-    return lambda: monkeypatch.setattr(executables._Kept, "jitted", property(unwanted))
+    def forbid():
+        for name in ("jitted", "traced"):
+            monkeypatch.setattr(executables.Kept, name, property(unwanted))
+
+    return forbid
 
 
 def assert_equal(found, wanted):
@@ -65,6 +71,52 @@ def test_keys_and_donated_arrays(kept, never_traced):
         found = fold()(jax.random.key(1), np.uint32(2))
         assert_equal(jax.random.key_data(found), jax.random.key_data(wanted))
         never_traced()
+
+
+def test_programs_of_another_and_of_a_structure_are_kept(kept, never_traced):
+    tree = jax.tree.structure({"a": 1, "b": 2})
+    given = [jnp.uint32(3), jnp.uint32(4)]
+
+    def made():
+        of_another = executables.jit(functools.partial(jax.tree.map, executables.jit(hashing.mix)))
+        of_structure = executables.jit(functools.partial(jax.tree.unflatten, tree))
+        return of_another(given), of_structure(given)
+
+    first = made()
+    assert len(list(kept.iterdir())) == 2
+    never_traced()
+    assert_equal(made(), first)
+    assert_equal(first, ([*map(hashing.mix, given)], {"a": given[0], "b": given[1]}))
+
+
+def test_a_program_is_called_again_without_a_look_at_types(kept, never_traced):
+    double = executables.jit(hashing.mix)
+    first = double(np.uint32(3))
+    never_traced()
+    assert double.again(np.uint32(5))(np.uint32(3)) == first
+
+
+def test_who_calls_what_another_thread_compiles_waits_for_it(kept, monkeypatch):
+    double, begun, goes_on = executables.jit(hashing.mix), threading.Event(), threading.Event()
+    compiled, times = executables._compiled, []
+
+    def slowly(*args):
+        times.append(1)
+        begun.set()
+        assert goes_on.wait(60)
+        return compiled(*args)
+
+    monkeypatch.setattr(executables, "_compiled", slowly)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        prepared = pool.submit(double.prepare, np.uint32(3))
+        assert begun.wait(60)
+        called = pool.submit(double, np.uint32(3))
+        with pytest.raises(concurrent.futures.TimeoutError):
+            called.result(0.05)
+        goes_on.set()
+        prepared.result()
+        assert called.result() == hashing.mix(jnp.uint32(3))
+    assert len(times) == 1
 
 
 def test_a_program_is_compiled_before_there_are_arrays(kept, never_traced):

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gozero.search import tree as trees
 from gozero.search import values
+from gozero.search.by_step import Overlapped
 from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.memory import keeps_of
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
-from gozero.search.runner import Overlapped
 from gozero.search.search import search
 from gozero.search.values import MAX_VISITS, MOST_VISITS, VALUE_ONE, Wide
 from tests.hlo import AS_USERS_FUSE, moves_in_loops

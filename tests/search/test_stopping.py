@@ -11,8 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
+from gozero.go.rules import Rules
+from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import make_setup
 from gozero.search import reuse, root
-from gozero.search.config import SearchConfig
+from gozero.search.by_step import Apart
+from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.runner import Budget, Runner
@@ -52,6 +57,63 @@ def assert_same(one, other, but=()):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     if "tree" not in but:
         jax.tree.map(np.testing.assert_array_equal, one.tree, other.tree)
+
+
+def assert_close(one, other):
+    """Floats but for rounding: another program rounds them."""
+    for a, b in zip(*map(jax.tree.leaves, (one, other)), strict=True):
+        rtol = 1e-6 if jnp.issubdtype(a.dtype, jnp.floating) else 0
+        np.testing.assert_allclose(a, b, rtol)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        EARLY,
+        pytest.param(dataclasses.replace(CONFIG, leaves=1), marks=pytest.mark.thorough),
+        pytest.param(dataclasses.replace(CONFIG, prove=True), marks=pytest.mark.thorough),
+    ],
+)
+def test_an_evaluator_apart_finds_what_the_whole_does(config):
+    run = Runner(random_tree.GAME, Evaluator(EVALUATE), config, chunk=5, kind=Apart)
+    key = jax.random.key(3)
+    positions = random_tree.Position(CODES)
+    whole = searcher(config)(CODES, key)
+    assert_close(run.search(key, positions), whole)
+    looks = []
+    look = lambda running, is_over: looks.append((int(running.steps), is_over)) or False
+    assert_close(run.search(key, positions, look=look), whole)
+    steps = int(whole.simulations[0]) // config.leaves
+    assert looks == [*((i, False) for i in range(5, steps, 5)), (steps, True)]
+
+
+@pytest.mark.thorough  # to compile
+@pytest.mark.parametrize("first_action", [False, True])
+def test_playouts_with_a_heuristic_apart_find_what_the_whole_does(first_action):
+    rules = Rules(3)
+    flags = {"search": "rave", "simulations": 24, "leaves": 8, "heuristic": "mogo"}
+    setup = make_setup(rules, PlayerConfig(**flags, nakade=True, first_action=first_action))
+    states = jax.vmap(go_game(rules).init)(jax.random.split(jax.random.key(0), 2))
+    found = [
+        Runner(go_game(rules), setup.evaluator, setup.search, kind=kind).search(
+            jax.random.key(3), states
+        )
+        for kind in (Apart, None)
+    ]
+    assert_same(*found)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (dataclasses.replace(CONFIG, capacity=30, prune=True), "^prune"),
+        (dataclasses.replace(CONFIG, leaves=1, transpositions=True), "^transpositions"),
+        (dataclasses.replace(CONFIG, ensemble=Ensemble(2)), "^ensemble"),
+    ],
+)
+def test_an_evaluator_apart_is_refused_where_steps_are_of_several_kinds(config, text):
+    with pytest.raises(ValueError, match=text):
+        Runner(random_tree.GAME, Evaluator(EVALUATE), config, kind=Apart)
 
 
 @pytest.mark.parametrize("chunk", [pytest.param(5, marks=pytest.mark.slow), 24])
@@ -175,15 +237,15 @@ def test_seconds_are_kept_and_one_chunk_is_done():
         start = clock.now
         assert simulations(seconds) == expected
         assert clock.now - start <= seconds + 3.0
-    assert run._advance.jitted._cache_size() == run._begin.jitted._cache_size() == 1
+    assert run._pieces.advance.jitted._cache_size() == run._pieces.begin.jitted._cache_size() == 1
 
 
 @pytest.mark.slow
 def test_invariant_2_holds_for_pieces():
     run, key, roots = runner(SMALL), jax.random.key(0), random_tree.Position(CODES)
-    running = jax.eval_shape(run._begin, None, key, roots, None)
+    running = jax.eval_shape(run._pieces.begin, None, key, roots, None)
     count = jnp.int32(0)
-    text = run._advance.jitted.lower(running, None, roots, count, count).compile().as_text()
+    text = run._pieces.advance.jitted.lower(running, None, roots, count, count).compile().as_text()
     assert moves_in_loops(text, BATCH * SMALL.num_nodes) == []
 
 

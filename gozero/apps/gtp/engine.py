@@ -120,6 +120,7 @@ class Engine:
             from gozero.apps.gtp.search import make_searcher
 
             made = make_searcher(self._rules(), self.config.on(self.size), self.clock)
+            InBackground(self.game.prepare)  # while the search is compiled
             self._searchers[self.size] = made
         return self._searchers[self.size]
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from gozero.apps.analysis.search import Asked, without_avoided
 from gozero.apps.host_game import HostGame
-from gozero.compile import executables
+from gozero.compile import executables, stages
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.play.openings import any_sensible_play
@@ -27,6 +27,7 @@ from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, reuse
+from gozero.search.by_step import Apart
 from gozero.search.config import SearchConfig
 from gozero.search.runner import Budget, Runner
 from gozero.search.search import Running, SearchResult
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 _SIMULATIONS_A_LOOK = 16
 """Of a tree, before the first look at the clock and at what has come; but a step at least."""
+
+_LEAVES_APART = 8
+"""Of a step that is worth the host's calls: playouts then are a program apart, compiled once."""
 
 PIECE = 0.05
 """Seconds between two looks, about."""
@@ -190,7 +194,9 @@ class TreeSearcher(Searcher):
             return result.action[0], result.value[0], result.ok[0], resigns[0]
 
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
-        runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE)
+        is_apart = config.evaluator == "playout" and settings.leaves >= _LEAVES_APART
+        kind = functools.partial(Apart, options=stages.sooner_options()) if is_apart else None
+        runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
         # Who ponders uses all of its time: what it finds beyond the choice is used later.
         stops_early = settings.ensemble is None and settings.final_move == "visits"
