@@ -39,10 +39,14 @@ def words(tree: Any) -> Any:
 
 def words_or_array(lay: bb.Layout, tree: Any) -> Any:
     """The same, but that boards of many words and few games stay arrays, which compile sooner."""
+    return tree if is_array(lay, jax.tree.leaves(tree)[0]) else words(tree)
+
+
+def is_array(lay: bb.Layout, a: jax.Array) -> bool:
+    """Whether boards u32[..., B] stay arrays."""
     if mode.plain() or mode.inside_kernel() or lay.num_words <= FEW_WORDS:
-        return words(tree)
-    leaves = jax.tree.leaves(tree)
-    return tree if leaves[0].shape[-1] <= _FEW_GAMES else words(tree)
+        return False
+    return a.shape[-1] <= _FEW_GAMES
 
 
 def stack(board: bb.Board | jax.Array) -> jax.Array:

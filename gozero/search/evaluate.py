@@ -63,12 +63,13 @@ def evaluate_positions(
     """Legality, result and evaluation of B positions."""
     if isinstance(evaluator, Elsewhere):
         judged, evaluation = evaluator.say(key, contexts, positions, trail)
+        check_evaluation(evaluation, judged.legal.shape)
     else:
         judged = judge(game, contexts, positions, trail)
         evaluation = evaluation_of(game, evaluator, key, contexts, positions, trail)
+        check_evaluation(evaluation, judged.legal.shape)
         if evaluation.positions is not None:
             judged = judge(game, contexts, evaluation.positions, trail)
-    check_evaluation(evaluation, judged.legal.shape)
     return evaluated_as(*judged, evaluation)
 
 

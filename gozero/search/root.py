@@ -22,14 +22,20 @@ from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, as_rule, best_edge, tie_break
-from gozero.search.evaluate import Evaluated, evaluate_positions
+from gozero.search.evaluate import Elsewhere, Evaluated, evaluate_positions
 from gozero.search.game import Evaluator, History, Trail
 from gozero.search.prior_counts import evaluation_fields
 from gozero.search.tree import NO_NODE, ROOT, Entries, Path, Tree
 
 
 def evaluate_roots(
-    game: History, evaluator: Evaluator, key, noise_key, contexts, roots, config: SearchConfig
+    game: History,
+    evaluator: Evaluator | Elsewhere,
+    key,
+    noise_key,
+    contexts,
+    roots,
+    config: SearchConfig,
 ) -> Evaluated:
     """Evaluate the roots; the priors are softened and noisy."""
     num_trees = jax.tree.leaves(roots)[0].shape[0]
@@ -38,7 +44,8 @@ def evaluate_roots(
         roots,
     )
     trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
-    evaluator = evaluator._replace(evaluate=mode.seldom()(evaluator.evaluate))
+    if not isinstance(evaluator, Elsewhere):
+        evaluator = evaluator._replace(evaluate=mode.seldom()(evaluator.evaluate))
     evaluated = evaluate_positions(game, evaluator, key, contexts, roots, trail)
     prior = evaluated.prior
     if config.root_temperature != 1:

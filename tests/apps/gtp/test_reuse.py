@@ -90,7 +90,7 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
     assert visits[0] == 41
     assert min(visits[1:]) > 41
     assert len(set(sizes)) == 1
-    assert searcher._runner._advance.jitted._cache_size() == 1
+    assert searcher._runner._pieces.advance.jitted._cache_size() == 1
 
 
 @pytest.mark.slow
