@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -43,12 +43,20 @@ class InTwo:
       function: jittable; what it hands `ask`, and what that returns, are pytrees of arrays.
       types_of: of what is said to a question.
       donated: whether the arrays of the first argument are used up.
+      options: the compiler's, for both.
     """
 
-    def __init__(self, function: Callable, types_of: TypesOf, donated: bool = False):
+    def __init__(
+        self,
+        function: Callable,
+        types_of: TypesOf,
+        donated: bool = False,
+        options: Mapping[str, Any] = {},
+    ):
         self._function, self._types_of = function, types_of
+        self._options = {"compiler_options": dict(options)} if options else {}
         given = functools.partial(_before, function, types_of)
-        self.before = executables.jit(given, donate_argnums=0 if donated else ())
+        self.before = executables.jit(given, donate_argnums=0 if donated else (), **self._options)
         self._afters: dict[tuple, Any] = {}
 
     def after(self, *args: Any) -> executables.Kept:
@@ -56,7 +64,7 @@ class InTwo:
         types, tree = _types(args)
         if (types, tree) not in self._afters:
             given = functools.partial(_after, self._function, self._types_of, types, tree)
-            self._afters[types, tree] = executables.jit(given, donate_argnums=0)
+            self._afters[types, tree] = executables.jit(given, donate_argnums=(0,), **self._options)
         return self._afters[types, tree]
 
 

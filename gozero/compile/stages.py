@@ -148,6 +148,14 @@ def cpu_compiler_options() -> dict[str, Any]:
     return {"xla_cpu_prefer_vector_width": CPU_VECTOR_BITS}
 
 
+def seldom_options() -> dict[str, Any]:
+    """What compiles a program soonest on this backend that runs once a search: LLVM optimises
+    nothing."""
+    if mode.plain() or mode.backend() != "cpu":
+        return {}
+    return {"xla_backend_optimization_level": 0}
+
+
 def sooner_options() -> dict[str, Any]:
     """What compiles whole playouts of large boards sooner on this backend, for a program that has
     little else: XLA's older emitters of fusions, of which a jaxlib up to 0.10 has the choice.

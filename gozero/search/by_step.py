@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.compile import executables
+from gozero.compile import executables, stages
 from gozero.compile.apart import InTwo
 from gozero.search import root
 from gozero.search import search as pieces
@@ -35,6 +35,7 @@ from gozero.search.game import (
     Game,
     Heuristic,
     History,
+    Trail,
     history_of,
 )
 from gozero.search.prior_counts import WithHeuristic, together
@@ -68,6 +69,7 @@ class Apart:
     ):
         check(config)
         self._config, prepared = config, functools.partial(_prepared, evaluator)
+        self._history = history_of(game, evaluator.observe)
         self._prepared = executables.jit(prepared) if evaluator.prepare else lambda params: params
         self._programs = programs = _programs(game, evaluator, options)
         types_of = functools.partial(_types_said, *programs, jax.eval_shape(prepared, params))
@@ -95,28 +97,48 @@ class Apart:
                 programs = _again(*programs, params, asked)
         return running
 
+    def _types_asked(self, key: jax.Array, states: Any) -> tuple:
+        """The types of (key, contexts, positions, trail) of a step: known before it is traced."""
+        times, plies = self._config.leaves, self._config.path_limit
+
+        def asked(key, states):
+            contexts, roots = jax.vmap(self._history.root)(states)
+            contexts, roots = jax.tree.map(
+                lambda x: jnp.repeat(x, times, axis=0), (contexts, roots)
+            )
+            along = jax.tree.map(lambda x: jnp.repeat(x[:, None], plies, axis=1), roots)
+            length = jnp.zeros(jax.tree.leaves(along)[0].shape[0], jnp.int32)
+            return key, contexts, roots, Trail(along, length)
+
+        return jax.eval_shape(asked, key, states)
+
     def prepare(self, finish: executables.Kept, params, key, states, tree) -> None:
         """As `runner.Whole.prepare`; the evaluator is begun with."""
         given = tree, key, states
         if not self._begin.before.is_missing(*given):
             return
         params = jax.eval_shape(self._prepared, params)
-        asked, kept = jax.eval_shape(self._begin.before.traced, *given)
         judging, evaluating, heuristic = self._programs
-        with concurrent.futures.ThreadPoolExecutor(1) as other:
-            evaluator = other.submit(evaluating.prepare, params, *asked)
+        asked = self._types_asked(key, states)
+        # XLA compiles the most of a program on one core: two at once, the longest first.
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            waiting = [pool.submit(evaluating.prepare, params, *asked)]
+            _, kept = jax.eval_shape(self._begin.before.traced, *given)
             after, said = self._begin.after(*given), _types_said(*self._programs, params, asked)
             running = jax.eval_shape(after.traced, *kept, said)
-            _, kept_of_step = jax.eval_shape(self._step.before.traced, running)
-            self._step.before.prepare(running)
-            judging.prepare(*asked[1:])
+            waiting.append(pool.submit(self._step.before.prepare, running))
             if heuristic is not None:
-                heuristic.prepare(params, *asked)
-            self._step.after(running).prepare(*kept_of_step, said)
-            self._begin.before.prepare(*given)
-            after.prepare(*kept, said)
-            finish.prepare(running.tree, running._replace(tree=None))
-            evaluator.result()
+                waiting.append(pool.submit(heuristic.prepare, params, *asked))
+            waiting.append(pool.submit(judging.prepare, *asked[1:]))
+            _, kept_of_step = jax.eval_shape(self._step.before.traced, running)
+            after_step = self._step.after(running)
+            waiting.append(pool.submit(after_step.prepare, *kept_of_step, said))
+            waiting.append(pool.submit(after.prepare, *kept, said))
+            waiting.append(pool.submit(self._begin.before.prepare, *given))
+            rest = running.tree, running._replace(tree=None)
+            waiting.append(pool.submit(finish.prepare, *rest))
+            for one in waiting:
+                one.result()
 
 
 def check(config: SearchConfig) -> None:
@@ -148,7 +170,8 @@ def _halves(
     """
     begin = functools.partial(_begin, game, config, asking, times)
     step = functools.partial(_step, game, config, asking)
-    return InTwo(begin, types_of, donated=True), InTwo(step, types_of, donated=True)
+    seldom = stages.seldom_options()
+    return InTwo(begin, types_of, True, seldom), InTwo(step, types_of, donated=True)
 
 
 def _begin(game: Game, config: SearchConfig, asking, times: int, ask, tree, key, states) -> Running:
