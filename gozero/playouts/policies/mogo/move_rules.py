@@ -6,6 +6,7 @@ Functions of one game; on words of B games, elementwise, as they are.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +35,7 @@ class MogoConfig:
     Attributes:
       nakade: after the rule "save", kill: where the empty points beside the last move are a
         region of three to six in a shape of one vital point, and only the opponent's stones
-        surround it, play there (`vital_points`).
+        surround it, play there (`vital_near`).
       diversity: tries, 0 to 8, before the rule "any" to play where all is empty: a point of the
         board is drawn, and taken if it and its eight neighbours are empty. Chaslot et al.
         (2010), "Adding expert knowledge and exploration in Monte-Carlo tree search". Programs
@@ -132,8 +133,7 @@ def candidates(
     if config.diversity:
         better.insert(0, (FILL, _filling(lay, config.diversity, vacant, random)))
     if config.nakade:
-        last = playable.board_of(lay, now.last, as_array)
-        vital = vital_points(lay, now.own, vacant, last)
+        vital = vital_near(lay, now.own, vacant, now.last)
         better.append((NAKADE, bb.intersection(vital, legal)))
     better.append((SAVE, bb.keep(bb.any_of(now.endangered), saves)))
     return points, better
@@ -175,6 +175,42 @@ def open_points(lay: bb.Layout, vacant: bb.Board) -> bb.Board:
 
 
 # --- nakade: where one stone kills an eye space of three to six points -------------------
+
+
+def vital_near(lay: bb.Layout, own: bb.AnyBoard, vacant: bb.AnyBoard, last: jax.Array) -> Any:
+    """`vital_points` of the last move u32[]: on a large board those of the 9x9 points around it.
+
+    A vital point is up to two lines from the last move, and what makes it one up to two further.
+    """
+    as_array = not isinstance(own, tuple)
+    small = bb.layout(9)
+    if lay.num_words <= small.num_words:
+        return vital_points(lay, own, vacant, playable.board_of(lay, last, as_array))
+    near = [_words_near(lay, small, board, last) for board in (own, vacant)]
+    centre = tuple(jnp.full_like(last, word) for word in _CENTRE)
+    known = (last & playable.IS_POINT) != 0
+    vital = vital_points(small, *near, bb.keep(known, centre))
+    window = jnp.zeros_like(last)
+    for i in range(patterns.WINDOW):
+        word, row = divmod(i + 2, small.rows_per_word)
+        bits = (vital[word] >> np.uint32(row * small.stride + 2)) & np.uint32(31)
+        window = window | (bits << np.uint32(patterns.WINDOW * i))
+    return patterns.board_of_window(lay, window, last, as_array, reach=2)
+
+
+_CENTRE = (np.uint32(0), np.uint32(1 << 14), np.uint32(0))
+"""Of 9x9."""
+
+
+def _words_near(lay: bb.Layout, small: bb.Layout, board: bb.AnyBoard, last: jax.Array) -> bb.Board:
+    """The 9x9 points of a board around a move, as a board; what lies beyond the edge is not set."""
+    rows = patterns.rows_near(lay, board, last, 4)
+    words = []
+    for first in range(0, 9, small.rows_per_word):
+        of_word = enumerate(rows[first : first + small.rows_per_word])
+        moved = [row << np.uint32(i * small.stride) for i, row in of_word]
+        words.append(functools.reduce(lambda a, b: a | b, moved))
+    return tuple(words)
 
 
 def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board) -> bb.Board:

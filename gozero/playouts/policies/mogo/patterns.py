@@ -204,25 +204,32 @@ def _place(lay: bb.Layout, move: jax.Array) -> tuple[jax.Array, jax.Array, jax.A
 
 def window(lay: bb.Layout, board: bb.Board, move: jax.Array) -> jax.Array:
     """u32[]: the points of `board` around a move, as a window."""
-    word, row, column = _place(lay, move)
     out = jnp.zeros_like(move)
-    for i, bits in enumerate(_five_rows(lay, board, word, row)):
-        near = ((bits << np.uint32(_REACH)) >> column) & _ROW_BITS
+    for i, near in enumerate(rows_near(lay, board, move, _REACH)):
         out = out | (near << np.uint32(WINDOW * i))
     return out
 
 
-def _five_rows(lay: bb.Layout, board: bb.Board, word, row) -> list[jax.Array]:
+def rows_near(lay: bb.Layout, board: bb.Board, move: jax.Array, reach: int) -> list[jax.Array]:
+    """2 reach + 1 times u32[]: the points of `board` that are so near to a move, row by row; the
+    move's column is bit `reach`."""
+    word, row, column = _place(lay, move)
+    bits = np.uint32((1 << 2 * reach + 1) - 1)
+    rows = _rows_around(lay, board, word, row, reach)
+    return [((x << np.uint32(reach)) >> column) & bits for x in rows]
+
+
+def _rows_around(lay: bb.Layout, board: bb.Board, word, row, reach: int) -> list[jax.Array]:
     """The rows of the board around a row of a word; empty beyond the edge."""
     per_word = lay.rows_per_word
     if per_word == 1:
-        return playable.rows_around(board, word, _REACH)
-    words = playable.rows_around(board, word, _REACH // per_word + _REACH % per_word)
+        return playable.rows_around(board, word, reach)
+    words = playable.rows_around(board, word, reach // per_word + reach % per_word)
     one_row, shifts = np.uint32((1 << lay.size) - 1), range(per_word)
     rows = [(w >> np.uint32(r * lay.stride)) & one_row for w in words for r in shifts]
-    first = len(words) // 2 * per_word - _REACH
+    first = len(words) // 2 * per_word - reach
     out = []
-    for i in range(first, first + WINDOW):
+    for i in range(first, first + 2 * reach + 1):
         found = rows[i]
         for r in range(1, per_word):
             further = rows[i + r] if i + r < len(rows) else np.uint32(0)
@@ -250,13 +257,14 @@ def points_on_board(lay: bb.Layout, move: jax.Array) -> jax.Array:
 
 
 def board_of_window(
-    lay: bb.Layout, near: jax.Array, move: jax.Array, as_array: bool = False
+    lay: bb.Layout, near: jax.Array, move: jax.Array, as_array: bool = False, reach: int = 1
 ) -> Any:
-    """The inner nine points of a window around a move, those of the board, as a board."""
+    """The points of a window up to `reach` lines from a move, of which all are on the board, as a
+    board."""
     word, row, column = _place(lay, move)
     row = word * np.uint32(lay.rows_per_word) + row
     boards = []
-    for i in range(1, WINDOW - 1):
+    for i in range(_REACH - reach, _REACH + reach + 1):
         bits = (((near >> np.uint32(WINDOW * i)) & _ROW_BITS) << column) >> np.uint32(_REACH)
         at = (row + np.uint32(i)) - np.uint32(_REACH)  # wraps above the edge: nothing is set there
         index = _divided(at, lay.rows_per_word)

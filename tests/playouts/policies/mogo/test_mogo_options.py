@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from gozero.go import bitboard as bb
+from gozero.go import stacked
+from gozero.playouts import playable
 from gozero.playouts.policies.mogo import move_rules
 from gozero.playouts.policies.mogo.playouts import MogoConfig
 from tests.playouts.policies.mogo.test_mogo import check_against_reference, games_to_watch
@@ -17,21 +19,24 @@ from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 
 
 @functools.cache
-def vital(size: int):
+def vital(size: int, as_array: bool):
     """A jitted (own, vacant, last i32[B]) -> boards."""
     lay = bb.layout(size)
 
-    def one_game(own, vacant, last):
-        return move_rules.vital_points(lay, own, vacant, bb.at(lay, last))
+    def games(own, vacant, last):
+        if as_array:
+            own, vacant = map(stacked.stack, (own, vacant))
+        return move_rules.vital_near(lay, own, vacant, playable.packed_point(lay, last))
 
-    return jax.jit(jax.vmap(one_game))
+    return jax.jit(games)
 
 
-def found(games: list[ReferenceGame], last) -> np.ndarray:
+def found(games: list[ReferenceGame], last, as_array: bool = False) -> np.ndarray:
     """For Black to move."""
     positions, lay = positions_of(games), bb.layout(games[0].size)
     vacant = bb.complement(lay, bb.union(positions.black, positions.white))
-    return boards(lay, vital(lay.size)(positions.black, vacant, jnp.array(last)))
+    points = vital(lay.size, as_array)(positions.black, vacant, jnp.array(last))
+    return boards(lay, stacked.unstack(points) if as_array else points)
 
 
 # O has played `@` last; X plays at `*`.
@@ -69,10 +74,11 @@ def test_vital_points_by_hand():
     assert not any(map(reference.vital_points, games, last))
 
 
+@pytest.mark.parametrize("as_array", [False, True])
 @pytest.mark.parametrize(
-    "size", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 7, 9, 13, 19))]
+    "size", [5, 13, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 7, 9, 10, 19))]
 )
-def test_vital_points_are_those_of_the_reference(size):
+def test_vital_points_are_those_of_the_reference(size, as_array):
     rng, games, last, seen = np.random.default_rng(size), [], [], 0
     for _ in range(600 if size < 19 else 200):
         game = ReferenceGame(size)
@@ -81,7 +87,7 @@ def test_vital_points_are_those_of_the_reference(size):
         game.board = rng.choice([BLACK, WHITE, EMPTY], size * size, p=p).tolist()
         games.append(game)
         last.append(int(rng.integers(size * size)))
-    for game, at, points in zip(games, last, found(games, last), strict=True):
+    for game, at, points in zip(games, last, found(games, last, as_array), strict=True):
         expected = reference.vital_points(game, at)
         assert set(np.flatnonzero(points)) == expected
         seen += len(expected)
