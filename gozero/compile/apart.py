@@ -54,9 +54,11 @@ class InTwo:
         options: Mapping[str, Any] = {},
     ):
         self._function, self._types_of = function, types_of
-        self._options = {"compiler_options": dict(options)} if options else {}
+        self._options: dict[str, Any] = {"compiler_options": dict(options)} if options else {}
         given = functools.partial(_before, function, types_of)
-        self.before = executables.jit(given, donate_argnums=0 if donated else (), **self._options)
+        self.before = executables.jit(
+            given, (), donate_argnums=0 if donated else (), **self._options
+        )
         self._afters: dict[tuple, Any] = {}
 
     def after(self, *args: Any) -> executables.Kept:
@@ -64,7 +66,9 @@ class InTwo:
         types, tree = _types(args)
         if (types, tree) not in self._afters:
             given = functools.partial(_after, self._function, self._types_of, types, tree)
-            self._afters[types, tree] = executables.jit(given, donate_argnums=(0,), **self._options)
+            self._afters[types, tree] = executables.jit(
+                given, (), donate_argnums=0, **self._options
+            )
         return self._afters[types, tree]
 
 

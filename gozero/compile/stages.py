@@ -156,18 +156,6 @@ def seldom_options() -> dict[str, Any]:
     return {"xla_backend_optimization_level": 0}
 
 
-def sooner_options() -> dict[str, Any]:
-    """What compiles whole playouts of large boards sooner on this backend, for a program that has
-    little else: XLA's older emitters of fusions, of which a jaxlib up to 0.10 has the choice.
-
-    Other programs they may take many times as long (MoGo's heuristic of 19x19, jaxlib 0.10.1).
-    """
-    has_choice = version.__version_info__ < (0, 11)
-    if mode.plain() or mode.backend() != "cpu" or not has_choice:
-        return {}
-    return {"xla_cpu_use_fusion_emitters": False}
-
-
 def split_key(key: jax.Array, num: int) -> jax.Array:
     """``jax.random.split(key, num)``: on a GPU one kernel for two, which join halves of keys."""
     if mode.plain() or mode.backend() != "gpu" or not _is_threefry(key):

@@ -147,10 +147,10 @@ def _words(lay: bb.Layout, x: jax.Array) -> bb.Board:
 
 def _goes_on(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
     """bool[P, ...]: a plane would grow further."""
-    form = functools.partial(_words, lay)
     if stacked.is_array(lay, x):
-        form = lambda a: jnp.moveaxis(a, 1, 0)
-    return bb.any_of(frontier(lay, form(x), (form(east), form(south))))
+        x, east, south = (jnp.moveaxis(a, 1, 0) for a in (x, east, south))
+        return bb.any_of(frontier(lay, x, (east, south)))
+    return bb.any_of(frontier(lay, _words(lay, x), (_words(lay, east), _words(lay, south))))
 
 
 def grow_some(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -53,25 +53,17 @@ class Apart:
     Args:
       game, evaluator, config: as `search` has them.
       params: of the evaluator.
-      options: the compiler's, for the evaluator's program.
 
     Raises:
       ValueError: a search that `check` refuses.
     """
 
-    def __init__(
-        self,
-        game: Game,
-        evaluator: Evaluator,
-        config: SearchConfig,
-        params: Any,
-        options: Mapping[str, Any] = {},
-    ):
+    def __init__(self, game: Game, evaluator: Evaluator, config: SearchConfig, params: Any):
         check(config)
         self._config, prepared = config, functools.partial(_prepared, evaluator)
         self._history = history_of(game, evaluator.observe)
         self._prepared = executables.jit(prepared) if evaluator.prepare else lambda params: params
-        self._programs = programs = _programs(game, evaluator, options)
+        self._programs = programs = _programs(game, evaluator)
         types_of = functools.partial(_types_said, *programs, jax.eval_shape(prepared, params))
         self._begin, self._step = _halves(game, config, _elsewhere, types_of, config.leaves)
         self._is_open = executables.jit(functools.partial(_is_open, config))
@@ -213,7 +205,7 @@ class _Programs(NamedTuple):
     heuristic: executables.Kept | None
 
 
-def _programs(game: Game, evaluator: Evaluator, options: Mapping[str, Any]) -> _Programs:
+def _programs(game: Game, evaluator: Evaluator) -> _Programs:
     """A heuristic beside the evaluator is a program by itself."""
     history, evaluate, heuristic = history_of(game, evaluator.observe), evaluator.evaluate, None
     if isinstance(evaluate, WithHeuristic):
@@ -221,8 +213,7 @@ def _programs(game: Game, evaluator: Evaluator, options: Mapping[str, Any]) -> _
         heuristic, evaluate = executables.jit(own), evaluate.evaluate
     judging = executables.jit(functools.partial(judge, history))
     evaluating = functools.partial(_evaluate, history, evaluate, heuristic is not None)
-    said = executables.jit(evaluating, compiler_options=dict(options) or None)
-    return _Programs(judging, said, heuristic)
+    return _Programs(judging, executables.jit(evaluating), heuristic)
 
 
 def _said(judging, evaluating, heuristic, params: Any, asked: tuple) -> tuple:

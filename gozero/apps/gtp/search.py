@@ -19,7 +19,7 @@ import numpy as np
 
 from gozero.apps.analysis.search import Asked, without_avoided
 from gozero.apps.host_game import HostGame
-from gozero.compile import executables, stages
+from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.play.openings import any_sensible_play
@@ -195,7 +195,7 @@ class TreeSearcher(Searcher):
 
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
         is_apart = config.evaluator == "playout" and settings.leaves >= _LEAVES_APART
-        kind = functools.partial(Apart, options=stages.sooner_options()) if is_apart else None
+        kind = Apart if is_apart else None
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
         # Who ponders uses all of its time: what it finds beyond the choice is used later.

@@ -177,7 +177,7 @@ def open_points(lay: bb.Layout, vacant: bb.Board) -> bb.Board:
 # --- nakade: where one stone kills an eye space of three to six points -------------------
 
 
-def vital_near(lay: bb.Layout, own: bb.AnyBoard, vacant: bb.AnyBoard, last: jax.Array) -> Any:
+def vital_near(lay: bb.Layout, own: Any, vacant: Any, last: jax.Array) -> Any:
     """`vital_points` of the last move u32[]: on a large board those of the 9x9 points around it.
 
     A vital point is up to two lines from the last move, and what makes it one up to two further.
@@ -186,10 +186,11 @@ def vital_near(lay: bb.Layout, own: bb.AnyBoard, vacant: bb.AnyBoard, last: jax.
     small = bb.layout(9)
     if lay.num_words <= small.num_words:
         return vital_points(lay, own, vacant, playable.board_of(lay, last, as_array))
-    near = [_words_near(lay, small, board, last) for board in (own, vacant)]
+    around = functools.partial(_words_near, lay, small)
     centre = tuple(jnp.full_like(last, word) for word in _CENTRE)
     known = (last & playable.IS_POINT) != 0
-    vital = vital_points(small, *near, bb.keep(known, centre))
+    centre = bb.keep(known, centre)
+    vital = vital_points(small, around(own, last), around(vacant, last), centre)
     window = jnp.zeros_like(last)
     for i in range(patterns.WINDOW):
         word, row = divmod(i + 2, small.rows_per_word)
@@ -202,7 +203,7 @@ _CENTRE = (np.uint32(0), np.uint32(1 << 14), np.uint32(0))
 """Of 9x9."""
 
 
-def _words_near(lay: bb.Layout, small: bb.Layout, board: bb.AnyBoard, last: jax.Array) -> bb.Board:
+def _words_near(lay: bb.Layout, small: bb.Layout, board: Any, last: jax.Array) -> bb.Board:
     """The 9x9 points of a board around a move, as a board; what lies beyond the edge is not set."""
     rows = patterns.rows_near(lay, board, last, 4)
     words = []
