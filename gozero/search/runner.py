@@ -54,9 +54,9 @@ class Runner:
     """Searches of one kind within budgets, each in chunks; compiled once for arrays of a shape.
 
     A search that is given its visits finds what `search` finds, whatever the chunks. The clock
-    starts when everything is compiled: a first search is rehearsed before, on empty trees. It does
-    not begin a chunk that would last too long if its steps took as long as those before; so it is
-    late by a part of a chunk at most, unless the machine falters. One chunk is always done.
+    starts when everything is compiled: a first search by it is rehearsed before, on empty trees. It
+    does not begin a chunk that would last too long if its steps took as long as those before; so it
+    is late by a part of a chunk at most, unless the machine falters. One chunk is always done.
 
     Args:
       game, evaluator, config: as `search` has them; `config.early_stop` ends a search too.
@@ -84,6 +84,7 @@ class Runner:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
         self.config, self.chunk, self.clock, self.piece = config, chunk, clock, piece
         self._params = evaluator.params
+        self._prepared: set = set()
         self._rehearsed: set = set()
         evaluator = evaluator._replace(params=None)  # no part of the programs
         self._pieces = (kind or Whole)(game, evaluator, config, self._params)
@@ -115,8 +116,10 @@ class Runner:
         params = self._params if params is None else params
         run = functools.partial(self._run, params, key, states)
         signature = _signature((params, states, tree))
-        if signature not in self._rehearsed:
+        if signature not in self._prepared:
             self._pieces.prepare(self._finish, params, key, states, tree)
+            self._prepared.add(signature)
+        if budget.seconds is not None and signature not in self._rehearsed:
             run(None if tree is None else self._empty(tree), 1, 0.0)
             self._rehearsed.add(signature)
         most = self.config.num_simulations
