@@ -133,16 +133,23 @@ class Apart:
                 one.result()
 
 
-def check(config: SearchConfig) -> None:
-    """Raises:
-    ValueError: a search that is not made step by step from the host: transpositions, trees that
-      exchange what they find, `prune` where trees fill up.
-    """
+def misfit(config: SearchConfig) -> str | None:
+    """Why a search is not made step by step from the host: transpositions, trees that exchange what
+    they find, `prune` where trees fill up. None: it can be."""
     for name in ("ensemble", "transpositions"):
         if getattr(config, name):
-            raise ValueError(f"{name}: such a search is not made step by step")
+            return f"{name}: such a search is not made step by step"
     if config.prune and config.overflows:
-        raise ValueError("prune: a search step by step prunes no trees; give it capacity")
+        return "prune: a search step by step prunes no trees; give it capacity"
+    return None
+
+
+def check(config: SearchConfig) -> None:
+    """Raises:
+    ValueError: a search that is a `misfit`.
+    """
+    if (why := misfit(config)) is not None:
+        raise ValueError(why)
 
 
 def _halves(

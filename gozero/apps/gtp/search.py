@@ -27,7 +27,7 @@ from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, reuse
-from gozero.search.by_step import Apart
+from gozero.search.by_step import Apart, misfit
 from gozero.search.config import SearchConfig
 from gozero.search.runner import Budget, Runner
 from gozero.search.search import Running, SearchResult
@@ -195,6 +195,7 @@ class TreeSearcher(Searcher):
 
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
         is_apart = config.evaluator == "playout" and settings.leaves >= _LEAVES_APART
+        is_apart &= misfit(settings) is None
         kind = Apart if is_apart else None
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)

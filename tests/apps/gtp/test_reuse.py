@@ -11,8 +11,10 @@ from gozero.apps.gtp import engine as gtp_engine
 from gozero.apps.gtp import search as gtp_search
 from gozero.go import rules as go
 from gozero.play import evaluators, setups
+from gozero.search.by_step import Apart
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.rules.puct import Puct
+from gozero.search.runner import Whole
 from tests.search.evaluators import hash_evaluate, observe_position
 
 
@@ -91,6 +93,23 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
     assert min(visits[1:]) > 41
     assert len(set(sizes)) == 1
     assert searcher._runner._pieces.advance.jitted._cache_size() == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [
+        ({}, Apart),
+        ({"leaves": 4}, Whole),
+        ({"trees": 2}, Whole),
+        ({"nodes": 20}, Whole),
+        ({"evaluator": "network", "playouts": None}, Whole),
+    ],
+)
+def test_large_steps_of_playouts_are_programs_by_themselves(flags, kind):
+    given = {"size": 3, "search": "uct", "simulations": 64, "leaves": 8, "playouts": "uniform"}
+    searcher = gtp_search.TreeSearcher(RULES, gtp_config.GtpConfig(**{**given, **flags}))
+    assert isinstance(searcher._runner._pieces, kind)
+    assert isinstance(searcher._timed._pieces, kind)
 
 
 @pytest.mark.slow
