@@ -124,8 +124,8 @@ class Kept:
         return self.jitted(*args) if program is None else program(*given)
 
     def again(self, *args: Any) -> Callable:
-        """What a call with such arguments comes to, after a first one: it looks at no types, which
-        takes a third of a millisecond of a hundred arrays. Without static arguments."""
+        """What a call with such arguments comes to, after a first one: it does not look at the
+        types of each array again. Without static arguments."""
         if not _is_on:
             return self.jitted
         return self._programs.get(self._signature(args)[0]) or self.jitted

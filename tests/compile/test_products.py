@@ -74,14 +74,20 @@ def test_layers_are_a_loop_where_they_run_seldom(platform, seldom, number, is_lo
         assert run(layers, x) == pytest.approx(float(expected), abs=1e-6)
 
 
-@pytest.mark.slow
-def test_layers_that_run_seldom_compile_sooner_for_a_v5e():
-    """By processor time; where they do not, the trick is to go."""
-    v5e = ahead.target("v5e")
+@pytest.fixture
+def v5e():
+    """The target, where its compiler is."""
+    target = ahead.target("v5e")
     try:
-        v5e.devices  # noqa: B018
+        target.devices  # noqa: B018
     except ahead.MissingCompiler as error:
         pytest.skip(str(error))
+    return target
+
+
+@pytest.mark.slow
+def test_layers_that_run_seldom_compile_sooner_for_a_v5e(v5e):
+    """By processor time; where they do not, the trick is to go."""
     shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
     layers, x = [[shape(3, 3, 64, 64)] * 2] * 6, shape(1024, 9, 9, 64)
     run = lambda layers, x: products.in_turn(blocks, layers, x)
@@ -91,13 +97,8 @@ def test_layers_that_run_seldom_compile_sooner_for_a_v5e():
 
 
 @pytest.mark.slow
-def test_convolutions_apart_take_a_v5e_less_time(monkeypatch):
+def test_convolutions_apart_take_a_v5e_less_time(monkeypatch, v5e):
     """By the compiler's estimate; where it does not, the trick is to go."""
-    v5e = ahead.target("v5e")
-    try:
-        v5e.devices  # noqa: B018
-    except ahead.MissingCompiler as error:
-        pytest.skip(str(error))
     shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
     kernels, x = [shape(3, 3, 64, 64)] * 4, shape(1024, 9, 9, 64)
 

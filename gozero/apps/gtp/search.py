@@ -19,7 +19,7 @@ import numpy as np
 
 from gozero.apps.analysis.search import Asked, without_avoided
 from gozero.apps.host_game import HostGame
-from gozero.compile import executables
+from gozero.compile import executables, mode
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, with_to_play
 from gozero.play.openings import any_sensible_play
@@ -44,7 +44,8 @@ _SIMULATIONS_A_LOOK = 16
 """Of a tree, before the first look at the clock and at what has come; but a step at least."""
 
 _LEAVES_APART = 8
-"""Of a step that is worth the host's calls: playouts then are a program apart, compiled once."""
+"""Of a step that is worth the host's calls, on a CPU: playouts then are a program apart, compiled
+once."""
 
 PIECE = 0.05
 """Seconds between two looks, about."""
@@ -195,7 +196,7 @@ class TreeSearcher(Searcher):
 
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
         is_apart = config.evaluator == "playout" and settings.leaves >= _LEAVES_APART
-        is_apart &= misfit(settings) is None
+        is_apart &= misfit(settings) is None and mode.backend() == "cpu"
         kind = Apart if is_apart else None
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
