@@ -138,14 +138,14 @@ def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
         game, words, _ = carry
         words = lanes.advance(words)
         going = lanes.goes_on(words)
+        more = going | (game < last)  # asked before a lane takes its next game
         for k in reversed(range(last)):
             ends = ~going & (game == k)
             for n, ((old, i), (new, _)) in enumerate(zip(given, out, strict=True)):
                 new[i, k] = jnp.where(ends, words[n], new[i, k])
                 words[n] = jnp.where(ends, old[i, k + 1], words[n])
             game = jnp.where(ends, k + 1, game)
-        going = going | (game < last)
-        return game, words, jnp.max(going.astype(jnp.int32))
+        return game, words, jnp.max(more.astype(jnp.int32))
 
     words = [ref[i, 0] for ref, i in given]
     start = jnp.zeros(how.shape, jnp.int32), words, jnp.int32(1)

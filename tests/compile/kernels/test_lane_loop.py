@@ -63,6 +63,19 @@ def test_lanes_in_a_kernel_end_as_in_a_loop(count, platform):
     assert known == {n: steps[n] for n in known}
 
 
+@pytest.mark.parametrize("platform", ["interpret", "interpret-cuda"])
+def test_the_last_lane_to_end_a_game_plays_its_next_one(platform):
+    """Two games a lane; when the first lane takes its second, all others have ended theirs."""
+    count = {"interpret": 4096, "interpret-cuda": 2 * 32 * lane_loop._WARPS}[platform]
+    assert lane_loop.plan(platform, count, 4).games == 2
+    numbers = np.ones(count, np.uint32)
+    numbers[[0, count // 2]] = 27, 97
+    run = jax.jit(lambda state: lane_loop.run(goes_on, advance, state, platform))
+    got = run(of_numbers(numbers))
+    assert np.all(got.number == 1)
+    assert (got.steps[0], got.steps[count // 2], np.sum(got.steps)) == (111, 118, 229)
+
+
 @pytest.mark.parametrize(
     ("platform", "count", "words", "shape", "blocks", "games"),
     [
