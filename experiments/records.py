@@ -3,23 +3,27 @@
     python -m experiments.records      # writes the tables anew
 
 In a README a table stands between ``<!-- points results/results.csv -->`` and ``<!-- end -->``:
-what kind of table it is, and the record.
+what kind of table it is, and the record, or records. A kind is a function of their paths, here or
+in ``readme.py`` of the records' experiment.
 """
 
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from experiments.output import markdown
 from experiments.sweeps import results
 from experiments.usage import FOLDER
 
-_BLOCK = re.compile(r"<!-- (\w+) (results/\S+\.csv) -->\n.*?<!-- end -->", re.DOTALL)
+_BLOCK = re.compile(
+    r"<!-- (\w+) ((?:\S*results/\S+\.(?:csv|jsonl) )+)-->\n.*?<!-- end -->", re.DOTALL
+)
 _NUMBER = r"([-+]?\d[\d,]*(?:\.\d+)?)%?"
 _CLAIM = re.compile(rf"{_NUMBER}(?:\*\*)? \[{_NUMBER},\s+{_NUMBER}\]")
 _INTERVALS = ("score", "low", "high"), ("elo", "elo_low", "elo_high"), ("elo", "low", "high")
@@ -71,15 +75,27 @@ def matches(path: pathlib.Path) -> str:
 KINDS = {kind.__name__: kind for kind in (points, grid, matches)}
 
 
-def written(readme: pathlib.Path) -> str:
-    """A README, its tables made anew."""
+def pages() -> list[pathlib.Path]:
+    """What may have tables of records: the experiments' READMEs, and docs."""
+    return [*FOLDER.glob("*/README.md"), *(FOLDER.parent / "docs").glob("*.md")]
+
+
+def written(page: pathlib.Path) -> str:
+    """A page, its tables made anew."""
 
     def table(found: re.Match[str]) -> str:
-        kind, record = found.groups()
-        made = KINDS[kind](readme.parent / record)
-        return f"<!-- {kind} {record} -->\n{made}\n<!-- end -->"
+        kind, records = found.groups()
+        paths = [(page.parent / record).resolve() for record in records.split()]
+        return f"<!-- {kind} {records}-->\n{_maker(kind, paths[0])(*paths)}\n<!-- end -->"
 
-    return _BLOCK.sub(table, readme.read_text())
+    return _BLOCK.sub(table, page.read_text())
+
+
+def _maker(kind: str, record: pathlib.Path) -> Callable[..., str]:
+    if kind in KINDS:
+        return KINDS[kind]
+    experiment = record.parent.parent.name
+    return getattr(importlib.import_module(f"experiments.{experiment}.readme"), kind)
 
 
 def claims(text: str) -> Iterator[tuple[int, str, Interval]]:
@@ -128,5 +144,5 @@ def _thousands(label: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in FOLDER.glob("*/README.md"):
+    for path in pages():
         path.write_text(written(path))

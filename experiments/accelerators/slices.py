@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from experiments.accelerators import run
 from experiments.accelerators.config import RESULTS
@@ -54,25 +54,39 @@ def times(play: RowOf, learn: RowOf) -> Times:
     )
 
 
-def table(rows: Sequence[RowOf], preset: str) -> str:
-    """A line for each slice with a learner, the smallest first.
+class OnSlice(NamedTuple):
+    """A preset on a slice."""
+
+    plan: Plan
+    times: Times
+    play: RowOf
+    learn: RowOf
+
+
+def of_preset(rows: Sequence[RowOf], preset: str) -> Iterator[OnSlice]:
+    """Each slice with a learner, the smallest first.
 
     Its chips play alike, each for itself: without a row of its own, self-play is that of one chip.
     """
     newest = {(row["target"], row["program"]): row for row in rows if not row["error"]}
     learners = {target: row for (target, name), row in newest.items() if name == f"learn-{preset}"}
-    lines, least = [], 0.0
     for target in sorted(learners, key=lambda target: ahead.target(target).num_devices):
         of = ahead.target(target)
         names = ((name, f"play-{preset}") for name in (target, of.chip))
         play = next((newest[name] for name in names if name in newest), None)
-        if play is None:
-            continue
-        plan = _plan(preset, of.num_devices, learners[target])
-        found = times(play, learners[target])
-        each = dry_run.speed(plan, found).games_per_s / of.num_devices
+        if play is not None:
+            learn = learners[target]
+            plan = _plan(preset, of.num_devices, learn)
+            yield OnSlice(plan, times(play, learn), play, learn)
+
+
+def table(rows: Sequence[RowOf], preset: str) -> str:
+    """A line for each slice."""
+    lines, least = [], 0.0
+    for of in of_preset(rows, preset):
+        each = dry_run.speed(of.plan, of.times).games_per_s / of.plan.num_devices
         least = least or each
-        lines.append([*_cells(plan, found, play, learners[target]), f"{each / least:.1%}"])
+        lines.append([*_cells(of), f"{each / least:.1%}"])
     return markdown(_HEAD, lines)
 
 
@@ -82,7 +96,8 @@ def _plan(preset: str, num_devices: int, learn: RowOf) -> Plan:
     return make_plan(dataclasses.replace(PRESETS[preset], **batch), num_devices)
 
 
-def _cells(plan: Plan, found: Times, play: RowOf, learn: RowOf) -> list[str]:
+def _cells(of: OnSlice) -> list[str]:
+    plan, found, play, learn = of
     of_run = dry_run.speed(plan, found)
     memory = (f"{(row['argument_bytes'] + row['temp_bytes']) / 2**30:.2f}" for row in (play, learn))
     return [

@@ -53,10 +53,10 @@ def _cells(row: RowOf, before: RowOf | None) -> list[str]:
 def _figures(row: RowOf) -> list[str]:
     if row["error"]:
         return [row["error"].replace("|", "/"), *[""] * (len(_HEAD) - 3)]
-    rate = lambda name: _rate(row[name], row["unit"])
+    rate_of = lambda name: rate(row[name], row["unit"])
     ms = row["round_ms"]
     share = row["network_share"]
-    custom, speed = row["custom_kernels"], rate("units_per_s")
+    custom, speed = row["custom_kernels"], rate_of("units_per_s")
     return [
         f"{row.get('compile_cpu_s') or row['compile_s']:.1f} s",
         _mib(row["temp_bytes"]),
@@ -66,7 +66,7 @@ def _figures(row: RowOf) -> list[str]:
         "" if not share else f"{share:.0%}",
         _launches(row, ""),
         _launches(row, "_outside"),
-        rate("measured_units_per_s"),
+        rate_of("measured_units_per_s"),
     ]
 
 
@@ -83,7 +83,8 @@ def _mib(num_bytes: int) -> str:
     return f"{num_bytes / 2**20:,.0f} MiB"
 
 
-def _rate(per_s: float | None, unit: str) -> str:
+def rate(per_s: float | None, unit: str) -> str:
+    """Units a second, to three digits."""
     if per_s is None:
         return ""
     for size, letter in ((1e6, "M"), (1e3, "k")):

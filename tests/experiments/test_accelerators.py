@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments.accelerators import launches, row, run, slices, table
-from experiments.accelerators.config import AcceleratorsConfig
+from experiments.accelerators import launches, readme, row, run, slices, table
+from experiments.accelerators.config import RESULTS, AcceleratorsConfig
 from experiments.accelerators.programs import PROGRAMS, Program
 from experiments.accelerators.row import Row
 from gozero.compile import ahead
@@ -224,6 +224,52 @@ def test_every_program_compiles_for_accelerators(name, target):
     assert found.temp_bytes < ahead.CHIPS[target.chip].memory_bytes
     if name.startswith(("play-", "learn-", "worker-")):  # all that goes on from call to call
         assert found.output_bytes < 2**20
+
+
+@pytest.mark.parametrize("chip", ["v5e", "v6e", "v5p", "h100"])
+def test_every_preset_has_rows_for_every_chip(chip):
+    """As committed: each program compiled, fits the chip, and returns what it carries in place."""
+    rows = [row for name in ("presets", "others") for row in run.read(RESULTS / f"{name}.jsonl")]
+    newest = {row["program"]: row for row in rows if row["target"] == chip}
+    for name in (f"{part}-{preset}" for preset in PRESETS for part in ("play", "learn", "worker")):
+        row = newest[name]
+        assert row["error"] is None, name
+        assert row["temp_bytes"] + row["argument_bytes"] < ahead.CHIPS[chip].memory_bytes, name
+        assert row["output_bytes"] < 2**20, name
+
+
+def test_a_table_of_networks_in_slices_by_hand(tmp_path):
+    path = tmp_path / "evaluation.csv"
+    path.write_text(
+        "board,network,batch,at_a_time,chosen,round_ms,temp_mib\n"
+        "9,6x64,1024,1024,False,0.902,70\n"
+        "9,6x64,1024,256,True,0.5,3\n"
+        "19,6x64,512,512,True,1.5,0\n"
+    )
+    lines = readme.evaluation(path).splitlines()
+    assert lines[0].startswith("| board | network | batch | all at once | 4 slices | chosen |")
+    assert lines[2] == "| 9x9 | 6x64 | 1,024 | 0.90 ms | 0.50 ms | 256 at a time | 70 / 3 MiB |"
+    assert lines[3] == "| 19x19 | 6x64 | 512 | 1.50 ms |  | 512 at a time | 0 / 0 MiB |"
+
+
+def test_a_table_of_a_searchs_kernels_by_hand(tmp_path):
+    """A simulation of 0.9 ms, 80% of it the network's, with 100 us of kernels: 72%."""
+    kernels = "descend", "read_along", "back_up", "move", "legal", "game", "branch", "area"
+    row = {f"{name}_us": 1.0 for name in kernels} | {"planes_us": 92.0, "kernels_us": 100.0}
+    (tmp_path / "bundles.jsonl").write_text(
+        json.dumps({"program": "puct", "target": "v5e", "longest_path": 2.9} | row) + "\n"
+    )
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(
+            json.dumps(a_row(program="puct", network_share=share, round_ms=0.9)) + "\n"
+            for share in (0.5, 0.8)
+        )
+    )
+    text = readme.searches(tmp_path / "bundles.jsonl", tmp_path / "rows.jsonl")
+    assert text.splitlines()[2] == (
+        "| puct | 2.9 | 1.0 us | 1.0 us | 1.0 us | 1.0 us | 1.0 us | 2.0 us | 1.0 us | 92.0 us | "
+        "100.0 us | 1 ms | 72.0% |"
+    )
 
 
 _THUNKS = """

@@ -1,0 +1,173 @@
+"""Tables of README.md and of docs/accelerators.md, from the records in results/.
+
+python -m experiments.records      # writes them; each is a function of its records' paths
+"""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.accelerators import run, slices, table
+from experiments.output import markdown
+from gozero.compile import ahead
+from train import dry_run
+
+RowOf = Mapping[str, Any]
+
+
+def rows(path: pathlib.Path, before: pathlib.Path | None = None) -> str:
+    """What `run` made of programs, with what it had made of them before."""
+    return table.of(run.read(path), run.read(before) if before else None)
+
+
+def leaves(path: pathlib.Path, more: pathlib.Path) -> str:
+    """Self-play of `9x9-cpu` on a v5e, with one leaf of a tree in a step, and with more."""
+    lines = []
+    for name, count in (("play-9x9-cpu", 1), ("play-9x9-cpu-leaves", 4)):
+        row = _newest([*run.read(path), *run.read(more)], name, "v5e")
+        share = f"{row['network_share']:.0%}"
+        cells = [name, count, f"{256 * count:,}", f"{row['round_ms']:.3g} ms"]
+        lines.append([*cells, table.rate(row["units_per_s"], "simulations"), share])
+    head = ["program", "leaves", "simulations a round", "a round", "estimate", "network"]
+    return markdown(head, lines)
+
+
+def playouts(path: pathlib.Path) -> str:
+    """What `bundles` counted of whole playouts in a kernel."""
+    found = _by_program(path, "playouts_per_s")
+    lines = [
+        [
+            name,
+            f"{row['kernel_us']:,.0f} us",
+            f"{row['around_us']:,.0f} us",
+            table.rate(row["playouts_per_s"], "playouts"),
+        ]
+        for name, row in found.items()
+    ]
+    return markdown(["program", "in the kernel", "around it", "estimate"], lines)
+
+
+_KERNELS = {
+    "descent": ("descend",),
+    "ancestors": ("read_along",),
+    "backup and choices": ("back_up",),
+    "move": ("move",),
+    "legal points": ("legal",),
+    "superko, of the game and the path": ("game", "branch"),
+    "area": ("area",),
+    "planes": ("planes",),
+    "in all": ("kernels",),
+}
+
+
+def searches(path: pathlib.Path, programs: pathlib.Path) -> str:
+    """What `bundles` counted of a simulation's kernels, beside the rest of it by `run`'s row."""
+    lines = []
+    for name, row in _by_program(path, "area_us").items():
+        rest = _newest(run.read(programs), name, row["target"])
+        whole_ms = rest["round_ms"] + row["kernels_us"] / 1e3
+        of = (sum(row[f"{kernel}_us"] for kernel in kernels) for kernels in _KERNELS.values())
+        cells = [f"{us:.1f} us" for us in of]
+        share = rest["network_share"] * rest["round_ms"] / whole_ms
+        cells += [f"{whole_ms:.3g} ms", f"{share:.1%}"]
+        lines.append([name, f"{row['longest_path']:.1f}", *cells])
+    head = ["program", "longest path", *_KERNELS, "a simulation with them", "network's share"]
+    return markdown(head, lines)
+
+
+def evaluation(path: pathlib.Path) -> str:
+    """A line for each network and batch, a column for each number of slices."""
+    lines: dict[tuple[str, ...], dict[int, RowOf]] = {}
+    for row in _read(path):
+        of = lines.setdefault((row["board"], row["network"], row["batch"]), {})
+        of[int(row["batch"]) // int(row["at_a_time"])] = row
+    counts = sorted({count for of in lines.values() for count in of})
+    cells = []
+    for (board, network, batch), of in lines.items():
+        ms = (f"{float(of[count]['round_ms']):.2f} ms" if count in of else "" for count in counts)
+        (chosen,) = (row for row in of.values() if row["chosen"] == "True")
+        memory = f"{of[1]['temp_mib']} / {chosen['temp_mib']} MiB"
+        at_a_time = f"{int(chosen['at_a_time']):,} at a time"
+        cells.append([f"{board}x{board}", network, f"{int(batch):,}", *ms, at_a_time, memory])
+    columns = ["all at once" if count == 1 else f"{count} slices" for count in counts]
+    head = ["board", "network", "batch", *columns, "chosen", "memory, at once / chosen"]
+    return markdown(head, cells)
+
+
+def launches(path: pathlib.Path) -> str:
+    """What the host launches, by what goes into command buffers."""
+    head = ["program", "in command buffers", "launches of a simulation", "around it"]
+    lines = [
+        [
+            row["program"],
+            row["buffers"],
+            row["a_round"] if int(row["a_round"]) else "none: the loop is in the buffer",
+            row["around"],
+            row["kernels"],
+        ]
+        for row in _read(path)
+    ]
+    return markdown([*head, "kernels of a simulation"], lines)
+
+
+def int8(path: pathlib.Path, matches: pathlib.Path) -> str:
+    """What networks lose by other trunks than f32, and matches against it."""
+    played = {(row["size"], row["dtype"]): row for row in _read(matches)}
+    (games,) = {row["games"] for row in played.values()}
+    lines = []
+    for row in _read(path):
+        cells = [f"{row['size']}x{row['size']}", row["dtype"], row["policy_nats"]]
+        cells += [row["value_rms"], f"{float(row['same_first_move']):.1%}"]
+        match = played.get((row["size"], row["dtype"]))
+        score = [f"{float(match[key]):.1%}" for key in ("score", "low", "high")] if match else []
+        lines.append([*cells, f"{score[0]} [{score[1]}, {score[2]}]" if score else ""])
+    head = ["network", "trunk", "policy, nats", "value", "same first move"]
+    return markdown([*head, f"match against f32, {games} games"], lines)
+
+
+def of_slices(path: pathlib.Path) -> str:
+    """What `19x19-slice` plays and learns on slices of v5e."""
+    return slices.table(run.read(path), "19x19-slice")
+
+
+def rented(path: pathlib.Path) -> str:
+    """What a million games of `19x19-slice` cost on slices."""
+    price, found = dry_run.CHIP_HOUR["v5e"], run.read(path)
+    lines = []
+    for of in slices.of_preset(found, "19x19-slice"):
+        config, devices = of.plan.config, of.plan.num_devices
+        memory, chip = (_gib(row) for row in (of.play, of.learn)), ahead.CHIPS["v5e"]
+        games_per_s = dry_run.speed(of.plan, of.times).games_per_s
+        hours = 1e6 / games_per_s / 3600
+        lines.append(
+            [
+                f"v5litepod-{devices}",
+                f"{config.batch_size:,} ({config.batch_size // devices:,} a device)",
+                f"{' / '.join(memory)} of {chip.memory_bytes / 2**30:.0f} GiB",
+                f"{games_per_s:.3g}",
+                f"{hours:.2g} hours, ${hours * price * devices:.1f}",
+            ]
+        )
+    head = ["slice", "positions of a step", "memory of a device, self-play / learning"]
+    return markdown([*head, "games/s", f"a million games at ${price:g} a chip-hour"], lines)
+
+
+def _gib(row: RowOf) -> str:
+    return f"{(row['argument_bytes'] + row['temp_bytes']) / 2**30:.1f}"
+
+
+def _by_program(path: pathlib.Path, column: str) -> dict[str, RowOf]:
+    """The newest rows that have a column."""
+    return {row["program"]: row for row in run.read(path) if column in row}
+
+
+def _newest(found: list[Any], name: str, target: str) -> Any:
+    return [row for row in found if (row["program"], row["target"]) == (name, target)][-1]
+
+
+def _read(path: pathlib.Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
