@@ -295,7 +295,8 @@ def _play_in_kernel(
         init(*games),
         platform,
     )
-    return _results(rules, state, jnp.ones(state.clock.turn.shape, bool), ends)
+    which = None if platform.endswith("cuda") else jnp.ones(state.clock.turn.shape, bool)
+    return _results(rules, state, which, ends)
 
 
 def _batch_size(positions: go.Position) -> int:
@@ -368,8 +369,8 @@ def _compact(blocks: _Blocks, going: jax.Array, active: jax.Array) -> _Blocks:
 # --- results --------------------------------------------------------------------------
 
 
-def _results(rules: go.Rules, state: Any, which: jax.Array, ends: bool) -> Playouts:
-    """What lanes have come to; `which` bool[B] are playouts."""
+def _results(rules: go.Rules, state: Any, which: jax.Array | None, ends: bool) -> Playouts:
+    """What lanes have come to; `which` as of `_scores`."""
     black, white = state.stones()
     return Playouts(
         score=_scores(rules, black, white, which),
@@ -396,12 +397,15 @@ def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool)
     return jax.tree.map(lambda x: x.at[lane_of].get(mode="promise_in_bounds"), results)
 
 
-def _scores(rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array) -> jax.Array:
-    """i32[B]: Black's area - White's area, of the boards in `which`.
+def _scores(
+    rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array | None
+) -> jax.Array:
+    """i32[B]: Black's area - White's area, of the boards in `which` bool[B].
 
     Where a playout has ended by itself no two empty points are neighbours (to play at one of
     them would be legal and fill no eye), so a point's owner shows in its neighbours; only
-    boards that have some, cut ones, are flooded.
+    boards that have some, cut ones, are flooded. None: all are, without a look first, for which the
+    host of a GPU would wait.
     """
     lay = rules.layout
     vacant = bb.complement(lay, bb.union(black, white))
@@ -421,6 +425,8 @@ def _scores(rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array)
 
         return jax.vmap(one_game)(black, white)
 
+    if which is None:
+        return by_flood(black, white)
     return lax.cond(jnp.any(wide & which), by_flood, at_a_glance, black, white)
 
 
