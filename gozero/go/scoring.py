@@ -28,16 +28,18 @@ def territory(rules: Rules, black: bb.Board, white: bb.Board) -> tuple[bb.Board,
 
 def area_difference(rules: Rules, position: Position) -> jax.Array:
     """i32[]: Black's area minus White's, before komi."""
-    return _area_difference(rules)(position.black, position.white)
+    return difference(rules)(position.black, position.white)
 
 
 @functools.cache
-def _area_difference(rules: Rules) -> Callable:
-    def difference(black: bb.Board, white: bb.Board) -> jax.Array:
+def difference(rules: Rules) -> Callable[[bb.Board, bb.Board], jax.Array]:
+    """(black, white) of one game -> i32[]: as `area_difference`."""
+
+    def of_stones(black: bb.Board, white: bb.Board) -> jax.Array:
         black, white = territory(rules, black, white)
         return bb.count(black) - bb.count(white)
 
-    return batching.in_one_kernel(difference)
+    return batching.in_one_kernel(of_stones)
 
 
 def area_score(rules: Rules, state: GameState) -> jax.Array:

@@ -295,8 +295,7 @@ def _play_in_kernel(
         init(*games),
         platform,
     )
-    which = None if platform.endswith("cuda") else jnp.ones(state.clock.turn.shape, bool)
-    return _results(rules, state, which, ends)
+    return _results(rules, state, None, ends)
 
 
 def _batch_size(positions: go.Position) -> int:
@@ -404,9 +403,12 @@ def _scores(
 
     Where a playout has ended by itself no two empty points are neighbours (to play at one of
     them would be legal and fill no eye), so a point's owner shows in its neighbours; only
-    boards that have some, cut ones, are flooded. None: all are, without a look first, for which the
-    host of a GPU would wait.
+    boards that have some, cut ones, are flooded. None: all are, in one kernel, without a look first,
+    for which the host of a GPU would wait.
     """
+    by_flood = jax.vmap(scoring.difference(rules))
+    if which is None:
+        return by_flood(black, white)
     lay = rules.layout
     vacant = bb.complement(lay, bb.union(black, white))
     wide = bb.any_of(bb.intersection(bb.neighbours(lay, vacant), vacant))
@@ -418,15 +420,6 @@ def _scores(
         ours, theirs = bb.union(black, only_black), bb.union(white, only_white)
         return bb.count(ours) - bb.count(theirs)
 
-    def by_flood(black, white):
-        def one_game(black, white):
-            ours, theirs = scoring.territory(rules, black, white)
-            return bb.count(ours) - bb.count(theirs)
-
-        return jax.vmap(one_game)(black, white)
-
-    if which is None:
-        return by_flood(black, white)
     return lax.cond(jnp.any(wide & which), by_flood, at_a_glance, black, white)
 
 
