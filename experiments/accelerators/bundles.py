@@ -2,7 +2,7 @@
 compiled text tells.
 
     python -m experiments.accelerators.bundles --target v5e     # needs libtpu: extra tpu-ahead
-    python -m experiments.accelerators.bundles --program puct-9x9
+    python -m experiments.accelerators.bundles --program puct-9x9 --out bundles.jsonl
 
 The compiler writes down the instructions of a kernel, in bundles of one cycle each. Of the loops of
 playouts the inner ones have known lengths; how often the outer one runs is counted here, by playing
@@ -16,11 +16,13 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
+import json
 import math
 import os
 import pathlib
 import re
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
@@ -43,6 +45,8 @@ from gozero.nets import features
 from gozero.playouts import engine
 from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo import playouts as mogo
+from gozero.runs import files
+from gozero.runs import folder as folders
 from gozero.search import lanes
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator
@@ -138,16 +142,31 @@ def seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, 
     plan = lane_loop.plan("tpu", LANES, words)
     rounds = int(counts.reshape(plan.games, -1).sum(axis=0).max())  # one block
     in_kernel = rounds * cycles / estimate.SPEEDS[target.chip].clock_hz
-    whole = estimate.read(compiled.text, target.chip)
-    floods = sum(one.rounds * one.seconds for one in whole.loops if "vmap" in one.op_name)
-    around = whole.seconds - floods  # of boards that are cut: none from the empty board
+    around = estimate.read(compiled.text, target.chip).seconds
+    area = _area_seconds(size, target, folder)
     return {
         "cycles": cycles,
         "advances": rounds,
         "kernel_us": 1e6 * in_kernel,
+        "area_us": 1e6 * area,
         "around_us": 1e6 * around,
-        "playouts_per_s": LANES / (in_kernel + around),
+        "playouts_per_s": LANES / (in_kernel + area + around),
     }
+
+
+def _area_seconds(size: int, target: ahead.Target, folder: pathlib.Path) -> float:
+    """Of the kernel that counts the points of all lanes, a block of 1,024 after another."""
+    function, args, planes = _stages(size, 1024)["area"]
+    rounds = flood_rounds(size, 1024)
+    _empty(folder)
+    ahead.compile(target, jax.vmap(function), *args)
+    count = cycles_of_an_advance(kernel_text(folder), [rounds[each] for each in planes], around=0)
+    return LANES / 1024 * count / estimate.SPEEDS[target.chip].clock_hz
+
+
+def _empty(folder: pathlib.Path) -> None:
+    for old in folder.iterdir():
+        old.unlink()
 
 
 SEARCHES = {"search-9x9": (9, 1024), "puct-9x9": (9, 1024), "puct-19x19": (19, 256)}
@@ -210,8 +229,7 @@ def search_seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dic
     depth, rounds, found = longest_path(size, batch), flood_rounds(size, batch), {}
 
     def add(kernel, function, args, count):
-        for old in folder.iterdir():
-            old.unlink()
+        _empty(folder)
         ahead.compile(target, function, *args)
         seconds = count(kernel_text(folder)) / estimate.SPEEDS[target.chip].clock_hz
         found[f"{kernel}_us"] = 1e6 * seconds
@@ -284,6 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--target", default="v5e", choices=sorted(estimate.SPEEDS))
     parser.add_argument("--program", default="playouts-9x9", choices=sorted([*KERNELS, *SEARCHES]))
+    parser.add_argument("--out", type=pathlib.Path, help="a file to which the row is added")
     asked = parser.parse_args()
     jax.config.update("jax_enable_compilation_cache", False)  # or nothing is compiled
     with tempfile.TemporaryDirectory() as folder:
@@ -291,7 +310,13 @@ def main() -> None:
         os.environ["LIBTPU_INIT_ARGS"] = flags  # libtpu reads it once, when it is loaded
         of = seconds if asked.program in KERNELS else search_seconds
         found = of(asked.program, ahead.target(asked.target), pathlib.Path(folder))
-    print(asked.program, asked.target, {key: float(f"{x:.4g}") for key, x in found.items()})
+    row = {"program": asked.program, "target": asked.target}
+    row |= {key: float(f"{x:.4g}") for key, x in found.items()}
+    row |= {"jax": jax.__version__, "commit": folders.commit().get("git_commit")}
+    row["date"] = time.strftime("%Y-%m-%d")
+    print(json.dumps(row))
+    if asked.out:
+        files.add_line(asked.out, row)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The first hour on a machine with a TPU or a GPU: is everything right there, how fast is it, and how far
-# are the estimates off?
+# are the estimates off? With 2 behind the folder the next two hours as well: the whole suite, an hour of
+# learning 9x9 from zero, and a match of what has learnt against GNU Go (apt-get install gnugo).
 #
-#   experiments/accelerators/first_hour.sh v5e|v6e|v5p|h100|cpu [FOLDER]
+#   experiments/accelerators/first_hour.sh v5e|v6e|v5p|h100|cpu [FOLDER [2]]
 #
 # From a checkout with .venv (see README.md; PYTHON=... for another one). Rows, logs and a run go to FOLDER,
 # runs/first-hour if none is given. A step that fails, or takes longer than it may, is named at the end, and the
@@ -17,17 +18,21 @@ case ${1:-} in
       tests/search/test_figures.py tests/search/test_large_batches.py)
     first=(rules playouts-9x9)
     more=(search puct rave play-9x9-gpu learn-9x9-gpu playouts-19x19)
-    run=(--preset 9x9-gpu --minutes 12)
+    musts=(playouts-9x9=20e6 puct-9x9=0.5e6) # units a second
+    run=(--preset 9x9-gpu)
+    minutes=12 hour=60 suite=(tests) match=()
     ;;
   cpu)
     exact=(tests/go/test_golden.py)
     first=(rules-9x9-simple)
     more=(play-3x3 learn-3x3)
+    musts=(rules-9x9-simple=1e3)
     run=(--preset 3x3 --iterations 2 --batch 16 --simulations 4 --min-rows 64 --batch-size 32)
+    minutes=2 hour=2 suite=(tests/go/test_golden.py) match=(--games 2 --weights gozero/play/data/9x9.safetensors)
     ;;
-  *) echo "usage: $0 v5e|v6e|v5p|h100|cpu [FOLDER]" >&2; exit 2 ;;
+  *) echo "usage: $0 v5e|v6e|v5p|h100|cpu [FOLDER [2]]" >&2; exit 2 ;;
 esac
-target=$1 out=${2:-runs/first-hour} python=${PYTHON:-.venv/bin/python}
+target=$1 out=${2:-runs/first-hour} hours=${3:-1} python=${PYTHON:-.venv/bin/python}
 mkdir -p "$out"
 failed=()
 
@@ -64,10 +69,21 @@ if [[ $target == h100 ]]; then # a search that is one launch: README.md, Launche
 fi
 step table 1 $python -m experiments.accelerators.run --target "$target" --table --out "$out/rows.jsonl" \
   --before experiments/accelerators/results/before.jsonl
-cat "$out/table.log"
+cat "$out/table.log" # what was measured beside what was estimated, row by row
+step musts 1 $python -m experiments.accelerators.first_hour "$out/rows.jsonl" --must "${musts[@]}"
 
 # Does it learn there? The same command goes on with the run afterwards.
-step train 14 $python -m train "${run[@]}" --out "$out/run"
+step train $((minutes + 2)) $python -m train "${run[@]}" --minutes "$minutes" --out "$out/run"
+
+if [[ $hours == 2 ]]; then
+  # One process: a TPU has room for no other, and each takes most of a GPU's memory.
+  step suite 60 $python -m pytest -q "${suite[@]}"
+  # From zero, in a run of its own.
+  step zero $((hour + 3)) $python -m train "${run[@]}" --minutes "$hour" --out "$out/zero"
+  [[ ${match[*]} ]] || match=(--weights "$out/zero/weights.safetensors")
+  step gnugo 60 $python -m experiments.zero_strength.run --only 9x9-gnugo "${match[@]}" --out "$out/gnugo"
+  step score 1 $python -m experiments.accelerators.first_hour --score "$out/gnugo/results.csv" --least 0.8
+fi
 
 if ((${#failed[@]})); then
   echo "not done: ${failed[*]}; their logs are in $out"

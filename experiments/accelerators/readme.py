@@ -42,12 +42,13 @@ def playouts(path: pathlib.Path) -> str:
         [
             name,
             f"{row['kernel_us']:,.0f} us",
+            f"{row['area_us']:,.0f} us",
             f"{row['around_us']:,.0f} us",
             table.rate(row["playouts_per_s"], "playouts"),
         ]
         for name, row in found.items()
     ]
-    return markdown(["program", "in the kernel", "around it", "estimate"], lines)
+    return markdown(["program", "in the kernel", "areas", "around it", "estimate"], lines)
 
 
 _KERNELS = {
@@ -66,7 +67,7 @@ _KERNELS = {
 def searches(path: pathlib.Path, programs: pathlib.Path) -> str:
     """What `bundles` counted of a simulation's kernels, beside the rest of it by `run`'s row."""
     lines = []
-    for name, row in _by_program(path, "area_us").items():
+    for name, row in _by_program(path, "longest_path").items():
         rest = _newest(run.read(programs), name, row["target"])
         whole_ms = rest["round_ms"] + row["kernels_us"] / 1e3
         of = (sum(row[f"{kernel}_us"] for kernel in kernels) for kernels in _KERNELS.values())
@@ -153,6 +154,20 @@ def rented(path: pathlib.Path) -> str:
         )
     head = ["slice", "positions of a step", "memory of a device, self-play / learning"]
     return markdown([*head, "games/s", f"a million games at ${price:g} a chip-hour"], lines)
+
+
+def one_chip(*paths: pathlib.Path) -> str:
+    """What presets play and learn on one chip: the newest rows of the files."""
+    found, lines = [row for path in paths for row in run.read(path)], []
+    for preset in ("9x9-gpu", "19x19-slice"):
+        for chip in ("v5e", "v6e", "v5p", "h100"):
+            play, learn = (_newest(found, f"{part}-{preset}", chip) for part in ("play", "learn"))
+            speeds = (table.rate(row["units_per_s"], row["unit"]) for row in (play, learn))
+            memory = f"{' / '.join(map(_gib, (play, learn)))} GiB"
+            kernels = f"{play['kernels']}" if chip == "h100" else ""
+            lines.append([f"`{preset}`", chip, memory, *speeds, kernels])
+    head = ["preset", "chip", "memory, self-play / learning", "self-play", "learning"]
+    return markdown([*head, "kernels of a simulation"], lines)
 
 
 def _gib(row: RowOf) -> str:

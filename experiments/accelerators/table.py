@@ -66,8 +66,15 @@ def _figures(row: RowOf) -> list[str]:
         "" if not share else f"{share:.0%}",
         _launches(row, ""),
         _launches(row, "_outside"),
-        rate_of("measured_units_per_s"),
+        _measured(row),
     ]
+
+
+def _measured(row: RowOf) -> str:
+    """On a device, and as a share of what was estimated."""
+    found, estimated = row["measured_units_per_s"], row["units_per_s"]
+    share = f", {found / estimated:.2f} of the estimate" if found and estimated else ""
+    return rate(found, row["unit"]) + share
 
 
 def _launches(row: RowOf, where: str) -> str:

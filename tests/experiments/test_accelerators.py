@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments.accelerators import launches, readme, row, run, slices, table
+from experiments.accelerators import first_hour, launches, readme, row, run, slices, table
 from experiments.accelerators.config import RESULTS, AcceleratorsConfig
 from experiments.accelerators.programs import PROGRAMS, Program
 from experiments.accelerators.row import Row
@@ -151,6 +152,34 @@ def test_rows_of_before_stand_in_front_of_those_of_now():
     assert "| 2.5 s |" in line  # the same before
 
 
+def test_what_was_measured_stands_beside_its_estimate():
+    text = table.of([a_row(measured_units_per_s=4e5)])
+    assert text.splitlines()[2].endswith("| 400k positions/s, 0.80 of the estimate |")
+
+
+def test_a_first_hour_shows_what_it_must(tmp_path, capsys):
+    rows, results = tmp_path / "rows.jsonl", tmp_path / "results.csv"
+    measured = {"playouts-9x9": 19e6, "puct-9x9": 6e5}
+    rows.write_text(
+        "".join(
+            json.dumps(a_row(program=name, measured_units_per_s=speed)) + "\n"
+            for name, speed in measured.items()
+        )
+    )
+    results.write_text("match,games,score\n9x9-gnugo,200,0.81\n")
+    musts = ["--must", "playouts-9x9=20e6", "puct-9x9=0.5e6", "rave-9x9=1"]
+    assert first_hour.main([str(rows), *musts]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "playouts-9x9: 19M positions/s measured, must 20M positions/s: does not hold",
+        "puct-9x9: 600k positions/s measured, must 500k positions/s: holds",
+        "rave-9x9: not measured",
+    ]
+    assert first_hour.main([str(rows), *musts[:1], musts[2]]) == 0
+    assert first_hour.main(["--score", str(results), "--least", "0.8"]) == 0
+    assert first_hour.main(["--score", str(results), "--least", "0.9"]) == 1
+    assert "81.0% of 200 games, must 90%: does not hold" in capsys.readouterr().out
+
+
 def test_kernels_of_pallas_are_said_to_be_missing():
     text = table.of([a_row(custom_kernels=2)])
     assert "| over 0.5 ms | below 500k positions/s, kernels of Pallas not counted: 2 |" in text
@@ -201,6 +230,7 @@ def test_the_first_hour_can_be_rehearsed(tmp_path):
     script = pathlib.Path(run.ROOT) / "experiments/accelerators/first_hour.sh"
     env = os.environ | {"PYTHON": sys.executable, "JAX_PLATFORMS": "cpu"}
     command = ["bash", str(script), "cpu", str(tmp_path)]
+    command += ["2"] if shutil.which("gnugo") else []
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     rows = run.read(tmp_path / "rows.jsonl")

@@ -1,0 +1,59 @@
+"""Whether what was measured on a device is what was to be shown there: for first_hour.sh.
+
+python -m experiments.accelerators.first_hour ROWS.jsonl --must playouts-9x9=20e6 puct-9x9=0.5e6
+python -m experiments.accelerators.first_hour --score runs/gnugo/results.csv --least 0.8
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+
+from experiments.accelerators import run, table
+
+
+def speeds(path: pathlib.Path, musts: Sequence[str]) -> Iterator[tuple[bool, str]]:
+    """(whether it holds, what there is to say) of each PROGRAM=UNITS_A_SECOND."""
+    newest = {row["program"]: row for row in run.read(path)}
+    for must in musts:
+        program, _, least = must.partition("=")
+        row = newest.get(program)
+        measured = row and row["measured_units_per_s"]
+        if row is None or measured is None:
+            yield False, f"{program}: not measured"
+            continue
+        has, least = table.rate(measured, row["unit"]), float(least)
+        holds = measured >= least
+        word = "holds" if holds else "does not hold"
+        yield holds, f"{program}: {has} measured, must {table.rate(least, row['unit'])}: {word}"
+
+
+def scores(path: pathlib.Path, least: float) -> Iterator[tuple[bool, str]]:
+    """The same of each match of a results.csv, and the least score."""
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            score = float(row["score"])
+            word = "holds" if score >= least else "does not hold"
+            told = f"{row['match']}: {score:.1%} of {row['games']} games, must {least:.0%}: {word}"
+            yield score >= least, told
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("rows", type=pathlib.Path, nargs="?", help="of experiments.accelerators")
+    parser.add_argument("--must", nargs="+", default=[], help="PROGRAM=UNITS_A_SECOND")
+    parser.add_argument("--score", type=pathlib.Path, help="results.csv of matches")
+    parser.add_argument("--least", type=float, default=0.8, help="the least score")
+    asked = parser.parse_args(argv)
+    found = [*speeds(asked.rows, asked.must)] if asked.rows else []
+    found += [*scores(asked.score, asked.least)] if asked.score else []
+    for _, told in found:
+        print(told)
+    return 0 if all(holds for holds, _ in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
