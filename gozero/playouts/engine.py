@@ -403,8 +403,8 @@ def _scores(
 
     Where a playout has ended by itself no two empty points are neighbours (to play at one of
     them would be legal and fill no eye), so a point's owner shows in its neighbours; only
-    boards that have some, cut ones, are flooded. None: all are, in one kernel, without a look first,
-    for which the host of a GPU would wait.
+    boards that have some, cut ones, are flooded. None: all are, in one kernel, without a look
+    first, for which the host of a GPU would wait.
     """
     by_flood = jax.vmap(scoring.difference(rules))
     if which is None:
