@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import secrets
+import urllib.request
 
 import pytest
 
@@ -14,7 +15,7 @@ from gozero.runs import store
 from gozero.runs.store import Entry
 from tests.runs.gcs_server import Server
 
-KINDS = ["folder", "memory", "gcs", pytest.param("s3", marks=pytest.mark.slow)]
+KINDS = ["folder", "memory", "gcs", "s3"]
 
 
 @pytest.fixture
@@ -31,22 +32,28 @@ def gcs(tmp_path, monkeypatch):
     server.server_close()
 
 
-@pytest.fixture
-def s3(monkeypatch):
-    """The name of a new bucket that s3:// then has."""
+@pytest.fixture(scope="module")
+def s3_server():
+    """The URL of moto's S3."""
     moto = pytest.importorskip("moto.server")
-    boto3 = pytest.importorskip("boto3")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
-    url = "http://{}:{}".format(*server.get_host_and_port())
-    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch):
+    """The name of a new bucket that s3:// then has."""
+    pytest.importorskip("obstore")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     name = f"bucket-{secrets.token_hex(4)}"  # moto's are those of all its servers
-    boto3.client("s3", region_name="us-east-1", endpoint_url=url).create_bucket(Bucket=name)
-    yield name
-    server.stop()
+    made = urllib.request.Request(f"{s3_server}/{name}", method="PUT")
+    urllib.request.urlopen(made).close()
+    return name
 
 
 @pytest.fixture(params=KINDS)
