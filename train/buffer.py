@@ -7,7 +7,7 @@ early rows, by an untrained network, leave it soon, later ones stay longer.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any
 
 import flax.struct
 import jax
@@ -16,7 +16,7 @@ from jax import lax
 
 from gozero.compile import indexing, mode
 from gozero.go import symmetry
-from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
+from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, PolicyDtype, Rows, row_shapes
 from gozero.runs import settings
 from gozero.runs.settings import setting
 from gozero.search.game import Game
@@ -78,8 +78,8 @@ class BufferConfig:
     """The share of a position's frequency that goes by how far its search came from the network's
     policy; 0 draws all alike, KataGo takes 0.5."""
 
-    policy_dtype: Literal["float16", "float32"] = setting("float16")
-    """Of stored policy targets."""
+    policy_dtype: PolicyDtype = setting("uint8")
+    """Of policy targets in the replay and in workers' shards: uint8 are 255ths of the largest."""
 
     history: int = setting(0, least=0)
     """H: boards before each position that are kept, as its planes look at them."""

@@ -23,12 +23,13 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.play.rows import PolicyDtype
 from gozero.runs.files import sync, sync_tree
 from train import hosts
 
@@ -132,18 +133,33 @@ def lanes_of(saved: Saved) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def on_the_host(saved: Saved, like: Any, name: str) -> Any:
-    """A part of a tree as `restore` takes it, by its name there, with the shapes that a checkpoint
-    has, to come as NumPy's.
+def policies_of(saved: Saved) -> str:
+    """The dtype of the policy targets in its replay.
 
     Raises:
       ValueError: damaged.
     """
-    have = _read_about(saved.path)["arrays"]
+    said = _read_about(saved.path)["arrays"].get(".playing.buffer.rows.policy_target", "")
+    dtype = said.partition("[")[0]
+    if dtype not in get_args(PolicyDtype):
+        raise ValueError(f"checkpoint {saved.path}: of no replay")
+    return dtype
+
+
+def on_the_host(saved: Saved, like: Any, name: str) -> Any:
+    """A part of a tree as `restore` takes it, by its name there, with the shapes that a checkpoint
+    has, and the dtype of its policy targets, to come as NumPy's.
+
+    Raises:
+      ValueError: damaged.
+    """
+    have, policies = _read_about(saved.path)["arrays"], policies_of(saved)
 
     def one(path, leaf):
-        shape = _saved_shape(have.get(name + jax.tree_util.keystr(path), "")) or leaf.shape
-        return jax.ShapeDtypeStruct(shape[: leaf.ndim], leaf.dtype)  # keys have data besides
+        own = name + jax.tree_util.keystr(path)
+        shape = _saved_shape(have.get(own, "")) or leaf.shape
+        dtype = policies if own.endswith(".policy_target") else leaf.dtype
+        return jax.ShapeDtypeStruct(shape[: leaf.ndim], dtype)  # keys have data besides
 
     return jax.tree_util.tree_map_with_path(one, like)
 

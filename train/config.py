@@ -181,6 +181,7 @@ class TrainConfig:
     reuse: float = same_as(BufferConfig, "reuse")
     min_rows: int = same_as(BufferConfig, "min_rows", 2_000)
     surprise: float = same_as(BufferConfig, "surprise")
+    policy_dtype: Literal["uint8", "float16", "float32"] = same_as(BufferConfig, "policy_dtype")
 
     batch_size: int = setting(256, group="the learner", least=1)
     """Positions of a step, of all devices together."""
@@ -318,6 +319,7 @@ MAY_CHANGE = frozenset(
         "iterations",
         "minutes",
         "learning_rate",
+        "policy_dtype",
         "devices",
         "workers",
         "coordinator",

@@ -23,7 +23,7 @@ from jax import lax
 
 from gozero.compile import indexing
 from gozero.play import selfplay
-from gozero.play.rows import Rows, of_game
+from gozero.play.rows import Rows, of_game, stored_policy
 from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
 from gozero.search.game import Evaluator, Game, Points, Trail, history_of
 from train import buffer as buffers
@@ -40,7 +40,7 @@ class Moves(flax.struct.PyTreeNode):
 
     position: Any  # [B T]
     legal: jax.Array  # u8[B T, ceil(A / 8)], packed
-    policy_target: jax.Array  # f16 or f32[B T, A]
+    policy_target: jax.Array  # [B T, A], as rows store it
     root_value: jax.Array  # f32[B T]
     surprise: jax.Array  # f32[B T]: KL(target || prior)
     ply: jax.Array | None = None  # i16[B T]; None if positions say it (`Points.ply`)
@@ -266,7 +266,7 @@ def _write_down(game: Game, games: Games, made: Move) -> Games:
     new = Moves(
         position=made.position,
         legal=jnp.packbits(made.legal, axis=1),
-        policy_target=made.policy_target,
+        policy_target=stored_policy(jnp, made.policy_target, games.moves.policy_target.dtype),
         root_value=made.root_value,
         surprise=made.surprise,
         ply=made.ply if game.points is None else None,

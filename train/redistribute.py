@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.play import resignation
+from gozero.play.rows import with_policies
 from train.buffer import MAX_ADDED, Buffer
 from train.games import Playing
 
@@ -55,6 +56,7 @@ def redistribute(playing: Playing, like: Playing) -> Playing:
         batch_key=jnp.repeat(playing.lanes.batch_key[:1], number),
         resignation=watched,
     )
+    games = games.replace(moves=with_policies(games.moves, like.games.moves.policy_target.dtype))
     return Playing(lanes, games, _buffer(playing.buffer, like.buffer))
 
 
@@ -93,7 +95,8 @@ def _keys(keys: jax.Array, number: int) -> jax.Array:
 
 
 def _buffer(buffer: Any, like: Any) -> Buffer:
-    ring = {"rows": buffer.rows, "frequency": buffer.frequency}
+    rows = with_policies(buffer.rows, like.rows.policy_target.dtype)
+    ring = {"rows": rows, "frequency": buffer.frequency}
     rings, sizes = _rings(ring, buffer.cursor, buffer.size, like.rows.game.shape)
     return Buffer(
         **rings,

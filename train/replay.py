@@ -13,7 +13,7 @@ from gozero.go import symmetry
 from gozero.go.rules import BLACK, Rules, legal_points
 from gozero.nets.features import Inputs, Seen, feature_set
 from gozero.play import shards
-from gozero.play.rows import Rows
+from gozero.play.rows import Rows, policy_shares
 from gozero.search.game import Game
 from train.losses import Targets
 
@@ -110,7 +110,7 @@ def example(
     numbers = {name: getattr(row, name).astype(jnp.float32) for name in _NUMBERS}
     return inputs, Targets(
         legal=symmetry.map_actions(rules.size, legal, k),
-        policy_target=symmetry.map_actions(rules.size, row.policy_target.astype(jnp.float32), k),
+        policy_target=symmetry.map_actions(rules.size, policy_shares(jnp, row.policy_target), k),
         outcome=_value_target(row, outcome_share),
         ownership=symmetry.map_points(rules.size, _ownership(rules, row), k),
         **numbers,
@@ -123,7 +123,7 @@ def _of_game(
     """`example` of a game other than Go."""
     legal = jnp.unpackbits(row.legal, count=game.num_actions).astype(jnp.float32)
     planes = game.observe(row.position).astype(jnp.float32)
-    policy = row.policy_target.astype(jnp.float32)
+    policy = policy_shares(jnp, row.policy_target)
     if game.symmetries is not None:
         _, all_legal = game.symmetries(planes, legal)
         all_planes, all_policies = game.symmetries(planes, policy)

@@ -196,7 +196,8 @@ def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -
 def _state_of(plan: Plan, saved: checkpoint.Saved, like: RunState) -> tuple[RunState, dict]:
     """(what a checkpoint has, dealt to the devices of now; what it says besides)."""
     before = hosts.at_each(lambda: checkpoint.lanes_of(saved)[0])
-    if before == plan.num_devices:
+    policies = hosts.at_each(lambda: checkpoint.policies_of(saved))
+    if (before, policies) == (plan.num_devices, plan.buffer.policy_dtype):
         return checkpoint.restore(saved, like)
     whole = hosts.at_each(lambda: checkpoint.on_the_host(saved, like.playing, ".playing"))
     state, progress = checkpoint.restore(saved, like.replace(playing=whole))
@@ -205,7 +206,8 @@ def _state_of(plan: Plan, saved: checkpoint.Saved, like: RunState) -> tuple[RunS
     except ValueError as error:
         raise ValueError(f"checkpoint {saved.path}: {error}") from error
     _say(
-        f"on {plan.num_devices} devices, and on {before} before: the network, the "
+        f"on {plan.num_devices} devices, and on {before} before, with policy targets of "
+        f"{plan.buffer.policy_dtype}, and {policies} before: the network, the "
         f"{plan.num_devices * plan.config.batch} games in play and the {dealt.buffer.size.sum()} "
         "rows of the replay are the same; what is drawn from now on and the order of sums are "
         "not, so the run is not bit for bit what it would have been"

@@ -24,7 +24,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from gozero.play import shards
-from gozero.play.rows import FREQUENCY_UNIT, Rows, row_shapes
+from gozero.play.rows import FREQUENCY_UNIT, PolicyDtype, Rows, row_shapes
 from gozero.play.shards import Place, Shard
 from gozero.runs.store import Entry
 from train import exchange, hosts, steps
@@ -274,7 +274,7 @@ class ShardReader:
         return (self.dealt[jax.process_index()][1] if several else self.rows) % self.devices
 
     @property
-    def _kept(self) -> tuple[str, int]:
+    def _kept(self) -> tuple[PolicyDtype, int]:
         """The type of policy targets in the ring, and the boards before each row there."""
         return self.plan.buffer.policy_dtype, self.plan.buffer.history
 

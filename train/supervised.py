@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps import flags, runtime
@@ -24,7 +25,7 @@ from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import network_evaluator
-from gozero.play.rows import Rows
+from gozero.play.rows import Rows, policy_shares
 from gozero.runs import arrays, files, settings
 from gozero.runs.progress import Progress
 from gozero.runs.settings import same_as, setting
@@ -270,7 +271,8 @@ def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
         numbers = {}
         for prefix, sample in samples.items():
             parts = evaluate(params, sample)
-            floor = jax.vmap(losses.entropy)(sample.policy_target).mean()
+            targets = policy_shares(jnp, jnp.asarray(sample.policy_target))
+            floor = jax.vmap(losses.entropy)(targets).mean()
             named = {"policy": parts.policy, "value": parts.value, "target_entropy": floor}
             numbers |= {prefix + name: float(x) for name, x in named.items()}
         return numbers

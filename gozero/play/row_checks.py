@@ -18,7 +18,7 @@ from gozero.go import bitboard as bb
 from gozero.go.coords import KOMI_EXPECTED, MAX_KOMI
 from gozero.go.rules import BLACK, Position, Rules, legal_points
 from gozero.go.setup import liberties
-from gozero.play.rows import Rows
+from gozero.play.rows import Rows, policy_shares
 from gozero.search.game import Game
 
 AT_ONCE = 128, 4096
@@ -39,8 +39,9 @@ def check(rules: Rules | Game, rows: Rows) -> None:
         return
     legal = np.unpackbits(np.asarray(rows.legal), axis=1).astype(bool)
     beyond, legal = legal[:, rules.num_actions :], legal[:, : rules.num_actions]
-    target = np.asarray(rows.policy_target, np.float32)
-    total = target.sum(axis=1)
+    stored = np.asarray(rows.policy_target)
+    target = policy_shares(np, stored)
+    total = stored.max(axis=1) / 255 if stored.dtype == np.uint8 else target.sum(axis=1)
     _require("legal", ~beyond.any(axis=1), "of the game's actions only")
     _require(
         "policy_target",

@@ -13,11 +13,12 @@ Score and ownership are of games that points decide.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gozero.play.selfplay import Move
 from gozero.search.game import Game, positions_of
@@ -27,13 +28,16 @@ FREQUENCY_UNIT = 64
 MAX_FREQUENCY = 64
 """The most often that a row is drawn, for once that another row is."""
 
+PolicyDtype = Literal["uint8", "float16", "float32"]
+"""Of policy targets in rows; integers are 255ths of the largest share, see `stored_policy`."""
+
 
 class Rows(flax.struct.PyTreeNode):
     """Searched positions of finished games; a leading axis [n] for n of them."""
 
     position: Any  # what the search keeps of it: Go's `Position`, another game's state
     legal: jax.Array  # u8[ceil(A / 8)], packed
-    policy_target: jax.Array  # float[A]: shares of the root's visits
+    policy_target: jax.Array  # u8[A] or float[A]: shares of the root's visits, `stored_policy`
     outcome: jax.Array  # f32: +1 won, -1 lost, 0 drawn, for the mover
     game: jax.Array  # i32: the game's number
     root_value: jax.Array  # f32: the search's value for the mover
@@ -59,6 +63,40 @@ class Rows(flax.struct.PyTreeNode):
         return jax.tree.map(lambda x: x[indices], self)
 
 
+def stored_policy(xp: Any, policy: Any, dtype: Any) -> Any:
+    """Shares float[..., A], which sum to 1, as rows hold them: floats, or u8.
+
+    Of those the largest share is 255, whatever the number of actions, and each of the others is
+    nearest to its part of that; what is below 1/510 of the largest is 0.
+
+    Args:
+      xp: `numpy` or `jax.numpy`: what the arrays are of.
+      policy: the shares.
+      dtype: one of `PolicyDtype`.
+    """
+    if xp.dtype(dtype) != xp.uint8:
+        return policy.astype(dtype)
+    policy = policy.astype(xp.float32)
+    most = xp.maximum(policy.max(axis=-1, keepdims=True), xp.float32(1e-6))
+    return xp.round(policy * (255 / most)).astype(xp.uint8)
+
+
+def policy_shares(xp: Any, stored: Any) -> Any:
+    """f32[..., A] of what rows hold: shares, which sum to 1 (of floats, as they were rounded)."""
+    shares = stored.astype(xp.float32)
+    if stored.dtype != xp.uint8:
+        return shares
+    return shares / xp.maximum(shares.sum(axis=-1, keepdims=True), xp.float32(1))
+
+
+def with_policies(holder: Any, dtype: Any) -> Any:
+    """Rows, or what else has a `policy_target` of NumPy's, with that in another dtype."""
+    stored = holder.policy_target
+    if stored.dtype == dtype:
+        return holder
+    return holder.replace(policy_target=stored_policy(np, policy_shares(np, stored), dtype))
+
+
 def of_game(
     xp: Any,
     position: Any,
@@ -73,7 +111,8 @@ def of_game(
 
     Args:
       xp: `numpy` or `jax.numpy`: what the arrays are of.
-      position, ply, legal, policy_target, root_value: [T] of the moves, `legal` packed.
+      position, ply, legal, policy_target, root_value: [T] of the moves, `legal` packed and
+        `policy_target` as it is stored.
       last: the game's last move: who won, and in a game that points decide how.
       past: u32[T, H, 2, W], the boards before each move, see `search.game.Points.earlier`; None:
         rows keep none, H = 0.
@@ -110,7 +149,7 @@ def of_game(
 
 
 @functools.cache
-def row_shapes(game: Game, policy_dtype: str = "float16", history: int = 0) -> Rows:
+def row_shapes(game: Game, policy_dtype: PolicyDtype = "uint8", history: int = 0) -> Rows:
     """One row of a game as the replay ring and shards hold it: `jax.ShapeDtypeStruct`s.
 
     Of a game that points decide it has H = `history` boards before its own.

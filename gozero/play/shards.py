@@ -35,7 +35,14 @@ from gozero.games.go import go_game
 from gozero.games.registry import NamedGame, make_game, named_game
 from gozero.go.rules import Rules
 from gozero.play import row_checks
-from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, Rows, row_shapes
+from gozero.play.rows import (
+    FREQUENCY_UNIT,
+    MAX_FREQUENCY,
+    PolicyDtype,
+    Rows,
+    row_shapes,
+    with_policies,
+)
 from gozero.runs import arrays as codec
 from gozero.runs.arrays import ArrayFile, NotExpected
 from gozero.runs.files import open_regular, write_whole
@@ -184,7 +191,7 @@ def _unpacked(data: bytes) -> bytes:
 def read(
     path: pathlib.Path | str,
     rules: dict,
-    policy_dtype: str = "float16",
+    policy_dtype: PolicyDtype = "uint8",
     history: int = 0,
     data: bytes | None = None,
 ) -> Shard:
@@ -193,7 +200,7 @@ def read(
     Args:
       path: `path_of` it; with data, what it is called.
       rules: of the run's games, see `rules_of`.
-      policy_dtype: of the ring that its rows go to.
+      policy_dtype: of the ring that its rows go to, whatever that of the shard.
       history: H, the boards before each row that it keeps.
       data: what is in its file, if it is not read from the disk.
 
@@ -215,7 +222,7 @@ def read(
         place = place_of(path)
         if place is None or (place.number, place.worker) != (about.number, about.worker):
             raise NotExpected(f"it is number {about.number} of {about.worker!r}, renamed")
-        return _shard(file, about, rules, policy_dtype, history)
+        return in_dtype(_shard(file, about, rules, history), policy_dtype)
 
 
 @contextlib.contextmanager
@@ -256,7 +263,8 @@ def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
                 f"data {folder}: shards of games by several rules: {rules} in {paths[0].name}, "
                 f"{others} in {path.name}"
             )
-    shards = [shard for _, shard in found]
+    every = {shard.rows.policy_target.dtype.name for _, shard in found}
+    shards = [in_dtype(shard, "uint8" if every == {"uint8"} else "float16") for _, shard in found]
     if not sum(shard.about.rows for shard in shards):
         raise ValueError(f"data {folder}: its shards hold no rows; play some games to the end")
     rows = jax.tree.map(lambda *parts: np.concatenate(parts), *(shard.rows for shard in shards))
@@ -287,9 +295,8 @@ def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
         except (ValueError, TypeError) as error:
             raise NotExpected(f"of games by unknown rules ({error})") from error
         past = file.entries.get("past")
-        return rules, _shard(
-            file, about, rules, history=past.shape[1] if past and past.shape[1:] else 0
-        )
+        history = past.shape[1] if past and past.shape[1:] else 0
+        return rules, _shard(file, about, rules, history)
 
 
 def _usual(rules: dict) -> dict:
@@ -316,11 +323,16 @@ def _about(said: dict) -> About:
     return About(**{name: said[name] for name in _TYPES})
 
 
-def _shard(
-    file: ArrayFile, about: About, rules: dict, policy_dtype: str = "float16", history: int = 0
-) -> Shard:
+def in_dtype(shard: Shard, policy_dtype: PolicyDtype) -> Shard:
+    """A shard whose policy targets have a dtype."""
+    return shard._replace(rows=with_policies(shard.rows, policy_dtype))
+
+
+def _shard(file: ArrayFile, about: About, rules: dict, history: int = 0) -> Shard:
     """Refuse other arrays than such rows have, damaged ones, and rows that no game gives."""
-    shapes = row_shapes(game_of(rules), policy_dtype, history)
+    entry = file.entries.get("policy_target")
+    earlier = entry is not None and entry.dtype == np.float16
+    shapes = row_shapes(game_of(rules), "float16" if earlier else "uint8", history)
     many = lambda x: jax.ShapeDtypeStruct((about.rows, *x.shape), x.dtype)
     asked = _named(jax.tree.map(many, shapes))
     asked["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)

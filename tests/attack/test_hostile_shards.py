@@ -59,7 +59,13 @@ def legal_bit(rng, held):
 def policy_of_illegal(rng, held):
     legal = np.unpackbits(held["legal"], axis=1, count=10)
     row = int(rng.choice(np.flatnonzero(~legal.all(axis=1))))
-    held["policy_target"][row] = np.arange(10) == rng.choice(np.flatnonzero(legal[row] == 0))
+    whole = 255 if held["policy_target"].dtype == np.uint8 else 1
+    chosen = np.arange(10) == rng.choice(np.flatnonzero(legal[row] == 0))
+    held["policy_target"][row] = whole * chosen
+
+
+def policy_without_255(rng, held):
+    held["policy_target"][rng.integers(ROWS)] //= rng.choice(np.array([2, 255], np.uint8))
 
 
 def policy_below_0(rng, held):
@@ -119,7 +125,6 @@ CHANGES = (
     put("outcome", *HUGE, *NOT_FINITE, 2, 0.5, -1.001),
     put("root_value", *HUGE, *NOT_FINITE, 1.01, -2),
     *(put(name, *NOT_FINITE, 2, -1, 0.5, 65504) for name in WEIGHTS),
-    put("policy_target", *NOT_FINITE, 2, -1, 65504),
     put("game", -1, -(2**31)),
     put("known", 1, -1, 2**31 - 1),
     put("frequency", 64 * 64 + 1, 65535),
@@ -133,8 +138,6 @@ CHANGES = (
     flipped("position.atari[0]", lambda held, row: ~FULL),
     ("legal", legal_bit),
     ("policy_target", policy_of_illegal),
-    ("policy_target", policy_below_0),
-    ("policy_target", policy_of_another_sum),
     ("area", both_own),
     ("area", off_board),
     ("position", other_turn),
@@ -144,12 +147,21 @@ CHANGES = (
     ("array", shape_of),
     ("array", another_name),
 )
+OF_POLICIES = {
+    "uint8": (("policy_target", policy_without_255),),
+    "float16": (
+        put("policy_target", *NOT_FINITE, 2, -1, 65504),
+        ("policy_target", policy_below_0),
+        ("policy_target", policy_of_another_sum),
+    ),
+}
 
 
-@pytest.fixture(scope="module")
-def shard(tmp_path_factory):
+@pytest.fixture(scope="module", params=OF_POLICIES)
+def shard(request, tmp_path_factory):
     """(the rules, the path, its arrays)."""
-    config = worker_runs.config_in(tmp_path_factory.mktemp("hostile") / "run")
+    place = tmp_path_factory.mktemp("hostile") / "run"
+    config = worker_runs.config_in(place, policy_dtype=request.param)
     path, _, _ = worker_runs.write_shard(config, "bad", 0, ROWS)
     with np.load(io.BytesIO(path.read_bytes())) as archive:
         held = {name: archive[name] for name in archive.files}
@@ -167,12 +179,13 @@ def attack(shard, count):
     """So many of them, one change each; how many were refused."""
     rules, path, held = shard
     rng = np.random.default_rng(SEED)
+    changes = CHANGES + OF_POLICIES[held["policy_target"].dtype.name]
     assert shards.read(path, rules).about.rows == ROWS
     for turn in range(count):
         arrays = {name: array.copy() for name, array in held.items()}
         about = arrays.pop("about")
         del arrays["sha256"]
-        names, spoil = CHANGES[turn % len(CHANGES)]
+        names, spoil = changes[turn % len(changes)]
         spoil(rng, arrays)
         arrays["about"] = about
         write(path, arrays)

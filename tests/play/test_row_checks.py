@@ -36,7 +36,7 @@ def rows_of(rules, seed):
     shapes = row_shapes(go_game(rules))
     rows = jax.tree.map(lambda x: np.zeros((len(found), *x.shape), x.dtype), shapes)
     put = lambda like, *x: np.asarray(x, like.dtype).reshape(-1, *like.shape)
-    rows.policy_target[:, -1] = 1
+    rows.policy_target[:, -1] = 255
     position = jax.tree.map(put, shapes.position, *positions)
     return rows.replace(position=position), np.stack(legal), np.stack(could)
 
@@ -116,7 +116,7 @@ def test_another_game_is_asked_itself():
     two = jax.tree.map(lambda x: np.stack([x, x]), jax.device_get(state))
     legal = np.packbits(np.ones((2, 7), bool) & (np.arange(7) != 3), axis=1)
     rows = rows.replace(position=two, legal=legal)
-    rows.policy_target[:, 0] = 1
+    rows.policy_target[:, 0] = 255
     row_checks.check(game, rows)
     assert "legal of row 1" in complaint(
         game, rows.replace(legal=legal ^ np.array([[0], [16]], np.uint8))

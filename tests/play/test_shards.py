@@ -15,7 +15,7 @@ from gozero.games.go import go_game
 from gozero.games.registry import make_game, named_game
 from gozero.go.rules import Rules
 from gozero.play import shards
-from gozero.play.rows import row_shapes
+from gozero.play.rows import policy_shares, row_shapes
 from gozero.play.shards import Place
 from gozero.search.game import positions_of
 from tests.train import worker_runs
@@ -153,11 +153,14 @@ def other_type(name, dtype):
         (lambda arrays: arrays.update(more=np.zeros(COUNT)), "array 'more' is float64"),
         (
             other_type("policy_target", np.float32),
-            "array 'policy_target' is float32.*, exp.* float16",
+            "array 'policy_target' is float32.*, exp.* uint8",
         ),
         (spoilt("komi", np.nan), "array 'komi' has numbers that are not finite"),
-        (spoilt("policy_target", np.inf), "array 'policy_target' has numbers that are not finite"),
-        (spoilt("policy_target", 3), "policy_target of row 0 is not a probability distribution"),
+        (spoilt("root_value", np.inf), "array 'root_value' has numbers that are not finite"),
+        (
+            lambda arrays: arrays.update(policy_target=arrays["policy_target"] // 2),
+            "policy_target of row 0 is not a probability distribution",
+        ),
         (spoilt("outcome", -2), "outcome of row 0 is not -1, 0 or 1"),
         (spoilt("frequency", 64 * 64 + 1), "a frequency is more than 64"),
     ],
@@ -229,11 +232,30 @@ def test_sizes_without_a_shared_layout_are_told_apart(written):
         shards.read(path, shards.rules_of(Rules(size=5)))
 
 
-def test_a_ring_of_other_policies_does_not_take_them(written):
-    config, path, _, _ = written
-    rules = shards.rules_of(make_plan(config).rules)
-    with pytest.raises(ValueError, match="array 'policy_target' is float16"):
-        shards.read(path, rules, policy_dtype="float32")
+def test_shards_of_earlier_policies_are_read_and_rings_have_their_own(tmp_path):
+    """Of float16, as before, and uint8: either comes in the dtype that is asked for."""
+    found = {}
+    for number, dtype in enumerate(("uint8", "float16")):
+        config = worker_runs.config_in(tmp_path / dtype, policy_dtype=dtype)
+        path, rows, _ = worker_runs.write_shard(config, "a", number, COUNT)
+        rules = shards.rules_of(make_plan(config).rules)
+        same = shards.read(path, rules, dtype).rows
+        assert same.policy_target.tobytes() == rows.policy_target.tobytes()
+        for asked in ("uint8", "float16", "float32"):
+            read = shards.read(path, rules, asked).rows
+            assert read.policy_target.dtype == asked
+            shares = policy_shares(np, read.policy_target)
+            wanted = policy_shares(np, rows.policy_target)
+            np.testing.assert_allclose(shares, wanted, atol=0.004)
+            chex.assert_trees_all_equal(
+                read.replace(policy_target=0), rows.replace(policy_target=0)
+            )
+        found[dtype] = path
+    assert shards.read_folder(tmp_path / "uint8")[1].policy_target.dtype == np.uint8
+    (tmp_path / "float16" / "shards" / found["uint8"].name).write_bytes(found["uint8"].read_bytes())
+    _, both = shards.read_folder(tmp_path / "float16")
+    assert both.policy_target.dtype == np.float16
+    np.testing.assert_allclose(both.policy_target.astype(np.float32).sum(axis=1), 1, atol=5e-3)
 
 
 def blank(game, count):
@@ -242,7 +264,7 @@ def blank(game, count):
     states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), count))
     legal = np.packbits(jax.vmap(game.legal)(states), axis=1)
     rows = rows.replace(position=jax.device_get(positions_of(game, states)), legal=legal)
-    rows.policy_target[:, 0] = 1
+    rows.policy_target[:, 0] = 255
     return rows
 
 
@@ -322,7 +344,7 @@ def test_a_run_is_told_that_those_are_of_before(tmp_path):
 def test_shards_of_workers_of_before_are_read():
     """Written by version 0.1's worker of a run on 3x3, simple ko."""
     path = shards.path_of(EARLIER / "worker", Place(0, "a-1a2b3c4d"))
-    shard = shards.read(path, shards.rules_of(Rules(3, "simple")))
+    shard = shards.read(path, shards.rules_of(Rules(3, "simple")), "float16")
     assert shard.about.rows == len(shard.frequency) == len(shard.rows.game)
     assert shard.rows.ownership_weight.any()
     said, rows = shards.read_folder(EARLIER / "worker")

@@ -12,7 +12,7 @@ from gozero.games.go import go_game
 from gozero.go import scoring
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.play import shards
-from gozero.play.rows import FREQUENCY_UNIT, Rows, row_shapes
+from gozero.play.rows import FREQUENCY_UNIT, Rows, row_shapes, stored_policy
 from gozero.play.shards import About, Place
 
 KOMI = 0.5
@@ -40,7 +40,7 @@ def random_games(
     rows = blank.replace(
         position=position,
         legal=np.packbits(legal, axis=1),
-        policy_target=target.astype(np.float16),
+        policy_target=stored_policy(np, target, np.uint8),
         outcome=np.sign(for_mover).astype(np.float32),
         game=np.repeat(np.arange(num_games, dtype=np.int32), num_moves),
         policy_weight=ones,

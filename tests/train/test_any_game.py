@@ -119,7 +119,7 @@ def test_training_on_a_folder_of_another_game(tmp_path):
     rows = rows.replace(
         position=jax.device_get(new),
         legal=np.full((8, 1), 254, np.uint8),
-        policy_target=np.full((8, 7), 1 / 7, np.float16),
+        policy_target=np.full((8, 7), 255, np.uint8),
         game=np.arange(8, dtype=np.int32),
     )
     shards.write(path, said, shards.About("a", 0, 1, 0, 8, 8), rows, np.ones(8))

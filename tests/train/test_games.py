@@ -17,6 +17,7 @@ from gozero.go.rules import init
 from gozero.nets.features import FEATURES
 from gozero.play import resignation, selfplay
 from gozero.play.openings import Openings
+from gozero.play.rows import stored_policy
 from gozero.runs.memory import num_bytes
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.gumbel import GumbelRoot
@@ -122,7 +123,8 @@ def check_row(row, move, before, _, end):
     mover = 1 if move.position.to_play == 0 else -1
     chex.assert_trees_all_equal(row.position, move.position)
     np.testing.assert_array_equal(np.unpackbits(row.legal, count=10), move.legal)
-    np.testing.assert_array_equal(row.policy_target, move.policy_target.astype(np.float16))
+    stored = stored_policy(np, move.policy_target, BUFFER.policy_dtype)
+    np.testing.assert_array_equal(row.policy_target, stored)
     black, white = (unpack(LAY, tuple(board)).astype(int) for board in row.area)
     np.testing.assert_array_equal(black - white, end["area"])
     trusted, played_out = end["weights"]

@@ -6,7 +6,6 @@ import dataclasses
 
 import chex
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -56,7 +55,7 @@ def test_searches_play_and_fill_the_buffer(cap):
     assert np.concatenate(full).any()
     rows = playing.buffer.rows
     assert int(playing.buffer.size) == 77
-    np.testing.assert_allclose(rows.policy_target.astype(jnp.float32).sum(axis=1), 1, atol=2e-3)
+    assert (rows.policy_target.max(axis=1) == 255).all()
     legal = np.unpackbits(rows.legal, axis=1, count=10)
     assert not np.asarray(rows.policy_target)[legal == 0].any()
     chex.assert_tree_all_finite(rows)

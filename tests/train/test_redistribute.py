@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import chain
 
 import jax
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, AxisType
 
-from gozero.play import resignation
+from gozero.play import devices, resignation
+from gozero.play.rows import stored_policy
 from tests.train import tiny
 from tests.train.test_devices import checked
+from train import checkpoint, redistribute, run, steps
 from train import config as configs
-from train import redistribute, steps
 from train.games import Playing
 from train.plan import in_parts, make_plan
 
@@ -176,3 +178,47 @@ def test_steps_are_of_the_same_run(devices):
 def test_a_run_on_four_devices_goes_on_with_two_and_with_four_again(tmp_path, as_here):
     said = checked(as_here, "redistribute_check", tmp_path / "run")
     assert said == "4, 2 and 4 devices are one run"
+
+
+def test_a_run_of_earlier_policies_goes_on(tmp_path, capsys):
+    """Whose games and replay are float16, before uint8: nothing else of them changes."""
+    config, mesh = tiny.config(tmp_path / "run"), devices.mesh_of(1)
+    tiny.claim(config)
+    before = make_plan(dataclasses.replace(config, policy_dtype="float16"))
+    state = steps.begin(before, mesh)
+    rng = np.random.default_rng(3)
+
+    def with_some(holder):
+        policies = rng.dirichlet([0.3] * 10, holder.policy_target.shape[:2]).astype(np.float16)
+        return holder.replace(policy_target=jnp.asarray(policies))
+
+    games, buffer = state.playing.games, state.playing.buffer
+    size = jnp.full_like(buffer.size, buffer.rows.game.shape[1])
+    playing = state.playing.replace(
+        games=games.replace(moves=with_some(games.moves)),
+        buffer=buffer.replace(rows=with_some(buffer.rows), size=size),
+    )
+    checkpoint.save(
+        config.folder / "checkpoints", 2, state.replace(playing=playing), tiny.progress(2)
+    )
+    found = run.begin(make_plan(config), mesh).state.playing
+    assert "policy targets of uint8, and float16 before" in capsys.readouterr().err
+    for was, now in (
+        (playing.games.moves, found.games.moves),
+        (playing.buffer.rows, found.buffer.rows),
+    ):
+        assert now.policy_target.dtype == jnp.uint8
+        np.testing.assert_array_equal(
+            now.policy_target, stored_policy(np, np.asarray(was.policy_target), "uint8")
+        )
+        for one, other in zip(*map(leaves_but_policies, (was, now)), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert by_lane_but_moves(found) == by_lane_but_moves(playing)
+
+
+def leaves_but_policies(rows):
+    return jax.tree.leaves(rows.replace(policy_target=None))
+
+
+def by_lane_but_moves(playing):
+    return by_lane(playing.replace(games=playing.games.replace(moves=None)))

@@ -91,8 +91,8 @@ def test_whole_games_are_held_out(folder):
 @pytest.mark.parametrize(
     ("field", "value", "complaint"),
     [
-        ("policy_target", 0.0, "policy_target"),
-        ("policy_target", np.nan, "policy_target"),
+        ("policy_target", 0, "policy_target"),
+        ("policy_target", 254, "policy_target"),
         ("outcome", 3.0, "outcome"),
         ("outcome", np.nan, "outcome"),
         ("komi", np.inf, "komi"),

@@ -20,6 +20,7 @@ import pytest
 
 from gozero.nets import weights
 from gozero.play import devices
+from gozero.play.rows import policy_shares
 from gozero.runs import arrays as array_files
 from gozero.runs import files
 from tests.train import tiny
@@ -60,8 +61,9 @@ def test_what_is_replayed_may_be_learnt(whole):
     buffer, count = whole[2], whole[1][-1]["added"]
     assert (buffer.size.tolist(), buffer.added.tolist()) == ([count], [count])
     rows = jax.tree.map(lambda x: np.asarray(x[0, :count]), buffer.rows)
-    target = rows.policy_target.astype(np.float32)
-    np.testing.assert_allclose(target.sum(axis=1), 1, atol=2e-3)
+    target = policy_shares(np, rows.policy_target)
+    np.testing.assert_allclose(target.sum(axis=1), 1, atol=1e-6)
+    assert (rows.policy_target.max(axis=1) == 255).all()
     assert not target[np.unpackbits(rows.legal, axis=1, count=10) == 0].any()
     assert set(np.unique(rows.outcome)) == {-1, 1}
     assert set(np.unique(rows.komi)) == {8.5, 9.5}

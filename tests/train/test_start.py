@@ -147,4 +147,4 @@ def test_a_teacher_is_learnt_from(tmp_path):
     said = network.apply(shape, params, inputs)
     policy = jax.nn.softmax(jnp.where(targets.legal, said.policy_logits, -jnp.inf))
     np.testing.assert_allclose(rows.root_value, said.value, atol=1e-5)
-    np.testing.assert_allclose(rows.policy_target.astype(jnp.float32), policy, atol=1e-3)
+    np.testing.assert_allclose(targets.policy_target, policy, atol=4e-3)

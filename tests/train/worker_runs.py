@@ -13,7 +13,7 @@ from gozero.go import bitboard as bb
 from gozero.go.rules import Position
 from gozero.nets import network
 from gozero.play import shards
-from gozero.play.rows import Rows, row_shapes
+from gozero.play.rows import Rows, row_shapes, stored_policy
 from gozero.play.shards import About, Place
 from gozero.runs import store
 from tests.reference.go import ReferenceGame
@@ -50,7 +50,7 @@ def _plan(config: TrainConfig) -> Plan:
 def random_shard(config: TrainConfig, count: int, seed: int):
     """(rows [n], frequencies [n]): positions of random games, and any result and policy."""
     plan, rng = _plan(config), np.random.default_rng(seed)
-    shapes, lay = row_shapes(plan.play.game), bb.layout(plan.config.size)
+    shapes, lay = row_shapes(plan.play.game, config.policy_dtype), bb.layout(plan.config.size)
     pool = _positions(plan.config.size)
     chosen = [pool[i] for i in rng.integers(0, len(pool), count)]
     position, legal = jax.tree.map(
@@ -68,7 +68,9 @@ def random_shard(config: TrainConfig, count: int, seed: int):
     rows = Rows(
         position=position,
         legal=legal,
-        policy_target=(target / target.sum(axis=1, keepdims=True)).astype(np.float16),
+        policy_target=stored_policy(
+            np, target / target.sum(axis=1, keepdims=True), config.policy_dtype
+        ),
         outcome=np.sign(score).astype(np.float32),
         game=rng.integers(0, 2**31 - 1, count, np.int32),
         root_value=rng.uniform(-1, 1, count).astype(np.float32),

@@ -20,7 +20,7 @@ from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import selfplay, shards
 from gozero.play.evaluators import Evaluator
-from gozero.play.rows import FREQUENCY_UNIT, Rows, of_game, row_shapes
+from gozero.play.rows import FREQUENCY_UNIT, Rows, of_game, row_shapes, stored_policy
 from gozero.play.shards import About, Place
 from gozero.runs.files import sync, write_whole
 
@@ -178,9 +178,8 @@ class GameWriter:
         if number in self.published:
             return self.published.remove(number)
         legal = np.packbits(moves.legal, axis=1)
-        rows = of_game(
-            np, moves.position, moves.ply, legal, moves.policy_target, moves.root_value, last
-        )
+        policy = stored_policy(np, moves.policy_target, self.shapes.policy_target.dtype)
+        rows = of_game(np, moves.position, moves.ply, legal, policy, moves.root_value, last)
         if not self.pending:
             self.pending_since = time.monotonic()
         self.pending.append(jax.tree.map(lambda x, like: x.astype(like.dtype), rows, self.shapes))
