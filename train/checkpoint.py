@@ -59,7 +59,7 @@ def found(folder: pathlib.Path) -> list[Saved]:
 
 def found_by_all(folder: pathlib.Path) -> list[Saved]:
     """`found`, as the first of a run's processes has it."""
-    iterations = hosts.of_first([one.iteration for one in found(folder)], size=KEPT + 1)
+    iterations = hosts.said_by_first([one.iteration for one in found(folder)])
     return [Saved(folder / f"{iteration:06d}", iteration) for iteration in iterations]
 
 

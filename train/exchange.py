@@ -83,7 +83,8 @@ def publish(shared: Store, path: pathlib.Path, iteration: int) -> Newest:
     keys = [pathlib.PurePath(entry.key).stem for entry in shared.list("newest")]
     version = max((int(key) for key in keys if key.isdigit()), default=0) + 1
     said = Newest(version, iteration, sha256)
-    shared.create(said.key, data)
+    while not shared.create(said.key, data):  # another process has just published
+        said = said._replace(version=said.version + 1)
     shared.put(NEWEST, (json.dumps(said._asdict()) + "\n").encode())
     for old in keys[:-KEPT]:
         shared.delete(f"newest/{old}.safetensors")

@@ -139,7 +139,7 @@ class Loop:
         found: dict = {}
         params = state.learner.ema, state.player
         hosts.at_first(lambda: found.update(matches.gate(self.plan, self.iteration, *params)))
-        if hosts.of_first([int(found.get("gate_passed", False))], size=1) == [1]:
+        if hosts.said_by_first(found.get("gate_passed", False)):
             self.state = state.replace(player=jax.tree.map(jnp.copy, state.learner.ema))
         return found
 

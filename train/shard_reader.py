@@ -144,7 +144,7 @@ class ShardReader:
         self._mesh, self._add = mesh, steps.make_add(plan, mesh)
         self._compiled: Any = None
         self._awaited: set[str] = set()  # what could not be read at some time
-        self._looked = self._swept = -math.inf  # when; the latter, also outside of the versions
+        self._looked = -math.inf  # when
         self._older = 0  # the version before the newest two that was looked at last
 
     @property
@@ -318,16 +318,16 @@ class ShardReader:
         entries = []
         for one in (*turn, *newest):
             entries += self.shared.list(f"{shards.FOLDER}/{one:08d}")
-        if now - self._swept >= 10 * SWEEP_S:
-            self._swept = now
+        if not self.version:
             entries += self._listed_beyond(version)
         self._looked, self._older = now, turn[-1] if turn else self._older
         return entries
 
     def _listed_beyond(self, version: int) -> list[Entry]:
-        """What no version up to this has, of workers of earlier versions of the program, say: all
-        keys after it are listed, which some stores do by going through all that there are. A key
-        that no store allows fails that, and nothing else."""
+        """What no version up to this has: shards of a run that an earlier version of the program
+        began. All keys after it are listed, which some stores do by going through all that there
+        are, so it is done until the run has seen a version. A key that no store allows fails that,
+        and nothing else."""
         try:
             return self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{version + 1:08d}")
         except (OSError, ValueError) as error:

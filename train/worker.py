@@ -226,6 +226,10 @@ class SelfPlay:
         """
         play = _play_on_each(self.plan, self.plan.simulations(iteration), self.mesh)
         self.playing = play(params, self.playing)
+        return self.taken()
+
+    def taken(self) -> tuple[Rows, np.ndarray]:
+        """What `play` returns, off the devices."""
         ring = jax.device_get(self.playing.buffer)
         filled = np.arange(self.plan.buffer.capacity) < ring.size[:, None]
         own = lambda x: x[filled]  # a copy: the ring itself is donated to the next call
@@ -290,12 +294,17 @@ class Writer:
         return low, high >> 1
 
     def add(self, newest: exchange.Newest, rows: Rows, frequency: np.ndarray) -> None:
-        """Take rows [n] that were played with some weights, and write if it is time to.
+        """Take rows [n] that were played with some weights, and write if it is time to. Rows of
+        so long ago that the run looks for no such any more, of a machine that slept, say, are
+        written where it finds, and counts, what comes too late.
 
         Raises:
           OSError: it cannot be written.
         """
         if newest.version != self._newest.version:
+            self._newest = self._newest._replace(
+                version=max(self._newest.version, newest.version - exchange.KEPT - 1)
+            )
             self.write()
         self._newest = newest
         if len(frequency):

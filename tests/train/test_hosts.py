@@ -54,8 +54,7 @@ def test_which_process_it_is_does_not_make_it_another_run(tmp_path):
 def test_one_host_agrees_with_itself():
     assert hosts.is_first()
     assert hosts.greatest(3) == 3
-    assert hosts.of_first([5, 2, 0], size=2) == [5, 2]
-    assert hosts.of_first([], size=2) == []
+    assert hosts.said_by_first([5, 2, 0]) == [5, 2, 0]
     assert hosts.at_each(lambda: "done") == "done"
     with pytest.raises(OSError, match="full"):
         hosts.at_first(full_disk)

@@ -19,7 +19,7 @@ from train import exchange, shard_reader
 from train.plan import make_plan
 from train.shard_reader import ShardReader
 
-WORKERS, MINUTES, STEP_S = 1000, 60, 10
+WORKERS, MINUTES, STEP_S = 1000, 180, 10
 CHECKPOINT_S, LEARNERS_KILLED = 120, 10
 KILLED = 0.02  # of the workers, in a minute
 LOST = 0.05  # of the answers

@@ -182,6 +182,12 @@ def test_a_shard_holds_the_rows_of_half_a_minute_and_one_version(tmp_path, plan,
     assert {one.worker for one in said} == {writer.name}
     keys = [entry.key.split("/")[1] for entry in shared.list("shards")]
     assert keys == ["00000001"] * 3 + ["00000002"]
+    write_rows(writer, 2, 8)
+    write_rows(writer, 40, 9)  # the machine slept
+    writer.write()
+    (late, _), (new, _) = shared.list("shards")[4:]
+    assert late == f"shards/{40 - exchange.KEPT - 1:08d}/{writer.name}-000004.npz"
+    assert new == f"shards/00000040/{writer.name}-000005.npz"
 
 
 def test_each_start_draws_its_name_and_seeds(tmp_path, plan, monkeypatch):
@@ -196,7 +202,7 @@ def test_each_start_draws_its_name_and_seeds(tmp_path, plan, monkeypatch):
         assert 0 <= writer.seeds[1] < 2**31
 
 
-def test_published_versions_never_go_back(tmp_path):
+def test_published_versions_never_go_back(tmp_path, monkeypatch):
     shared, path = store.at(tmp_path / "run"), tmp_path / "weights"
     for version, (iteration, data) in enumerate([(0, b"a"), (10, b"b"), (5, b"c"), (10, b"d")], 1):
         path.write_bytes(data)
@@ -213,7 +219,13 @@ def test_published_versions_never_go_back(tmp_path):
     for iteration in range(20, 40):
         found = exchange.publish(shared, path, iteration)
     assert found.version == 26
-    assert len(shared.list("newest")) == exchange.KEPT + 1
+    listed = shared.list("newest")
+    assert len(listed) == exchange.KEPT + 1
+    shared.create("newest/00000027.safetensors", b"of another process, just now")
+    monkeypatch.setattr(shared, "list", lambda prefix: listed)
+    found = exchange.publish(shared, path, 40)
+    assert (found.version, shared.get(found.key, 9)) == (28, b"d")
+    assert exchange.newest(shared) == found
 
 
 def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
