@@ -16,7 +16,7 @@ class ThroughputConfig(ExperimentConfig):
     """Measure speed, each row against a peer or a bound in the same run."""
 
     subject: tyro.conf.Positional[
-        Literal["rules", "playouts", "search", "selfplay", "features", "commands"]
+        Literal["rules", "playouts", "search", "selfplay", "features", "exchange", "commands"]
     ] = setting(positional=True)
     """What to measure."""
 

@@ -1,0 +1,199 @@
+"""Learning with workers: what the exchange costs one of them, and what a run plays with two."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from experiments.throughput.config import ThroughputConfig
+from experiments.throughput.measure import Report, Result, against, in_turn
+from gozero.nets import network
+from gozero.play import shards
+from gozero.play.devices import mesh_of
+from train import exchange, folder, worker
+from train.config import TrainConfig
+from train.folder import TrainFolder
+from train.plan import make_plan
+from train.presets import PRESETS
+
+ROOT = pathlib.Path(__file__).parents[2]
+_FLAGS = ("--preset", "5x5", "--first-simulations", "32", "--iterations", "100000")
+_PATIENCE_S = 600
+
+
+def measure(config: ThroughputConfig, report: Report) -> None:
+    _share(report, seconds=5 if config.quick else 75)
+    if not config.quick:
+        _together(config, report, seconds=60)
+
+
+def _share(report: Report, seconds: float) -> None:
+    """A worker in a folder, with new weights as often as there may be any."""
+    with tempfile.TemporaryDirectory() as out:
+        config = dataclasses.replace(
+            PRESETS["9x9-cpu"], out=pathlib.Path(out) / "run", workers=True, devices=1
+        )
+        with TrainFolder(config):
+            pass
+        publish = _publisher(config)
+        publish()
+        plan = worker.plan_of(config)
+        source, writer = worker.Source(plan, config.shared), worker.Writer(plan, config.shared)
+        player = worker.SelfPlay(plan, *writer.seeds, mesh_of(1))
+        source.refresh()
+        player.play(source.params, 0)
+        spent, began = _Spent(), time.perf_counter()
+        spent.of(source, "refresh", publish)
+        spent.of(writer, "write")
+        spent.of(player, "taken", lambda: jax.block_until_ready(player.playing))
+        until = _Until(time.monotonic() + seconds)
+        worker._play_on(player, source, writer, until)  # pyright: ignore[reportArgumentType]
+        whole = time.perf_counter() - began - spent.before
+    report.add(
+        Result(
+            row="a worker of 9x9-cpu, its exchange with a run",
+            ours=100 * spent.seconds / whole,
+            unit="% of its time",
+            must=1.0,
+            bounds="ours",
+            better="less",
+            note=f"{writer.number} shards of {writer.rows:,} rows, {source.newest.version - 1} "
+            f"newer weights in {whole:.0f} s",
+        )
+    )
+
+
+def _publisher(config: TrainConfig) -> Callable[[], None]:
+    """What publishes other weights, if it is time to."""
+    plan, last = make_plan(config), [-exchange.EVERY_S, 0.0]
+
+    def publish() -> None:
+        if time.monotonic() - last[0] < exchange.EVERY_S:
+            return
+        last[0], last[1] = time.monotonic(), last[1] + 1
+        params = network.init(plan.learner.network, jax.random.key(int(last[1])))
+        folder.write_weights(plan, jax.device_get(params), int(last[1]), [])
+        exchange.publish(config.shared, config.folder / folder.NEWEST, int(last[1]))
+
+    return publish
+
+
+class _Until:
+    """Told to stop at a time."""
+
+    def __init__(self, end: float):
+        self.end = end
+
+    @property
+    def requested(self) -> bool:
+        return time.monotonic() >= self.end
+
+
+class _Spent:
+    """Seconds in some methods, and in what comes before each of their calls."""
+
+    def __init__(self):
+        self.seconds = self.before = 0.0
+
+    def of(self, owner: Any, name: str, first: Callable[[], Any] | None = None) -> None:
+        method = getattr(owner, name)
+
+        def timed(*args: Any) -> Any:
+            began = time.perf_counter()
+            if first is not None:
+                first()
+            ready = time.perf_counter()
+            try:
+                return method(*args)
+            finally:
+                self.seconds += time.perf_counter() - ready
+                self.before += (ready - began) * (name == "refresh")
+
+        setattr(owner, name, timed)
+
+
+def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
+    """Real programs on the same cores: all games that end in a second, learnt from alike."""
+    rates = lambda workers: lambda: _games_per_s(workers, seconds)
+    ours, peer = in_turn([rates(2), rates(0)], min(config.repeats, 2))
+    report.add(
+        Result(
+            row="a run of 5x5 with two workers on its own cores",
+            unit="games/s",
+            must=0.95,
+            note=f"{seconds:.0f} s of each, {len(ours)} times; shares of it: "
+            + ", ".join(f"{a / b:.2f}" for a, b in zip(ours, peer, strict=True)),
+            **against(ours, peer, "one program"),
+        )
+    )
+
+
+def _games_per_s(workers: int, seconds: float) -> float:
+    """Of a new run and so many workers, once all of them play."""
+    with tempfile.TemporaryDirectory() as place:
+        out = pathlib.Path(place) / "run"
+        flags = [*_FLAGS, "--devices", "1", *(["--workers"] if workers else [])]
+        commands = [flags, *[["worker"]] * workers]
+        with contextlib.ExitStack() as programs:
+            for command in commands:
+                programs.enter_context(_program([*command, "--out", str(out)]))
+            _wait_for(lambda: _games(out) > 0 and len(_by_worker(out)) == workers)
+            began, first = time.time(), _games(out)
+            time.sleep(seconds)
+            own = (_games(out) - first) / (time.time() - began)
+            ended = time.time()
+            _wait_for(lambda: all(them[-1][0] > ended for them in _by_worker(out).values()))
+        return own + sum(_rate(them, began) for them in _by_worker(out).values())
+
+
+@contextlib.contextmanager
+def _program(arguments: list[str]) -> Iterator[None]:
+    command = [sys.executable, "-m", "train", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=-3, stderr=-3) as program:
+        try:
+            yield
+        finally:
+            program.send_signal(signal.SIGTERM)
+
+
+def _wait_for(ready: Callable[[], bool]) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while not ready():
+        if time.monotonic() > until:
+            raise RuntimeError(f"the programs did not play within {_PATIENCE_S} s")
+        time.sleep(1)
+
+
+def _games(out: pathlib.Path) -> int:
+    """That have ended in a run, by its last whole line."""
+    path = out / folder.METRICS
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return json.loads(lines[-1])["games"] if lines else 0
+
+
+def _by_worker(out: pathlib.Path) -> dict[str, list[tuple[float, pathlib.Path]]]:
+    """When each worker wrote its shards, and where, in order."""
+    written = sorted((path.stat().st_mtime, path) for path in (out / shards.FOLDER).rglob("*.npz"))
+    found: dict[str, list[tuple[float, pathlib.Path]]] = {}
+    for when, path in written:
+        found.setdefault(path.stem.rpartition("-")[0], []).append((when, path))
+    return found
+
+
+def _rate(written: list[tuple[float, pathlib.Path]], began: float) -> float:
+    """Games a second of a worker, from its first shard after a time to its last."""
+    said = make_plan(PRESETS["5x5"]).said
+    (first, _), *others = [one for one in written if one[0] >= began]
+    games = sum(shards.read(path, said).about.games for _, path in others)
+    return games / (others[-1][0] - first)
