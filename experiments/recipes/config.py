@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from experiments.command import ExperimentConfig
-from gozero.runs.settings import check, setting
+from gozero.runs.settings import check, seed_setting, setting
 
 BASE: Mapping[str, Any] = {
     "iterations": 1_000_000,  # the budget ends a run; nothing goes by this number
@@ -60,6 +60,9 @@ RECIPES = {
         "value targets of 1 z, in place of 3/4 z + 1/4 v", {"outcome_share": 1.0}
     ),
     "half and half": Recipe("value targets of 1/2 z + 1/2 v", {"outcome_share": 0.5}),
+    "float16 targets": Recipe(
+        "policy targets of float16 in the replay, in place of uint8", {"policy_dtype": "float16"}
+    ),
     "gate": Recipe(
         "AlphaGo Zero's gate, whose matches come on top", {"gate": 0.55, "gate_games": 40}
     ),
@@ -88,6 +91,9 @@ class RecipesConfig(ExperimentConfig):
 
     budget: float = setting(120.0, above=0, unit="seconds")
     """Processor time of a run, of all cores together, compiling left out."""
+
+    iterations: int | None = setting(None, least=1, unset="what --budget pays for")
+    """Iterations of each run, of every recipe: for one that changes the cost of none."""
 
     rounds: int = setting(6, least=1)
     """Iterations of each recipe, in turn, that say what one costs."""
@@ -129,5 +135,34 @@ class RecipesConfig(ExperimentConfig):
     @property
     def terms(self) -> dict[str, Any]:
         """What a folder's results depend on, beside the recipes."""
-        names = ("size", "budget", "rounds", "games", "simulations")
+        names = ("size", "budget", "iterations", "rounds", "games", "simulations")
         return {name: getattr(self, name) for name in names}
+
+
+@dataclasses.dataclass(frozen=True)
+class RowBytesConfig(ExperimentConfig):
+    """How many bytes a row of self-play takes, by the dtype of its policy target."""
+
+    QUICK: ClassVar = {"sizes": (5,), "rows": 300}
+
+    sizes: tuple[Literal[5, 7, 9], ...] = setting((5, 7, 9))
+    """Lines of the boards."""
+
+    rows: int = setting(6000, least=1)
+    """Of each board and root, at least."""
+
+    seed: int = seed_setting()
+    """Of self-play."""
+
+    out: pathlib.Path = setting(pathlib.Path("runs/row-bytes"))
+    """The folder of row_bytes.csv."""
+
+    EXAMPLES = ("python -m experiments.recipes.row_bytes",)
+
+    @property
+    def estimate(self) -> float:
+        """By the record in README.md, on two cores."""
+        return 2 * len(self.sizes) * self.rows / 18_000
+
+    def __post_init__(self):
+        check(self)

@@ -18,13 +18,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 from scipy import stats
 
 from experiments import command, output
+from experiments.recipes import readme
 from experiments.recipes.config import BASE, RECIPES, RecipesConfig
 from gozero.apps import flags
 from gozero.nets import weights
@@ -84,7 +84,7 @@ def main() -> int:
             study.train(name, seed)
         rows = [study.row(name) for name in config.only]
         write(rows, config.out)
-    print(table(rows))
+    print(readme.elo(config.out / "results.csv"))
     command.say_results(config.out)
     return 0
 
@@ -157,8 +157,8 @@ class Study:
         self.__dict__.pop("costs", None)
 
     def iterations(self, name: str) -> int:
-        """Of a run: what the budget pays for."""
-        return max(1, round(self.config.budget / self.costs[name]))
+        """Of a run: as many as were asked for, or as the budget pays for."""
+        return self.config.iterations or max(1, round(self.config.budget / self.costs[name]))
 
     def train(self, name: str, seed: int) -> None:
         """A run, if its network is not there."""
@@ -280,18 +280,6 @@ def write(rows: list[Row], out: pathlib.Path) -> None:
         axis.set_yticks(place, [f"{row.recipe}  (against {row.against})" for row in rows])
         axis.set(xlabel="Elo of the networks above those without the change, 95% over seeds")
         axis.grid(axis="x", alpha=0.3)
-
-
-def table(rows: list[Row]) -> str:
-    """In Markdown."""
-    head = ("recipe", "against", "Elo", "95%", "s an iteration", "iterations", "games", "positions")
-    return output.markdown(head, map(_cells, rows))
-
-
-def _cells(row: Row) -> list[Any]:
-    found = [row.recipe, row.against, f"{row.elo:+.0f}", f"{row.low:+.0f} to {row.high:+.0f}"]
-    counts = [row.iterations, f"{row.played:,.0f}", f"{row.positions:,.0f}"]
-    return [*found, f"{row.cost:.2f}", *counts]
 
 
 def _processor_time(work: Callable[[], object]) -> float:

@@ -1,0 +1,39 @@
+"""Tables of README.md, from the records in results/.
+
+python -m experiments.records      # writes them; each is a function of its records' path
+"""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+
+from experiments.output import markdown
+
+
+def elo(path: pathlib.Path) -> str:
+    """Recipes against those that they are one change away from."""
+    lines = []
+    for row in _rows(path):
+        found, low, high = (float(row[name]) for name in ("elo", "low", "high"))
+        cells = [row["recipe"], row["against"], f"{found:+.0f} [{low:+.0f}, {high:+.0f}]"]
+        counts = [f"{float(row[name]):,.0f}" for name in ("seeds", "games", "iterations", "played")]
+        lines.append([*cells, *counts, f"{float(row['cost']):.2f} s"])
+    head = ["recipe", "against", "Elo [95%]", "seeds of each", "games of the matches"]
+    return markdown([*head, "iterations", "games of a run", "an iteration"], lines)
+
+
+def row_bytes(path: pathlib.Path) -> str:
+    """Bytes of a row with float16 targets, with uint8, and their ratio."""
+    lines = []
+    for row in _rows(path):
+        lines.append([f"{row['board']}, {row['root']}", f"{int(row['rows']):,}"])
+        for kind in ("replay", "npz", "zst"):
+            before, after = (float(row[f"{kind}_{dtype}"]) for dtype in ("float16", "uint8"))
+            lines[-1].append(f"{before:.1f}, {after:.1f} ({after / before:.0%})")
+    return markdown(["", "rows", "replay", "shard, .npz", "shard, .zst"], lines)
+
+
+def _rows(path: pathlib.Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))

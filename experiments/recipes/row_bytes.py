@@ -1,0 +1,111 @@
+"""How many bytes a row takes, in the replay and in a shard, by the dtype of its policy target.
+
+    python -m experiments.recipes.row_bytes [--rows 6000] [--out DIR]
+
+Rows are of self-play by the networks that come with the library and with experiments/solved_5x5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments import command
+from experiments.output import write_csv
+from experiments.recipes import readme
+from experiments.recipes.config import RowBytesConfig
+from gozero.apps import flags
+from gozero.nets import weights
+from gozero.play import shards
+from gozero.play.devices import mesh_of
+from gozero.play.rows import FREQUENCY_UNIT, Rows, with_policies
+from gozero.play.shards import About
+from gozero.runs import files
+from gozero.runs import folder as folders
+from train import worker
+from train.config import Root
+from train.plan import make_plan
+from train.presets import PRESETS
+
+PROG = "python -m experiments.recipes.row_bytes"
+ROOT = pathlib.Path(__file__).parents[2]
+NETWORKS = {
+    5: ("5x5", "experiments/solved_5x5/results/5x5.safetensors"),
+    7: ("7x7", "gozero/play/data/7x7.safetensors"),
+    9: ("9x9-cpu", "gozero/play/data/9x9.safetensors"),
+}
+"""By lines of the board: the preset, and the network."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Rows of a board and a root, bytes of each."""
+
+    board: str
+    root: str
+    rows: int
+    replay_float16: float
+    replay_uint8: float
+    npz_float16: float
+    """Of a whole shard in a folder, by its rows."""
+    npz_uint8: float
+    zst_float16: float
+    """Of a whole shard in a bucket."""
+    zst_uint8: float
+
+
+def played(size: int, root: Root, count: int, seed: int) -> tuple[dict, Rows]:
+    """(what its shards say of the rules, at least so many rows of self-play)."""
+    preset, path = NETWORKS[size]
+    shape, params, _ = weights.load_own(ROOT / path, size)
+    names = ("blocks", "channels", "features", "auxiliary", "pool_every")
+    network = {name: getattr(shape, name) for name in names}
+    config = dataclasses.replace(
+        PRESETS[preset], batch=32, moves=20, root=root, policy_dtype="float32", **network
+    )
+    plan = worker.plan_of(config)
+    player = worker.SelfPlay(plan, seed, 0, mesh_of(1))
+    parts: list[Rows] = []
+    while sum(part.num_rows for part in parts) < count:
+        parts.append(player.play(params, config.iterations - 1)[0])
+    return make_plan(config).said, jax.tree.map(lambda *x: np.concatenate(x), *parts)
+
+
+def measure(config: RowBytesConfig) -> Iterator[Row]:
+    """The rows of the table, as they are found."""
+    for size in config.sizes:
+        for root in ("gumbel", "puct"):
+            said, rows = played(size, root, config.rows, config.seed)
+            found: dict[str, Any] = {}
+            for dtype in ("float16", "uint8"):
+                stored, count = with_policies(rows, dtype), rows.num_rows
+                about = About("worker", 0, 1, 0, len(np.unique(rows.game)), count)
+                frequency = np.full(count, FREQUENCY_UNIT, np.uint16)
+                kept = sum(leaf.nbytes for leaf in jax.tree.leaves(stored))
+                found[f"replay_{dtype}"] = kept / count
+                for kind in ("npz", "zst"):
+                    data = shards.pack(said, about, stored, frequency, f".{kind}")
+                    found[f"{kind}_{dtype}"] = len(data) / count
+            yield Row(f"{size}x{size}", root, rows.num_rows, **found)
+
+
+def main() -> int:
+    config = command.parse(RowBytesConfig, prog=PROG)
+    with folders.gone_if_empty(config.out), flags.failing(PROG):
+        folders.claim(config.out)
+        rows = list(measure(config))
+        write_csv(Row, rows, config.out / "row_bytes.csv", digits=4)
+        files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
+    print(readme.row_bytes(config.out / "row_bytes.csv"))
+    command.say_results(config.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
