@@ -65,15 +65,15 @@ def liberty_counts(size: int, count: int) -> Callable:
     return compiled(jax.vmap(one_board), *ends)
 
 
-def search(count: int) -> Callable:
-    """100 simulations of 9x9 in each of some trees, without a network."""
+def search(count: int, simulations: int = 100) -> Callable:
+    """So many simulations of 9x9 in each of some trees, without a network."""
     rules = go.Rules(size=9)
     states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(count))
     no_network = lambda params, key, seen: gozero.Evaluation(
         jax.random.normal(key, (count, rules.num_actions)), jnp.zeros(count)
     )
     evaluator = gozero.Evaluator(no_network, observe=lambda context, position, trail: trail.length)
-    config = gozero.SearchConfig(100)
+    config = gozero.SearchConfig(simulations)
     run = lambda key: gozero.search(gozero.go_game(rules), evaluator, key, states, config).visits
     return compiled(run, jax.random.key(0))
 
@@ -112,7 +112,7 @@ TRICKS = {
     "once: moves 19x19": (without_once, lambda: moves(19, 64)),
     "one_kernel: playouts 9x9": (without_one_kernel, lambda: playouts(9, 256)),
     "one_kernel: search of 64 trees": (without_one_kernel, lambda: search(64)),
-    "read_rows: search of one tree": (without_read_rows, lambda: search(1)),
+    "read_rows: search of one tree": (without_read_rows, lambda: search(1, 1600)),
     "over_games: moves 9x9": (without_over_games, lambda: moves(9, 256)),
     "in_cache: liberty counts 19x19": (without_in_cache, lambda: liberty_counts(19, 1024)),
     "cpu sweeps: liberty counts 19x19": (without_by_platform, lambda: liberty_counts(19, 1024)),

@@ -207,7 +207,7 @@ def after(moves: int, size: int, count: int, seed: int) -> tuple[go.Position, ja
 @pytest.mark.parametrize(
     ("size", "before", "moves"),
     [
-        (3, None, 9),
+        pytest.param(3, None, 9, marks=pytest.mark.thorough),
         pytest.param(19, None, 16, marks=SLOW),
         pytest.param(19, 430, 30, marks=SLOW),
     ],
