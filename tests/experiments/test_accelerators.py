@@ -268,6 +268,14 @@ def test_every_preset_has_rows_for_every_chip(chip):
         assert row["output_bytes"] < 2**20, name
 
 
+def test_the_host_of_an_h100_waits_for_no_part_of_a_simulation_or_a_playout():
+    newest = {(row["program"], row["target"]): row for row in run.read(RESULTS / "rows.jsonl")}
+    rows = [row for (_, target), row in newest.items() if target == "h100"]
+    assert len(rows) > 10
+    for one in rows:
+        assert (one["host_loops"], one["conditionals"]) == (0, 0), one["program"]
+
+
 def test_a_table_of_networks_in_slices_by_hand(tmp_path):
     path = tmp_path / "evaluation.csv"
     path.write_text(
