@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from gozero.go.rules import GameState, Position, Rules, init, legal_actions, play, stones
     from gozero.go.scoring import area_score, ownership
     from gozero.go.setup import from_stones, with_handicap
-    from gozero.play.evaluators import network_evaluator, playout_evaluator
+    from gozero.play.evaluators import playout_evaluator
+    from gozero.play.networks import network_evaluator
     from gozero.playouts.policies.uniform import uniform_playouts
     from gozero.search.config import SearchConfig
     from gozero.search.game import Evaluation, Evaluator, Game, History
@@ -50,7 +51,7 @@ _HOME = {
     "Evaluator": "gozero.search.game",
     "History": "gozero.search.game",
     "search_memory": "gozero.search.memory",
-    "network_evaluator": "gozero.play.evaluators",
+    "network_evaluator": "gozero.play.networks",
     "playout_evaluator": "gozero.play.evaluators",
     "go_game": "gozero.games.go",
     "connect_four_game": "gozero.games.connect_four",

@@ -13,7 +13,8 @@ from gozero.nets import network as nets
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
-from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.evaluators import Evaluator
+from gozero.play.networks import network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.player import as_game
 from gozero.play.resignation import ResignConfig

@@ -24,7 +24,7 @@ from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import network_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.play.rows import Rows, policy_shares
 from gozero.runs import arrays, files, settings
 from gozero.runs.progress import Progress

@@ -25,7 +25,7 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import weights
 from gozero.play.arena import play_match
-from gozero.play.evaluators import network_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.play.player import search_player
 from gozero.play.players import NETWORKS
 from gozero.search.config import SearchConfig

@@ -21,7 +21,8 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import network_evaluator, playout_evaluator
+from gozero.play.evaluators import playout_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.playouts.policies.uniform import uniform_playouts
 from gozero.search.config import Amaf, SearchConfig

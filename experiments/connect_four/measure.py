@@ -16,7 +16,8 @@ from experiments.connect_four.config import POSITIONS
 from gozero.games.connect_four import connect_four_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.play import arena
-from gozero.play.evaluators import network_evaluator, over_symmetries
+from gozero.play.evaluators import over_symmetries
+from gozero.play.networks import network_evaluator
 from gozero.play.player import NO_ACTION, Player, Turn, search_player
 from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig

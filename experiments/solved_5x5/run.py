@@ -25,7 +25,8 @@ from gozero.go.coords import to_gtp
 from gozero.go.rules import BLACK, GameState, Rules, init, legal_actions, play
 from gozero.nets import network, weights
 from gozero.play import arena
-from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.evaluators import Evaluator
+from gozero.play.networks import network_evaluator
 from gozero.play.openings import any_play
 from gozero.play.player import Player, Turn, search_player
 from gozero.play.player_config import PlayerConfig

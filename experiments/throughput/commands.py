@@ -23,7 +23,7 @@ from gozero.apps import sgf
 from gozero.go import coords
 from gozero.go import rules as go
 from gozero.nets import weights
-from gozero.play.evaluators import network_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.play.players import NETWORKS
 
 _COLD, _WARM = 20.0, 3.0

@@ -19,7 +19,8 @@ from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
-from gozero.play.evaluators import Evaluator, network_evaluator
+from gozero.play.evaluators import Evaluator
+from gozero.play.networks import network_evaluator
 from gozero.play.rows import FREQUENCY_UNIT
 from gozero.play.selfplay import SelfPlayConfig
 from gozero.play.setups import gumbel_search

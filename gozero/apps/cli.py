@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gozero import __version__
 from gozero.apps import flags, runtime
-from gozero.compile import executables
+from gozero.compile import executables, expected
 
 DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX. `gozero --version`: which."
 
@@ -41,10 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    runtime.prepare(one_game=not {*arguments[:1]}.isdisjoint(_OF_ONE_GAME))
+    one_game = not {*arguments[:1]}.isdisjoint(_OF_ONE_GAME)
+    runtime.prepare(one_game)
     # Only the command's own module is imported: a GTP front end waits for the first answer.
     names = arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS
     modules = {name: importlib.import_module(_COMMANDS[name][0]) for name in names}
+    if one_game:
+        expected.load(arguments)
     classes = {name: getattr(module, _COMMANDS[name][1]) for name, module in modules.items()}
     config = flags.parse(classes, arguments, prog="gozero", description=DESCRIPTION)
     return modules[arguments[0]].run(config)

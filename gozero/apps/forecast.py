@@ -10,14 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gozero.compile import executables
-from gozero.go import symmetry
 from gozero.go.rules import GameState, Rules
-from gozero.nets import kinds, network, weights
-from gozero.nets.features import Inputs
 from gozero.playouts.engine import ownership
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
-from gozero.search.game import Trail
 
 Forecast = Callable[[jax.Array, GameState], tuple[jax.Array, jax.Array]]
 """(key, games [B]) -> (Black's lead, f32[B] points after komi; ownership f32[B, size * size], +1
@@ -36,57 +31,12 @@ def forecast(rules: Rules, path: pathlib.Path | None, playouts: int) -> Forecast
       ValueError: weights that are missing, damaged or for another size.
     """
     if path is not None:
-        shape, params, _ = weights.load(path, rules.size)
-        if shape.auxiliary:
-            return functools.partial(_by_network, rules, shape, params)
+        from gozero.apps import network_forecast  # flax takes a third of a second
+
+        found = network_forecast.by_network(rules, path)
+        if found is not None:
+            return found
     return functools.partial(_by_playouts, rules, playouts)
-
-
-def raw_network(
-    rules: Rules, path: pathlib.Path
-) -> Callable[[GameState, jax.Array], network.NetworkOutput]:
-    """(a game, a symmetry i32[]) -> what the network says of it, turned by the symmetry before, and
-    back after; [1]. (Of a network of KataGo a `KataGoOutput`.)
-
-    Raises:
-      ValueError: weights that are missing, damaged or for another size.
-    """
-    shape, params, _ = weights.load(path, rules.size)
-    size = rules.size
-
-    def said(state: GameState, k: jax.Array) -> network.NetworkOutput:
-        seen, turn = _see(rules, shape, state), lambda planes: symmetry.map_planes(planes, k)[None]
-        if isinstance(seen, Inputs):
-            found = kinds.apply(shape, params, Inputs(turn(seen[0]), seen[1][None]))
-        else:
-            found = kinds.apply(shape, params, turn(seen))
-        back, owned = symmetry.inverse(k), found.ownership_logits
-        return found._replace(
-            policy_logits=symmetry.map_actions(size, found.policy_logits[0], back)[None],
-            ownership_logits=(
-                None if owned is None else symmetry.map_points(size, owned[0], back)[None]
-            ),
-        )
-
-    return executables.jit(said)
-
-
-def _see(rules: Rules, shape: kinds.Config, state: GameState) -> Any:
-    """What the network is shown of a game."""
-    alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-    return kinds.observer(shape, rules)(state, state.position, alone)
-
-
-def _by_network(
-    rules: Rules, shape: kinds.Config, params: dict, key: jax.Array, states: GameState
-) -> tuple[Any, Any]:
-    del key
-    see = functools.partial(_see, rules, shape)
-    said = kinds.apply(shape, params, jax.vmap(see)(states))
-    assert said.score is not None  # it has these heads
-    assert said.ownership is not None
-    black = jnp.where(states.to_play == 0, 1.0, -1.0)
-    return black * said.score, black[:, None] * said.ownership
 
 
 def _by_playouts(rules: Rules, count: int, key: jax.Array, states: GameState) -> tuple[Any, Any]:

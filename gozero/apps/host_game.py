@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.compile import executables
+from gozero.compile import executables, stages
 from gozero.go import bitboard as bb
 from gozero.go import coords, scoring, setup
 from gozero.go import rules as go
@@ -160,7 +160,7 @@ class HostGame:
         return float(_score(self.rules, self._state))
 
 
-@functools.partial(executables.jit, static_argnums=(0,))
+@functools.partial(executables.jit, static_argnums=(0,), compiler_options=stages.soon_options)
 def _attempt(
     rules: Rules, state: GameState, colour: jax.Array, action: jax.Array
 ) -> tuple[GameState, jax.Array]:

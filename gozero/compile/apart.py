@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -43,7 +43,7 @@ class InTwo:
       function: jittable; what it hands `ask`, and what that returns, are pytrees of arrays.
       types_of: of what is said to a question.
       donated: whether the arrays of the first argument are used up.
-      options: the compiler's, for both.
+      options: gives the compiler's, for both.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class InTwo:
         function: Callable,
         types_of: TypesOf,
         donated: bool = False,
-        options: Mapping[str, Any] = {},
+        options: Callable[[], dict[str, Any]] = dict,
     ):
         self._function, self._types_of = function, types_of
-        self._options: dict[str, Any] = {"compiler_options": dict(options)} if options else {}
+        self._options: dict[str, Any] = {"compiler_options": options}
         given = functools.partial(_before, function, types_of)
         self.before = executables.jit(
             given, (), donate_argnums=0 if donated else (), **self._options

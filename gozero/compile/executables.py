@@ -15,6 +15,7 @@ Imports no JAX by itself: commands ask before they do.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -50,6 +51,12 @@ _CACHE = ("compilation_cache_dir", "enable_compilation_cache")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), pathlib.PurePath)
 _is_on = False
 
+waiting: dict[str, concurrent.futures.Future] = {}
+"""Programs that are being loaded, by the names of their files (`gozero.compile.expected`)."""
+
+taken: Callable[[str], None] = lambda name: None
+"""Is told the name of each program that is taken for the first time."""
+
 
 def keep() -> None:
     """From now on keep programs, if JAX keeps its own."""
@@ -78,7 +85,8 @@ def folder() -> pathlib.Path | None:
 
 def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any) -> Kept:
     """``jax.jit(function, static_argnums=static_argnums, **options)`` of positional arguments, a
-    program of which may be kept."""
+    program of which may be kept. ``compiler_options`` may be a function that gives them, which is
+    called when the program is: they may ask for the backend."""
     made = Kept(function, static_argnums, options)
     functools.update_wrapper(made, function)
     return made
@@ -88,9 +96,16 @@ class Kept:
     """A function whose programs may be kept; see `jit`."""
 
     def __init__(self, function: Callable, static: tuple[int, ...], options: dict[str, Any]):
-        self.function, self._static, self._options = function, static, options
+        self.function, self._static, self._given = function, static, options
         self._programs: dict[tuple, Callable | None] = {}
         self._lock = threading.RLock()  # who calls what another thread compiles waits for it
+
+    @functools.cached_property
+    def _options(self) -> dict[str, Any]:
+        compiler = self._given.get("compiler_options")
+        compiler = compiler() if callable(compiler) else compiler
+        others = {k: v for k, v in self._given.items() if k != "compiler_options"}
+        return others | ({"compiler_options": compiler} if compiler else {})
 
     @functools.cached_property
     def jitted(self) -> Any:
@@ -147,6 +162,7 @@ class Kept:
             if self.is_missing(*args):
                 signature, _ = self._signature(args)
                 if (place := self._place(signature)) is not None:
+                    taken(place.name)
                     self._programs[signature] = self._compiled(place, args)
 
     def _signature(self, args: tuple) -> tuple[tuple, tuple]:
@@ -165,7 +181,7 @@ class Kept:
         with contextlib.suppress(Exception):
             if (where := folder()) is not None:
                 static, tree, kinds = signature
-                return where / _name(self.function, self._options, static, str(tree), str(kinds))
+                return where / name_of(self.function, self._options, static, str(tree), str(kinds))
         return None
 
     def _first(self, signature: tuple, args: tuple, given: tuple) -> Any:
@@ -175,8 +191,12 @@ class Kept:
         self._programs[signature] = None
         if (place := self._place(signature)) is None:
             return self.jitted(*args)
+        taken(place.name)
         with contextlib.suppress(Exception):
-            program = _loaded(_read(place), signature[1])
+            ahead = waiting.pop(place.name, None)
+            program = loaded(place) if ahead is None else ahead.result()
+            if program.in_tree.children()[0] != signature[1]:  # beside it: arguments by name
+                raise ValueError("made for other arguments")
             out = jax.block_until_ready(program(*given))
             self._programs[signature] = program
             return out
@@ -186,10 +206,23 @@ class Kept:
     def _compiled(self, place: pathlib.Path, args: tuple) -> Any:
         from jax.experimental import serialize_executable
 
-        program = _compiled(self.traced.lower(*args), self._options.get("compiler_options"))
+        lowered = self.traced.lower(*args)
         with contextlib.suppress(Exception):
-            _write(place, pickle.dumps(serialize_executable.serialize(program)))
+            _strip(lowered)
+        program = _compiled(lowered, self._options.get("compiler_options"))
+        with contextlib.suppress(Exception):
+            write(place, pickle.dumps(serialize_executable.serialize(program)))
         return program
+
+
+def _strip(lowered: Any) -> None:
+    """Take the places in sources out of a program: loading parses and copies all of it, and names
+    of operations are the most of that."""
+    from jax.extend.mlir.passmanager import PassManager
+
+    module = lowered.compiler_ir()
+    with module.context:
+        PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
 
 
 _lock = threading.Lock()
@@ -217,19 +250,21 @@ def _count_compiling(change: int) -> None:
         compilation_cache.reset_cache()
 
 
-def _loaded(data: bytes, tree: Any) -> Callable:
+def loaded(place: pathlib.Path) -> Any:
+    """The program of a file.
+
+    Raises:
+      Exception: of any kind, where it is damaged, another's, or cannot be loaded.
+    """
     import jax
     from jax.experimental import serialize_executable
 
-    compiled = serialize_executable.deserialize_and_load(
-        *pickle.loads(data), execution_devices=jax.devices()[:1]
+    return serialize_executable.deserialize_and_load(
+        *pickle.loads(read(place)), execution_devices=jax.devices()[:1]
     )
-    if compiled.in_tree.children()[0] != tree:  # beside it: arguments by name
-        raise ValueError("made for other arguments")
-    return compiled
 
 
-def _name(*made_of: Any) -> str:
+def name_of(*made_of: Any) -> str:
     """Of the file of a program; see the module.
 
     Raises:
@@ -327,8 +362,8 @@ def _known(value: Any) -> str:
     return f"{module}.{value.__qualname__}"
 
 
-def _read(path: pathlib.Path) -> bytes:
-    """What `_write` wrote.
+def read(path: pathlib.Path) -> bytes:
+    """What `write` wrote.
 
     Raises:
       OSError: there is no such file.
@@ -350,7 +385,7 @@ def _check_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
         raise ValueError("not this user's alone")
 
 
-def _write(path: pathlib.Path, data: bytes) -> None:
+def write(path: pathlib.Path, data: bytes) -> None:
     """Whole or not at all, whoever else writes it; and remove what is too much."""
     handle, part = tempfile.mkstemp(dir=path.parent)
     try:

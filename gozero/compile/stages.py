@@ -148,12 +148,38 @@ def cpu_compiler_options() -> dict[str, Any]:
     return {"xla_cpu_prefer_vector_width": CPU_VECTOR_BITS}
 
 
+_SLOW_PASSES = (
+    "while-loop-trip-count-annotator",
+    "simplify-while-loops",
+    "while-loop-invariant-code-motion",
+)
+
+
+def soon_options(fuses_deeply: bool = False) -> dict[str, Any]:
+    """What compiles a program of a few games sooner on this backend, to run about as fast.
+
+    Passes over loops go: they find out how often each runs by running it, and do so again each time
+    that the pipeline goes round. And XLA's older emitter makes one module of LLVM of many kernels,
+    where the newer one (of which jaxlib 0.12 has no way out) takes MLIR and a module for each.
+
+    Args:
+      fuses_deeply: what depends on many arrays is used in many places: the older emitter computes
+        it anew in each of them, so the newer one stays.
+    """
+    if mode.plain() or mode.backend() != "cpu":
+        return {}
+    options: dict[str, Any] = {"xla_disable_hlo_passes": ",".join(_SLOW_PASSES)}
+    if not fuses_deeply and version.__version_info__ < (0, 11):
+        options["xla_cpu_use_fusion_emitters"] = False
+    return options
+
+
 def seldom_options() -> dict[str, Any]:
     """What compiles a program soonest on this backend that runs once a search: LLVM optimises
     nothing."""
     if mode.plain() or mode.backend() != "cpu":
         return {}
-    return {"xla_backend_optimization_level": 0}
+    return soon_options() | {"xla_backend_optimization_level": 0}
 
 
 def split_key(key: jax.Array, num: int) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Evaluators of positions: networks, of Go and of other games, and playouts of Go."""
+"""Evaluators of positions by playouts of Go, by name, and over all symmetries."""
 
 from __future__ import annotations
 
@@ -12,19 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gozero.compile import mode
-from gozero.games.go import go_game
 from gozero.games.rollouts import ROLLOUT_RULE, rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
-from gozero.nets import kinds, network, weights
-from gozero.nets.features import feature_set
-from gozero.nets.katago import network as katago
-from gozero.nets.katago.network import KataGoConfig
-from gozero.nets.network import NetworkConfig
-from gozero.play import openings
 from gozero.play.player_config import POLICIES
 from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
 from gozero.playouts.first_plays import Wanted
@@ -32,133 +24,11 @@ from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
-from gozero.search.game import Evaluation, Evaluator, Game, History, Trail, history_of
+from gozero.search.game import Evaluation, Evaluator, Game, Trail
 from gozero.search.prior_counts import tried_once
-from gozero.search.rules.katago import KataGoPuct
-from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
 NAMES = ("network", "playout")
-
-
-def network_evaluator(
-    rules: Rules | Game, config: kinds.Config | None = None, params: dict | None = None
-) -> Evaluator:
-    """The policy and value of a network; without parameters, random ones of seed 0.
-
-    Its auxiliary heads, if it has any, evaluate nothing: where nobody asks for what they say,
-    compiling leaves them out.
-
-    Args:
-      rules: of Go; or a `Game` that observes planes [rows, columns, channels].
-      config: the network's shape; None: a small one. For a `Game` see `network.of_game`. With a
-        network of KataGo, which wants its parameters too, the rule that suits it is KataGo's.
-      params: as `network.init` makes them, or `weights.load` reads them. Of a network of dtype
-        "int8" too: `Evaluator.prepared`, which a search asks for, quantizes them by positions of
-        random games.
-
-    Raises:
-      ValueError: weights that were trained for another board or game; features that look at past
-        boards, under simple ko, which keeps none; a game that observes no planes.
-    """
-    if isinstance(config, KataGoConfig):
-        return _katago_evaluator(rules, config, params)
-    if isinstance(rules, Game):
-        config = _config_for(rules, config)
-        observe = None  # the game's own
-    else:
-        config = config or NetworkConfig()
-        _check_fits(rules, config)
-        features = feature_set(config.features)
-        observe = functools.partial(features.observe, rules)
-    if params is None:
-        params = network.init(config, jax.random.key(0))
-
-    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
-        del key
-        inputs = inputs if config.observation is None else inputs.astype(jnp.float32)
-        whole = functools.partial(network.apply, config)
-        slices = functools.partial(network.apply_in_slices, config)
-        output = mode.by_platform(params, inputs, tpu=slices, default=whole)
-        return Evaluation(output.policy_logits, output.value)
-
-    apart = {"board_size"}  # the records of a run say it in its rules
-    apart |= {"features"} if config.observation else {"observation", "num_actions"}
-    shape = {k: v for k, v in dataclasses.asdict(config).items() if k not in apart}
-    about = {"evaluator": "network", **shape}
-    if config.dtype == "int8":
-        game = rules if isinstance(rules, Game) else go_game(rules)
-        prepare = functools.partial(_quantized, history_of(game, observe), game, config)
-    else:
-        converts = config.dtype != "float32"
-        prepare = functools.partial(network.in_dtype, config) if converts else None
-    return Evaluator(evaluate, params, observe, Puct(), about, prepare)
-
-
-_SAMPLE = 64
-"""Random games, a position of each, that tell what the convolutions of a network take."""
-
-
-def _quantized(history: History, game: Game, config: NetworkConfig, params: dict) -> dict:
-    key = jax.random.key(0)
-    states = jax.vmap(game.init)(jax.random.split(key, _SAMPLE))
-    states, _ = openings.scatter_phases(game, key, states, game.max_moves // 2)
-    contexts, positions = jax.vmap(history.root)(states)
-    none = Trail(jax.tree.map(lambda x: x[:, None], positions), jnp.zeros(_SAMPLE, jnp.int32))
-    seen = jax.vmap(history.observe)(contexts, positions, none)
-    if config.observation is not None:
-        seen = seen.astype(jnp.float32)
-    return network.quantized(config, params, seen)
-
-
-def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) -> Evaluator:
-    if isinstance(rules, Game) or params is None:
-        raise ValueError("config: KataGo's networks are of Go, and of parameters that a file holds")
-    observe = kinds.observer(config, rules)
-
-    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
-        del key
-        output = katago.apply(config, params, inputs)
-        return Evaluation(output.policy_logits, output.value)
-
-    names = "version", "dtype", "scoring", "tax", "button", "friendly_pass", "optimism"
-    about = {"evaluator": "network", "features": "katago"}
-    about |= {name: getattr(config, name) for name in names}
-    prepare = functools.partial(katago.in_dtype, config) if config.dtype != "float32" else None
-    return Evaluator(evaluate, params, observe, KataGoPuct(), about, prepare)
-
-
-def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:
-    fits = network.of_game(game)
-    if config is None:
-        return fits
-    found, wanted = (
-        f"{c.observation} with {c.num_actions} actions" if c.observation else "Go"
-        for c in (config, fits)
-    )
-    if found != wanted:
-        raise ValueError(f"config: a network for {found}; this game wants one for {wanted}")
-    return config
-
-
-def _check_fits(rules: Rules, config: NetworkConfig) -> None:
-    if config.observation is not None:
-        raise ValueError(
-            f"config: a network for planes {config.observation} of another game than Go; give the "
-            "Game in place of the rules"
-        )
-    if config.board_size not in (None, rules.size):
-        made = config.board_size
-        raise ValueError(
-            f"config: the weights were made for {made}x{made}, the board is "
-            f"{rules.size}x{rules.size}; use weights for it, or, to take these as they are, "
-            "dataclasses.replace(config, board_size=None)"
-        )
-    if feature_set(config.features).history and not rules.keeps_past:
-        raise ValueError(
-            f"features: {config.features!r} looks at past boards, and {rules.ko} ko keeps none; "
-            "use another ko rule or the compact features"
-        )
 
 
 def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
@@ -326,19 +196,6 @@ def make_evaluator(
         return playout_evaluator(rules) if of_go else rollout_evaluator(rules)
     if name != "network":
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
-    if weights_file is not None:
-        config, params, description = weights.load(weights_file, rules.size if of_go else None)
-        about = {"weights": str(weights_file), "weights_sha256": description["sha256"]}
-    else:
-        config = NetworkConfig(features=features or "compact") if of_go else network.of_game(rules)
-        params = network.init(config, jax.random.key(seed))
-        about = {"weights": f"random, seed {seed}"}
-    if features not in (None, config.features):
-        raise ValueError(
-            f"features: {features!r} asked, {weights_file} has {config.features!r}; "
-            "leave --features out"
-        )
-    if features is not None and config.observation:
-        raise ValueError("features: they are Go's; another game observes its own planes")
-    evaluator = network_evaluator(rules, config, params)
-    return evaluator._replace(about={**evaluator.about, **about})
+    from gozero.play import networks  # flax takes a third of a second, which playouts need not wait
+
+    return networks.of_file(rules, weights_file, seed, features)

@@ -67,11 +67,15 @@ class Apart:
         types_of = functools.partial(_types_said, *programs, jax.eval_shape(prepared, params))
         self._begin, self._step = _halves(game, config, _elsewhere, types_of, config.leaves)
         self._is_open = executables.jit(functools.partial(_is_open, config))
+        self._judges_asked = False
+        self._beside = concurrent.futures.ThreadPoolExecutor(1)
 
     def begin(self, params, key, states, tree) -> Running:
         after = self._begin.after(tree, key, states)
         asked, kept = self._begin.before(tree, key, states)
-        return after(*kept, _said(*self._programs, self._prepared(params), asked))
+        said = _said(*self._programs, self._prepared(params), asked)
+        self._judges_asked = said[1].positions is None  # else what the evaluator changed them to
+        return after(*kept, said)
 
     def advance(self, running: Running, params, num_steps, last_step) -> Running:
         params, early = self._prepared(params), self._config.early_stop
@@ -82,12 +86,20 @@ class Apart:
             if early and not self._is_open(running.tree, np.int32(last_step - i)):
                 break
             asked, kept = before(given := running)
-            said = _said(*programs, params, asked)
+            said = self._said_at_once(*programs, params, asked)
             running = after(*kept, said)
             if i == begun:  # all further calls are of the same types
                 before, after = before.again(given), after.again(*kept, said)
                 programs = _again(*programs, params, asked)
         return running
+
+    def _said_at_once(self, judging, evaluating, heuristic, params: Any, asked: tuple) -> tuple:
+        """As `_said`; what does not wait for the evaluation is found out while that is made."""
+        waiting = self._beside.submit(evaluating, params, *asked)
+        own = None if heuristic is None else heuristic(params, *asked)
+        judged = judging(*asked[1:]) if self._judges_asked else None
+        said = waiting.result()
+        return judged or judging(asked[1], said.positions, asked[3]), said, own
 
     def _types_asked(self, key: jax.Array, states: Any) -> tuple:
         """The types of (key, contexts, positions, trail) of a step: known before it is traced."""
@@ -169,8 +181,8 @@ def _halves(
     """
     begin = functools.partial(_begin, game, config, asking, times)
     step = functools.partial(_step, game, config, asking)
-    seldom = stages.seldom_options()
-    return InTwo(begin, types_of, True, seldom), InTwo(step, types_of, donated=True)
+    begin = InTwo(begin, types_of, True, stages.seldom_options)
+    return begin, InTwo(step, types_of, True, stages.soon_options)
 
 
 def _begin(game: Game, config: SearchConfig, asking, times: int, ask, tree, key, states) -> Running:
@@ -217,10 +229,13 @@ def _programs(game: Game, evaluator: Evaluator) -> _Programs:
     history, evaluate, heuristic = history_of(game, evaluator.observe), evaluator.evaluate, None
     if isinstance(evaluate, WithHeuristic):
         own = functools.partial(_heuristic, history, evaluate.heuristic)
-        heuristic, evaluate = executables.jit(own), evaluate.evaluate
-    judging = executables.jit(functools.partial(judge, history))
+        deep = functools.partial(stages.soon_options, fuses_deeply=True)
+        heuristic, evaluate = executables.jit(own, compiler_options=deep), evaluate.evaluate
+    judging = functools.partial(judge, history)
     evaluating = functools.partial(_evaluate, history, evaluate, heuristic is not None)
-    return _Programs(judging, executables.jit(evaluating), heuristic)
+    soon = functools.partial(executables.jit, compiler_options=stages.soon_options)
+    judging, evaluating = soon(judging), soon(evaluating)
+    return _Programs(judging, evaluating, heuristic)
 
 
 def _said(judging, evaluating, heuristic, params: Any, asked: tuple) -> tuple:

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.compile import executables
+from gozero.compile import executables, stages
 from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
@@ -92,7 +92,8 @@ class Runner:
         def finish(tree, others):  # apart: what is not in the result cannot be handed on
             return pieces.finish(others._replace(tree=tree), config)
 
-        self._finish = executables.jit(finish, donate_argnums=0)
+        options = stages.soon_options
+        self._finish = executables.jit(finish, donate_argnums=0, compiler_options=options)
         self._empty = executables.jit(functools.partial(jax.tree.map, jnp.zeros_like))
 
     def search(

@@ -19,36 +19,14 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.go.rules import Rules
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import network_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.search.config import SearchConfig
 
 RULES = Rules(size=3)
 
 
-@pytest.fixture
-def kept(monkeypatch, tmp_path):
-    """The folder of a command that keeps programs."""
-    place = tmp_path / "programs"
-    place.mkdir(0o700)
-    monkeypatch.setattr(executables, "_is_on", True)
-    monkeypatch.setattr(executables, "folder", lambda: place)
-    return place
-
-
 def new_game(komi):
     return executables.jit(go.init, (0,))(RULES, np.float32(komi))
-
-
-@pytest.fixture
-def never_traced(monkeypatch):
-    def unwanted(self):
-        raise AssertionError("it is traced")
-
-    def forbid():
-        for name in ("jitted", "traced"):
-            monkeypatch.setattr(executables.Kept, name, property(unwanted))
-
-    return forbid
 
 
 def assert_equal(found, wanted):
@@ -143,7 +121,7 @@ def test_a_file_that_is_not_ours_or_not_whole_is_not_used(kept, harm):
     elif harm == "shorter":
         path.write_bytes(data[:-1])
     elif harm == "other":
-        executables._write(path, pickle.dumps("no program"))
+        executables.write(path, pickle.dumps("no program"))
     elif harm == "writable":
         path.chmod(0o606)
     elif harm == "link":
@@ -154,7 +132,7 @@ def test_a_file_that_is_not_ours_or_not_whole_is_not_used(kept, harm):
         (other,) = (one for one in kept.iterdir() if one != path)
         other.replace(path)
     assert_equal(new_game(5.5), wanted)
-    assert executables._read(path)  # written anew
+    assert executables.read(path)  # written anew
     assert not path.is_symlink()
 
 
@@ -185,11 +163,11 @@ def test_inside_another_program_it_is_a_part_of_that(kept):
 
 def test_the_oldest_go_where_there_are_too_many(kept, monkeypatch):
     for number in range(3):
-        executables._write(kept / f"{number}", bytes(100))
+        executables.write(kept / f"{number}", bytes(100))
         os.utime(kept / f"{number}", (number, number))
-    executables._read(kept / "0")  # used last
+    executables.read(kept / "0")  # used last
     monkeypatch.setattr(executables, "MOST_BYTES", 300)
-    executables._write(kept / "3", bytes(100))
+    executables.write(kept / "3", bytes(100))
     assert sorted(path.name for path in kept.iterdir()) == ["0", "3"]
 
 
@@ -199,7 +177,7 @@ def name_of_search(size=5, simulations=8, channels=4, **more):
     evaluator = evaluator._replace(**more)
     settings = SearchConfig(num_simulations=simulations, select=evaluator.select)
     made_of = go_game(Rules(size=size)), evaluator, settings
-    return executables._name(functools.partial(go.init, made_of))
+    return executables.name_of(functools.partial(go.init, made_of))
 
 
 def test_a_file_is_named_by_all_that_decides_its_program(monkeypatch):
@@ -229,7 +207,7 @@ def test_a_file_is_named_by_all_that_decides_its_program(monkeypatch):
 
 def test_two_functions_of_a_line_are_two():
     one, two = (f.__code__ for f in (lambda: 1, lambda: 2))
-    assert executables._name(one) != executables._name(two)
+    assert executables.name_of(one) != executables.name_of(two)
 
 
 def session(folder, *words):

@@ -12,7 +12,8 @@ from gozero.games.registry import make_game
 from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import make_evaluator, network_evaluator
+from gozero.play.evaluators import make_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game
 from gozero.search.search import search

@@ -14,7 +14,7 @@ import pytest
 from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import network_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.runs import arrays
 from tests.reference import network as reference
 

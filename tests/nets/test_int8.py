@@ -12,7 +12,7 @@ import numpy as np
 from gozero.go import rules as go
 from gozero.nets import int8, network
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import network_evaluator
+from gozero.play.networks import network_evaluator
 
 CONFIG = NetworkConfig(blocks=2, channels=16, pool_every=2, auxiliary=True, dtype="int8")
 

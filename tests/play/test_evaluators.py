@@ -14,12 +14,8 @@ from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import (
-    make_evaluator,
-    network_evaluator,
-    over_symmetries,
-    playout_evaluator,
-)
+from gozero.play.evaluators import make_evaluator, over_symmetries, playout_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.playouts.engine import outcomes
 from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo.playouts import mogo_playouts

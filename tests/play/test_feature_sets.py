@@ -16,7 +16,8 @@ from gozero.nets import network, weights
 from gozero.nets.features import FEATURES
 from gozero.nets.network import NetworkConfig
 from gozero.play import selfplay
-from gozero.play.evaluators import make_evaluator, network_evaluator
+from gozero.play.evaluators import make_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.play.player_config import looks_back
 from gozero.play.rows import Rows
 from train import replay

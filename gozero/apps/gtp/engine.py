@@ -419,7 +419,7 @@ class Engine:
         import jax.numpy as jnp
         import numpy as np
 
-        from gozero.apps.forecast import raw_network
+        from gozero.apps.network_forecast import raw_network
 
         rules, state = self.game.rules, self.game.state
         path = self.config.on(self.size).weights

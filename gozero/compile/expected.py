@@ -1,0 +1,58 @@
+"""Programs that a command took the last time, loaded while it starts.
+
+Loading a program takes 0.1 seconds, a first move on 19x19 takes fourteen (two cores, jax 0.10.1);
+Python is importing meanwhile, and holds no lock that loading needs. A file beside the programs
+names those of a command line, in the order in which they were taken.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import pathlib
+from collections.abc import Sequence
+
+from gozero.compile import executables
+
+MOST = 32
+"""Programs of a command line."""
+
+_THREADS = 2
+
+
+def load(command: Sequence[str]) -> None:
+    """Begin to load what a command line took the last time, and note what it takes from now on.
+
+    JAX's backend starts, so settings of its devices come before. Nothing fails: what is not loaded
+    so is loaded, or compiled, when it is called.
+    """
+    with contextlib.suppress(Exception):
+        if (place := executables.folder()) is not None:
+            path = place / executables.name_of("taken by", list(command))
+            names = _read(path)
+            executables.taken = _Taken(path, names)
+            pool = concurrent.futures.ThreadPoolExecutor(_THREADS)
+            for name in names:
+                executables.waiting[name] = pool.submit(executables.loaded, place / name)
+            pool.shutdown(wait=False)
+
+
+class _Taken:
+    """Notes the names of programs, called with each that is taken."""
+
+    def __init__(self, path: pathlib.Path, names: list[str]):
+        self._path, self._names = path, names
+
+    def __call__(self, name: str) -> None:
+        if name not in self._names and len(self._names) < MOST:
+            self._names.append(name)
+            with contextlib.suppress(OSError):
+                executables.write(self._path, "\n".join(self._names).encode())
+
+
+def _read(path: pathlib.Path) -> list[str]:
+    try:
+        names = executables.read(path).decode().split()
+    except (OSError, ValueError):
+        return []
+    return [name for name in names[:MOST] if name == pathlib.Path(name).name]

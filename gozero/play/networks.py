@@ -1,0 +1,179 @@
+"""Evaluators of positions by networks, of Go and of other games."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gozero.compile import mode
+from gozero.games.go import go_game
+from gozero.go.rules import Rules
+from gozero.nets import kinds, network, weights
+from gozero.nets.features import feature_set
+from gozero.nets.katago import network as katago
+from gozero.nets.katago.network import KataGoConfig
+from gozero.nets.network import NetworkConfig
+from gozero.play import openings
+from gozero.search.game import Evaluation, Evaluator, Game, History, Trail, history_of
+from gozero.search.rules.katago import KataGoPuct
+from gozero.search.rules.puct import Puct
+
+
+def network_evaluator(
+    rules: Rules | Game, config: kinds.Config | None = None, params: dict | None = None
+) -> Evaluator:
+    """The policy and value of a network; without parameters, random ones of seed 0.
+
+    Its auxiliary heads, if it has any, evaluate nothing: where nobody asks for what they say,
+    compiling leaves them out.
+
+    Args:
+      rules: of Go; or a `Game` that observes planes [rows, columns, channels].
+      config: the network's shape; None: a small one. For a `Game` see `network.of_game`. With a
+        network of KataGo, which wants its parameters too, the rule that suits it is KataGo's.
+      params: as `network.init` makes them, or `weights.load` reads them. Of a network of dtype
+        "int8" too: `Evaluator.prepared`, which a search asks for, quantizes them by positions of
+        random games.
+
+    Raises:
+      ValueError: weights that were trained for another board or game; features that look at past
+        boards, under simple ko, which keeps none; a game that observes no planes.
+    """
+    if isinstance(config, KataGoConfig):
+        return _katago_evaluator(rules, config, params)
+    if isinstance(rules, Game):
+        config = _config_for(rules, config)
+        observe = None  # the game's own
+    else:
+        config = config or NetworkConfig()
+        _check_fits(rules, config)
+        features = feature_set(config.features)
+        observe = functools.partial(features.observe, rules)
+    if params is None:
+        params = network.init(config, jax.random.key(0))
+
+    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
+        del key
+        inputs = inputs if config.observation is None else inputs.astype(jnp.float32)
+        whole = functools.partial(network.apply, config)
+        slices = functools.partial(network.apply_in_slices, config)
+        output = mode.by_platform(params, inputs, tpu=slices, default=whole)
+        return Evaluation(output.policy_logits, output.value)
+
+    apart = {"board_size"}  # the records of a run say it in its rules
+    apart |= {"features"} if config.observation else {"observation", "num_actions"}
+    shape = {k: v for k, v in dataclasses.asdict(config).items() if k not in apart}
+    about = {"evaluator": "network", **shape}
+    if config.dtype == "int8":
+        game = rules if isinstance(rules, Game) else go_game(rules)
+        prepare = functools.partial(_quantized, history_of(game, observe), game, config)
+    else:
+        converts = config.dtype != "float32"
+        prepare = functools.partial(network.in_dtype, config) if converts else None
+    return Evaluator(evaluate, params, observe, Puct(), about, prepare)
+
+
+_SAMPLE = 64
+"""Random games, a position of each, that tell what the convolutions of a network take."""
+
+
+def _quantized(history: History, game: Game, config: NetworkConfig, params: dict) -> dict:
+    key = jax.random.key(0)
+    states = jax.vmap(game.init)(jax.random.split(key, _SAMPLE))
+    states, _ = openings.scatter_phases(game, key, states, game.max_moves // 2)
+    contexts, positions = jax.vmap(history.root)(states)
+    none = Trail(jax.tree.map(lambda x: x[:, None], positions), jnp.zeros(_SAMPLE, jnp.int32))
+    seen = jax.vmap(history.observe)(contexts, positions, none)
+    if config.observation is not None:
+        seen = seen.astype(jnp.float32)
+    return network.quantized(config, params, seen)
+
+
+def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) -> Evaluator:
+    if isinstance(rules, Game) or params is None:
+        raise ValueError("config: KataGo's networks are of Go, and of parameters that a file holds")
+    observe = kinds.observer(config, rules)
+
+    def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
+        del key
+        output = katago.apply(config, params, inputs)
+        return Evaluation(output.policy_logits, output.value)
+
+    names = "version", "dtype", "scoring", "tax", "button", "friendly_pass", "optimism"
+    about = {"evaluator": "network", "features": "katago"}
+    about |= {name: getattr(config, name) for name in names}
+    prepare = functools.partial(katago.in_dtype, config) if config.dtype != "float32" else None
+    return Evaluator(evaluate, params, observe, KataGoPuct(), about, prepare)
+
+
+def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:
+    fits = network.of_game(game)
+    if config is None:
+        return fits
+    found, wanted = (
+        f"{c.observation} with {c.num_actions} actions" if c.observation else "Go"
+        for c in (config, fits)
+    )
+    if found != wanted:
+        raise ValueError(f"config: a network for {found}; this game wants one for {wanted}")
+    return config
+
+
+def _check_fits(rules: Rules, config: NetworkConfig) -> None:
+    if config.observation is not None:
+        raise ValueError(
+            f"config: a network for planes {config.observation} of another game than Go; give the "
+            "Game in place of the rules"
+        )
+    if config.board_size not in (None, rules.size):
+        made = config.board_size
+        raise ValueError(
+            f"config: the weights were made for {made}x{made}, the board is "
+            f"{rules.size}x{rules.size}; use weights for it, or, to take these as they are, "
+            "dataclasses.replace(config, board_size=None)"
+        )
+    if feature_set(config.features).history and not rules.keeps_past:
+        raise ValueError(
+            f"features: {config.features!r} looks at past boards, and {rules.ko} ko keeps none; "
+            "use another ko rule or the compact features"
+        )
+
+
+def of_file(
+    rules: Rules | Game,
+    path: pathlib.Path | None = None,
+    seed: int = 0,
+    features: str | None = None,
+) -> Evaluator:
+    """The evaluator of weights in a file; or of random ones.
+
+    Args:
+      rules: of Go, or another `Game`.
+      path: of the weights; None: random ones.
+      seed: of these.
+      features: those of a network of Go with random weights; weights from a file bring their own.
+
+    Raises:
+      ValueError: bad weights, or features that are not those of the weights.
+    """
+    of_go = not isinstance(rules, Game)
+    if path is not None:
+        config, params, description = weights.load(path, rules.size if of_go else None)
+        about = {"weights": str(path), "weights_sha256": description["sha256"]}
+    else:
+        config = NetworkConfig(features=features or "compact") if of_go else network.of_game(rules)
+        params = network.init(config, jax.random.key(seed))
+        about = {"weights": f"random, seed {seed}"}
+    if features not in (None, config.features):
+        raise ValueError(
+            f"features: {features!r} asked, {path} has {config.features!r}; leave --features out"
+        )
+    if features is not None and config.observation:
+        raise ValueError("features: they are Go's; another game observes its own planes")
+    evaluator = network_evaluator(rules, config, params)
+    return evaluator._replace(about={**evaluator.about, **about})

@@ -1,0 +1,29 @@
+"""Programs kept in a folder of a test's own."""
+
+import pytest
+
+from gozero.compile import executables
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """The folder of a command that keeps programs."""
+    place = tmp_path / "programs"
+    place.mkdir(0o700)
+    monkeypatch.setattr(executables, "_is_on", True)
+    monkeypatch.setattr(executables, "folder", lambda: place)
+    monkeypatch.setattr(executables, "waiting", {})
+    monkeypatch.setattr(executables, "taken", lambda name: None)
+    return place
+
+
+@pytest.fixture
+def never_traced(monkeypatch):
+    def unwanted(self):
+        raise AssertionError("it is traced")
+
+    def forbid():
+        for name in ("jitted", "traced"):
+            monkeypatch.setattr(executables.Kept, name, property(unwanted))
+
+    return forbid

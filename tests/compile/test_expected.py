@@ -1,0 +1,67 @@
+"""Programs that a command took the last time are loaded while it starts; nothing fails by it."""
+
+import jax.numpy as jnp
+import pytest
+
+from gozero import hashing
+from gozero.compile import executables, expected
+
+NUMBER = jnp.uint32(3)
+MIXED = hashing.mix(NUMBER)
+
+
+def started(*command):
+    """A command that has just begun; the names of the programs that it expects."""
+    executables.waiting.clear()
+    expected.load(command)
+    return set(executables.waiting)
+
+
+def test_a_command_expects_what_it_took(kept, never_traced, monkeypatch):
+    assert not started("gtp", "--size", "9")
+    assert executables.jit(hashing.mix)(NUMBER) == MIXED
+    (program,) = (one.name for one in kept.iterdir() if one.stat().st_size > 1000)
+    assert not started("gtp", "--size", "13")
+    assert started("gtp", "--size", "9") == {program}
+    executables.waiting[program].result()
+    monkeypatch.setattr(executables, "loaded", None)
+    never_traced()
+    assert executables.jit(hashing.mix)(NUMBER) == MIXED
+    assert not executables.waiting
+
+
+def test_what_was_prepared_is_expected_too(kept):
+    started("gtp")
+    executables.jit(hashing.mix).prepare(NUMBER)
+    assert len(started("gtp")) == 1
+
+
+@pytest.mark.parametrize("harm", ["of the program", "of the list", "no program", "another's name"])
+def test_harm(kept, harm):
+    started("gtp")
+    executables.jit(hashing.mix)(NUMBER)
+    names, program = sorted(kept.iterdir(), key=lambda path: path.stat().st_size)
+    if harm == "of the program":
+        program.write_bytes(program.read_bytes()[:-1])
+    elif harm == "of the list":
+        names.write_bytes(names.read_bytes() + b"x")
+    elif harm == "no program":
+        program.unlink()
+    else:
+        executables.write(names, b"../x\n..\n" + program.name.encode())
+    assert len(started("gtp")) == {"of the list": 0, "another's name": 2}.get(harm, 1)
+    assert executables.jit(hashing.mix)(NUMBER) == MIXED
+    executables.loaded(program)  # whole, or written anew
+
+
+def test_the_list_has_an_end(kept, monkeypatch):
+    monkeypatch.setattr(expected, "MOST", 2)
+    started("gtp")
+    for name in "abc":
+        executables.taken(name)
+    assert started("gtp") == {"a", "b"}
+
+
+def test_nothing_is_expected_where_nothing_is_kept(monkeypatch):
+    monkeypatch.setattr(executables, "folder", lambda: None)
+    assert not started("gtp")
