@@ -48,6 +48,7 @@ _PACKAGES = ("gozero", "jax", "jaxlib", "flax", "numpy", "functools", "builtins"
 _VERSIONS = ("jax", "jaxlib", "flax", "numpy")
 _SETTINGS = (mode.VARIABLE, "XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _CACHE = ("compilation_cache_dir", "enable_compilation_cache")
+_IRRELEVANT = ("cache", "log", "pallas", "mosaic")  # these two come with modules of other devices
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), pathlib.PurePath)
 _is_on = False
 
@@ -218,7 +219,7 @@ class Kept:
 def _strip(lowered: Any) -> None:
     """Take the places in sources out of a program: loading parses and copies all of it, and names
     of operations are the most of that."""
-    from jax.extend.mlir.passmanager import PassManager
+    from jaxlib.mlir.passmanager import PassManager
 
     module = lowered.compiler_ir()
     with module.context:
@@ -280,7 +281,7 @@ def name_of(*made_of: Any) -> str:
         [sys.version, *map(importlib.metadata.version, _VERSIONS)],
         [device.device_kind, device.client.platform_version, processor(), os.cpu_count()],
         [os.environ.get(name) for name in _SETTINGS],
-        sorted((k, repr(v)) for k, v in settings if "cache" not in k and "log" not in k),
+        sorted((k, repr(v)) for k, v in settings if not any(word in k for word in _IRRELEVANT)),
     )
     _tell(digest.update, (about, made_of), seen)
     return digest.hexdigest()
