@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gozero import struct
 from gozero.compile import indexing, mode
 from gozero.go import symmetry
 from gozero.play.rows import FREQUENCY_UNIT, MAX_FREQUENCY, PolicyDtype, Rows, row_shapes
@@ -94,7 +94,7 @@ class BufferConfig:
             )
 
 
-class Buffer(flax.struct.PyTreeNode):
+class Buffer(struct.PyTreeNode):
     """The ring. Slots from `cursor` - `size` on hold rows, the oldest first."""
 
     rows: Rows  # [C]

@@ -16,11 +16,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gozero import struct
 from gozero.compile import indexing
 from gozero.play import selfplay
 from gozero.play.rows import Rows, of_game, stored_policy
@@ -35,7 +35,7 @@ LANES_AT_ONCE = 64
 """Of so many lanes one is taken at a time when games end: about as many as end at a move."""
 
 
-class Moves(flax.struct.PyTreeNode):
+class Moves(struct.PyTreeNode):
     """What B games in play leave as rows: row i of lane b lies at b T + i, T the move limit."""
 
     position: Any  # [B T]
@@ -46,7 +46,7 @@ class Moves(flax.struct.PyTreeNode):
     ply: jax.Array | None = None  # i16[B T]; None if positions say it (`Points.ply`)
 
 
-class Games(flax.struct.PyTreeNode):
+class Games(struct.PyTreeNode):
     """The games in play."""
 
     moves: Moves
@@ -54,7 +54,7 @@ class Games(flax.struct.PyTreeNode):
     predicted: jax.Array  # f32[B, 2, BINS]: the network's values so far, see `calibration.of_games`
 
 
-class Playing(flax.struct.PyTreeNode):
+class Playing(struct.PyTreeNode):
     """All that self-play for training goes on from; donated from call to call."""
 
     lanes: Lanes

@@ -13,12 +13,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
 
+from gozero import struct
 from gozero.compile import mode
 from gozero.go.rules import Rules
 from gozero.nets import network
@@ -51,7 +51,7 @@ class LearnerConfig:
     outcome_share: float = 1.0
 
 
-class TrainState(flax.struct.PyTreeNode):
+class TrainState(struct.PyTreeNode):
     """All that a step changes; what a checkpoint needs to go on bit for bit."""
 
     params: dict

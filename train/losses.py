@@ -10,11 +10,11 @@ import dataclasses
 from typing import NamedTuple
 
 import chex
-import flax.struct
 import jax
 import jax.numpy as jnp
 import optax
 
+from gozero import struct
 from gozero.nets.network import NetworkOutput
 from gozero.runs import settings
 from gozero.runs.settings import setting
@@ -59,7 +59,7 @@ class Losses(NamedTuple):
     score: jax.Array  # f32[]
 
 
-class Targets(flax.struct.PyTreeNode):
+class Targets(struct.PyTreeNode):
     """What a network should have said of one row, for its player to move.
 
     A weight is what the row counts for in a part: 0 for the policy where it was hardly searched,

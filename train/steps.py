@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
+from gozero import struct
 from gozero.nets import network
 from gozero.play import resignation
 from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, on_each, stack, unstack
@@ -28,7 +28,7 @@ from train.learner import TrainState
 from train.plan import Plan
 
 
-class RunState(flax.struct.PyTreeNode):
+class RunState(struct.PyTreeNode):
     """All that a run goes on from."""
 
     learner: TrainState  # the same on every device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import threading
@@ -41,13 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    one_game = not {*arguments[:1]}.isdisjoint(_OF_ONE_GAME)
-    runtime.prepare(one_game)
+    runtime.prepare(one_game=not {*arguments[:1]}.isdisjoint(_OF_ONE_GAME))
     # Only the command's own module is imported: a GTP front end waits for the first answer.
     names = arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS
     modules = {name: importlib.import_module(_COMMANDS[name][0]) for name in names}
-    if one_game:
-        expected.load(arguments)
     classes = {name: getattr(module, _COMMANDS[name][1]) for name, module in modules.items()}
     config = flags.parse(classes, arguments, prog="gozero", description=DESCRIPTION)
     return modules[arguments[0]].run(config)
@@ -56,7 +54,7 @@ def _run(arguments: list[str]) -> int:
 def program() -> None:
     """The program: `main`, and an end that does not wait for work on the device, or in threads."""
     runtime.let_stderr_close()
-    executables.keep()
+    executables.keep(functools.partial(expected.load, sys.argv[1:]))
     try:
         status = main()
     except SystemExit as stop:

@@ -160,7 +160,7 @@ class HostGame:
         return float(_score(self.rules, self._state))
 
 
-@functools.partial(executables.jit, static_argnums=(0,), compiler_options=stages.soon_options)
+@functools.partial(executables.jit, static_argnums=(0,), compiler_options=stages.seldom_options)
 def _attempt(
     rules: Rules, state: GameState, colour: jax.Array, action: jax.Array
 ) -> tuple[GameState, jax.Array]:

@@ -19,6 +19,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import gc
 import hashlib
 import importlib.metadata
 import itertools
@@ -31,7 +32,7 @@ import sys
 import tempfile
 import threading
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gozero.compile import mode
@@ -51,6 +52,7 @@ _CACHE = ("compilation_cache_dir", "enable_compilation_cache")
 _IRRELEVANT = ("cache", "log", "pallas", "mosaic")  # these two come with modules of other devices
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), pathlib.PurePath)
 _is_on = False
+_at_first: list[Callable[[], None]] = []
 
 waiting: dict[str, concurrent.futures.Future] = {}
 """Programs that are being loaded, by the names of their files (`gozero.compile.expected`)."""
@@ -59,10 +61,15 @@ taken: Callable[[str], None] = lambda name: None
 """Is told the name of each program that is taken for the first time."""
 
 
-def keep() -> None:
-    """From now on keep programs, if JAX keeps its own."""
+def keep(at_first: Callable[[], None] | None = None) -> None:
+    """From now on keep programs, if JAX keeps its own.
+
+    Args:
+      at_first: called once, when a program is about to be taken: JAX has started then.
+    """
     global _is_on
     _is_on = True
+    _at_first.extend([at_first] if at_first else [])
 
 
 @functools.cache
@@ -91,6 +98,19 @@ def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any
     made = Kept(function, static_argnums, options)
     functools.update_wrapper(made, function)
     return made
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage is collected meanwhile: of what is traced little is garbage, and to look at all of
+    it again and again takes a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Kept:
@@ -163,7 +183,6 @@ class Kept:
             if self.is_missing(*args):
                 signature, _ = self._signature(args)
                 if (place := self._place(signature)) is not None:
-                    taken(place.name)
                     self._programs[signature] = self._compiled(place, args)
 
     def _signature(self, args: tuple) -> tuple[tuple, tuple]:
@@ -192,6 +211,8 @@ class Kept:
         self._programs[signature] = None
         if (place := self._place(signature)) is None:
             return self.jitted(*args)
+        if _at_first:
+            _at_first.pop()()
         taken(place.name)
         with contextlib.suppress(Exception):
             ahead = waiting.pop(place.name, None)

@@ -23,8 +23,7 @@ _THREADS = 2
 def load(command: Sequence[str]) -> None:
     """Begin to load what a command line took the last time, and note what it takes from now on.
 
-    JAX's backend starts, so settings of its devices come before. Nothing fails: what is not loaded
-    so is loaded, or compiled, when it is called.
+    JAX has started. Nothing fails: what is not loaded so is loaded, or compiled, when it is called.
     """
     with contextlib.suppress(Exception):
         if (place := executables.folder()) is not None:
@@ -38,16 +37,19 @@ def load(command: Sequence[str]) -> None:
 
 
 class _Taken:
-    """Notes the names of programs, called with each that is taken."""
+    """Notes the names of programs, called with each that is taken, in that order; those that it
+    knows and that are not taken come last."""
 
     def __init__(self, path: pathlib.Path, names: list[str]):
-        self._path, self._names = path, names
+        self._path, self._names, self._now = path, names, []
 
     def __call__(self, name: str) -> None:
-        if name not in self._names and len(self._names) < MOST:
-            self._names.append(name)
+        self._now.append(name)
+        names = list(dict.fromkeys(self._now + self._names))[:MOST]
+        if names[: len(self._now)] != self._names[: len(self._now)]:
+            self._names = names
             with contextlib.suppress(OSError):
-                executables.write(self._path, "\n".join(self._names).encode())
+                executables.write(self._path, "\n".join(names).encode())
 
 
 def _read(path: pathlib.Path) -> list[str]:

@@ -68,8 +68,9 @@ def last_move(
     known = (state.past is not None) & (state.position.ply > 0)
     if ancestors is None or depth is None:
         return jnp.where(known, point, bb.NO_POINT)
-    parent = jax.tree.map(lambda x: x[jnp.maximum(depth - 1, 0)], ancestors)
-    before = bb.where(position.to_play == 0, parent.white, parent.black)
+    boards = ancestors.white, ancestors.black
+    white, black = jax.tree.map(lambda x: x[jnp.maximum(depth - 1, 0)], boards)
+    before = bb.where(position.to_play == 0, white, black)
     in_branch = bb.point_of(rules.layout, bb.difference(now, before))
     return jnp.where(depth > 0, in_branch, jnp.where(known, point, bb.NO_POINT))
 

@@ -17,12 +17,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from gozero import struct
 from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import superko
@@ -95,7 +95,7 @@ class Rules:
         return bb.layout(self.size)
 
 
-class Position(flax.struct.PyTreeNode):
+class Position(struct.PyTreeNode):
     """What the next move depends on, superko apart: 42 bytes at 9x9, 234 at 19x19."""
 
     black: bb.Board  # W x u32[]
@@ -107,14 +107,14 @@ class Position(flax.struct.PyTreeNode):
     to_play: jax.Array  # i8[]: BLACK or WHITE
 
 
-class GameState(flax.struct.PyTreeNode):
+class GameState(struct.PyTreeNode):
     """A game: its position, its komi, and the past that its ko rule needs."""
 
     position: Position
     komi: jax.Array  # f32[]: points for White; may differ from game to game
     truncated: jax.Array  # bool[]: ended by the move limit
     past: superko.Past | None  # None under simple ko, unless the rules remember
-    size: int = flax.struct.field(pytree_node=False)  # static: what it was made for, to check
+    size: int = struct.static()  # static: what it was made for, to check
 
     @property
     def to_play(self) -> jax.Array:

@@ -35,12 +35,12 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero import struct
 from gozero.compile import batching, indexing, mode, stages
 from gozero.compile.kernels import listed, paths
 from gozero.go import bitboard as bb
@@ -49,12 +49,12 @@ from gozero.go import stacked
 _TO_PLAY_BIT = np.uint32(31)  # of an index sum, which is below 2^19 even at 25x25
 
 
-class Past(flax.struct.PyTreeNode):
+class Past(struct.PyTreeNode):
     """The boards of one game so far. Its length is the game's: a reset costs nothing."""
 
     boards: jax.Array  # u32[T, 2, W]: black and white words after each ply; 0 is the start
     fingerprints: jax.Array  # u32[2, 2, T]: colour, (index sum, word sum), ply
-    situational: bool = flax.struct.field(pytree_node=False)  # does it matter who is to move?
+    situational: bool = struct.static()  # does it matter who is to move?
 
 
 def start(lay: bb.Layout, capacity: int, situational: bool = False) -> Past:

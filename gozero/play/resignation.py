@@ -15,10 +15,11 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from gozero import struct
 
 NEVER = -1.0
 """The threshold at which no one resigns: values are not below it."""
@@ -51,7 +52,7 @@ class ResignConfig:
             raise ValueError(f"num_records: {self.num_records} is not at least 1")
 
 
-class Records(flax.struct.PyTreeNode):
+class Records(struct.PyTreeNode):
     """The last games that were never resigned, in a ring: game i lies at i % R."""
 
     winner_lowest: jax.Array  # f32[R]: the winner's lowest standing; infinity in a drawn game
@@ -61,7 +62,7 @@ class Records(flax.struct.PyTreeNode):
     count: jax.Array  # i32[]: games recorded so far
 
 
-class Resignation(flax.struct.PyTreeNode):
+class Resignation(struct.PyTreeNode):
     """What lanes know of resigning."""
 
     threshold: jax.Array  # f32[]: v_resign

@@ -15,11 +15,11 @@ from __future__ import annotations
 import functools
 from typing import Any, Literal
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero import struct
 from gozero.play.selfplay import Move
 from gozero.search.game import Game, positions_of
 
@@ -32,7 +32,7 @@ PolicyDtype = Literal["uint8", "float16", "float32"]
 """Of policy targets in rows; integers are 255ths of the largest share, see `stored_policy`."""
 
 
-class Rows(flax.struct.PyTreeNode):
+class Rows(struct.PyTreeNode):
     """Searched positions of finished games; a leading axis [n] for n of them."""
 
     position: Any  # what the search keeps of it: Go's `Position`, another game's state

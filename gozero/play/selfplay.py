@@ -29,13 +29,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
+from gozero import struct
 from gozero.compile import indexing, stages
 from gozero.play import devices, openings, resignation
 from gozero.play.devices import DIVIDED, EVERYWHERE
@@ -69,7 +69,7 @@ def search_config(
     return config.roomy if reuse_subtree else config
 
 
-class Lanes(flax.struct.PyTreeNode):
+class Lanes(struct.PyTreeNode):
     """The games in play: all that self-play goes on from; donated from call to call."""
 
     states: Any  # [B]

@@ -233,8 +233,8 @@ def _programs(game: Game, evaluator: Evaluator) -> _Programs:
         heuristic, evaluate = executables.jit(own, compiler_options=deep), evaluate.evaluate
     judging = functools.partial(judge, history)
     evaluating = functools.partial(_evaluate, history, evaluate, heuristic is not None)
-    soon = functools.partial(executables.jit, compiler_options=stages.soon_options)
-    judging, evaluating = soon(judging), soon(evaluating)
+    judging = executables.jit(judging, compiler_options=stages.seldom_options)
+    evaluating = executables.jit(evaluating, compiler_options=stages.soon_options)
     return _Programs(judging, evaluating, heuristic)
 
 

@@ -118,7 +118,8 @@ class Runner:
         run = functools.partial(self._run, params, key, states)
         signature = _signature((params, states, tree))
         if signature not in self._prepared:
-            self._pieces.prepare(self._finish, params, key, states, tree)
+            with executables.uncollected():
+                self._pieces.prepare(self._finish, params, key, states, tree)
             self._prepared.add(signature)
         if budget.seconds is not None and signature not in self._rehearsed:
             run(None if tree is None else self._empty(tree), 1, 0.0)

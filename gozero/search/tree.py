@@ -16,12 +16,12 @@ import dataclasses
 import functools
 from typing import Any, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero import struct
 from gozero.compile import mode
 from gozero.compile.kernels import paths
 from gozero.search import proofs, rows, values
@@ -56,7 +56,7 @@ class LastSync(NamedTuple):
     amaf: Counts | None  # N~ and W~ then; where they have not yet, a heuristic's counts
 
 
-class Tree(flax.struct.PyTreeNode):
+class Tree(struct.PyTreeNode):
     """B trees with room for N nodes each; R = B * N rows."""
 
     prior: jax.Array  # f32[R, A]: of the actions without a child; -inf where illegal or with one
@@ -80,8 +80,8 @@ class Tree(flax.struct.PyTreeNode):
     backup_value: jax.Array | None  # i32[R]: the value by `SearchConfig.backup`, fixed point
     proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
     last_sync: LastSync | None  # for trees that search together
-    capacity: int = flax.struct.field(pytree_node=False)  # N
-    codec: rows.Codec = flax.struct.field(pytree_node=False)
+    capacity: int = struct.static()  # N
+    codec: rows.Codec = struct.static()
 
     @property
     def num_trees(self) -> int:

@@ -30,10 +30,26 @@ def test_a_command_expects_what_it_took(kept, never_traced, monkeypatch):
     assert not executables.waiting
 
 
-def test_what_was_prepared_is_expected_too(kept):
+def test_what_is_taken_first_is_loaded_first(kept, monkeypatch):
+    def take(names):
+        started("gtp")
+        for name in names:
+            executables.taken(name)
+        started("gtp")
+        return "".join(executables.waiting)
+
+    assert take("abc") == "abc"
+    monkeypatch.setattr(executables, "write", lambda *_: pytest.fail("it is as it was"))
+    assert take("ab") == "abc"
+
+
+def test_what_is_taken_late_is_loaded_last(kept):
+    for names in ("abc", "ca"):
+        started("gtp")
+        for name in names:
+            executables.taken(name)
     started("gtp")
-    executables.jit(hashing.mix).prepare(NUMBER)
-    assert len(started("gtp")) == 1
+    assert "".join(executables.waiting) == "cab"
 
 
 @pytest.mark.parametrize("harm", ["of the program", "of the list", "no program", "another's name"])

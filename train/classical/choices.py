@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gozero import struct
 from gozero.apps import flags, sgf
 from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
@@ -32,7 +32,7 @@ _GAMES_AT_ONCE = 256
 _MOVES_AT_ONCE = 32  # move numbers are rounded up to multiples of it, so that few programs are made
 
 
-class Choices(flax.struct.PyTreeNode):
+class Choices(struct.PyTreeNode):
     """N choices; the boards are words u32[N]."""
 
     own: bb.Board  # stones of the player to move
