@@ -65,11 +65,17 @@ def keep(at_first: Callable[[], None] | None = None) -> None:
     """From now on keep programs, if JAX keeps its own.
 
     Args:
-      at_first: called once, when a program is about to be taken: JAX has started then.
+      at_first: called once, when JAX has started: see `begin`.
     """
     global _is_on
     _is_on = True
     _at_first.extend([at_first] if at_first else [])
+
+
+def begin() -> None:
+    """JAX has started, and programs will be taken; the first that is taken says so too."""
+    if _at_first:
+        _at_first.pop()()
 
 
 @functools.cache
@@ -183,6 +189,7 @@ class Kept:
             if self.is_missing(*args):
                 signature, _ = self._signature(args)
                 if (place := self._place(signature)) is not None:
+                    taken(place.name)
                     self._programs[signature] = self._compiled(place, args)
 
     def _signature(self, args: tuple) -> tuple[tuple, tuple]:
@@ -211,8 +218,7 @@ class Kept:
         self._programs[signature] = None
         if (place := self._place(signature)) is None:
             return self.jitted(*args)
-        if _at_first:
-            _at_first.pop()()
+        begin()
         taken(place.name)
         with contextlib.suppress(Exception):
             ahead = waiting.pop(place.name, None)

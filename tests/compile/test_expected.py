@@ -52,6 +52,12 @@ def test_what_is_taken_late_is_loaded_last(kept):
     assert "".join(executables.waiting) == "cab"
 
 
+def test_what_was_prepared_is_expected_too(kept):
+    started("gtp")
+    executables.jit(hashing.mix).prepare(NUMBER)
+    assert len(started("gtp")) == 1
+
+
 @pytest.mark.parametrize("harm", ["of the program", "of the list", "no program", "another's name"])
 def test_harm(kept, harm):
     started("gtp")

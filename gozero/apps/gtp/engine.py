@@ -24,6 +24,7 @@ from gozero.apps import pictures, runtime
 from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.clock import GameClock
 from gozero.apps.gtp.config import GtpConfig
+from gozero.compile import executables
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
@@ -503,9 +504,9 @@ def _import_jax() -> None:
     try:
         import jax
 
-        from gozero.apps.gtp import analyst  # noqa: F401
-
         jax.devices()
+        executables.begin()
+        from gozero.apps.gtp import analyst  # noqa: F401
     finally:
         gc.freeze()
         gc.enable()
