@@ -307,14 +307,15 @@ class ShardReader:
 
     def _listed(self, version: int, now: float) -> list[Entry]:
         """What is there of the newest versions, and of so many of those before, in turn, that each
-        is looked at in SWEEP_S, or at each second look; at first of all that are not too late."""
+        is looked at in SWEEP_S, or at each second look; at first of half of those that are not too
+        late, the oldest, for they will be soonest."""
         first, passed = max(0, self.version - 2 * exchange.KEPT), now - self._looked
         newest = range(max(first, self.version - 1), version + 1)
         older = range(first, newest.start)
         turn = sorted(older, key=lambda version: (version <= self._older, version))
         due = len(older) * passed / SWEEP_S if passed < SWEEP_S else exchange.KEPT
         many = min(math.ceil(due), exchange.KEPT)
-        turn = turn[-many:] if passed == math.inf else turn[:many]
+        turn = turn[-exchange.KEPT :][: many // 2] if passed == math.inf else turn[:many]
         entries = []
         for one in (*turn, *newest):
             entries += self.shared.list(f"{shards.FOLDER}/{one:08d}")

@@ -160,7 +160,9 @@ def _games_per_s(workers: int, seconds: float) -> float:
 @contextlib.contextmanager
 def _program(arguments: list[str]) -> Iterator[None]:
     command = [sys.executable, "-m", "train", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=-3, stderr=-3) as program:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as program:
         try:
             yield
         finally:
