@@ -94,7 +94,7 @@ def written(page: pathlib.Path) -> str:
 def _maker(kind: str, record: pathlib.Path) -> Callable[..., str]:
     if kind in KINDS:
         return KINDS[kind]
-    experiment = record.parent.parent.name
+    experiment = record.resolve().relative_to(FOLDER.resolve()).parts[0]
     return getattr(importlib.import_module(f"experiments.{experiment}.readme"), kind)
 
 
