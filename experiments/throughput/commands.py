@@ -27,6 +27,7 @@ from gozero.play.networks import network_evaluator
 from gozero.play.players import NETWORKS
 
 _COLD, _WARM = 20.0, 3.0
+_JOY = 120.0
 _QUERIES, _VISITS = 64, 200
 _MOVES = 47
 """Of the game that is reviewed."""
@@ -36,6 +37,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     """Rows on the commands; each is a process of its own, with a cache of its own."""
     for size in (9,) if config.quick else (9, 13, 19):
         _first_move(size, config, report)
+    _entrances(config, report)
     _review(config, report)
     _queries(config, report)
 
@@ -87,6 +89,21 @@ def _seconds_to_a_move(size: int, cache: str) -> float:
         engine.communicate("quit\n")
     coords.from_gtp(size, answer.removeprefix("=").strip())
     return took
+
+
+def _entrances(config: ThroughputConfig, report: Report) -> None:
+    """What README.md begins with, beside the engine: its search, and an experiment."""
+    report.say("README's entrances")
+    code = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        experiment = ["-m", "experiments.schedules.run", "--quick", "--out", f"{folder}/out"]
+        words = {"its search": ["-c", code], "experiments.schedules --quick": experiment}
+        for name, arguments in list(words.items())[: 1 if config.quick else 2]:
+            environment, said = _environment(f"{folder}/cache"), subprocess.DEVNULL
+            command, started = [sys.executable, *arguments], time.perf_counter()
+            subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=said, stderr=said)
+            took = time.perf_counter() - started
+            report.add(_bound(f"README, {name}, nothing is compiled", took, _JOY))
 
 
 def _review(config: ThroughputConfig, report: Report) -> None:
