@@ -263,10 +263,13 @@ def _write_down(game: Game, games: Games, made: Move) -> Games:
     count = lane.shape[0] * game.max_moves
     is_row = made.counts & made.full
     place = jnp.where(is_row, lane * game.max_moves + games.length, count + lane)
+    policy, dtype = made.policy_target, games.moves.policy_target.dtype
+    if dtype == jnp.uint8:  # floats become narrower as they are written, in the same kernel
+        policy = stored_policy(jnp, policy, dtype)
     new = Moves(
         position=made.position,
         legal=jnp.packbits(made.legal, axis=1),
-        policy_target=stored_policy(jnp, made.policy_target, games.moves.policy_target.dtype),
+        policy_target=policy,
         root_value=made.root_value,
         surprise=made.surprise,
         ply=made.ply if game.points is None else None,
