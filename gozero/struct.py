@@ -1,7 +1,6 @@
 """Frozen dataclasses that are pytrees: `flax.struct` without the import of flax.
 
-That takes a quarter of a second (flax 0.12), which an engine that plays without a network would
-wait for at each start.
+An engine that plays without a network would wait for that import at each start.
 """
 
 from __future__ import annotations

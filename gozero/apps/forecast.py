@@ -31,7 +31,7 @@ def forecast(rules: Rules, path: pathlib.Path | None, playouts: int) -> Forecast
       ValueError: weights that are missing, damaged or for another size.
     """
     if path is not None:
-        from gozero.apps import network_forecast  # flax takes a third of a second
+        from gozero.apps import network_forecast  # it imports flax
 
         found = network_forecast.by_network(rules, path)
         if found is not None:

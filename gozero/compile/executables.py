@@ -108,8 +108,8 @@ def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """No garbage is collected meanwhile: of what is traced little is garbage, and to look at all of
-    it again and again takes a tenth of the time."""
+    """No garbage is collected meanwhile: of what is traced little is garbage, and the collector
+    would look at all of it again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -196,6 +196,6 @@ def make_evaluator(
         return playout_evaluator(rules) if of_go else rollout_evaluator(rules)
     if name != "network":
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
-    from gozero.play import networks  # flax takes a third of a second, which playouts need not wait
+    from gozero.play import networks  # they import flax, for which playouts need not wait
 
     return networks.of_file(rules, weights_file, seed, features)
