@@ -27,7 +27,7 @@ from gozero.search.values import VALUE_ONE
 
 
 def back_up(tree: Tree, path: trees.Path, value: jax.Array) -> Tree:
-    """Add one value to every node of its path: N += 1, W += value.
+    """Add one value to every node of its path: N += 1, W += value, and its square where it is kept.
 
     Gelly & Silver (2011), Algorithm 1, as one scatter for each array.
 
@@ -37,7 +37,7 @@ def back_up(tree: Tree, path: trees.Path, value: jax.Array) -> Tree:
       value: i32[B], fixed point, for the player to move where the path ends.
 
     Returns:
-      The trees with new `visits` and `value_sum`.
+      The trees with new `visits`, `value_sum` and `squares`.
     """
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, level <= path.length[None])
@@ -47,7 +47,12 @@ def back_up(tree: Tree, path: trees.Path, value: jax.Array) -> Tree:
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, jnp.ones_like(gained)),
         value_sum=rows.add(tree.value_sum, node_rows, gained),
+        squares=_add_squares(tree, node_rows, values.squared(gained)),
     )
+
+
+def _add_squares(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> values.Sums | None:
+    return None if tree.squares is None else rows.add(tree.squares, node_rows, amounts)
 
 
 def lose(tree: Tree, path: trees.Path, amount: int) -> Tree:
@@ -59,9 +64,11 @@ def lose(tree: Tree, path: trees.Path, amount: int) -> Tree:
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, (level <= path.length[None]) & (level > 0))
     amounts = jnp.full(path.nodes.shape, amount, jnp.int32)
+    sums = amounts * VALUE_ONE
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, amounts),
-        value_sum=rows.add(tree.value_sum, node_rows, amounts * VALUE_ONE),
+        value_sum=rows.add(tree.value_sum, node_rows, sums),
+        squares=_add_squares(tree, node_rows, sums),  # 1 is its own square
     )
 
 

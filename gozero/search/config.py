@@ -193,6 +193,8 @@ CONFLICTS = (
     Conflict("ensemble", "grandfather", "the trees differ in what their nodes begin with"),
     Conflict("ensemble", "ancestor", "it goes by ancestors in one tree"),
     Conflict("ensemble", "own_visits", "it counts the visits of one tree"),
+    Conflict("variance", "ensemble", "trees do not exchange sums of squares"),
+    Conflict("variance", "prior_counts", "values that count as visits have no squares"),
     Conflict("prune", "transpositions", "their tables know nodes by numbers"),
     Conflict("prune", "prove", "what proves a node might go"),
     Conflict("prune", "ensemble", "what has been exchanged might go"),
@@ -371,6 +373,8 @@ class SearchConfig:
             used["prior_counts"] = Feature("grandfather", self.grandfather)
         if as_rule(self.select).needs.siblings:
             used["siblings"] = Feature("select", self.select)
+        if self.keeps_squares:
+            used["variance"] = Feature("select", self.select)
         if self.root_rule is not None and self.root_rule.needs.own_visits:
             used["own_visits"] = Feature("root_select", self.root_select)
         return used
@@ -403,6 +407,12 @@ class SearchConfig:
     def root_rule(self) -> SelectionRule | None:
         """`root_select` as a rule."""
         return None if self.root_select is None else as_rule(self.root_select)
+
+    @property
+    def keeps_squares(self) -> bool:
+        """Trees keep sums of squared values, for a rule that asks for variances."""
+        rules = as_rule(self.select), self.root_rule
+        return any(rule is not None and rule.needs.variance for rule in rules)
 
     @property
     def plays_by_rule(self) -> bool:

@@ -224,6 +224,8 @@ def _untried(tree: Tree, row: jax.Array, tried: Edges, amaf_source: jax.Array | 
     prior = rows.read(tree.prior, row)
     visits = jnp.zeros(prior.shape, jnp.int32)
     edges = Edges(prior, visits, jnp.zeros_like(prior), tried.value, tried.total)
+    if tree.squares is not None:
+        edges = edges._replace(variance=jnp.zeros_like(prior))
     if tree.prior_counts is not None:
         visits = jnp.where(prior >= 0, rows.read(tree.prior_counts.visits, row), 0)
         edges = edges._replace(

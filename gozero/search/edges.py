@@ -34,6 +34,7 @@ class Edges(NamedTuple):
     raw_value: jax.Array | None = None  # f32[]: the node's own evaluation, for a rule that asks
     amaf_visits: jax.Array | None = None  # N~, i32[K], if the search keeps them
     amaf_q: jax.Array | None = None  # Q~, f32[K] in [-1, 1], 0 where N~ is
+    variance: jax.Array | None = None  # f32[K]: of the values that Q is the mean of, if it is kept
     proven: jax.Array | None = None  # i8[K]: what the action comes to, see `proofs`, if it is kept
 
     @property
@@ -46,6 +47,7 @@ class Needs(NamedTuple):
     """What a rule asks for beside the priors, visits and values of the edges."""
 
     amaf: bool = False  # all-moves-as-first statistics
+    variance: bool = False  # `Edges.variance`
     raw_value: bool = False  # `Edges.raw_value`
     siblings: bool = False  # a score depends on which other actions were visited
     own_visits: bool = False  # at a root: the visits of this search, counted one by one from none

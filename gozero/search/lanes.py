@@ -48,8 +48,12 @@ def fit(tree: Tree, config: SearchConfig) -> bool:
     for, when it is compiled for a TPU. Static."""
     if mode.plain() or mode.backend() != "tpu" or config.leaves > 1 or config.early_stop:
         return False
-    more = tree.amaf, tree.prior_counts, tree.shared, tree.backup_value, tree.proven, tree.last_sync
-    is_plain = all(x is None for x in more) and not config.overflows and not config.wide
+    more = tree.amaf, tree.prior_counts, tree.shared, tree.backup_value, tree.proven
+    is_plain = (
+        all(x is None for x in (*more, tree.squares, tree.last_sync))
+        and not config.overflows
+        and not config.wide
+    )
     is_plain &= as_rule(config.select).in_lanes
     is_small = tree.capacity <= _MOST_NODES and all(map(_fits_word, tree.positions))
     return is_plain and is_small and lane_trees.shape_of(tree.num_trees) is not None

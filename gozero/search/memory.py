@@ -18,6 +18,7 @@ def keeps_of(config: SearchConfig, prior_counts: bool = False) -> Keeps:
         prior_counts |= config.grandfather.visits > 0
     return Keeps(
         amaf=config.amaf is not None,
+        squares=config.keeps_squares,
         prior_counts=prior_counts,
         shared=config.sharing is not None,
         backup_value=config.backup is not None,

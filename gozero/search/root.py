@@ -98,6 +98,7 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
         value_sum=rows.write(
             tree.value_sum, row, values.sum_of(evaluated.value, like=tree.value_sum)
         ),
+        squares=_first_squares(tree, row, evaluated.value),
         positions=trees.write_positions(tree, row, roots),
         size=tree.size + 1,
         **evaluation_fields(tree, row, evaluated),
@@ -118,6 +119,13 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
     if config.root_select is not None:
         tree = choose_at_roots(tree, trees.by_action(tree, ROOT, 0), config, draws)
     return tree
+
+
+def _first_squares(tree: Tree, row: jax.Array, value: jax.Array) -> values.Sums | None:
+    if tree.squares is None:
+        return None
+    first = values.sum_of(values.squared(value), like=tree.squares)
+    return rows.write(tree.squares, row, first)
 
 
 def root_path(tree: Tree) -> Path:

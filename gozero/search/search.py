@@ -411,6 +411,7 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "num_actions": (tree.num_actions, game.num_actions),
         "batch": (tree.num_trees, num_trees),
         "all-moves-as-first": (tree.amaf is not None, config.amaf is not None),
+        "squares": (tree.squares is not None, config.keeps_squares),
         "transpositions": (tree.shared is not None, config.sharing is not None),
         "backup": (tree.backup_value is not None, config.backup is not None),
         "prove": (tree.proven is not None, config.prove),

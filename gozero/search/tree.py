@@ -70,6 +70,7 @@ class Tree(struct.PyTreeNode):
     edge_prior: jax.Array  # f32[R]: the prior it had
     visits: jax.Array  # i32[R]: values backed up at the node and below, its own included
     value_sum: values.Sums  # i32[R]: sum of their values, fixed point; wide if `Keeps.wide`
+    squares: values.Sums | None  # i32[R]: sum of their squares, for a rule that asks
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
     over: jax.Array  # bool[R]: the game has ended here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
@@ -109,6 +110,7 @@ class Keeps(NamedTuple):
     """What a tree has room for beside what every search needs; static."""
 
     amaf: bool = False  # all-moves-as-first statistics
+    squares: bool = False  # sums of squared values
     prior_counts: bool = False  # what a heuristic says of the actions
     shared: bool = False  # what the evaluator says, to be shared by transpositions
     backup_value: bool = False  # values that are no means
@@ -156,6 +158,7 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         edge_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
         visits=number(),
         value_sum=values.zero_sums(num_rows, keeps.wide),
+        squares=values.zero_sums(num_rows, keeps.wide) if keeps.squares else None,
         value=number(),
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
@@ -291,6 +294,11 @@ def children(
     if tree.prior_counts is not None:
         visits += rows.read_entries(tree.prior_counts.visits, row, action)
         sums = values.plus(sums, rows.read_entries(tree.prior_counts.sums, row, action))
+    variance = None
+    if tree.squares is not None:
+        squares = rows.read(tree.squares, child_row)
+        variance = values.variance(rows.read(tree.value_sum, child_row), squares, visits)
+        variance = jnp.where(is_child, variance, 0.0)
     visits = jnp.where(is_child, visits, 0)
     sums = values.where(is_child, sums)
     q = values.mean(sums, visits) if tree.backup_value is None else values.to_float(sums)
@@ -306,6 +314,7 @@ def children(
         value=value,
         total=jnp.sum(visits, axis=1),
         raw_value=None if tree.value is None else values.to_float(rows.read(tree.value, row)),
+        variance=variance,
         proven=proven,
     )
     if tree.amaf is not None:
@@ -336,6 +345,9 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
         visits=with_rest(found.edges.visits, none),
         q=with_rest(found.edges.q, none.astype(jnp.float32)),
     )
+    if edges.variance is not None:
+        no_variance = none.astype(jnp.float32)
+        edges = edges._replace(variance=with_rest(edges.variance, no_variance))
     if edges.proven is not None:
         edges = edges._replace(proven=with_rest(edges.proven, none.astype(jnp.int8)))
     return Entries(edges, with_rest(found.nodes, none + NO_NODE), found.actions)
@@ -343,7 +355,7 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
 
 READ_OF_CHILDREN = (
     *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("amaf", "prior_counts", "backup_value", "proven"),
+    *("squares", "amaf", "prior_counts", "backup_value", "proven"),
 )
 
 
@@ -356,7 +368,7 @@ def with_only(tree: Tree, *names: str) -> Tree:
 def for_entries(tree: Tree, select: Rule) -> Tree:
     """The trees with nothing but what `entries` reads for a rule."""
     read = set(READ_OF_CHILDREN) - {"action"}
-    if tree.backup_value is not None:
+    if tree.backup_value is not None and tree.squares is None:
         read -= {"value_sum"}
     raw = ["value"] if as_rule(select).needs.raw_value else []
     return with_only(tree, "untried_prior", *read, *raw)
@@ -381,7 +393,7 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
 
 def by_action_in_kernel(tree: Tree) -> bool:
     """Whether a GPU has a kernel for `by_action`, of any width."""
-    others = tree.prior_counts, tree.backup_value, tree.proven
+    others = tree.squares, tree.prior_counts, tree.backup_value, tree.proven
     is_plain = all(x is None for x in others) and not isinstance(tree.value_sum, values.Wide)
     return is_plain and mode.backend() == "gpu" and not mode.plain()
 
@@ -439,6 +451,8 @@ def _by_action(width: int, tree: Tree, node: jax.Array | int) -> Entries:
         q=put(values.mean(sums, visits), found.edges.q),
         total=jnp.sum(visits, axis=1),
     )
+    if edges.variance is not None:
+        edges = edges._replace(variance=put(jnp.zeros_like(prior), edges.variance))
     if edges.proven is not None:
         edges = edges._replace(proven=put(none.astype(jnp.int8), edges.proven))
     if tree.amaf is not None:

@@ -28,6 +28,11 @@ def to_fixed(value: jax.Array) -> jax.Array:
     return jnp.round(jnp.clip(value, -1.0, 1.0) * VALUE_ONE).astype(jnp.int32)
 
 
+def squared(value: jax.Array) -> jax.Array:
+    """Squares of values i32 in fixed point, likewise, rounded to the nearest 2^-14."""
+    return (value * value + VALUE_ONE // 2) // VALUE_ONE
+
+
 class Wide(NamedTuple):
     """Sums of more than `MAX_VISITS` values: high 2^32 + low, exact all the same."""
 
@@ -87,6 +92,11 @@ def to_float(value: Sums) -> jax.Array:
 def mean(sums: Sums, visits: jax.Array) -> jax.Array:
     """f32: fixed-point sums over visits; 0 where there are none."""
     return to_float(sums) / jnp.maximum(visits, 1).astype(jnp.float32)
+
+
+def variance(sums: Sums, squares: Sums, visits: jax.Array) -> jax.Array:
+    """f32: of as many values as visits, by their sum and their squares'; 0 where there are none."""
+    return jnp.maximum(mean(squares, visits) - mean(sums, visits) ** 2, 0.0)
 
 
 def whole(sums: Sums) -> np.ndarray:

@@ -36,7 +36,7 @@ class Node:
         exact = self.over and float(value) in (-1, 0, 1)
         self.by_game, self.proven = int(value) + 2 if exact else 0, 0
         self.backup_value = self.value
-        self.own_sum = 0  # of its evaluations
+        self.own_sum = self.own_squares = 0  # of its evaluations
         self.evaluated = 0  # times; all but the first because no node could be added
         self.fresh = True  # of this step
         self.was_asked = False  # it has an evaluation to share
@@ -44,6 +44,7 @@ class Node:
         num_actions = len(self.prior)
         self.visits = np.zeros(num_actions, np.int64)
         self.value_sum = np.zeros(num_actions, np.int64)
+        self.square_sum = np.zeros(num_actions, np.int64)
         self.lost = np.zeros(num_actions, np.int64)  # virtually, for now
         self.lost_above = 0  # ... on the edge to this node
         self.guess_visits, self.guess_sum, self.amaf_visits, self.amaf_sum = (
@@ -125,9 +126,18 @@ class Node:
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
         with np.errstate(invalid="ignore", divide="ignore"):
             raw = F32(self.value) / F32(ONE)
-            score = rule(self.prior, visits, q, value, raw, *(amaf if rule.dense else ()))
+            more = amaf if rule.dense else ()
+            if rule.by_variance:
+                more = (*more, np.where(legal, self.variance(), F32(0)))
+            score = rule(self.prior, visits, q, value, raw, *more)
         lost = [prove and self.sees(action) == 1 for action in range(len(legal))]
         return np.where(legal, np.where(lost, np.finfo(F32).min, score), -np.inf)
+
+    def variance(self):
+        """Of the simulations of each action; a virtual loss is one of value -1."""
+        visits = self.visits + self.lost
+        of_means = mean(self.value_sum - self.lost * ONE, visits) ** 2
+        return np.maximum(mean(self.square_sum + self.lost * ONE, visits) - of_means, F32(0))
 
     def best_of_all(self, rule, tie_seed, full, *options):
         score = self.scores(rule, *options)
@@ -174,7 +184,8 @@ class Node:
             del self.children[action]
             self.evaluated += self.visits[action]
             self.own_sum += self.value_sum[action]
-            self.visits[action] = self.value_sum[action] = 0
+            self.own_squares += self.square_sum[action]
+            self.visits[action] = self.value_sum[action] = self.square_sum[action] = 0
         self.cached = going_to if going_to in self.children else untried
 
     def num_visits(self):
@@ -185,6 +196,11 @@ def fixed(value):
     return np.round(np.clip(np.asarray(value, F32), -1, 1) * F32(ONE)).astype(np.int64)
 
 
+def square(value):
+    """Rounded to the nearest 2^-14."""
+    return (value * value + ONE // 2) // ONE
+
+
 def mean(sums, visits):
     return (sums.astype(F32) / F32(ONE)) / np.maximum(visits, 1).astype(F32)
 
@@ -192,6 +208,7 @@ def mean(sums, visits):
 class Rule:
     dense = False  # actions without visits differ in more than their priors
     random_order = False  # ... or do not differ at all
+    by_variance = False  # it is told the variance of each action's simulations
 
 
 class Puct(Rule):
@@ -248,6 +265,77 @@ class Flat(Rule):
 
     def __call__(self, prior, visits, q, mean, raw):
         return -visits.astype(F32)
+
+
+class Gaussian(Rule):
+    """(exp(-2.4 (Q_0 - Q) / sqrt(2 (s_0^2 + s^2))) + P / 10) / (1 + N)."""
+
+    by_variance = True
+
+    def __call__(self, prior, visits, q, mean, raw, variance):
+        squares = []  # s^2
+        for n, v in zip(visits.astype(F32), variance, strict=True):
+            squares.append((n * v + F32(4)) / (n + F32(1)) / np.clip(n, F32(1), F32(500)))
+        tried = np.flatnonzero(visits)
+        best = max((q[a] for a in tried), default=F32(-1))
+        of_best = max((squares[a] for a in tried if q[a] == best), default=F32(0))
+        score = np.zeros(len(prior), F32)
+        for a, s in enumerate(squares):
+            behind = max(best - (q[a] if visits[a] else mean), F32(0))
+            likely = np.exp(F32(-2.4) * (behind / np.sqrt(F32(2) * (of_best + s))))
+            score[a] = (likely + F32(0.1) * prior[a]) / (F32(1) + F32(visits[a]))
+        return score
+
+
+class Boltzmann(Rule):
+    """(1 + Q) / 2 / T - log(1 + N); what has no visit comes first."""
+
+    random_order = True
+
+    def __init__(self, temperature):
+        self.temperature = F32(temperature)
+
+    def __call__(self, prior, visits, q, mean, raw):
+        score = (F32(1) + q) / F32(2) / self.temperature - np.log(F32(1) + visits.astype(F32))
+        return np.where(visits > 0, score, F32(np.inf))
+
+
+class Widening(Rule):
+    """The first in order alone until t_1 visits, two until t_2 and so on."""
+
+    def __init__(self, rule, first, growth):
+        self.rule, self.first, self.growth = rule, first, growth
+        self.by_variance = rule.by_variance
+
+    def __call__(self, prior, visits, *more):
+        considered, t, step = 1, self.first, self.first
+        while visits.sum() >= t:
+            considered, step = considered + 1, step * self.growth
+            t += step
+        closed = (visits > 0).sum() >= considered
+        score = self.rule(prior, visits, *more)
+        return np.where((visits == 0) & closed, F32(-np.inf), score)
+
+
+class Pruning(Rule):
+    """What is r standard deviations of the mean better than another leaves it unvisited."""
+
+    by_variance = True
+
+    def __init__(self, rule, deviations, least):
+        self.rule, self.deviations, self.least = rule, F32(deviations), least
+        self.random_order = rule.random_order
+
+    def __call__(self, prior, visits, q, mean, raw, variance):
+        more = (variance,) if self.rule.by_variance else ()
+        score = self.rule(prior, visits, q, mean, raw, *more)
+        known = np.flatnonzero(visits >= self.least)
+        reach = self.deviations * np.sqrt(variance / np.maximum(visits, 1).astype(F32))
+        bar = max((q[a] - reach[a] for a in known), default=F32(-np.inf))
+        for a in known:
+            if q[a] + reach[a] < bar:
+                score[a] = -np.inf
+        return score
 
 
 class Rave(Rule):
@@ -361,6 +449,7 @@ def search(
         nodes = [new_node(0, root_state, 0, evaluate(root_state))]
         nodes[0].evaluated, nodes[0].fresh = 1, False
         nodes[0].own_sum = nodes[0].value
+        nodes[0].own_squares = square(nodes[0].value)
         nodes[0].back_up(backup, prove)
         if amaf:
             credit([], nodes[0], amaf)
@@ -415,10 +504,12 @@ def search(
         end.was_asked |= known is not None and not end.over
         value = (end.proven - 2) * ONE if prove and end.proven else end.value
         end.own_sum += value
+        end.own_squares += square(value)
         for parent, action in reversed(path):
             value = -value
             parent.visits[action] += 1
             parent.value_sum[action] += value
+            parent.square_sum[action] += square(value)
             parent.cached = None
         if amaf:
             credit(path, end, amaf)

@@ -95,6 +95,9 @@ def compare_trees(tree, b, nodes):
         priors.assert_equal(tree.prior[rows][i], left.astype(np.float32))
         taken = node.prior[list(node.children)].astype(np.float32)
         priors.assert_equal(tree.edge_prior[rows][found], taken)
+    if tree.squares is not None:
+        squares = values.whole(tree.squares)[rows]
+        np.testing.assert_array_equal(squares, [n.own_squares + n.square_sum.sum() for n in nodes])
     if tree.backup_value is not None:
         np.testing.assert_array_equal(tree.backup_value[rows], [n.backup_value for n in nodes])
     if tree.proven is not None:

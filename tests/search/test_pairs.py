@@ -22,6 +22,7 @@ from gozero.search.game import Evaluator
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.rules.operators import MixBackup
+from gozero.search.rules.proportional import Gaussian
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.search import begin, search
@@ -78,6 +79,7 @@ FEATURES = {
         {"amaf": Amaf(ancestor=6), "select": RAVE}, {"amaf": "either", "ancestor": 6}, PlainRave()
     ),
     "siblings": Case({"select": SIBLINGS}, rule=mcts.Puct(1.5, None, "parent", 0.3)),
+    "variance": Case({"select": Gaussian()}, rule=mcts.Gaussian()),
     "grandfather": Case({"grandfather": Grandfather(visits=4)}, {"grandfather": (4, 0)}),
     "heuristic": Case(heuristic=True),
     "backup": Case({"backup": MixBackup(8.0)}, {"backup": test_worth.plain_mix}),
@@ -102,7 +104,7 @@ FEATURES = {
 ONE_OF = [
     *({"amaf", "ancestor"}, {"forced", "gumbel"}, {"capacity", "tree"}),
     *({"final_move", "eval"}, {"capacity", "prune"}),
-    {"tree", "prune"},
+    *({"tree", "prune"}, {"siblings", "variance"}),
 ]
 """Pairs that are one setting twice; and a pruned tree that is gone on with: of equal priors it
 remembers which it thought of, as the plain search does not."""
@@ -213,6 +215,8 @@ def test_the_table_names_features_that_there_are():
 REFUSED = {
     *("leaves grandfather", "leaves backup"),
     *("amaf siblings", "ancestor siblings", "siblings grandfather", "siblings heuristic"),
+    *("amaf variance", "ancestor variance", "variance grandfather", "variance heuristic"),
+    *("variance ensemble",),
     *("amaf backup", "amaf transpositions", "ancestor backup", "ancestor transpositions"),
     *("ancestor ensemble", "grandfather backup", "grandfather transpositions"),
     *("grandfather ensemble", "heuristic backup", "heuristic transpositions", "heuristic gumbel"),

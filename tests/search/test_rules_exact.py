@@ -11,8 +11,10 @@ import pytest
 
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
+from gozero.search.rules.selective import Pruning, Widening
 from gozero.search.rules.ucb1 import Flat, Ucb1
 from tests.reference import mcts
 from tests.search import random_tree
@@ -32,8 +34,21 @@ RULES = {
         *(PARENT, PLAIN_PARENT, {"capacity": 70}),
     ),
     "five leaves, ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), FIVE),
+    "gaussian, widening": (
+        *(Widening(Gaussian(), 2.0, 1.2), mcts.Widening(mcts.Gaussian(), 2.0, 1.2), {}),
+    ),
+    "boltzmann, pruning, a full tree": (
+        Pruning(Boltzmann(0.3), 0.7, 4),
+        mcts.Pruning(mcts.Boltzmann(0.3), 0.7, 4),
+        {"capacity": 70},
+    ),
 }
 ONE_BY_ONE = {
+    "gaussian": (Gaussian(), mcts.Gaussian(), {}),
+    "gaussian, five leaves": (Gaussian(), mcts.Gaussian(), FIVE),
+    "boltzmann": (Boltzmann(0.3), mcts.Boltzmann(0.3), {}),
+    "widening": (Widening(Puct(2.0), 3.0), mcts.Widening(mcts.Puct(2.0), 3.0, 1.4), {}),
+    "pruning": (Pruning(Puct(2.0), 0.5, 4), mcts.Pruning(mcts.Puct(2.0), 0.5, 4), {}),
     "puct": (Puct(2.0), mcts.Puct(2.0), {}),
     "puct with a growing c": (Puct(1.0, c_base=20.0), mcts.Puct(1.0, c_base=20.0), {}),
     "first play as the parent, less": (PARENT, PLAIN_PARENT, {}),
@@ -52,16 +67,16 @@ ONE_BY_ONE = {
 }
 
 
-def by_length(thorough, default, slow):
+def by_length(thorough, *default, slow):
     """The names of cases, with their marks."""
     return [
         pytest.param(thorough, marks=pytest.mark.thorough),
-        default,
+        *default,
         *(pytest.param(name, marks=pytest.mark.slow) for name in slow),
     ]
 
 
-@pytest.mark.parametrize("name", by_length(*RULES, ONE_BY_ONE))
+@pytest.mark.parametrize("name", by_length(*RULES, slow=ONE_BY_ONE))
 def test_equal_to_the_plain_search_at_every_node(name):
     rule, plain_rule, settings = {**RULES, **ONE_BY_ONE}[name]
     root_rule = plain_root_rule = None
@@ -148,7 +163,7 @@ DENSE_ONE_BY_ONE = {
 }
 
 
-@pytest.mark.parametrize("name", by_length(*DENSE, DENSE_ONE_BY_ONE))
+@pytest.mark.parametrize("name", by_length(*DENSE, slow=DENSE_ONE_BY_ONE))
 def test_rules_that_know_more_of_an_untried_action(name):
     rule, first, playouts, heuristic, settings = {**DENSE, **DENSE_ONE_BY_ONE}[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)

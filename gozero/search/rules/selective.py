@@ -1,0 +1,112 @@
+"""Rules that leave actions out: progressive widening, and pruning by confidence."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.runs.settings import ABOVE_0, COUNT, Range, check_ranges
+from gozero.search import proofs
+from gozero.search.edges import Edges, Needs, Rule, SelectionRule, as_rule
+from gozero.search.rules.puct import Puct
+from gozero.search.values import MOST_VISITS
+
+
+@dataclasses.dataclass(frozen=True)
+class Widening(SelectionRule):
+    """A node considers the best actions by their priors, the more the more it is visited.
+
+    Progressive widening, Coulom (2007), "Computing Elo ratings of move patterns in the game of Go",
+    section 4: the second action after t_1 visits of the node's actions, and
+    t_(n+1) = t_n + 40 1.4^n; among those that are considered, `rule` chooses. An action that is
+    proven to lose does not count.
+
+    Attributes:
+      rule: which; untried actions come in the order of their priors, whatever it says.
+      first: t_1, 40 there.
+      growth: 1.4 there.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    rule: Rule = Puct()  # noqa: RUF009 (frozen)
+    first: float = 40.0
+    growth: float = 1.4
+
+    def __post_init__(self):
+        check_ranges(self, first=ABOVE_0, growth=Range(1.01))
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        untried = edges.visits == 0
+        counts = ~untried & edges.legal
+        if edges.proven is not None:
+            counts &= edges.proven != proofs.LOSS
+        considered = 1 + jnp.sum(edges.total >= _thresholds(self.first, self.growth))
+        is_open = jnp.sum(counts) < considered
+        return jnp.where(untried & ~is_open, -jnp.inf, as_rule(self.rule)(edges))
+
+    @property
+    def needs(self) -> Needs:
+        return as_rule(self.rule).needs._replace(siblings=True)
+
+
+_MOST_ACTIONS = 1024
+
+
+@functools.cache
+def _thresholds(first: float, growth: float) -> np.ndarray:
+    """i32[J]: t_1, t_2, ..., up to all visits that there can be."""
+    found, t, step = [], 0.0, first
+    while len(found) < _MOST_ACTIONS and t + step <= MOST_VISITS:
+        t, step = t + step, step * growth
+        found.append(int(np.ceil(t)))
+    return np.array(found, np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pruning(SelectionRule):
+    """An action whose upper confidence bound is below another's lower one is not visited.
+
+    Progressive pruning, Bouzy & Helmstetter (2003), "Monte-Carlo Go developments": the bounds are
+    Q +- r sqrt(variance / N), for actions with so many visits at least. There what is pruned stays
+    so; here it comes back if the other's lower bound falls below its own upper one.
+
+    Attributes:
+      rule: of the others.
+      deviations: r.
+      least: visits.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    rule: Rule = Puct()  # noqa: RUF009 (frozen)
+    deviations: float = 2.0
+    least: int = 16
+
+    def __post_init__(self):
+        check_ranges(self, deviations=ABOVE_0, least=COUNT)
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        return jnp.where(self.pruned(edges), -jnp.inf, as_rule(self.rule)(edges))
+
+    def pruned(self, edges: Edges) -> jax.Array:
+        """bool[K]."""
+        assert edges.variance is not None  # it is asked for
+        n = jnp.maximum(edges.visits, 1).astype(jnp.float32)
+        reach = self.deviations * jnp.sqrt(edges.variance / n)
+        is_settled = edges.legal & (edges.visits >= self.least)
+        bar = jnp.max(jnp.where(is_settled, edges.q - reach, -jnp.inf))
+        return is_settled & (edges.q + reach < bar)
+
+    @property
+    def needs(self) -> Needs:
+        return as_rule(self.rule).needs._replace(variance=True, siblings=True)
+
+    def rank_untried(self, prior: jax.Array) -> jax.Array:
+        return as_rule(self.rule).rank_untried(prior)
