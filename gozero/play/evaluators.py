@@ -145,6 +145,26 @@ def playout_evaluator(
     return Evaluator(evaluate, policy.params, observe, select, about)
 
 
+def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluator:
+    """The evaluator with priors in proportion to the strengths of moves' features.
+
+    As Crazy Stone's, Coulom (2007), which considers moves in their order (`selective.Widening`).
+    """
+
+    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+        assert evaluator.observe is not None  # evaluators of Go have their own
+        last = last_move(rules, state, position, *trail)
+        return evaluator.observe(state, position, trail), position, last
+
+    def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        seen, positions, last = observations
+        found = evaluator.evaluate(params[0], key, seen)
+        return found._replace(prior_logits=softmax.logits(params[1], rules, positions, last))
+
+    params = evaluator.params, policy
+    return evaluator._replace(observe=observe, evaluate=evaluate, params=params)
+
+
 def _playout_policy(
     rules: Rules, policy: str | MogoConfig | Softmax | PlayoutPolicy
 ) -> tuple[PlayoutPolicy, Any]:

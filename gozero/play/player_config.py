@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from typing import Literal
+from typing import Literal, get_args
 
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, flag_of, setting
@@ -21,8 +21,11 @@ LONG_NODES = 2 * MAX_NARROW + 1
 """Nodes of a tree with more simulations than `MAX_NARROW`, unless so many are given."""
 
 EvaluatorName = Literal["network", "playout"]
-RuleName = Literal["puct", "uct", "rave", "gumbel", "td", "random"]
+TreeName = Literal["puct", "uct", "rave", "gumbel", "gaussian", "boltzmann"]
+RuleName = Literal[TreeName, "td", "annealing", "random"]
+TREELESS = ("td", "annealing", "random")
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
+PriorsName = Literal["mm", "balanced"]
 POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
 """Playouts by name: the module of `gozero.playouts.policies` that has their ``policy(layout)``."""
 
@@ -52,8 +55,10 @@ _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights leaves trees considered exploration "
     "rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
     "heuristic_good_visits heuristic_eyes playout_moves first_action rave_mean rave_initial "
-    "rave_bonus rave_colours rave_ancestor rave_legal final_move backup nodes"
+    "rave_bonus rave_colours rave_ancestor rave_legal final_move backup nodes priors temperature "
+    "widening pruning"
 )
+_BY_VISITS = "they go by visits, and not by what counts as such"
 _OF_RAVE = (
     "rave_bias rave_k rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_legal"
 )
@@ -79,6 +84,10 @@ class PlayerConfig:
     """Strengths for mm or balanced playouts, a file of `python -m train.classical.mm` or
     `.balancing`."""
 
+    priors: PriorsName | None = setting(None, unset="all moves alike")
+    """The priors of moves beside playouts: in proportion to strengths of moves' features, as mm or
+    balanced playouts have them."""
+
     nakade: bool = setting(False)
     """Whether MoGo's playouts play at vital points of eye spaces."""
 
@@ -94,9 +103,12 @@ class PlayerConfig:
 
     search: RuleName = setting("puct", group="search")
     """The rule of the search: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential
-    halving at the root, without its noise, the stronger for a network of `python -m train`); td
-    (temporal-difference search: no tree, but local shapes that learn before each move); or random
-    (no search: any play that fills no eye of its own)."""
+    halving at the root, without its noise, the stronger for a network of `python -m train`);
+    gaussian (visits in proportion to the probability that a move is the best, as in Crazy Stone);
+    boltzmann (in proportion to a softmax of the values, as in Indigo); td (temporal-difference
+    search: no tree, but local shapes that learn before each move); annealing (no tree, but playouts
+    in the order of the moves' values, as in Gobble); or random (no search: any play that fills no
+    eye of its own)."""
 
     simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
     """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at most
@@ -128,6 +140,17 @@ class PlayerConfig:
         unset="of puct 3 with playouts and 1.5 with a network, of uct 0.25, of rave 0",
     )
     """The weight of the rule's bonus."""
+
+    temperature: float | None = setting(None, above=0, below=10**6, unset="0.1")
+    """Of boltzmann, whose values are probabilities of winning."""
+
+    widening: float | None = setting(None, above=0, below=10**9, unset="every move")
+    """Progressive widening: a node considers its first move by the priors alone until so many
+    visits, and waits 1.4 times as long before each further one (Coulom 2007, with 40)."""
+
+    pruning: float | None = setting(None, above=0, below=10**6, unset="none")
+    """Progressive pruning: a move is no longer visited whose value plus so many standard deviations
+    is less than another's minus so many (Bouzy & Helmstetter 2003)."""
 
     rave_bias: float | None = setting(None, least=0, most=1, unset="0.01")
     """The bias assumed of all-moves-as-first values, for the schedule of least mean squared
@@ -219,8 +242,13 @@ class PlayerConfig:
         Conflict("trees", "search=gumbel", "its root counts the visits of one tree"),
         Conflict("exploration heuristic", "search=gumbel", "it has a bonus of its own"),
         Conflict("search=gumbel", "reuse", "it begins every search anew; use --no-reuse"),
+        Conflict("priors", "!evaluator=playout", "a network has its own"),
+        Conflict("exploration", "search=gaussian|boltzmann", "they have no bonus"),
+        Conflict("temperature", "!search=boltzmann", "the others have none"),
         Conflict("considered", "!search=gumbel", "the others consider every move"),
-        Conflict(_NOT_OF_TD, "search=td|random", "they have neither a tree nor an evaluator"),
+        Conflict(
+            _NOT_OF_TD, "search=td|annealing|random", "they have neither a tree nor an evaluator"
+        ),
         Conflict("simulations resign", "search=random", "it has none"),
         Conflict("search=rave", "!evaluator=playout", "only playouts say who played where first"),
         Conflict("playout_moves first_action", "!evaluator=playout", "a network plays none"),
@@ -231,6 +259,14 @@ class PlayerConfig:
         Conflict("final_move", "search=gumbel", "its root says what is played"),
         Conflict("final_move=eval", "trees", "it goes by the statistics of one tree"),
         Conflict("nodes", "search=gumbel", "its root counts the visits of all moves"),
+        Conflict(
+            "widening pruning",
+            "search=rave|gumbel",
+            "they score a move by the others, or choose among all",
+        ),
+        Conflict("widening pruning search=gaussian", "heuristic", _BY_VISITS),
+        Conflict("widening pruning search=gaussian", "first_action", _BY_VISITS),
+        Conflict("pruning search=gaussian", "trees", "trees do not exchange sums of squares"),
         Conflict("trees backup", "nodes", "full trees of such searches are not pruned"),
         Conflict("backup", "search=gumbel|rave", "they go by means"),
         Conflict("leaves trees heuristic first_action", "backup", "they go by means"),
@@ -261,7 +297,7 @@ class PlayerConfig:
         """
         settings.check(self, prefix)
         flag = lambda name: flag_of(name, prefix)
-        is_pruned = self.search in ("puct", "uct", "rave") and self.backup == "mean"
+        is_pruned = self.search not in ("gumbel", *TREELESS) and self.backup == "mean"
         most = MAX_SIMULATIONS if is_pruned and self.trees == 1 else MAX_NARROW
         if self.search != "td" and self.num_simulations > most:
             raise ValueError(
@@ -302,7 +338,8 @@ class PlayerConfig:
         wanted = {
             "playouts": (None, "uniform"),
             "heuristic": (None, "grandfather"),
-            "search": ("puct", "uct", "rave", "gumbel", "random"),
+            "search": (*get_args(TreeName), "random"),
+            "priors": (None,),
             "rave_colours": ("either",),
             "playout_moves": (None,),
             "first_action": (False,),
@@ -386,6 +423,8 @@ class PlayerConfig:
             return f"local shapes td {self.simulations}"
         if self.search == "random":
             return "random moves"
+        if self.search == "annealing":
+            return f"annealing {self.simulations}"
         evaluator = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
         parts = [evaluator, self.search]
         parts += [] if self.heuristic is None else [f"{self.heuristic} heuristic"]

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 
 from gozero.games.rollouts import rollout_evaluator
 from gozero.go.rules import GameState, Rules
-from gozero.play import heuristics
-from gozero.play.evaluators import Evaluator, make_evaluator, playout_evaluator
+from gozero.play import annealing, heuristics
+from gozero.play.annealing import Annealing
+from gozero.play.evaluators import Evaluator, make_evaluator, playout_evaluator, with_priors
 from gozero.play.player import (
     NO_ACTION,
     Choice,
@@ -24,7 +25,7 @@ from gozero.play.player import (
     random_player,
     search_player,
 )
-from gozero.play.player_config import LEARNT_POLICIES, PlayerConfig
+from gozero.play.player_config import LEARNT_POLICIES, TREELESS, PlayerConfig
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
@@ -35,8 +36,10 @@ from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.operators import MixBackup, max_backup
+from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
+from gozero.search.rules.selective import Pruning, Widening
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.td import td_search
 from gozero.td import weights as shape_weights
@@ -95,6 +98,11 @@ def make_player(
         )
         room = lambda games: f"{games} games, one after the other"
         return Made(player, {"evaluator": "local shapes", **about}, room)
+    if config.search == "annealing" and isinstance(rules, Rules):
+        config.check()
+        player = annealing.player(Annealing(rules, config.simulations), config.resign)
+        room = lambda games: f"{games} games, one after the other"
+        return Made(player, {"evaluator": "ordered playouts"}, room)
     if config.search == "random":
         config.check()
         return Made(random_player(rules), {"evaluator": "none"}, lambda games: "no trees")
@@ -131,7 +139,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     config.check()
     if not isinstance(rules, Rules):
         config.check_other_game()
-    if config.search in ("td", "random"):
+    if config.search in TREELESS:
         raise ValueError(f"search: {config.search} has no tree, and no evaluator beside it")
     evaluator = _evaluator(rules, config, seed)
     visits, amaf_visits = config.confidences
@@ -192,6 +200,10 @@ def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluato
         first_plays=config.search == "rave" and config.rave_colours,
         first_action=config.first_action,
     )
+    if config.priors is not None:
+        learnt, said = strengths.load(f"{config.priors}_9")
+        evaluator = with_priors(rules, evaluator, softmax_policy(learnt, rules.size))
+        about = {**about, "priors": config.priors, "priors_sha256": said["sha256"]}
     return evaluator._replace(about={**evaluator.about, **about})
 
 
@@ -214,8 +226,19 @@ def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Soft
 
 
 def _rule(config: PlayerConfig, evaluator: Evaluator):
-    """The selection rule."""
+    """The selection rule, with what leaves moves out."""
+    rule = _plain_rule(config, evaluator)
+    if config.pruning is not None:
+        rule = Pruning(rule, config.pruning)
+    return rule if config.widening is None else Widening(rule, config.widening)
+
+
+def _plain_rule(config: PlayerConfig, evaluator: Evaluator):
     c = config.exploration
+    if config.search == "gaussian":
+        return Gaussian()
+    if config.search == "boltzmann":
+        return Boltzmann() if config.temperature is None else Boltzmann(config.temperature)
     if config.search == "uct":
         first_play = math.inf if config.first_play is None else config.first_play
         return Ucb1(UCT_EXPLORATION if c is None else c, first_play)

@@ -14,7 +14,12 @@ from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
-from gozero.play.evaluators import make_evaluator, over_symmetries, playout_evaluator
+from gozero.play.evaluators import (
+    make_evaluator,
+    over_symmetries,
+    playout_evaluator,
+    with_priors,
+)
 from gozero.play.networks import network_evaluator
 from gozero.playouts.engine import outcomes
 from gozero.playouts.policies import uniform
@@ -67,6 +72,20 @@ def test_cut_playouts_are_worth_what_the_caller_says():
     assert evaluator.about["max_moves"] == 1
     assert evaluate(evaluator, black).value.tolist() == [0.25] * 4
     assert evaluate(evaluator, white).value.tolist() == [-0.25] * 4
+
+
+def test_priors_by_strengths_of_features():
+    """White's move in the centre: what is beside it, diagonal to it; the pass is the last."""
+    states = jax.vmap(lambda s: go.play(RULES, go.play(RULES, s, 0), 4))(new_games(RULES, 1))
+    plain = strengths.uniform()._replace(contiguity=np.array([6.0, 2.0], np.float32))
+    own = Evaluation(jnp.zeros((1, 10)), jnp.full(1, 0.25))
+    beside = playout_evaluator(RULES)._replace(evaluate=lambda *args: own)
+    evaluator = with_priors(RULES, beside, softmax_policy(plain, 3))
+    evaluation = evaluate(evaluator, states)
+    found = np.exp(evaluation.prior_logits[0] - evaluation.prior_logits[0, 2])
+    np.testing.assert_allclose(found[[1, 2, 3, 5, 6, 7, 8]], [3, 1, 3, 3, 1, 3, 1], rtol=1e-5)
+    assert found[9] < 1e-4
+    assert evaluation.value.tolist() == [0.25]
 
 
 def test_mogo_playouts_answer_the_last_move():

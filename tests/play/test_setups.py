@@ -20,8 +20,10 @@ from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
 from gozero.search.rules.operators import MixBackup, max_backup
+from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
+from gozero.search.rules.selective import Pruning, Widening
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.td import local_shape, shapes
 from gozero.td import weights as shape_weights
@@ -36,6 +38,9 @@ RULES = Rules(3)
         ({"exploration": 1.0}, Puct(1.0, first_play="parent")),
         ({"search": "uct"}, Ucb1(0.25)),
         ({"search": "uct", "exploration": 0.5}, Ucb1(0.5)),
+        ({"search": "gaussian", "widening": 10}, Widening(Gaussian(), 10)),
+        ({"search": "boltzmann", "pruning": 2}, Pruning(Boltzmann(), 2)),
+        ({"search": "boltzmann", "temperature": 0.2}, Boltzmann(0.2)),
         ({"search": "rave"}, Rave(MinimumMse(0.01))),
         ({"search": "rave", "rave_bias": 0.02}, Rave(MinimumMse(0.02))),
         ({"search": "rave", "rave_k": 1000.0, "exploration": 0.1}, Rave(HandSelected(1000.0), 0.1)),
@@ -71,6 +76,11 @@ def test_the_papers_own_forms():
         ({"backup": "max", "leaves": 4}, "--leaves 4: not with --backup"),
         ({"final_move": "eval", "trees": 2}, "--final-move eval: not with --trees"),
         ({"evaluator": "network", "first_action": True}, "--first-action: only with --evaluator"),
+        ({"search": "rave", "widening": 9}, "--widening 9: not with --search rave or gumbel"),
+        ({"search": "gaussian", "trees": 2}, "--search gaussian: not with --trees"),
+        ({"pruning": 2, "first_action": True}, "--pruning 2: not with --first-action"),
+        ({"search": "gaussian", "exploration": 1.0}, "--exploration 1.0: not with --search"),
+        ({"evaluator": "network", "priors": "mm"}, "--priors mm: only with --evaluator playout"),
     ):
         with pytest.raises(ValueError, match=said):
             PlayerConfig(**flags).check()

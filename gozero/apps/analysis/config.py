@@ -7,7 +7,7 @@ from typing import Literal
 
 from gozero.apps.named import AnalystConfig
 from gozero.go.coords import KoRule
-from gozero.play.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig, TreeName
 from gozero.runs import settings
 from gozero.runs.settings import setting
 
@@ -20,7 +20,7 @@ class AnalyzeConfig(AnalystConfig):
     standard input, its answers on lines of standard output. Many queries are searched in lockstep.
     """
 
-    search: Literal["puct", "uct", "rave", "gumbel"] = settings.same_as(PlayerConfig, "search")
+    search: TreeName = settings.same_as(PlayerConfig, "search")  # noqa: RUF009 (a string)
     simulations: int = settings.same_as(
         PlayerConfig,
         "simulations",

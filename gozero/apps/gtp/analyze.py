@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
 from gozero.go import coords
+from gozero.play.player_config import TREELESS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -166,7 +167,7 @@ def _analyze(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
 
 def _genmove(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
     asked = asked_for(engine.size, kind, words, interval=math.inf)
-    if asked.avoid and engine.config.on(engine.size).search in ("td", "random"):
+    if asked.avoid and engine.config.on(engine.size).search in TREELESS:
         raise GtpFailure("cannot avoid moves: the player has no tree that could")
     talk.begin()
     colour = engine.game.to_play if asked.colour is None else asked.colour

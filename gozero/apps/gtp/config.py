@@ -8,7 +8,7 @@ from typing import Any
 
 from gozero.apps.named import NamedPlayerConfig, with_puct
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play.player_config import MAX_NARROW, board_size
+from gozero.play.player_config import MAX_NARROW, TREELESS, board_size
 from gozero.play.players import PlayerName
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
@@ -94,7 +94,7 @@ class GtpConfig(NamedPlayerConfig):
         Raises:
           ValueError: a search without a tree.
         """
-        if self.search in ("td", "random"):
+        if self.search in TREELESS:
             raise ValueError(f"search {self.search} has no tree that could be told")
         changes: dict[str, Any] = {"simulations": self.analysis_visits, "trees": 1, "resign": None}
         if self.search == "gumbel":

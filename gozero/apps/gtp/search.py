@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,8 +22,11 @@ from gozero.apps.analysis.search import Asked, without_avoided
 from gozero.apps.host_game import HostGame
 from gozero.compile import executables, mode
 from gozero.games.go import go_game
-from gozero.go.rules import GameState, Rules, init, with_to_play
+from gozero.go.rules import GameState, Rules, init, legal_actions, with_to_play
+from gozero.play import annealing
+from gozero.play.annealing import Annealing, Values
 from gozero.play.openings import any_sensible_play
+from gozero.play.player_config import TREELESS
 from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
@@ -82,10 +86,11 @@ def make_searcher(
     Raises:
       ValueError: files that are missing, damaged or for another size.
     """
-    if config.search in ("td", "random"):
+    if config.search in TREELESS:
         if avoids:
             raise ValueError(f"search {config.search} has no tree that could avoid moves")
-        return {"td": TdSearcher, "random": RandomSearcher}[config.search](rules, config, clock)
+        kinds = {"td": TdSearcher, "annealing": AnnealingSearcher, "random": RandomSearcher}
+        return kinds[config.search](rules, config, clock)
     if not avoids:
         return TreeSearcher(rules, config, clock)
     return TreeSearcher(rules, dataclasses.replace(config, reuse=False), clock, avoids=True)
@@ -281,6 +286,47 @@ class TdSearcher(Searcher):
         value = float(best.value)
         resigns = self._resign is not None and value < self._resign
         return best.action, value, np.isfinite(value), resigns
+
+
+class AnnealingSearcher(Searcher):
+    """Simulated annealing: a round of playouts at a time, which keeps nothing for the next move.
+
+    Within a limit of time the temperature falls with the time, or with the rounds if they end
+    before.
+    """
+
+    def __init__(
+        self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
+    ):
+        super().__init__(rules, config)
+        self._annealing = own = Annealing(rules, config.simulations)
+        self._clock, self._resign = clock, config.resign
+        self._begin, self._follow = lambda: None, lambda kept, action: kept
+
+        def one_round(key, state: GameState, colour, number, left, values: Values) -> Values:
+            return annealing.one_round(own, key, with_to_play(state, colour), number, left, values)
+
+        def best(key, state: GameState, colour, values: Values):
+            state = with_to_play(state, colour)
+            return annealing.best(own, key, state, legal_actions(rules, state), values)
+
+        self._round, self._best = executables.jit(one_round), executables.jit(best)
+
+    def _whole(self, *arguments: Any):
+        return self._within(math.inf, *arguments)
+
+    def _within(self, seconds: float, key, state: GameState, colour, kept: None, look):
+        start, values = self._clock(), annealing.nothing(self._annealing)
+        for number in range(self._annealing.rounds):
+            share = max(number / self._annealing.rounds, (self._clock() - start) / seconds)
+            if number and share >= 1:
+                break
+            left = np.float32(max(1 - share, 0))
+            values = self._round(key, state, colour, np.int32(number), left, values)
+            values.visits.block_until_ready()
+        action, value = self._best(key, state, colour, values)
+        resigns = self._resign is not None and float(value) < self._resign
+        return (action, value, True, resigns), kept
 
 
 class RandomSearcher(Searcher):

@@ -6,14 +6,14 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from tyro.conf import Positional
 
 from gozero.apps import sgf
 from gozero.apps.named import AnalystConfig
 from gozero.go.coords import KoRule
-from gozero.play.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig, TreeName
 from gozero.runs import settings
 from gozero.runs.settings import setting
 
@@ -25,7 +25,7 @@ class ReviewConfig(AnalystConfig):
     """Review games of Go from SGF files: who was ahead when, and which moves lost the most. All
     positions of all games are searched in lockstep."""
 
-    search: Literal["puct", "uct", "rave", "gumbel"] = settings.same_as(PlayerConfig, "search")
+    search: TreeName = settings.same_as(PlayerConfig, "search")  # noqa: RUF009 (a string)
     simulations: int = settings.same_as(PlayerConfig, "simulations", 200)
 
     games: Positional[tuple[pathlib.Path, ...]] = setting((), group="review", positional=True)

@@ -12,7 +12,7 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.named import NamedPlayerConfig
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.play import players
-from gozero.play.player_config import board_size
+from gozero.play.player_config import TREELESS, board_size
 from gozero.runs import settings
 from gozero.runs.settings import setting
 
@@ -77,7 +77,7 @@ class ThinkingConfig(NamedPlayerConfig):
         those of the player `strong`."""
         ours = self._of_ours(AnalyzeConfig)
         ours.pop("resign", None)  # no move is played there
-        if self.search in ("td", "random"):
+        if self.search in TREELESS:
             ours = {"player": players.DEFAULT}
         more = {"json": True, "simulations": self.visits, "seed": self.seed, "batch": 8}
         return AnalyzeConfig.of_flags({**ours, "trees": 1, **more})

@@ -149,6 +149,20 @@ def weights(
     return _weights(lay, around, _codes(lay, around), policy)
 
 
+def logits(policy: Softmax, rules: go.Rules, positions: go.Position, last: jax.Array) -> jax.Array:
+    """f32[B, A]: log strengths of the actions of B positions, for their players to move.
+
+    The weakest count as one part; so do the pass and what no playout tries, own eyes among them.
+    `last` is i32[B], the last moves.
+    """
+    lay, (own, opponent) = rules.layout, go.own_and_opponent(positions)
+    banned = jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko)
+    may = playable.candidates(lay, own, opponent, banned)
+    found = weights(policy, lay, own, opponent, may, playable.packed_point(lay, last))
+    points = jnp.moveaxis(found, -1, 0).reshape(last.shape[0], lay.num_points)
+    return jnp.pad(jnp.log(jnp.maximum(points, 1).astype(jnp.float32)), ((0, 0), (0, 1)))
+
+
 def _look(lay, own, opponent, may, previous) -> _Around:
     beside, diagonal = contiguous(lay, previous)
     return _Around(

@@ -1,0 +1,58 @@
+"""GTP with simulated annealing."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
+from gozero.apps.gtp.search import make_searcher
+from gozero.go.rules import Rules
+from gozero.play.annealing import Annealing, best, learn
+from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import make_player
+from tests.apps.gtp.test_td import Clock
+
+
+def config(**more):
+    fixed = {"size": 3, "ko": "simple", "reuse": False, "search": "annealing", "simulations": 256}
+    return GtpConfig(**fixed | more)
+
+
+def test_it_plays_what_the_search_in_one_piece_finds():
+    """Black's centre wins at this komi, and White resigns then."""
+    engine = Engine(config(komi=0.5, resign=-0.05))
+    own = Annealing(engine.game.rules, 256)
+    state, key = engine.game.state, jax.random.fold_in(jax.random.key(0), np.uint32(0))
+    legal = np.ones(10, bool)
+    values = jax.jit(lambda: learn(own, key, state))()
+    action, value = best(own, key, state, legal, values)
+    found = engine.searcher.search(state, 0, 0)
+    assert (found.action, found.value) == (int(action), pytest.approx(float(value)))
+    assert engine.genmove(0) == 4
+    assert engine.genmove(1) is None
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(1.0, 1), (6.5, 6), (100.0, 8)])
+def test_rounds_stop_when_the_time_is_over(seconds, rounds):
+    """By hand: a look at the clock takes a second. Of 256 simulations there are 8 rounds."""
+    searcher = make_searcher(Rules(3, ko="simple"), config(), Clock())
+    left, one_round = [], searcher._round
+    searcher._round = lambda *args: left.append(float(args[4])) or one_round(*args)
+    state = Engine(config()).game.state
+    assert searcher.search(state, 0, 0, seconds=seconds).ok
+    assert len(left) == rounds
+    # The first look is at 1 second, of which one is over by then.
+    expected = [1 - max(i / 8, (i + 1) / seconds) for i in range(rounds)]
+    np.testing.assert_allclose(left, np.maximum(expected, 0), atol=1e-6)
+
+
+def test_flags_of_a_tree_are_not_its():
+    with pytest.raises(ValueError, match="--leaves 2: not with --search td, annealing or random"):
+        config(leaves=2)
+    with pytest.raises(ValueError, match="no tree that could avoid moves"):
+        make_searcher(Rules(3), config(), avoids=True)
+    made = make_player(Rules(3), PlayerConfig(search="annealing"))
+    assert made.about == {"evaluator": "ordered playouts"}

@@ -1,0 +1,100 @@
+"""Gobble: the values that annealing learns, beside the plain reference, and its moves."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gozero.go.rules import Rules, init, legal_actions, play
+from gozero.play import annealing
+from gozero.play.annealing import Annealing
+from gozero.play.arena import play_match
+from gozero.play.player import Turn, random_player
+from gozero.playouts import engine
+from tests.reference import ordered as reference
+from tests.reference.go import ReferenceGame
+
+RULES = Rules(3)
+KOMI = 0.5
+
+
+def after(*actions):
+    """A game of ours and the reference's."""
+    state, game = init(RULES, KOMI), ReferenceGame(3, ko="simple")
+    for action in actions:
+        state = play(RULES, state, action)
+        game.play(action)
+    return state, game
+
+
+def test_values_are_those_of_the_reference():
+    config = Annealing(RULES, simulations=20, lanes=8, temperature=3.0)
+    state, game = after(4)
+    key = jax.random.key(1)
+    found = jax.jit(lambda key: annealing.learn(config, key, state))(key)
+    visits, sums = (np.zeros((2, 9), np.int64) for _ in range(2))
+    positions = jax.tree.map(lambda x: jnp.repeat(x[None], 8, axis=0), state.position)
+    assert config.rounds == 3
+    for i in range(3):
+        order_key, play_key = jax.random.split(jax.random.fold_in(key, i))
+        q = (sums / np.maximum(visits, 1)).astype(np.float32)
+        rank = np.asarray(annealing._ranks(order_key, q))
+        clock = engine.init_clock(positions, play_key, engine.lane_ids(8))
+        for lane in range(8):
+            place = reference.places(rank, 3.0 * (1 - i / 3), int(clock.stride[lane]))
+            end, actions = reference.play_out(game, place)
+            reference.add(visits, sums, game, end, actions, KOMI)
+    np.testing.assert_array_equal(found.visits, visits)
+    np.testing.assert_array_equal(found.sums, sums)
+    assert visits.sum() > 100
+
+
+def test_ranks_by_value_and_at_random_among_equals():
+    q = jnp.array([[0.5, -1.0, 0.5, 1.0]] * 2)
+    keys = jax.random.split(jax.random.key(0), 200)
+    ranks = np.asarray(jax.vmap(lambda key: annealing._ranks(key, q))(keys))
+    assert (ranks[..., 3] == 0).all()
+    assert (ranks[..., 1] == 3).all()
+    assert 0.35 < np.mean(ranks[..., 0] == 1) < 0.65
+
+
+def turn_of(*states):
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *states)
+    legal = jax.vmap(lambda state: legal_actions(RULES, state))(stacked)
+    return Turn(stacked, legal, jnp.full((2, len(states)), -1))
+
+
+def test_it_plays_its_best_move_and_resigns_by_it():
+    """White to move beside a stone in the centre, and a board that is full but for eyes."""
+    config = Annealing(RULES, simulations=64, lanes=32)
+    player = annealing.player(config, resign=-0.05)
+    full = after(3, 9, 4, 9, 5, 9, 0, 9, 2, 9, 6, 9, 7)[0]  # Black's eyes: 1 and 8
+    turn, key = turn_of(after(4)[0], full), jax.random.key(0)
+    chosen = jax.jit(player.choose)(None, key, turn, None)
+    values = jax.jit(annealing.learn, static_argnums=0)(
+        config, jax.random.split(key, 2)[0], after(4)[0]
+    )
+    worth = np.asarray(values.q[1])
+    assert 4 != chosen.action[0] == np.argmax(np.where(np.arange(9) == 4, -2, worth))
+    assert worth[chosen.action[0]] < -0.05
+    assert chosen.action[1] == 9  # White has no legal play
+    assert chosen.resigns.tolist() == [True, False]
+
+
+@pytest.mark.slow
+def test_it_beats_random_moves():
+    rules = Rules(5, max_moves=80)
+    player = annealing.player(Annealing(rules, 256))
+    match = play_match(rules, player, random_player(rules), jax.random.key(0), 16)
+    assert match.ok.all()
+    assert match.points.sum() >= 14
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("simulations", 0), ("lanes", 0), ("temperature", -1.0)]
+)
+def test_bad_settings(field, value):
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        Annealing(RULES, **{field: value})
