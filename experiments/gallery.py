@@ -71,6 +71,10 @@ ENTRIES = {
         "a network that learnt 5x5 by self-play opens in the centre and owns the board",
         "5 minutes, and half an hour to learn",
     ),
+    "surveyed": Entry(
+        "the programs that Gelly & Silver (2011) survey, in our search, against MC-RAVE",
+        "30 minutes (400 simulations, 100 games a point)",
+    ),
     "throughput": Entry(
         "rules, playouts, search, self-play and features against pgx, mctx, a C engine or a bound",
         "5 minutes a subject",

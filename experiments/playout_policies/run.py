@@ -5,18 +5,12 @@ python -m experiments.playout_policies.run [--games 200] [--simulations 1000] [-
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import pathlib
 import sys
-from collections.abc import Mapping
 
 from experiments.playout_policies.config import PlayoutPoliciesConfig
-from experiments.sweeps import run, speed
-from experiments.sweeps.points import Contestant, Point, Sweep
-from gozero.go.rules import Rules
-from gozero.play.player_config import MAX_SIMULATIONS, PlayerConfig
-from gozero.runs import files
+from experiments.sweeps import equal_time, run
+from experiments.sweeps.points import Contestant, Sweep
+from gozero.play.player_config import PlayerConfig
 
 _OPPONENT = "MoGo"
 _ANCHORS = ("uniform", "MoGo", "MoGo, nakade", "balanced")
@@ -39,25 +33,14 @@ def contestants(config: PlayoutPoliciesConfig) -> dict[str, Contestant]:
 
 
 def sweep(
-    config: PlayoutPoliciesConfig, simulations_per_s: Mapping[str, float] | None = None
+    config: PlayoutPoliciesConfig, simulations_per_s: equal_time.Speeds | None = None
 ) -> Sweep:
     """Every policy against MoGo's, with equal simulations; given speeds, with equal time."""
     players = contestants(config)
-    opponent, points = players[_OPPONENT], []
-    for x, name in enumerate(config.policies):
-        player = players[name]
-        if simulations_per_s is not None:
-            gain = simulations_per_s[name] / simulations_per_s[_OPPONENT]
-            simulations = min(max(round(gain * config.simulations), 1), MAX_SIMULATIONS)
-            player = dataclasses.replace(
-                player, flags=dataclasses.replace(player.flags, simulations=simulations)
-            )
-        anchor = simulations_per_s is None and name in _ANCHORS
-        series = "equal simulations" if simulations_per_s is None else "equal time"
-        points.append(Point(series, float(x), name, player, opponent, anchor))
+    points = equal_time.points(players, config.policies, _OPPONENT, _ANCHORS, simulations_per_s)
     return Sweep(
         "playout_policies",
-        tuple(points),
+        points,
         title=f"{points[0].series}, against MoGo's playouts and {config.simulations:,} simulations",
         x_label="playouts",
         x_scale="names",
@@ -66,26 +49,7 @@ def sweep(
 
 def play(config: PlayoutPoliciesConfig) -> int:
     """Both sweeps; the exit status."""
-    status = run.run(sweep(config), config)
-    if status or not config.equal_time:
-        return status
-    speeds = _speeds(config, config.out / "speeds.json")
-    out = config.out / "equal_time"
-    later = dataclasses.replace(config, out=out, anchor_command=None)
-    return run.run(sweep(later, speeds), later)
-
-
-def _speeds(config: PlayoutPoliciesConfig, path: pathlib.Path) -> dict[str, float]:
-    """{name: simulations a second, as many trees as a piece has pairs}; measured once."""
-    if not path.exists():
-        print("how fast are they? ...", file=sys.stderr, flush=True)
-        players, trees = contestants(config), config.piece // 2
-        found = speed.measure(
-            Rules(config.size), [*players.values()], trees, config.komi, config.seed
-        )
-        rates = (round(one.simulations_per_s) for one in found)
-        files.write_json(path, dict(zip(players, rates, strict=True)))
-    return json.loads(path.read_text(encoding="utf-8"))
+    return equal_time.play(config, sweep, contestants(config), _OPPONENT, config.equal_time)
 
 
 if __name__ == "__main__":

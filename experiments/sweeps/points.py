@@ -9,8 +9,8 @@ from typing import Any, Literal
 from gozero.go.rules import Rules
 from gozero.play.arena import Player
 from gozero.play.player import search_player
-from gozero.play.player_config import PlayerConfig
-from gozero.play.setups import Setup, make_setup
+from gozero.play.player_config import TREELESS, PlayerConfig
+from gozero.play.setups import Setup, make_player, make_setup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +43,15 @@ class Contestant:
         setup = make_setup(rules, self.flags)
         return setup if self.change is None else self.change.apply(rules, setup)
 
+    @property
+    def has_tree(self) -> bool:
+        """Whether it is a search with a `setup`."""
+        return self.flags.search not in TREELESS
+
     def player(self, rules: Rules) -> Player:
         """As the arena has it; players made apart are compiled apart."""
+        if not self.has_tree:
+            return make_player(rules, self.flags, reuse=self.reuse).player
         setup = self.setup(rules)
         return search_player(
             rules,
@@ -70,7 +77,11 @@ class Contestant:
     def record(self, rules: Rules) -> dict[str, str]:
         """All that it is, as plain data: the SHA-256 of what was learnt, too."""
         about = {} if self.change is None else {"change": self.change.about}
-        told = self.setup(rules).evaluator.about
+        told = (
+            self.setup(rules).evaluator.about
+            if self.has_tree
+            else make_player(rules, self.flags).about
+        )
         about |= {k: v for k, v in told.items() if k.endswith("_sha256")}
         return {k: str(v) for k, v in (self._asked | {"reuse": self.reuse} | about).items()}
 

@@ -182,6 +182,9 @@ def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> Memory:
     """What the largest trees of a player take; all players are made, and so checked."""
     half, found = config.piece // 2, []
     for one in {c for point in sweep.points for c in (point.player, point.opponent)}:
+        if not one.has_tree:
+            one.player(rules)
+            continue
         setup, lanes = one.setup(rules), config.piece if one.reuse else half
         roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
         search = setup.search.roomy if one.reuse else setup.search

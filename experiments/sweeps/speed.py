@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from experiments.sweeps.points import Contestant
 from experiments.throughput.measure import in_turn, make_timed
 from gozero.games.go import go_game
-from gozero.go.rules import GameState, Rules, init
+from gozero.go.rules import GameState, Rules, init, legal_actions
+from gozero.play.player import NO_ACTION, Turn
 from gozero.search.memory import memory_of
 from gozero.search.search import search
 
@@ -60,10 +61,14 @@ def measure(
     seconds = in_turn([make_timed(run, lambda: ()) for run in runs], repeats)
     found = []
     for one, run, times in zip(contestants, runs, seconds, strict=True):
+        if not one.has_tree:
+            simulations = num_trees * one.flags.simulations
+            found.append(Speed(simulations / statistics.median(times), 1.0, 0.0, 0.0))
+            continue
         _, config, prior_counts, _ = one.setup(rules)
         kept = config.roomy if one.reuse else config
         memory = memory_of(states.position, rules.num_actions, kept, one.reuse, prior_counts)
-        simulations = num_trees * config.num_simulations
+        simulations = num_trees * one.flags.num_simulations
         found.append(
             Speed(
                 simulations_per_s=simulations / statistics.median(times),
@@ -77,14 +82,30 @@ def measure(
 
 def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.Array):
     """A function of nothing: (actions i32[B], leaves that the evaluator was asked for i32[])."""
+    if not contestant.has_tree:
+        return _treeless(rules, contestant, states, key)
     evaluator, config, *_ = contestant.setup(rules)
     game = go_game(rules)
 
     @jax.jit
     def run(params, states, key):
         found = search(game, evaluator._replace(params=params), key, states, config)
-        simulations = states.komi.shape[0] * config.num_simulations
+        simulations = states.komi.shape[0] * contestant.flags.num_simulations
         shared = found.evaluations
         return found.action, simulations if shared is None else jnp.sum(shared)
 
     return functools.partial(run, evaluator.params, states, key)
+
+
+def _treeless(rules: Rules, contestant: Contestant, states: GameState, key: jax.Array):
+    """Likewise."""
+    player, count = contestant.player(rules), states.komi.shape[0]
+    legal = jax.vmap(functools.partial(legal_actions, rules))
+    recent = jnp.full((2, count), NO_ACTION)
+
+    @jax.jit
+    def run(params, states, key):
+        action = player.choose(params, key, Turn(states, legal(states), recent), None).action
+        return action, count * contestant.flags.simulations
+
+    return functools.partial(run, player.params, states, key)

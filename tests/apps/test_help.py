@@ -43,6 +43,7 @@ COMMANDS = {
             ("rave_equivalence", "RaveEquivalenceConfig"),
             ("scaling", "ScalingConfig"),
             ("schedules", "SchedulesConfig"),
+            ("surveyed", "SurveyedConfig"),
             ("solved_3x3", "Solved3x3Config"),
             ("solved_5x5", "Solved5x5Config"),
             ("throughput", "ThroughputConfig"),

@@ -22,7 +22,9 @@ from experiments.scaling import run as scaling
 from experiments.scaling.config import ScalingConfig
 from experiments.schedules import run as schedules
 from experiments.schedules.config import SchedulesConfig
-from experiments.sweeps import anchors
+from experiments.surveyed import run as surveyed
+from experiments.surveyed.config import SurveyedConfig
+from experiments.sweeps import anchors, equal_time, speed
 from gozero.go.rules import Rules
 from gozero.search.rules.rave import HandSelected, MinimumMse
 
@@ -35,6 +37,7 @@ SWEEPS = {
     "playout_policies": (playout_policies.sweep, PlayoutPoliciesConfig()),
     "scaling": (scaling.sweep, ScalingConfig()),
     "schedules": (schedules.sweep, SchedulesConfig()),
+    "surveyed": (surveyed.sweep, SurveyedConfig()),
 }
 
 
@@ -44,8 +47,10 @@ def test_points_are_players(name):
     sweep = make(config)
     assert sweep.name == name == config.out.name
     for contestant in {c for point in sweep.points for c in (point.player, point.opponent)}:
-        setup = contestant.setup(RULES)
-        assert setup.search.num_simulations == contestant.flags.num_simulations
+        if contestant.has_tree:
+            search = contestant.setup(RULES).search
+            trees = search.ensemble.trees if search.ensemble else 1
+            assert trees * search.num_simulations == contestant.flags.num_simulations
         assert contestant.text
     assert len({str(point.record(RULES)) for point in sweep.points}) == len(sweep.points)
     assert sum(point.anchor for point in sweep.points) == {"rave_equivalence": 7}.get(name, 4)
@@ -132,6 +137,29 @@ def test_equal_time_is_more_simulations_of_what_is_faster(tmp_path):
     assert [p.player.flags.simulations for p in sweep.points] == [250] + [100] * 6
     assert {p.opponent.flags.simulations for p in sweep.points} == {100}
     assert not any(p.anchor for p in sweep.points)
+
+
+def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch):
+    players, asked = playout_policies.contestants(PlayoutPoliciesConfig()), []
+    rates = {players["MoGo"]: 100.0, players["uniform"]: 300.0, players["MM"]: 50.0}
+
+    def measure(rules, contestants, num_trees, komi, seed):
+        asked.append([rates[one] for one in contestants])
+        return [speed.Speed(rates[one], 1.0, 0.0, 0.0) for one in contestants]
+
+    monkeypatch.setattr(speed, "measure", measure)
+    found = lambda *names: equal_time.measured(
+        PlayoutPoliciesConfig(),
+        {name: players[name] for name in names},
+        "MoGo",
+        tmp_path / "speeds.json",
+    )
+    assert found("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
+    rates[players["MoGo"]] = 200.0  # a machine that is twice as fast today
+    rates[players["MM"]] = 100.0
+    assert found("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
+    assert found("uniform", "MoGo", "MM") == {"MoGo": 100, "uniform": 300, "MM": 50}
+    assert asked == [[100.0, 300.0], [200.0, 100.0]]
 
 
 def test_all_resign_or_none():

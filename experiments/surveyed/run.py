@@ -1,0 +1,68 @@
+"""The programs that Gelly & Silver (2011) survey, as far as our search has them.
+
+python -m experiments.surveyed.run [--games 200] [--simulations 400] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from experiments.ablation.run import searching
+from experiments.surveyed.config import PROGRAMS, SurveyedConfig
+from experiments.sweeps import equal_time, run
+from experiments.sweeps.points import Contestant, Sweep
+from gozero.play.player_config import PlayerConfig
+
+_OPPONENT = "MoGo"
+_ANCHORS = ("Crazy Stone 2006", "Crazy Stone 2007", "MoGo", "MoGo Titan")
+_ONE_PLY = searching("one ply", max_depth=1)
+
+
+def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
+    """{program: what stands for it}."""
+    indigo = {"search": "boltzmann", "pruning": 2.0, "playouts": "uniform"}
+    crazy_stone = {"search": "gaussian", "backup": "mix"}
+    uct = {"search": "uct", "exploration": 0.25, "first_play": 1.0}
+    rave = {"search": "rave", "rave_bias": 0.01}
+    patterns = {"playouts": "mm", "priors": "mm", "widening": 10.0}
+
+    def made(change=None, playouts="mogo", **flags) -> Contestant:
+        flags |= {"playouts": playouts, "simulations": config.simulations}
+        return Contestant(PlayerConfig(**flags), change=change)
+
+    return {
+        "Gobble": made(playouts=None, search="annealing"),
+        "Indigo": made(_ONE_PLY, **indigo),
+        "Indigo, a tree": made(**indigo),
+        "Crazy Stone 2006": made(**crazy_stone),
+        "Crazy Stone 2007": made(**crazy_stone, **patterns),
+        "MoGo, UCT": made(**uct),
+        "MoGo": made(**rave),
+        "MoGo Titan": made(**rave, trees=4),
+        "RLGO": made(playouts=None, search="td"),
+        "Erica": made(**rave, playouts="balanced"),
+    }
+
+
+def sweep(config: SurveyedConfig, speeds: equal_time.Speeds | None = None) -> Sweep:
+    """Every program against MoGo."""
+    players = contestants(config)
+    points = equal_time.points(players, config.programs, _OPPONENT, _ANCHORS, speeds)
+    return Sweep(
+        "surveyed",
+        points,
+        title=f"{points[0].series}, against MC-RAVE with {config.simulations:,} simulations",
+        x_label="program",
+        x_scale="names",
+    )
+
+
+def play(config: SurveyedConfig) -> int:
+    """Both sweeps; the exit status."""
+    players = contestants(config)
+    asked = {name: players[name] for name in PROGRAMS if name in (*config.programs, _OPPONENT)}
+    return equal_time.play(config, sweep, asked, _OPPONENT, config.equal_time)
+
+
+if __name__ == "__main__":
+    sys.exit(run.command(SurveyedConfig, play, "surveyed"))

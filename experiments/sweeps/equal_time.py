@@ -1,0 +1,83 @@
+"""A sweep of players against one opponent, with equal simulations, and then with equal time."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from experiments.sweeps import run, speed
+from experiments.sweeps.config import SweepConfig
+from experiments.sweeps.points import Contestant, Point, Sweep
+from gozero.go.rules import Rules
+from gozero.play.player_config import MAX_SIMULATIONS
+from gozero.runs import files
+
+Speeds = Mapping[str, float]
+"""{player: simulations a second}."""
+
+
+def points(
+    players: Mapping[str, Contestant],
+    names: Iterable[str],
+    opponent: str,
+    anchors: Collection[str],
+    speeds: Speeds | None = None,
+) -> tuple[Point, ...]:
+    """Each of the names against the opponent, with as many simulations; given speeds, with as many
+    as take its time."""
+    found = []
+    for x, name in enumerate(names):
+        player = players[name]
+        if speeds is not None:
+            simulations = round(player.flags.simulations * speeds[name] / speeds[opponent])
+            simulations = min(max(simulations, 1), MAX_SIMULATIONS)
+            flags = dataclasses.replace(player.flags, simulations=simulations)
+            player = dataclasses.replace(player, flags=flags)
+        series = "equal simulations" if speeds is None else "equal time"
+        is_anchor = speeds is None and name in anchors
+        found.append(Point(series, float(x), name, player, players[opponent], is_anchor))
+    return tuple(found)
+
+
+def play(
+    config: SweepConfig,
+    sweep: Callable[..., Sweep],
+    players: Mapping[str, Contestant],
+    opponent: str,
+    with_time: bool,
+) -> int:
+    """``sweep(config)``, and with time ``sweep(config, speeds)``; the exit status.
+
+    The second is in ``equal_time`` in the folder, its speeds in ``speeds.json`` there.
+    """
+    status = run.run(sweep(config), config)
+    if status or not with_time:
+        return status
+    speeds = measured(config, players, opponent, config.out / "speeds.json")
+    later = dataclasses.replace(config, out=config.out / "equal_time", anchor_command=None)
+    return run.run(sweep(later, speeds), later)
+
+
+def measured(
+    config: SweepConfig, players: Mapping[str, Contestant], opponent: str, path: pathlib.Path
+) -> dict[str, float]:
+    """Speeds with as many trees as a piece has pairs, of a file, which gains those it has not.
+
+    These are measured beside the opponent, and said by its speed in the file: times of one day
+    are compared with each other only.
+    """
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    left = [name for name in players if name not in known and name != opponent]
+    if left or opponent not in known:
+        print("how fast are they? ...", file=sys.stderr, flush=True)
+        asked, trees = [opponent, *left], config.piece // 2
+        contestants = [players[name] for name in asked]
+        found = speed.measure(Rules(config.size), contestants, trees, config.komi, config.seed)
+        rates = dict(zip(asked, (one.simulations_per_s for one in found), strict=True))
+        scale = known.get(opponent, rates[opponent]) / rates[opponent]
+        known = {name: round(rate * scale) for name, rate in rates.items()} | known
+        files.write_json(path, {name: known[name] for name in players})
+    return known
