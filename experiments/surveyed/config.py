@@ -18,6 +18,7 @@ PROGRAMS = (
     "MoGo, UCT",
     "MoGo",
     "MoGo Titan",
+    "Fuego",
     "RLGO",
     "Erica",
 )

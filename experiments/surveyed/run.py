@@ -39,6 +39,7 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
         "MoGo, UCT": made(**uct),
         "MoGo": made(**rave),
         "MoGo Titan": made(**rave, trees=4),
+        "Fuego": made(**rave, rave_above=0.05),
         "RLGO": made(playouts=None, search="td"),
         "Erica": made(**rave, playouts="balanced"),
     }

@@ -55,12 +55,13 @@ _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights leaves trees considered exploration "
     "rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
     "heuristic_good_visits heuristic_eyes playout_moves first_action rave_mean rave_initial "
-    "rave_bonus rave_colours rave_ancestor rave_legal final_move backup nodes priors temperature "
-    "widening pruning"
+    "rave_bonus rave_colours rave_ancestor rave_above rave_legal final_move backup nodes priors "
+    "temperature widening pruning"
 )
 _BY_VISITS = "they go by visits, and not by what counts as such"
 _OF_RAVE = (
-    "rave_bias rave_k rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_legal"
+    "rave_bias rave_k rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
+    "rave_legal"
 )
 
 
@@ -180,6 +181,11 @@ class PlayerConfig:
     """Visits that a node needs to go by its own all-moves-as-first values, and not by those of an
     ancestor."""
 
+    rave_above: float | None = setting(None, least=0, most=1, unset="they do not count")
+    """The bias assumed of all-moves-as-first values two plies above a node, a third estimator of
+    its moves beside the simulations and the node's own: each is weighed by the inverse of its mean
+    squared error, as in Fuego."""
+
     rave_legal: bool = setting(False)
     """Whether a later play counts only where it would have been legal."""
 
@@ -255,6 +261,8 @@ class PlayerConfig:
         Conflict(_OF_RAVE, "!search=rave", "the others have no such values"),
         Conflict("rave_k", "rave_bias", "give one schedule"),
         Conflict("rave_mean", "rave_k", "it is of the schedule by a bias"),
+        Conflict("rave_k rave_mean rave_initial exploration", "rave_above", "it has no such form"),
+        Conflict("rave_ancestor", "rave_above", "it looks above every node"),
         Conflict("rave_bonus", "!exploration", "it weighs nothing without one"),
         Conflict("final_move", "search=gumbel", "its root says what is played"),
         Conflict("final_move=eval", "trees", "it goes by the statistics of one tree"),

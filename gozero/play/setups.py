@@ -32,6 +32,7 @@ from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import memory_of
+from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
@@ -244,6 +245,9 @@ def _plain_rule(config: PlayerConfig, evaluator: Evaluator):
         return Ucb1(UCT_EXPLORATION if c is None else c, first_play)
     if config.search == "rave":
         own = {} if config.first_play is None else {"first_play": config.first_play}
+        if config.rave_above is not None:
+            biased = {} if config.rave_bias is None else {"bias": config.rave_bias}
+            return Estimators(**biased, above_bias=config.rave_above, **own)
         bonus = config.rave_bonus
         return Rave(_schedule(config), c or 0.0, **own, initial=config.rave_initial, bonus=bonus)
     rule = evaluator.select or Puct()

@@ -193,6 +193,7 @@ CONFLICTS = (
     Conflict("ensemble", "grandfather", "the trees differ in what their nodes begin with"),
     Conflict("ensemble", "ancestor", "it goes by ancestors in one tree"),
     Conflict("ensemble", "own_visits", "it counts the visits of one tree"),
+    Conflict("above", "ancestor", "it goes by the nodes' own values beside those above"),
     Conflict("variance", "ensemble", "trees do not exchange sums of squares"),
     Conflict("variance", "prior_counts", "values that count as visits have no squares"),
     Conflict("prune", "transpositions", "their tables know nodes by numbers"),
@@ -373,6 +374,8 @@ class SearchConfig:
             used["prior_counts"] = Feature("grandfather", self.grandfather)
         if as_rule(self.select).needs.siblings:
             used["siblings"] = Feature("select", self.select)
+        if as_rule(self.select).needs.above:
+            used["above"] = Feature("select", self.select)
         if self.keeps_squares:
             used["variance"] = Feature("select", self.select)
         if self.root_rule is not None and self.root_rule.needs.own_visits:

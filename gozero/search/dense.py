@@ -19,7 +19,7 @@ from jax import lax
 from gozero.compile import stages
 from gozero.search import proofs, rows, values
 from gozero.search import tree as trees
-from gozero.search.edges import Edges, Rule, best_edge, score_edges, tie_break
+from gozero.search.edges import Edges, Rule, as_rule, best_edge, score_edges, tie_break
 from gozero.search.tree import NO_NODE, Path, Tree
 
 _FEW, _SOME = 8, 32
@@ -160,7 +160,8 @@ def choose(
     """
     widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
     which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
-    seen = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN)
+    above = ["parent"] if as_rule(select).needs.above else []
+    seen = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN, *above)
     args = (
         seen,
         index,
@@ -191,6 +192,14 @@ def _choose(
     row = _untried(tree, index * tree.capacity + node, tried.edges, amaf_source)
     total = tried.edges.total + jnp.sum(row.visits, axis=1)
     tried_edges, row = tried.edges._replace(total=total), row._replace(total=total)
+    if as_rule(select).needs.above:
+        above = _above(tree, index, node)
+        actions = jnp.maximum(tried.actions, 0)
+        row = row._replace(above_visits=above.visits, above_q=above.q)
+        at_children = lambda x: jnp.take_along_axis(x, actions, axis=1)
+        tried_edges = tried_edges._replace(
+            above_visits=at_children(above.visits), above_q=at_children(above.q)
+        )
 
     scores = score_edges(select, row)
     scores = jnp.where(row.prior >= 0, scores, -jnp.inf)
@@ -214,6 +223,23 @@ def _choose(
             tree_full, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)
         ),
     )
+
+
+class _Above(NamedTuple):
+    visits: jax.Array  # i32[M, A]: N~; 0 where there is no such node
+    q: jax.Array  # f32[M, A]: Q~
+
+
+def _above(tree: Tree, index: jax.Array, node: jax.Array) -> _Above:
+    """All-moves-as-first statistics two plies above nodes i32[M] of trees i32[M]."""
+    assert tree.amaf is not None  # the rule asks for it
+    first, at = index * tree.capacity, node
+    for _ in range(2):
+        parent = rows.read(tree.parent, first + jnp.maximum(at, trees.ROOT)).astype(jnp.int32)
+        at = jnp.where(at == NO_NODE, NO_NODE, parent)
+    counts, sums = (rows.read(x, first + jnp.maximum(at, trees.ROOT)) for x in tree.amaf)
+    counts = jnp.where((at == NO_NODE)[:, None], 0, counts)
+    return _Above(counts, jnp.where(counts > 0, values.mean(sums, counts), 0.0))
 
 
 def _untried(tree: Tree, row: jax.Array, tried: Edges, amaf_source: jax.Array | None) -> Edges:

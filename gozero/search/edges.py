@@ -34,6 +34,8 @@ class Edges(NamedTuple):
     raw_value: jax.Array | None = None  # f32[]: the node's own evaluation, for a rule that asks
     amaf_visits: jax.Array | None = None  # N~, i32[K], if the search keeps them
     amaf_q: jax.Array | None = None  # Q~, f32[K] in [-1, 1], 0 where N~ is
+    above_visits: jax.Array | None = None  # i32[K]: N~ of the same actions two plies above,
+    above_q: jax.Array | None = None  # f32[K]: and Q~ there, for a rule that asks
     variance: jax.Array | None = None  # f32[K]: of the values that Q is the mean of, if it is kept
     proven: jax.Array | None = None  # i8[K]: what the action comes to, see `proofs`, if it is kept
 
@@ -47,6 +49,7 @@ class Needs(NamedTuple):
     """What a rule asks for beside the priors, visits and values of the edges."""
 
     amaf: bool = False  # all-moves-as-first statistics
+    above: bool = False  # those of two plies above too
     variance: bool = False  # `Edges.variance`
     raw_value: bool = False  # `Edges.raw_value`
     siblings: bool = False  # a score depends on which other actions were visited

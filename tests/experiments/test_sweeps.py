@@ -379,3 +379,13 @@ def test_a_speed_is_of_whole_searches(monkeypatch):
     assert found.simulations_per_s > 0
     assert found.evaluated == 8 / (2 * 8)
     assert found.mb == pytest.approx(found.bytes_a_node * 2 * 9 / 1e6)
+
+
+def test_a_player_without_a_tree_plays_and_is_timed():
+    one, rules = Contestant(PlayerConfig(search="annealing", simulations=3)), Rules(3)
+    assert not one.has_tree
+    assert one.record(rules) == {"search": "annealing", "simulations": "3", "reuse": "False"}
+    (found,) = speed.measure(rules, [one], 2, 0.5, seed=0, repeats=1)
+    assert found.simulations_per_s > 0
+    assert (found.evaluated, found.mb) == (1.0, 0.0)
+    assert BY_AREA.has_tree

@@ -19,6 +19,7 @@ from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
+from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.operators import MixBackup, max_backup
 from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
@@ -43,6 +44,7 @@ RULES = Rules(3)
         ({"search": "boltzmann", "temperature": 0.2}, Boltzmann(0.2)),
         ({"search": "rave"}, Rave(MinimumMse(0.01))),
         ({"search": "rave", "rave_bias": 0.02}, Rave(MinimumMse(0.02))),
+        ({"search": "rave", "rave_above": 0.1}, Estimators(0.01, 0.1)),
         ({"search": "rave", "rave_k": 1000.0, "exploration": 0.1}, Rave(HandSelected(1000.0), 0.1)),
         ({"search": "rave", "rave_mean": "mixture"}, Rave(MinimumMse(0.01, "mixture"))),
         (
@@ -77,6 +79,7 @@ def test_the_papers_own_forms():
         ({"final_move": "eval", "trees": 2}, "--final-move eval: not with --trees"),
         ({"evaluator": "network", "first_action": True}, "--first-action: only with --evaluator"),
         ({"search": "rave", "widening": 9}, "--widening 9: not with --search rave or gumbel"),
+        ({"search": "rave", "rave_k": 9, "rave_above": 0.1}, "--rave-k 9: not with --rave-above"),
         ({"search": "gaussian", "trees": 2}, "--search gaussian: not with --trees"),
         ({"pruning": 2, "first_action": True}, "--pruning 2: not with --first-action"),
         ({"search": "gaussian", "exploration": 1.0}, "--exploration 1.0: not with --search"),

@@ -61,6 +61,7 @@ class Node:
         self.other_amaf = np.zeros((2, num_actions), np.int64)
         self.believed = np.stack([self.amaf_visits, self.amaf_sum])
         self.children = {}
+        self.above = None  # two plies above
         self.cached = None  # the action that it tries next, whatever the rule says; see `prune`
 
     def sees(self, action):
@@ -127,6 +128,10 @@ class Node:
         with np.errstate(invalid="ignore", divide="ignore"):
             raw = F32(self.value) / F32(ONE)
             more = amaf if rule.dense else ()
+            if rule.by_above:
+                above = self.above or Node(0, None, 0, (self.prior, 0.0, False))
+                above_q = mean(above.amaf_sum, above.amaf_visits)
+                more = (*more, above.amaf_visits, above_q)
             if rule.by_variance:
                 more = (*more, np.where(legal, self.variance(), F32(0)))
             score = rule(self.prior, visits, q, value, raw, *more)
@@ -208,6 +213,7 @@ def mean(sums, visits):
 class Rule:
     dense = False  # actions without visits differ in more than their priors
     random_order = False  # ... or do not differ at all
+    by_above = False  # it is told all-moves-as-first values of two plies above
     by_variance = False  # it is told the variance of each action's simulations
 
 
@@ -361,6 +367,29 @@ class Rave(Rule):
         return score
 
 
+class Estimators(Rule):
+    """Three values by inverse mean squared errors, 1 / (4 N) + b^2, one after the other."""
+
+    dense = by_above = True
+
+    def __init__(self, bias, above_bias, first_play=2.0):
+        self.biases, self.first_play = (0.0, bias, above_bias), first_play
+
+    def __call__(self, prior, visits, q, mean, raw, amaf_visits, amaf_q, above_visits, above_q):
+        estimators = (visits, q), (amaf_visits, amaf_q), (above_visits, above_q)
+        score = np.full(len(prior), F32(self.first_play))
+        for a in range(len(prior)):
+            value = total = F32(0)
+            for (count, of), bias in zip(estimators, self.biases, strict=True):
+                n = F32(count[a])
+                weight = n / (F32(1) + F32(4 * bias**2) * n)
+                total = total + weight
+                value = value + weight / np.maximum(total, F32(1e-6)) * (of[a] - value)
+            if total > 0:
+                score[a] = (F32(1) + value) / F32(2)
+        return score
+
+
 class HeuristicUcb1(Ucb1):
     """UCB1 on visits and values that begin with a heuristic's."""
 
@@ -488,6 +517,7 @@ def search(
                 child = play(node.state, action)
                 node.children[action] = new_node(len(nodes), child, node.depth + 1, evaluate(child))
                 nodes.append(node.children[action])
+                nodes[-1].above = path[-2][0] if len(path) > 1 else None
                 if grandfather and len(path) > 1:
                     nodes[-1].begin_as(path[-2][0], *grandfather)
                 return path, nodes[-1]
@@ -513,6 +543,11 @@ def search(
             parent.cached = None
         if amaf:
             credit(path, end, amaf)
+        if rule.by_above:  # of which later simulations elsewhere change something
+            for node in [*(parent for parent, _ in path), end]:
+                own_root = root_rule and node is nodes[0]
+                can = np.any(node.prior >= 0)
+                node.cached = None if own_root or not can else node.best_action(rule, tie_seed)
 
     left = num_simulations
     while left:
@@ -566,6 +601,7 @@ def reroot(nodes, action):
     above = root.depth
     for index, node in enumerate(kept):
         node.index, node.depth, node.tree_full = index, node.depth - above, False
+        node.above = node.above if node.depth > 1 else None
     return kept
 
 

@@ -19,6 +19,7 @@ from gozero.search.config import (
     SearchConfig,
 )
 from gozero.search.game import Evaluator
+from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.rules.operators import MixBackup
@@ -78,6 +79,11 @@ FEATURES = {
     "ancestor": Case(
         {"amaf": Amaf(ancestor=6), "select": RAVE}, {"amaf": "either", "ancestor": 6}, PlainRave()
     ),
+    "above": Case(
+        {"amaf": Amaf(), "select": Estimators(0.25, 0.3)},
+        {"amaf": "either"},
+        mcts.Estimators(0.25, 0.3),
+    ),
     "siblings": Case({"select": SIBLINGS}, rule=mcts.Puct(1.5, None, "parent", 0.3)),
     "variance": Case({"select": Gaussian()}, rule=mcts.Gaussian()),
     "grandfather": Case({"grandfather": Grandfather(visits=4)}, {"grandfather": (4, 0)}),
@@ -102,7 +108,9 @@ FEATURES = {
     "prune": Case({"capacity": 30, "prune": True}, {"capacity": 30, "prune": True}),
 }
 ONE_OF = [
-    *({"amaf", "ancestor"}, {"forced", "gumbel"}, {"capacity", "tree"}),
+    *({"amaf", "ancestor"}, {"amaf", "above"}, {"ancestor", "above"}),
+    *({"siblings", "above"}, {"variance", "above"}),
+    *({"forced", "gumbel"}, {"capacity", "tree"}),
     *({"final_move", "eval"}, {"capacity", "prune"}),
     *({"tree", "prune"}, {"siblings", "variance"}),
 ]
@@ -215,6 +223,7 @@ def test_the_table_names_features_that_there_are():
 REFUSED = {
     *("leaves grandfather", "leaves backup"),
     *("amaf siblings", "ancestor siblings", "siblings grandfather", "siblings heuristic"),
+    *("above backup", "above transpositions"),
     *("amaf variance", "ancestor variance", "variance grandfather", "variance heuristic"),
     *("variance ensemble",),
     *("amaf backup", "amaf transpositions", "ancestor backup", "ancestor transpositions"),
@@ -238,7 +247,7 @@ def test_which_pairs_are_refused():
         assert any(reason in text for reason in REASONS), text
 
 
-DEFAULT = {"capacity expand_after", "leaves prove"}
+DEFAULT = {"capacity above", "capacity expand_after", "leaves prove"}
 
 
 @pytest.mark.parametrize(

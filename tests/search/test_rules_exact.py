@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gozero.search.config import Amaf, SearchConfig
+from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
@@ -147,6 +148,7 @@ DENSE = {
 DENSE_ONE_BY_ONE = {
     "rave": (Rave(EVEN), "either", True, False, {}),
     "uct-rave, same colour": (Rave(UNEVEN, c=0.3), "same", True, False, {}),
+    "estimators, four leaves": (Estimators(0.25, 0.3), "either", True, False, FOUR),
     "hand-selected, heuristic": (Rave(HAND, first_play=0.4), "either", True, True, {}),
     "all later moves, no playouts": (Rave(ALL), "either", False, False, {}),
     "ucb1 with a heuristic": (Ucb1(0.5), None, False, True, {}),
@@ -177,7 +179,9 @@ def test_rules_that_know_more_of_an_untried_action(name):
         amaf=amaf,
         **settings,
     )
-    if isinstance(rule, Rave):
+    if isinstance(rule, Estimators):
+        plain_rule = mcts.Estimators(rule.bias, rule.above_bias)
+    elif isinstance(rule, Rave):
         plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play)
     else:
         plain_rule = mcts.HeuristicUcb1(rule.c)

@@ -9,9 +9,12 @@ import pytest
 
 from gozero.search import backup, proofs, values
 from gozero.search import tree as trees
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.edges import Edges
+from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.selective import Pruning, Widening
 from gozero.search.rules.ucb1 import Ucb1
 
@@ -105,6 +108,32 @@ def test_pruning_by_hand():
     assert Pruning(Boltzmann()).rank_untried(one_node().prior).tolist() == [0, 0, 0, -INF]
 
 
+def test_estimators_by_hand():
+    """Weights 4 and 4 / (1 + 1); 8 / (1 + 8) alone; nothing is known; illegal."""
+    edges = one_node(
+        visits=jnp.array([4, 0, 0, 0]),
+        amaf_visits=jnp.array([4, 0, 0, 9]),
+        amaf_q=jnp.array([-0.5, 0.0, 0.0, 1.0]),
+        above_visits=jnp.array([0, 8, 0, 9]),
+        above_q=jnp.array([0.0, 0.25, 0.0, 1.0]),
+    )
+    rule = Estimators(bias=0.25, above_bias=0.5, first_play=1.5)
+    mixed = (4 * 0.5 - 2 * 0.5) / 6  # 4 / (1 + 1) for the second
+    np.testing.assert_allclose(rule(edges), [(1 + mixed) / 2, 0.625, 1.5, -INF], rtol=1e-6)
+    np.testing.assert_allclose(
+        rule.evaluation(edges), [(1 + mixed) / 2, 0.625, -INF, -INF], rtol=1e-6
+    )
+    # The root has none above: Eq. 47.
+    root = edges._replace(above_visits=None, above_q=None)
+    expected = Rave(MinimumMse(0.25), first_play=1.5)(root)
+    np.testing.assert_allclose(rule(root), expected, rtol=1e-6)
+
+
+def test_estimators_look_above_every_node():
+    with pytest.raises(ValueError, match=r"^select: Estimators.* does not go with amaf=.*ancestor"):
+        SearchConfig(10, select=Estimators(), amaf=Amaf(ancestor=5))
+
+
 @pytest.mark.parametrize(
     ("rule", "field", "value"),
     [
@@ -112,6 +141,7 @@ def test_pruning_by_hand():
         (Gaussian, "floor", -0.1),
         (Gaussian, "settled", 0),
         (Boltzmann, "temperature", 0.0),
+        (Estimators, "above_bias", 1.5),
         (Widening, "first", 0.0),
         (Widening, "growth", 1.0),
         (Pruning, "deviations", 0.0),
