@@ -1,162 +1,370 @@
 """A function that asks once for something dear, as two programs: before it asks, and after.
 
-What it asks for is computed by another program, or by the host. Where several functions ask for the
+What it asks for is computed by other programs, or by the host. Where several functions ask for the
 same, as the begin of a search and each of its steps do for evaluations, that is compiled once, and
 all of the programs at the same time.
+
+A program is given the arrays that it looks at, and gives what it makes: a call takes some time for
+each array, and XLA copies what is only handed on. Which those are is found by tracing, and kept
+beside the programs.
 """
 
 from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend import core
+from jax.interpreters import partial_eval
 
 from gozero.compile import executables
 
 TypesOf = Callable[[Any], Any]
 """The types of a question, a pytree of `jax.ShapeDtypeStruct` -> those of what is said to it."""
 
+NeededOf = Callable[[Any], Sequence[bool]]
+"""The types of a question -> which of its leaves are looked at."""
+
+Options = Callable[[], dict[str, Any]]
+"""Gives the compiler's, when a program is compiled."""
+
+Leaves = list[Any]
+"""Arrays; None: one that nobody looks at."""
+
 _asked = core.Primitive("gozero_ask")
 _asked.multiple_results = True
 _asked.def_abstract_eval(lambda *question, said: list(said))
 
 
-class Kept(NamedTuple):
-    """Arrays that wait for what is said."""
-
-    used: list[jax.Array]  # used up then: the results take their places
-    read: list[jax.Array]
-
-
 class InTwo:
     """``function(ask, *args)``, which calls `ask` exactly once and not within a loop or a branch.
-
-    `before` gives the question and what is kept; `after` takes that and what was said.
 
     Args:
       function: jittable; what it hands `ask`, and what that returns, are pytrees of arrays.
       types_of: of what is said to a question.
-      donated: whether the arrays of the first argument are used up.
-      options: gives the compiler's, for both.
+      needed_of: None: all of a question is looked at.
+      donated: whether the arrays of the first argument are used up; those that are part of the
+        result as they are stay.
+      options: of both programs.
     """
 
     def __init__(
         self,
         function: Callable,
         types_of: TypesOf,
+        needed_of: NeededOf | None = None,
         donated: bool = False,
-        options: Callable[[], dict[str, Any]] = dict,
+        options: Options = dict,
     ):
-        self._function, self._types_of = function, types_of
-        self._options: dict[str, Any] = {"compiler_options": options}
-        given = functools.partial(_before, function, types_of)
-        self.before = executables.jit(
-            given, (), donate_argnums=0 if donated else (), **self._options
-        )
-        self._afters: dict[tuple, Any] = {}
+        self._made_of = (function, types_of, needed_of, donated)
+        self._options = options
+        self._halves: dict[tuple, Halves] = {}
 
-    def after(self, *args: Any) -> executables.Kept:
-        """The program ``(*kept, said) -> what it returns``, for arguments of such types."""
-        types, tree = _types(args)
-        if (types, tree) not in self._afters:
-            given = functools.partial(_after, self._function, self._types_of, types, tree)
-            self._afters[types, tree] = executables.jit(
-                given, (), donate_argnums=0, **self._options
-            )
-        return self._afters[types, tree]
+    def at(self, *args: Any) -> Halves:
+        """The programs for arguments, arrays or `jax.ShapeDtypeStruct`, of such types."""
+        given = _types(args)
+        if given not in self._halves:
+            self._halves[given] = Halves(*self._made_of, *given, self._options)
+        return self._halves[given]
 
 
-def _before(function: Callable, types_of: TypesOf, *args: Any) -> tuple[Any, Kept]:
-    cut = _cut(function, types_of, *_types(args))
-    out = core.jaxpr_as_fun(cut.before)(*jax.tree.leaves(args))
-    count, kept = cut.question.num_leaves, out[cut.question.num_leaves :]
-    return jax.tree.unflatten(cut.question, out[:count]), Kept(kept[: cut.used], kept[cut.used :])
+class Halves:
+    """The two programs of a function, for arguments of some types; see `InTwo.at`."""
+
+    def __init__(self, function, types_of, needed_of, donated, types, tree, options: Options):
+        cut = functools.partial(_cut, function, types_of, needed_of, donated, types, tree)
+        self._cut, self._types = cut, types
+        self._layout: Layout = executables.remembered(lambda: cut().layout, cut)
+        jit = functools.partial(executables.jit, donate_argnums=0, compiler_options=options)
+        self._first = jit(functools.partial(_first, cut))
+        self._second = jit(functools.partial(_second, cut))
+        self._first_again: Callable | None = None
+        self._second_again: Callable | None = None
+
+    def before(self, *args: Any) -> tuple[Leaves, Leaves]:
+        """The leaves of the question, and what `after` is to be given beside what is said to it."""
+        held = jax.tree.leaves(args)
+        given = _of(held, self._layout.used), _of(held, self._layout.read)
+        made = (self._first_again or self._first)(*given)
+        self._first_again = self._first_again or self._first.again(*given)
+        held += made
+        return [None if i is None else held[i] for i in self._layout.question], held
+
+    def after(self, held: Leaves, said: Any) -> Any:
+        """What the function returns."""
+        layout = self._layout
+        given = _of(held, layout.used_later), _of(held, layout.read_later), said
+        made = (self._second_again or self._second)(*given)
+        self._second_again = self._second_again or self._second.again(*given)
+        held = held + made
+        return jax.tree.unflatten(layout.result_tree, [held[i] for i in layout.result])
+
+    @property
+    def question(self) -> Any:
+        """The types of the question."""
+        return self._layout.question_types
+
+    @property
+    def is_missing(self) -> bool:
+        """See `executables.Kept.is_missing`."""
+        return self._first.is_missing(*self._types_first())
+
+    def prepare_before(self) -> None:
+        """As `executables.Kept.prepare`."""
+        self._first.prepare(*self._types_first())
+
+    def prepare_after(self, said: Any) -> None:
+        """The same, with the types of what is said."""
+        held, layout = [*self._types, *self._cut().made], self._layout
+        self._second.prepare(_of(held, layout.used_later), _of(held, layout.read_later), said)
+
+    @property
+    def result(self) -> Any:
+        """The types of what the function returns."""
+        cut = self._cut()
+        held = [*self._types, *cut.made, *cut.made_later]
+        return jax.tree.unflatten(cut.layout.result_tree, [held[i] for i in cut.layout.result])
+
+    def _types_first(self) -> tuple[Leaves, Leaves]:
+        return _of(self._types, self._layout.used), _of(self._types, self._layout.read)
 
 
-def _after(
-    function: Callable,
-    types_of: TypesOf,
-    types: tuple,
-    tree: Any,
-    used: list,
-    read: list,
-    said: Any,
-) -> Any:
-    cut = _cut(function, types_of, types, tree)
-    out = core.jaxpr_as_fun(cut.after)(*used, *read, *jax.tree.leaves(said))
-    return jax.tree.unflatten(cut.result, out)
+class Trimmed:
+    """``function(*args)``, a pytree of arrays, as a program of the leaves that it looks at.
+
+    Args:
+      function: jittable.
+      args: of the types of the arguments, arrays or `jax.ShapeDtypeStruct`.
+      options: of the program.
+
+    Attributes:
+      said: the types of what it gives.
+    """
+
+    def __init__(self, function: Callable, args: tuple, options: Options):
+        self._types, tree = _types(args)
+        self._trim = trim = functools.partial(_trim, function, self._types, tree)
+        self._looks_at, self.said = executables.remembered(lambda: trim()[1:], trim)
+        given = functools.partial(_trimmed, self._trim)
+        self._program = executables.jit(given, compiler_options=options)
+        self._again: Callable | None = None
+
+    def __call__(self, leaves: Leaves) -> Any:
+        """What the function gives of arguments with such leaves."""
+        given = _of(leaves, self._looks_at)
+        said = (self._again or self._program)(given)
+        self._again = self._again or self._program.again(given)
+        return said
+
+    @property
+    def needed(self) -> list[bool]:
+        """Which of the leaves it looks at."""
+        return [i in self._looks_at for i in range(len(self._types))]
+
+    def prepare(self) -> None:
+        """As `executables.Kept.prepare`."""
+        self._program.prepare(_of(self._types, self._looks_at))
+
+
+class Layout(NamedTuple):
+    """Which arrays two programs take and give, by their numbers.
+
+    The leaves of the arguments are numbered first, then what the first program makes, then what the
+    second does.
+    """
+
+    used: tuple[int, ...]  # by the first, which uses them up
+    read: tuple[int, ...]
+    question: tuple[int | None, ...]  # None: it is not looked at
+    used_later: tuple[int, ...]  # by the second
+    read_later: tuple[int, ...]
+    result: tuple[int, ...]
+    question_types: Any
+    result_tree: Any
 
 
 class _Cut(NamedTuple):
     """A traced function, divided at the equation that asks."""
 
-    before: core.ClosedJaxpr  # arguments -> the question, and what is kept
-    after: core.ClosedJaxpr  # what was kept, and what was said -> what is returned
-    used: int  # of what is kept: arrays that come first, in whose places the results can lie
-    question: Any  # its structure
-    result: Any  # the structure of what is returned
+    first: core.ClosedJaxpr  # what it uses up, what it reads -> what it makes
+    second: core.ClosedJaxpr  # the same, and what is said -> what it makes
+    made: list  # the types of what the first makes
+    made_later: list
+    layout: Layout
+
+
+class _Trim(NamedTuple):
+    program: core.ClosedJaxpr
+    looks_at: tuple[int, ...]
+    said: Any
 
 
 def _types(args: Any) -> tuple[tuple, Any]:
     """(type of each array, structure), to trace with and to compare."""
     leaves, tree = jax.tree.flatten(args)
     leaves = [x if hasattr(x, "dtype") else jax.typeof(x) for x in leaves]
-    type_of = lambda x: jax.ShapeDtypeStruct(
-        x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)
-    )
-    return tuple(map(type_of, leaves)), tree
+    return tuple(map(_type, leaves)), tree
+
+
+def _type(x: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
+
+
+def _of(held: Sequence, numbers: Iterable[int]) -> Leaves:
+    return [held[i] for i in numbers]
+
+
+def _first(cut: Callable[[], _Cut], used: Leaves, read: Leaves) -> Leaves:
+    return core.jaxpr_as_fun(cut().first)(*used, *read)
+
+
+def _second(cut: Callable[[], _Cut], used: Leaves, read: Leaves, said: Any) -> Leaves:
+    return core.jaxpr_as_fun(cut().second)(*used, *read, *jax.tree.leaves(said))
+
+
+def _trimmed(trim: Callable[[], _Trim], leaves: Leaves) -> Any:
+    out = core.jaxpr_as_fun(trim().program)(*leaves)
+    return jax.tree.unflatten(jax.tree.structure(trim().said), out)
 
 
 @functools.lru_cache(maxsize=16)
-def _cut(function: Callable, types_of: TypesOf, types: tuple, tree: Any) -> _Cut:
+def _trim(function: Callable, types: tuple, tree: Any) -> _Trim:
+    given = jax.tree.unflatten(tree, types)
+    traced, said = jax.make_jaxpr(function, return_shape=True)(*given)
+    args = traced.jaxpr.invars
+    jaxpr, needed = _needing(traced.jaxpr, traced.jaxpr.eqns, args, [], traced.jaxpr.outvars)
+    looks_at = tuple(i for i, x in enumerate(args) if x in needed)
+    return _Trim(core.ClosedJaxpr(jaxpr, traced.consts), looks_at, said)
+
+
+@functools.lru_cache(maxsize=16)
+def _cut(
+    function: Callable,
+    types_of: TypesOf,
+    needed_of: NeededOf | None,
+    donated: bool,
+    types: tuple,
+    tree: Any,
+) -> _Cut:
     asked = []
 
     def ask(question: Any) -> Any:
-        leaves, structure = jax.tree.flatten(question)
-        asked.append(structure)
-        said, form = jax.tree.flatten(types_of(jax.eval_shape(lambda: question)))
+        leaves, kinds = jax.tree.leaves(question), jax.eval_shape(lambda: question)
+        asked.append(kinds)
+        said, form = jax.tree.flatten(types_of(kinds))
         avals = tuple(ShapedArray(x.shape, x.dtype) for x in said)
         return jax.tree.unflatten(form, _asked.bind(*map(jnp.asarray, leaves), said=avals))
 
-    traced, result = jax.make_jaxpr(functools.partial(function, ask), return_shape=True)(
-        *jax.tree.unflatten(tree, types)
-    )
+    args = jax.tree.unflatten(tree, types)
+    traced, result = jax.make_jaxpr(functools.partial(function, ask), return_shape=True)(*args)
     jaxpr = traced.jaxpr
     places = [i for i, equation in enumerate(jaxpr.eqns) if equation.primitive is _asked]
     if len(places) != 1 or len(asked) != 1:
         raise ValueError(f"function: it asked {len(asked)} times, or within a loop or a branch")
-    asking, later = jaxpr.eqns[places[0]], jaxpr.eqns[places[0] + 1 :]
-    made = {x for equation in [asking, *later] for x in equation.outvars} | set(jaxpr.constvars)
-    used = [x for equation in later for x in equation.invars] + jaxpr.outvars
-    names = dict.fromkeys(x for x in used if not isinstance(x, core.Literal))
-    used, read = _by_use([x for x in names if x not in made], jaxpr.outvars)
-    kept = used + read
+    question = asked[0]
+    needed = needed_of(question) if needed_of else [True] * len(jax.tree.leaves(question))
+    num_donated = len(jax.tree.leaves(args[:1])) if donated else 0
+    return _divided(traced, places[0], needed, num_donated, question, jax.tree.structure(result))
 
-    def part(**changes: Any) -> core.ClosedJaxpr:
-        about = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
-        return core.ClosedJaxpr(jaxpr.replace(debug_info=about, **changes), traced.consts)
 
+def _divided(
+    traced: core.ClosedJaxpr,
+    place: int,
+    needed: Sequence[bool],
+    num_donated: int,
+    question_types: Any,
+    result_tree: Any,
+) -> _Cut:
+    """A traced function that asks in the equation at a place.
+
+    Args:
+      needed: which of what is asked is looked at.
+      num_donated: arguments, the first ones, that may be used up.
+    """
+    jaxpr, args = traced.jaxpr, list(traced.jaxpr.invars)
+    asking, later = jaxpr.eqns[place], jaxpr.eqns[place + 1 :]
+    question = [
+        x if is_needed else None for x, is_needed in zip(asking.invars, needed, strict=True)
+    ]
+    said, given = list(asking.outvars), args[num_donated:]
+    known = {*jaxpr.constvars, *said, *(x for equation in later for x in equation.outvars)}
+
+    # A result that is there already is handed on beside the second program, once.
+    is_handed = _are_first(jaxpr.outvars, but=known | set(given))
+    made_later = [x for x, handed in zip(jaxpr.outvars, is_handed, strict=True) if not handed]
+    handed_on = [x for x, handed in zip(jaxpr.outvars, is_handed, strict=True) if handed]
+    free = _variables([*(x for e in later for x in e.invars), *made_later], but=known)
+    second, free = _needing(jaxpr, later, free, said, made_later)
+
+    made = _variables([*question, *free, *handed_on], but={*args, *jaxpr.constvars})
+    made += [x for x in question if x is not None and x not in {*args, *made}]
+    first, read = _needing(jaxpr, jaxpr.eqns[:place], args, [], made)
+
+    stays = set(_variables([*question, *handed_on]))
+    used, read = _by_use(read, set(args[:num_donated]) - stays - set(free), made)
+    used_later, read_later = _by_use(free, {*args[:num_donated], *made} - stays, made_later)
+    number = {x: i for i, x in enumerate([*args, *made])}
+    of = lambda some: tuple(number[x] for x in some)
+    later_numbers = itertools.count(len(number))
+    layout = Layout(
+        used=of(used),
+        read=of(read),
+        question=tuple(None if x is None else number[x] for x in question),
+        used_later=of(used_later),
+        read_later=of(read_later),
+        result=tuple(
+            number[x] if handed else next(later_numbers)
+            for x, handed in zip(jaxpr.outvars, is_handed, strict=True)
+        ),
+        question_types=question_types,
+        result_tree=result_tree,
+    )
+    closed = lambda part, some: core.ClosedJaxpr(part.replace(invars=some), traced.consts)
     return _Cut(
-        before=part(eqns=jaxpr.eqns[: places[0]], outvars=[*asking.invars, *kept]),
-        after=part(eqns=later, invars=[*kept, *asking.outvars]),
-        used=len(used),
-        question=asked[0],
-        result=jax.tree.structure(result),
+        first=closed(first, used + read),
+        second=closed(second, used_later + read_later + said),
+        made=[_type(x.aval) for x in made],
+        made_later=[_type(x.aval) for x in made_later],
+        layout=layout,
     )
 
 
-def _by_use(kept: list, results: list) -> tuple[list, list]:
-    """(the variables of which there is a result of the same shape and type each, the others)."""
-    left = collections.Counter(str(x.aval) for x in results)
+def _needing(jaxpr, equations, args: list, more: list, results: list) -> tuple[core.Jaxpr, list]:
+    """(a part of a function, those of `args` that it needs); all of `more` are arguments too."""
+    about = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+    part = jaxpr.replace(eqns=equations, invars=args + more, outvars=results, debug_info=about)
+    always = [False] * len(args) + [True] * len(more)
+    part, is_needed = partial_eval.dce_jaxpr(part, [True] * len(results), always)
+    return part, [x for x, needed in zip(args, is_needed, strict=False) if needed]
+
+
+def _variables(some: Iterable[Any], but: Iterable[core.Var] = ()) -> list[core.Var]:
+    """Each variable once, without the others: literals, and None."""
+    wanted = dict.fromkeys(x for x in some if isinstance(x, core.Var))
+    return [x for x in wanted if x not in but]
+
+
+def _are_first(some: Sequence[Any], but: set[core.Var]) -> list[bool]:
+    """Which are a variable that is not among those before, nor in `but`."""
+    return [
+        isinstance(x, core.Var) and x not in but and x not in some[:i] for i, x in enumerate(some)
+    ]
+
+
+def _by_use(
+    read: list[core.Var], may_go: set[core.Var], made: list[Any]
+) -> tuple[list[core.Var], list[core.Var]]:
+    """(those that may go, each for a result of the same shape and type; the others)."""
+    left = collections.Counter(str(x.aval) for x in made)
     used: list = []
-    for x in kept:
-        if left[str(x.aval)] > 0:
+    for x in read:
+        if x in may_go and left[str(x.aval)] > 0:
             left[str(x.aval)] -= 1
             used.append(x)
-    return used, [x for x in kept if not any(x is one for one in used)]
+    return used, [x for x in read if x not in used]

@@ -106,6 +106,19 @@ def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any
     return made
 
 
+def remembered(make: Callable[[], Any], *made_of: Any) -> Any:
+    """What `make` gives, plain data that follow from what they are made of: it is kept beside the
+    programs, so that a later start does not call it."""
+    with contextlib.suppress(Exception):
+        if (where := folder()) is not None:
+            place = where / name_of(*made_of)
+            with contextlib.suppress(Exception):
+                return pickle.loads(read(place))
+            write(place, pickle.dumps(made := make()))
+            return made
+    return make()
+
+
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """No garbage is collected meanwhile: of what is traced little is garbage, and the collector

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.compile import executables, stages
-from gozero.compile.apart import InTwo
+from gozero.compile.apart import InTwo, Leaves, Trimmed
 from gozero.search import root
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
@@ -63,43 +63,37 @@ class Apart:
         self._config, prepared = config, functools.partial(_prepared, evaluator)
         self._history = history_of(game, evaluator.observe)
         self._prepared = executables.jit(prepared) if evaluator.prepare else lambda params: params
-        self._programs = programs = _programs(game, evaluator)
-        types_of = functools.partial(_types_said, *programs, jax.eval_shape(prepared, params))
-        self._begin, self._step = _halves(game, config, _elsewhere, types_of, config.leaves)
+        about = _functions(game, evaluator), jax.eval_shape(prepared, params)
+        self._make_answers = functools.partial(_Answers, *about)
+        self._answers: dict[tuple, _Answers] = {}
+        answers = functools.partial(_types_said, *about), functools.partial(_needed, *about)
+        self._begin, self._step = _halves(game, config, _elsewhere, *answers, config.leaves)
         self._is_open = executables.jit(functools.partial(_is_open, config))
-        self._judges_asked = False
         self._beside = concurrent.futures.ThreadPoolExecutor(1)
 
     def begin(self, params, key, states, tree) -> Running:
-        after = self._begin.after(tree, key, states)
-        asked, kept = self._begin.before(tree, key, states)
-        said = _said(*self._programs, self._prepared(params), asked)
-        self._judges_asked = said[1].positions is None  # else what the evaluator changed them to
-        return after(*kept, said)
+        begin = self._begin.at(tree, key, states)
+        asked, held = begin.before(tree, key, states)
+        answers = self._answers_to(begin.question)
+        return begin.after(held, answers(jax.tree.leaves(self._prepared(params)), asked))
 
     def advance(self, running: Running, params, num_steps, last_step) -> Running:
-        params, early = self._prepared(params), self._config.early_stop
-        begun, programs = int(running.steps), tuple(self._programs)
-        before: Callable = self._step.before
-        after: Callable = self._step.after(running)
+        params, early = jax.tree.leaves(self._prepared(params)), self._config.early_stop
+        begun, step = int(running.steps), self._step.at(running)
+        answers = self._answers_to(step.question)
         for i in range(begun, min(begun + int(num_steps), int(last_step))):
             if early and not self._is_open(running.tree, np.int32(last_step - i)):
                 break
-            asked, kept = before(given := running)
-            said = self._said_at_once(*programs, params, asked)
-            running = after(*kept, said)
-            if i == begun:  # all further calls are of the same types
-                before, after = before.again(given), after.again(*kept, said)
-                programs = _again(*programs, params, asked)
+            asked, held = step.before(running)
+            running = step.after(held, answers(params, asked, self._beside))
         return running
 
-    def _said_at_once(self, judging, evaluating, heuristic, params: Any, asked: tuple) -> tuple:
-        """As `_said`; what does not wait for the evaluation is found out while that is made."""
-        waiting = self._beside.submit(evaluating, params, *asked)
-        own = None if heuristic is None else heuristic(params, *asked)
-        judged = judging(*asked[1:]) if self._judges_asked else None
-        said = waiting.result()
-        return judged or judging(asked[1], said.positions, asked[3]), said, own
+    def _answers_to(self, question: Any) -> _Answers:
+        leaves, tree = jax.tree.flatten(question)
+        kind = tuple(leaves), tree
+        if kind not in self._answers:
+            self._answers[kind] = self._make_answers(question)
+        return self._answers[kind]
 
     def _types_asked(self, key: jax.Array, states: Any) -> tuple:
         """The types of (key, contexts, positions, trail) of a step: known before it is traced."""
@@ -118,27 +112,19 @@ class Apart:
 
     def prepare(self, finish: executables.Kept, params, key, states, tree) -> None:
         """As `runner.Whole.prepare`; the evaluator is begun with."""
-        given = tree, key, states
-        if not self._begin.before.is_missing(*given):
+        begin = self._begin.at(tree, key, states)
+        if not begin.is_missing:
             return
-        params = jax.eval_shape(self._prepared, params)
-        judging, evaluating, heuristic = self._programs
-        asked = self._types_asked(key, states)
         # XLA compiles the most of a program on one core: two at once, the longest first.
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            waiting = [pool.submit(evaluating.prepare, params, *asked)]
-            _, kept = jax.eval_shape(self._begin.before.traced, *given)
-            after, said = self._begin.after(*given), _types_said(*self._programs, params, asked)
-            running = jax.eval_shape(after.traced, *kept, said)
-            waiting.append(pool.submit(self._step.before.prepare, running))
-            if heuristic is not None:
-                waiting.append(pool.submit(heuristic.prepare, params, *asked))
-            waiting.append(pool.submit(judging.prepare, *asked[1:]))
-            _, kept_of_step = jax.eval_shape(self._step.before.traced, running)
-            after_step = self._step.after(running)
-            waiting.append(pool.submit(after_step.prepare, *kept_of_step, said))
-            waiting.append(pool.submit(after.prepare, *kept, said))
-            waiting.append(pool.submit(self._begin.before.prepare, *given))
+            answers = self._answers_to(self._types_asked(key, states))
+            waiting = [pool.submit(answers.evaluate.prepare)]
+            step = self._step.at(running := begin.result)
+            waiting.append(pool.submit(step.prepare_before))
+            waiting += [pool.submit(other.prepare) for other in answers.others]
+            waiting.append(pool.submit(step.prepare_after, answers.said))
+            waiting.append(pool.submit(begin.prepare_after, answers.said))
+            waiting.append(pool.submit(begin.prepare_before))
             rest = running.tree, running._replace(tree=None)
             waiting.append(pool.submit(finish.prepare, *rest))
             for one in waiting:
@@ -169,6 +155,7 @@ def _halves(
     config: SearchConfig,
     asking: Callable[[Callable], Any],
     types_of: Callable,
+    needed_of: Callable | None = None,
     times: int = 1,
 ) -> tuple[InTwo, InTwo]:
     """``begin(tree, key, states)`` and ``step(running)``, each cut where it evaluates.
@@ -176,13 +163,14 @@ def _halves(
     Args:
       game, config: as `search` has them.
       asking: (ask) -> what is in the place of the evaluator, and asks.
-      types_of: see `InTwo`.
+      types_of, needed_of: see `InTwo`.
       times: of roots, so many times as many as there are are asked for.
     """
     begin = functools.partial(_begin, game, config, asking, times)
     step = functools.partial(_step, game, config, asking)
-    begin = InTwo(begin, types_of, True, stages.seldom_options)
-    return begin, InTwo(step, types_of, True, stages.soon_options)
+    about = types_of, needed_of, True
+    begin = InTwo(begin, *about, stages.seldom_options)
+    return begin, InTwo(step, *about, stages.soon_options)
 
 
 def _begin(game: Game, config: SearchConfig, asking, times: int, ask, tree, key, states) -> Running:
@@ -216,46 +204,95 @@ def _by_observations(observe: Callable | None, ask: Callable) -> Evaluator:
     return Evaluator(lambda params, *question: ask(question), observe=observe)
 
 
-class _Programs(NamedTuple):
-    """What is said of (key, contexts, positions, trail); all but the first take parameters too."""
+class _Functions(NamedTuple):
+    """Of (key, contexts, positions, trail); all but the first take parameters before these."""
 
-    judge: executables.Kept
-    evaluate: executables.Kept
-    heuristic: executables.Kept | None
+    judge: Callable  # without the key
+    evaluate: Callable
+    heuristic: Callable | None
 
 
-def _programs(game: Game, evaluator: Evaluator) -> _Programs:
-    """A heuristic beside the evaluator is a program by itself."""
+def _functions(game: Game, evaluator: Evaluator) -> _Functions:
+    """A heuristic beside the evaluator is a function by itself."""
     history, evaluate, heuristic = history_of(game, evaluator.observe), evaluator.evaluate, None
     if isinstance(evaluate, WithHeuristic):
-        own = functools.partial(_heuristic, history, evaluate.heuristic)
+        heuristic = functools.partial(_heuristic, history, evaluate.heuristic)
+        evaluate = evaluate.evaluate
+    evaluate = functools.partial(_evaluate, history, evaluate, heuristic is not None)
+    return _Functions(functools.partial(judge, history), evaluate, heuristic)
+
+
+class _Answers:
+    """The programs that answer questions (key, contexts, positions, trail) of some types.
+
+    Args:
+      functions: what they compute.
+      params: the types of the evaluator's.
+      question: its types.
+    """
+
+    def __init__(self, functions: _Functions, params: Any, question: tuple):
+        _, contexts, positions, trail = question
+        self._num_params = len(jax.tree.leaves(params))
+        self._num_before = 1 + len(jax.tree.leaves(contexts))  # the key is one
+        self._num_positions = len(jax.tree.leaves(positions))
+        given = params, *question
+        self.evaluate = Trimmed(functions.evaluate, given, stages.soon_options)
         deep = functools.partial(stages.soon_options, fuses_deeply=True)
-        heuristic, evaluate = executables.jit(own, compiler_options=deep), evaluate.evaluate
-    judging = functools.partial(judge, history)
-    evaluating = functools.partial(_evaluate, history, evaluate, heuristic is not None)
-    judging = executables.jit(judging, compiler_options=stages.seldom_options)
-    evaluating = executables.jit(evaluating, compiler_options=stages.soon_options)
-    return _Programs(judging, evaluating, heuristic)
+        own = functions.heuristic
+        self.heuristic = None if own is None else Trimmed(own, given, deep)
+        moved = self.evaluate.said.positions  # None: the evaluator keeps those that were asked of
+        self._moves = moved is not None
+        judged = contexts, positions if moved is None else moved, trail
+        self.judge = Trimmed(functions.judge, judged, stages.seldom_options)
+
+    def __call__(self, params: Leaves, asked: Leaves, beside: Any = None) -> tuple:
+        """(`Judged`, `Evaluation`, `Heuristic` or None).
+
+        Args:
+          params, asked: leaves of the parameters and of the question.
+          beside: a pool of threads, in one of which the evaluation is made, while what does not
+            wait for it is found out.
+        """
+        given = [*params, *asked]
+        waiting = None if beside is None else beside.submit(self.evaluate, given)
+        own = self.heuristic and self.heuristic(given)
+        judged = None if self._moves else self.judge(self._judged(asked))
+        said = self.evaluate(given) if waiting is None else waiting.result()
+        return judged or self.judge(self._judged(asked, said.positions)), said, own
+
+    def _judged(self, asked: Leaves, positions: Any = None) -> Leaves:
+        """The leaves of what the rules judge."""
+        begin, end = self._num_before, self._num_before + self._num_positions
+        positions = asked[begin:end] if positions is None else jax.tree.leaves(positions)
+        return [*asked[1:begin], *positions, *asked[end:]]
+
+    @property
+    def others(self) -> list[Trimmed]:
+        """Beside the evaluator; the longest to compile first."""
+        return [x for x in (self.heuristic, self.judge) if x is not None]
+
+    @property
+    def said(self) -> tuple:
+        """The types of what they say."""
+        return self.judge.said, self.evaluate.said, self.heuristic and self.heuristic.said
+
+    @property
+    def needed(self) -> list[bool]:
+        """Which of a question's leaves any of them looks at."""
+        of_all = [x.needed[self._num_params :] for x in (self.evaluate, self.heuristic) if x]
+        judged, end = self.judge.needed, self._num_before - 1 + self._num_positions
+        own = [False] * self._num_positions if self._moves else judged[self._num_before - 1 : end]
+        of_all.append([False, *judged[: self._num_before - 1], *own, *judged[end:]])
+        return [any(each) for each in zip(*of_all, strict=True)]
 
 
-def _said(judging, evaluating, heuristic, params: Any, asked: tuple) -> tuple:
-    """(`Judged`, `Evaluation`, `Heuristic` or None) of (key, contexts, positions, trail)."""
-    said = evaluating(params, *asked)
-    own = None if heuristic is None else heuristic(params, *asked)
-    kept = asked[2] if said.positions is None else said.positions
-    return judging(asked[1], kept, asked[3]), said, own
+def _types_said(functions: _Functions, params: Any, question: tuple) -> tuple:
+    return _Answers(functions, params, question).said
 
 
-def _again(judging, evaluating, heuristic, params: Any, asked: tuple) -> tuple:
-    """The programs for such arguments; see `executables.Kept.again`."""
-    all_of = params, *asked
-    heuristic = None if heuristic is None else heuristic.again(*all_of)
-    return judging.again(*asked[1:]), evaluating.again(*all_of), heuristic
-
-
-def _types_said(judging, evaluating, heuristic, params: Any, asked: tuple) -> tuple:
-    jitted = [None if x is None else x.traced for x in (judging, evaluating, heuristic)]
-    return jax.eval_shape(functools.partial(_said, *jitted), params, asked)
+def _needed(functions: _Functions, params: Any, question: tuple) -> list[bool]:
+    return _Answers(functions, params, question).needed
 
 
 def _evaluate(history: History, evaluate: Evaluate, second: bool, params, key, *positions):
@@ -330,10 +367,11 @@ class Overlapped:
 
             def ask(half: InTwo, *given: Any) -> Callable[[], Running]:
                 """Have a group's positions evaluated; what waits for that, and goes on."""
-                after = half.after(*given)
-                asked, kept = half.before(*given)
-                waiting = pool.submit(self._said, asked)
-                return lambda: after(*kept, waiting.result())
+                programs = half.at(*given)
+                asked, held = programs.before(*given)
+                question = jax.tree.unflatten(jax.tree.structure(programs.question), asked)
+                waiting = pool.submit(self._said, question)
+                return lambda: programs.after(held, waiting.result())
 
             keys = [jax.random.fold_in(key, g) for g in numbers]
             going = [ask(self._begin, None, keys[g], part(g)) for g in numbers]

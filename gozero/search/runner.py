@@ -156,10 +156,23 @@ class Runner:
 
 
 class Whole:
-    """The pieces of a search: its begin is a program, and all that each chunk does is one."""
+    """The pieces of a search: its begin is a program, and all that each chunk does is one.
 
-    def __init__(self, game: Game, evaluator: Evaluator, config: SearchConfig, params: Any):
+    Args:
+      game, evaluator, config: as `search` has them.
+      sooner: they compile sooner, for a few games (`stages.soon_options`).
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        evaluator: Evaluator,
+        config: SearchConfig,
+        params: Any,
+        sooner: bool = False,
+    ):
         del params
+        seldom, often = (stages.seldom_options, stages.soon_options) if sooner else (dict, dict)
 
         def begin(params, key, states, tree):
             own = evaluator._replace(params=params)
@@ -169,8 +182,8 @@ class Whole:
             own = evaluator._replace(params=params)
             return pieces.advance(game, own, running, config, num_steps, last_step)
 
-        self.begin = executables.jit(begin, donate_argnums=3)
-        self.advance = executables.jit(advance, donate_argnums=0)
+        self.begin = executables.jit(begin, donate_argnums=3, compiler_options=seldom)
+        self.advance = executables.jit(advance, donate_argnums=0, compiler_options=often)
 
     def prepare(self, finish: executables.Kept, params, *arguments: Any) -> None:
         """Compile all at once, if they are missing: XLA compiles the most of each on a core."""

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from gozero.compile.apart import InTwo
+from gozero.compile import executables
+from gozero.compile.apart import InTwo, Trimmed
 
 TABLE = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
 
@@ -29,9 +30,13 @@ def whole(ask, table, row, x):
 
 
 def run(cut, *args):
-    after = cut.after(*args)
-    question, kept = cut.before(*args)
-    return after(*kept, answer(question))
+    return run_at(cut.at(*args), *args)
+
+
+def run_at(programs, *args):
+    asked, held = programs.before(*args)
+    question = jax.tree.unflatten(jax.tree.structure(programs.question), asked)
+    return programs.after(held, answer(question))
 
 
 def test_two_programs_do_what_one_does():
@@ -69,4 +74,58 @@ def test_what_is_donated_is_used_up_and_its_place_taken():
 )
 def test_a_function_asks_once_and_not_in_a_loop(function, times):
     with pytest.raises(ValueError, match=f"it asked {times} times"):
-        InTwo(function, types_of).before(jnp.ones(4))
+        InTwo(function, types_of).at(jnp.ones(4))
+
+
+def test_a_program_of_the_leaves_that_it_looks_at():
+    given = {"x": jnp.array([1.0, -1.0]), "row": jnp.int32(1)}
+    program = Trimmed(answer, (given,), dict)
+    assert program.needed == [False, True]  # of row, x
+    said = program([None, given["x"]])
+    np.testing.assert_array_equal(said["twice"], [2.0, -2.0])
+    assert jax.tree.map(lambda x: x.dtype, program.said) == {"count": "int32", "twice": "float32"}
+
+
+def test_what_nobody_looks_at_is_not_made_and_what_stays_is_not_handed_through():
+    def function(ask, carried, x):
+        said = ask({"x": x + 1, "row": x[0] * 7})
+        return {"kept": carried["kept"], "sum": carried["sum"] + said["twice"]}, x, x
+
+    needed = lambda question: [False, True]
+    carried = {"kept": jnp.arange(3.0), "sum": jnp.zeros(4)}
+    x = jnp.ones(4)
+    halves = InTwo(function, types_of, needed, donated=True).at(carried, x)
+    asked, held = halves.before(carried, x)
+    assert asked[0] is None
+    text = halves._first.jitted.lower(*halves._types_first()).as_text()
+    assert "7.0" not in text
+    assert "3xf32" not in text
+    said = answer({"x": asked[1]})
+    after, one, other = halves.after(held, said)
+    assert after["kept"] is carried["kept"]  # the caller's own, as it is donated
+    assert carried["sum"].is_deleted()
+    np.testing.assert_array_equal(after["sum"], [4.0] * 4)
+    # What is not donated is the caller's still, and no two results are one array.
+    assert len({y.unsafe_buffer_pointer() for y in (x, one, other)}) == 3
+    # Again with what was returned, as the steps of a search do.
+    after, *_ = run_at(halves, after, x)
+    np.testing.assert_array_equal(after["sum"], [8.0] * 4)
+
+
+def test_what_is_remembered_is_made_once(tmp_path, monkeypatch):
+    made = []
+    make = lambda: made.append(1) or (1, jax.ShapeDtypeStruct((2,), jnp.float32))
+    monkeypatch.setattr(executables, "folder", lambda: tmp_path)
+    tmp_path.chmod(0o700)
+    of = "these", (1, 2)
+    assert executables.remembered(make, *of) == executables.remembered(make, *of) == make()
+    assert len(made) == 2  # once by `remembered`
+    assert executables.remembered(make, "these", (1, 3))
+    assert len(made) == 3
+    for file in tmp_path.iterdir():
+        file.write_bytes(b"damaged")
+    assert executables.remembered(make, *of)
+    assert len(made) == 4
+    monkeypatch.setattr(executables, "folder", lambda: None)
+    assert executables.remembered(make, *of)
+    assert len(made) == 5

@@ -33,7 +33,7 @@ from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, reuse
 from gozero.search.by_step import Apart, misfit
 from gozero.search.config import SearchConfig
-from gozero.search.runner import Budget, Runner
+from gozero.search.runner import Budget, Runner, Whole
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 from gozero.td import td_search
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 _SIMULATIONS_A_LOOK = 16
 """Of a tree, before the first look at the clock and at what has come; but a step at least."""
 
-_LEAVES_APART = 8
-"""Of a step that is worth the host's calls, on a CPU: playouts then are a program apart, compiled
-once."""
+_LEAVES_APART, _SIZE_APART = 8, 16
+"""Of a step, on a CPU: playouts then are a program apart, compiled once. On smaller boards they
+compile soon enough, and the host's calls take about as long as the playouts."""
 
 PIECE = 0.05
 """Seconds between two looks, about."""
@@ -200,9 +200,10 @@ class TreeSearcher(Searcher):
             return result.action[0], result.value[0], result.ok[0], resigns[0]
 
         chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
-        is_apart = config.evaluator == "playout" and settings.leaves >= _LEAVES_APART
-        is_apart &= misfit(settings) is None and mode.backend() == "cpu"
-        kind = Apart if is_apart else None
+        has_playouts = config.evaluator == "playout"
+        is_apart = has_playouts and rules.size >= _SIZE_APART and mode.backend() == "cpu"
+        is_apart &= settings.leaves >= _LEAVES_APART and misfit(settings) is None
+        kind = Apart if is_apart else functools.partial(Whole, sooner=has_playouts)
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
         # Who ponders uses all of its time: what it finds beyond the choice is used later.

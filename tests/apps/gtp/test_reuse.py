@@ -99,6 +99,7 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
     ("flags", "kind"),
     [
         ({}, Apart),
+        ({"size": 13}, Whole),
         ({"leaves": 4}, Whole),
         ({"trees": 2}, Whole),
         ({"nodes": 20}, Whole),
@@ -106,8 +107,9 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
     ],
 )
 def test_large_steps_of_playouts_are_programs_by_themselves(flags, kind):
-    given = {"size": 3, "search": "uct", "simulations": 64, "leaves": 8, "playouts": "uniform"}
-    searcher = gtp_search.TreeSearcher(RULES, gtp_config.GtpConfig(**{**given, **flags}))
+    given = {"size": 19, "search": "uct", "simulations": 64, "leaves": 8, "playouts": "uniform"}
+    config = gtp_config.GtpConfig(**{**given, **flags})
+    searcher = gtp_search.TreeSearcher(go.Rules(config.size), config)
     assert isinstance(searcher._runner._pieces, kind)
     assert isinstance(searcher._timed._pieces, kind)
 
