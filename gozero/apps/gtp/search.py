@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 _SIMULATIONS_A_LOOK = 16
 """Of a tree, before the first look at the clock and at what has come; but a step at least."""
 
-_LEAVES_APART, _SIZE_APART = 8, 16
+_LEAVES_APART, _SIZE_APART, _SIZE_SOONER = 8, 16, 10
 """Of a step, on a CPU: playouts then are a program apart, compiled once. On smaller boards they
-compile soon enough, and the host's calls take about as long as the playouts."""
+compile soon enough, and the host's calls take about as long as the playouts. On the smallest
+options that compile sooner take more of a step's time than they are worth."""
 
 PIECE = 0.05
 """Seconds between two looks, about."""
@@ -203,7 +204,8 @@ class TreeSearcher(Searcher):
         has_playouts = config.evaluator == "playout"
         is_apart = has_playouts and rules.size >= _SIZE_APART and mode.backend() == "cpu"
         is_apart &= settings.leaves >= _LEAVES_APART and misfit(settings) is None
-        kind = Apart if is_apart else functools.partial(Whole, sooner=has_playouts)
+        sooner = has_playouts and rules.size >= _SIZE_SOONER
+        kind = Apart if is_apart else functools.partial(Whole, sooner=sooner)
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
         # Who ponders uses all of its time: what it finds beyond the choice is used later.
