@@ -4,8 +4,8 @@ The value of a move is the mean result of the playouts in which its player was t
 to play there: all moves as first. Playouts are played by the values (`policies.ordered`), at a
 temperature that falls linearly to 0; then the move with the best value is played.
 
-Gobble updates its values after each playout; here playouts run in lockstep, and values change when
-all of them have ended. The games of a batch are searched one after the other.
+Gobble updates its values after each playout; here some of each game run in lockstep, and the values
+change when all have ended.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ from gozero.playouts.policies import ordered
 from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.td.td import no_own_eyes
 
+LANES = 32
+"""Playouts of a game in lockstep, unless told otherwise."""
+
 _TIES = 1e-6
 """Below the difference of values that are not equal, of up to a thousand playouts."""
 
 
 class Values(NamedTuple):
-    """Of the points, for Black, and for White."""
+    """Of the points of B games, for Black, and for White."""
 
-    visits: jax.Array  # i32[2, P]
-    sums: jax.Array  # i32[2, P]: of results 1, 0 and -1 for that player
+    visits: jax.Array  # i32[B, 2, P]
+    sums: jax.Array  # i32[B, 2, P]: of results 1, 0 and -1 for that player
 
     @property
     def q(self) -> jax.Array:
-        """f32[2, P] in [-1, 1]; 0 without visits."""
+        """f32[B, 2, P] in [-1, 1]; 0 without visits."""
         return self.sums / jnp.maximum(self.visits, 1)
 
 
@@ -49,7 +52,7 @@ class Annealing:
     Attributes:
       rules: of the game.
       simulations: playouts before each move, rounded up to whole rounds.
-      lanes: of these in lockstep, a round.
+      lanes: of these in lockstep in each game, a round.
       temperature: at the first round, in places of the lists.
 
     Raises:
@@ -58,7 +61,7 @@ class Annealing:
 
     rules: go.Rules
     simulations: int = 1000
-    lanes: int = 32
+    lanes: int = LANES
     temperature: float = 5.0
 
     def __post_init__(self):
@@ -69,74 +72,80 @@ class Annealing:
         return -(-self.simulations // self.lanes)
 
 
-def nothing(config: Annealing) -> Values:
+def nothing(config: Annealing, num_games: int) -> Values:
     """Before the first round."""
-    none = jnp.zeros((2, config.rules.num_points), jnp.int32)
+    none = jnp.zeros((num_games, 2, config.rules.num_points), jnp.int32)
     return Values(none, none)
 
 
 def one_round(
     config: Annealing,
     key: jax.Array,
-    state: go.GameState,
+    states: go.GameState,
     number: jax.Array,
     left: jax.Array,
     values: Values,
 ) -> Values:
-    """The values of the points in one game, after a round more.
+    """The values of the points of B games after a round more; those of game b are the same in any
+    batch.
 
     Args:
-      config, key, state: of the whole search.
+      config, key, states: of the whole search.
       number: i32[], of the round.
       left: f32[]: the share of the search that is left, and of the temperature.
       values: so far.
     """
-    rules = config.rules
-    positions = jax.tree.map(
-        lambda x: jnp.broadcast_to(x[None], (config.lanes, *x.shape)), state.position
-    )
+    rules, num_games = config.rules, states.komi.shape[0]
     order_key, play_key = jax.random.split(jax.random.fold_in(key, number))
-    order = ordered.Order(_ranks(order_key, values.q), config.temperature * left)
-    policy = ordered.policy(order)
+    of_lanes = lambda x: jnp.repeat(x, config.lanes, axis=0)
+    rank = of_lanes(_ranks(order_key, values.q))
+    policy = ordered.policy(ordered.Order(jnp.moveaxis(rank, 0, -1), config.temperature * left))
+    positions = jax.tree.map(of_lanes, states.position)
     played = engine.play_out(policy, rules, positions, play_key, first_plays=True)
     assert played.first_plays is not None
     unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
-    black, white = map(unpack, played.first_plays)
-    first = jnp.stack([black, white]).astype(jnp.int32)  # [2, lanes, P]
-    won = engine.outcomes(played, state.komi).astype(jnp.int32)
-    gained = jnp.sum(first * jnp.stack([won, -won])[..., None], axis=1)
-    return Values(values.visits + jnp.sum(first, axis=1), values.sums + gained)
+    first = jnp.stack([unpack(board) for board in played.first_plays], axis=1).astype(jnp.int32)
+    won = engine.outcomes(played, of_lanes(states.komi)).astype(jnp.int32)
+    gained = first * jnp.stack([won, -won], axis=1)[..., None]
+    of_game = lambda x: jnp.sum(x.reshape(num_games, config.lanes, *x.shape[1:]), axis=1)
+    return Values(values.visits + of_game(first), values.sums + of_game(gained))
 
 
-def learn(config: Annealing, key: jax.Array, state: go.GameState) -> Values:
-    """The values of the points in one game, after all rounds."""
+def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Values:
+    """The values of the points of B games, after all rounds."""
 
     def one(i, values):
-        return one_round(config, key, state, i, 1.0 - i / config.rounds, values)
+        return one_round(config, key, states, i, 1.0 - i / config.rounds, values)
 
-    return lax.fori_loop(0, config.rounds, one, nothing(config))
+    return lax.fori_loop(0, config.rounds, one, nothing(config, states.komi.shape[0]))
 
 
 def best(
-    config: Annealing, key: jax.Array, state: go.GameState, legal: jax.Array, values: Values
+    config: Annealing, key: jax.Array, states: go.GameState, legal: jax.Array, values: Values
 ) -> tuple[jax.Array, jax.Array]:
-    """(the legal move with the best value that fills no own eye, or a pass i32[]; its value f32[]).
+    """(the legal moves with the best values that fill no own eye, or passes i32[B]; their values).
 
-    Legal actions are bool[A]. A pass is worth 0.
+    Legal actions are bool[B, A]. A pass is worth 0.
     """
-    mover = (state.position.to_play == go.WHITE).astype(jnp.int32)
-    q = jnp.pad(values.q[mover], (0, 1))
-    position = jax.tree.map(lambda x: x[None], state.position)
-    allowed = no_own_eyes(config.rules, position, legal[None, :-1])[0]
-    noisy = q + _TIES * jax.random.uniform(jax.random.fold_in(key, config.rounds), q.shape)
-    action = jnp.argmax(jnp.where(allowed, noisy, -jnp.inf)).astype(jnp.int32)
-    return action, q[action]
+    mover = (states.position.to_play == go.WHITE).astype(jnp.int32)
+    q = jax.vmap(lambda q, mover: q[mover])(values.q, mover)
+    q = jnp.pad(q, ((0, 0), (0, 1)))
+    allowed = no_own_eyes(config.rules, states.position, legal[:, :-1])
+    noisy = q + _TIES * _uniform(jax.random.fold_in(key, config.rounds), q)
+    action = jnp.argmax(jnp.where(allowed, noisy, -jnp.inf), axis=1).astype(jnp.int32)
+    return action, jnp.take_along_axis(q, action[:, None], axis=1)[:, 0]
 
 
 def _ranks(key: jax.Array, q: jax.Array) -> jax.Array:
-    """f32[2, P]: the best 0, at random among equals."""
-    order = jnp.argsort(-q + _TIES * jax.random.uniform(key, q.shape), axis=1)
-    return jnp.argsort(order, axis=1).astype(jnp.float32)
+    """f32[B, 2, P]: the best 0, at random among equals."""
+    order = jnp.argsort(-q + _TIES * _uniform(key, q), axis=-1)
+    return jnp.argsort(order, axis=-1).astype(jnp.float32)
+
+
+def _uniform(key: jax.Array, like: jax.Array) -> jax.Array:
+    """f32[B, ...], of each game as in any batch."""
+    draw = lambda game: jax.random.uniform(jax.random.fold_in(key, game), like.shape[1:])
+    return jax.vmap(draw)(jnp.arange(like.shape[0]))
 
 
 def player(config: Annealing, resign: float | None = None) -> Player:
@@ -146,14 +155,10 @@ def player(config: Annealing, resign: float | None = None) -> Player:
     """
     check_resign(resign)
 
-    def one(args):
-        key, state, legal = args
-        return best(config, key, state, legal, learn(config, key, state))
-
     def choose(params, key: jax.Array, turn: Turn, memory) -> Choice:
         del params
-        keys = jax.random.split(key, turn.legal.shape[0])
-        action, value = lax.map(one, (keys, turn.states, turn.legal))
+        values = learn(config, key, turn.states)
+        action, value = best(config, key, turn.states, turn.legal, values)
         resigns = None if resign is None else value < resign
         return Choice(action, jnp.ones(action.shape, bool), memory, resigns)
 

@@ -102,7 +102,7 @@ def make_player(
     if config.search == "annealing" and isinstance(rules, Rules):
         config.check()
         player = annealing.player(Annealing(rules, config.simulations), config.resign)
-        room = lambda games: f"{games} games, one after the other"
+        room = lambda games: f"{games * annealing.LANES} playouts at a time"
         return Made(player, {"evaluator": "ordered playouts"}, room)
     if config.search == "random":
         config.check()

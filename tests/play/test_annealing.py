@@ -29,41 +29,44 @@ def after(*actions):
     return state, game
 
 
+def stacked(*states):
+    return jax.tree.map(lambda *x: jnp.stack(x), *states)
+
+
 def test_values_are_those_of_the_reference():
     config = Annealing(RULES, simulations=20, lanes=8, temperature=3.0)
-    state, game = after(4)
-    key = jax.random.key(1)
-    found = jax.jit(lambda key: annealing.learn(config, key, state))(key)
+    (state, game), (other, _) = after(4), after(0, 8)
+    key, states = jax.random.key(1), stacked(other, state)
+    found = jax.jit(lambda key: annealing.learn(config, key, states))(key)
     visits, sums = (np.zeros((2, 9), np.int64) for _ in range(2))
-    positions = jax.tree.map(lambda x: jnp.repeat(x[None], 8, axis=0), state.position)
+    positions = jax.tree.map(lambda x: jnp.repeat(x, 8, axis=0), states.position)
     assert config.rounds == 3
     for i in range(3):
         order_key, play_key = jax.random.split(jax.random.fold_in(key, i))
         q = (sums / np.maximum(visits, 1)).astype(np.float32)
-        rank = np.asarray(annealing._ranks(order_key, q))
-        clock = engine.init_clock(positions, play_key, engine.lane_ids(8))
-        for lane in range(8):
+        rank = np.asarray(annealing._ranks(order_key, np.stack([q * 0, q])))[1]
+        clock = engine.init_clock(positions, play_key, engine.lane_ids(16))
+        for lane in range(8, 16):
             place = reference.places(rank, 3.0 * (1 - i / 3), int(clock.stride[lane]))
             end, actions = reference.play_out(game, place)
             reference.add(visits, sums, game, end, actions, KOMI)
-    np.testing.assert_array_equal(found.visits, visits)
-    np.testing.assert_array_equal(found.sums, sums)
+    np.testing.assert_array_equal(found.visits[1], visits)
+    np.testing.assert_array_equal(found.sums[1], sums)
     assert visits.sum() > 100
 
 
 def test_ranks_by_value_and_at_random_among_equals():
-    q = jnp.array([[0.5, -1.0, 0.5, 1.0]] * 2)
-    keys = jax.random.split(jax.random.key(0), 200)
-    ranks = np.asarray(jax.vmap(lambda key: annealing._ranks(key, q))(keys))
+    q = jnp.tile(jnp.array([0.5, -1.0, 0.5, 1.0]), (200, 2, 1))
+    ranks = np.asarray(annealing._ranks(jax.random.key(0), q))
     assert (ranks[..., 3] == 0).all()
     assert (ranks[..., 1] == 3).all()
     assert 0.35 < np.mean(ranks[..., 0] == 1) < 0.65
 
 
 def turn_of(*states):
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *states)
-    legal = jax.vmap(lambda state: legal_actions(RULES, state))(stacked)
-    return Turn(stacked, legal, jnp.full((2, len(states)), -1))
+    together = stacked(*states)
+    legal = jax.vmap(lambda state: legal_actions(RULES, state))(together)
+    return Turn(together, legal, jnp.full((2, len(states)), -1))
 
 
 def test_it_plays_its_best_move_and_resigns_by_it():
@@ -73,10 +76,8 @@ def test_it_plays_its_best_move_and_resigns_by_it():
     full = after(3, 9, 4, 9, 5, 9, 0, 9, 2, 9, 6, 9, 7)[0]  # Black's eyes: 1 and 8
     turn, key = turn_of(after(4)[0], full), jax.random.key(0)
     chosen = jax.jit(player.choose)(None, key, turn, None)
-    values = jax.jit(annealing.learn, static_argnums=0)(
-        config, jax.random.split(key, 2)[0], after(4)[0]
-    )
-    worth = np.asarray(values.q[1])
+    values = jax.jit(annealing.learn, static_argnums=0)(config, key, turn.states)
+    worth = np.asarray(values.q[0, 1])
     assert 4 != chosen.action[0] == np.argmax(np.where(np.arange(9) == 4, -2, worth))
     assert worth[chosen.action[0]] < -0.05
     assert chosen.action[1] == 9  # White has no legal play

@@ -306,12 +306,17 @@ class AnnealingSearcher(Searcher):
         self._clock, self._resign = clock, config.resign
         self._begin, self._follow = lambda: None, lambda kept, action: kept
 
+        def to_search(state: GameState, colour) -> GameState:
+            return jax.tree.map(lambda x: x[None], with_to_play(state, colour))
+
         def one_round(key, state: GameState, colour, number, left, values: Values) -> Values:
-            return annealing.one_round(own, key, with_to_play(state, colour), number, left, values)
+            return annealing.one_round(own, key, to_search(state, colour), number, left, values)
 
         def best(key, state: GameState, colour, values: Values):
-            state = with_to_play(state, colour)
-            return annealing.best(own, key, state, legal_actions(rules, state), values)
+            states = to_search(state, colour)
+            legal = jax.vmap(functools.partial(legal_actions, rules))(states)
+            action, value = annealing.best(own, key, states, legal, values)
+            return action[0], value[0]
 
         self._round, self._best = executables.jit(one_round), executables.jit(best)
 
@@ -319,7 +324,7 @@ class AnnealingSearcher(Searcher):
         return self._within(math.inf, *arguments)
 
     def _within(self, seconds: float, key, state: GameState, colour, kept: None, look):
-        start, values = self._clock(), annealing.nothing(self._annealing)
+        start, values = self._clock(), annealing.nothing(self._annealing, 1)
         for number in range(self._annealing.rounds):
             share = max(number / self._annealing.rounds, (self._clock() - start) / seconds)
             if number and share >= 1:

@@ -11,47 +11,61 @@ once a playout, point and player. What may be played is what a uniform playout m
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
+from gozero.go import rules as go
 from gozero.hashing import mix
 from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, PlayoutPolicy
+from gozero.playouts.first_plays import Wanted
 from gozero.playouts.policies import whole_board
 from gozero.playouts.policies.whole_board import Lanes
 
 
 class Order(NamedTuple):
-    """The lists of all playouts."""
+    """The lists of B playouts."""
 
-    rank: jax.Array  # f32[2, P]: the place of each point for Black, and for White; 0 comes first
+    rank: jax.Array  # f32[2, P, B]: the place of each point for Black, and for White; 0 is first
     temperature: jax.Array  # f32[]: T
 
 
 def policy(order: Order) -> PlayoutPolicy:
     """How lanes play by it."""
     advance = engine.repeated(functools.partial(whole_board.step, _choose))
-    return PlayoutPolicy(whole_board.init, advance, cpu_lanes=128, params=order)
+    return PlayoutPolicy(functools.partial(_init, order), advance, cpu_lanes=128)
+
+
+def _init(
+    order: Order, rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted
+) -> Lanes:
+    lanes = whole_board.init(rules, positions, clock, first_plays)
+    more = clock.turn.size - order.rank.shape[-1]  # lanes that play nothing
+    rank = jnp.pad(order.rank, ((0, 0), (0, 0), (0, more)), mode="edge")
+    return lanes._replace(places=places(order._replace(rank=rank), clock))
 
 
 def places(order: Order, clock: Clock) -> jax.Array:
-    """f32[P, B]: of each point, for the player to move in each lane; the lowest comes first."""
-    point = jnp.arange(order.rank.shape[1], dtype=jnp.uint32)[:, None]
-    seed = clock.stride[None] ^ ((2 * point + clock.turn[None]) * np.uint32(0x85EBCA6B))
+    """f32[2, P, B]: of each point in the lists of Black and of White; the lowest comes first."""
+    number = jnp.arange(2 * order.rank.shape[1], dtype=jnp.uint32)
+    number = number.reshape(-1, 2).T[..., None]  # 2 P numbers: of each point Black's, then White's
+    seed = clock.stride[None, None] ^ (number * np.uint32(0x85EBCA6B))
     uniform = ((mix(seed) >> 8).astype(jnp.float32) + 0.5) / 2.0**24
-    rank = jnp.where(clock.turn[None] != 0, order.rank[1][:, None], order.rank[0][:, None])
-    return rank - order.temperature * jnp.log(uniform)
+    return order.rank - order.temperature * jnp.log(uniform)
 
 
-def _choose(lay: bb.Layout, order: Order, lanes: Lanes) -> jax.Array:
+def _choose(lay: bb.Layout, params: Any, lanes: Lanes) -> jax.Array:
     """u32[B]: the pending move, or the first of the candidates."""
+    del params
+    assert lanes.places is not None  # `_init` has made them
+    mine = jnp.where(lanes.clock.turn != 0, lanes.places[1], lanes.places[0])
     may = playable.candidates(lay, lanes.own, lanes.opponent, lanes.banned)
     is_open = jax.vmap(functools.partial(bb.unpack, lay), out_axes=-1)(may)
-    place = jnp.where(is_open, places(order, lanes.clock), jnp.inf)
+    place = jnp.where(is_open, mine, jnp.inf)
     first = playable.packed_point(lay, jnp.argmin(place, axis=0).astype(jnp.int32))
     fresh = jnp.where(jnp.any(is_open, axis=0), first, playable.PASS_MOVE)
     return jnp.where(lanes.clock.trying != playable.NO_MOVE, lanes.clock.trying, fresh)

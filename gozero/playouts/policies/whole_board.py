@@ -47,6 +47,7 @@ class Lanes(NamedTuple):
     clock: Clock
     first: FirstPlays | None  # if they are wanted
     last: jax.Array | None = None  # u32[B]: the move before, of a policy that asks for it
+    places: jax.Array | None = None  # f32[2, P, B]: of the points in each player's list, if it has
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
@@ -194,4 +195,5 @@ def _update(lay, lanes: Lanes, move, alive, flags) -> Lanes:
         clock=engine.after_try(lanes.clock, move, flags),
         first=first,
         last=None if lanes.last is None else jnp.where(played, move, lanes.last),
+        places=lanes.places,
     )

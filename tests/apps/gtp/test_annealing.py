@@ -26,11 +26,11 @@ def test_it_plays_what_the_search_in_one_piece_finds():
     engine = Engine(config(komi=0.5, resign=-0.05))
     own = Annealing(engine.game.rules, 256)
     state, key = engine.game.state, jax.random.fold_in(jax.random.key(0), np.uint32(0))
-    legal = np.ones(10, bool)
-    values = jax.jit(lambda: learn(own, key, state))()
-    action, value = best(own, key, state, legal, values)
+    states = jax.tree.map(lambda x: x[None], state)
+    values = jax.jit(lambda: learn(own, key, states))()
+    action, value = best(own, key, states, np.ones((1, 10), bool), values)
     found = engine.searcher.search(state, 0, 0)
-    assert (found.action, found.value) == (int(action), pytest.approx(float(value)))
+    assert (found.action, found.value) == (int(action[0]), pytest.approx(float(value[0])))
     assert engine.genmove(0) == 4
     assert engine.genmove(1) is None
 

@@ -27,7 +27,8 @@ def test_whole_playouts_are_those_of_the_reference():
     games = random_games(5, 24, seed=2)
     rank = np.array([np.random.RandomState(colour).permutation(25) for colour in (0, 1)])
     for temperature in (0.0, 4.0):
-        order = ordered.Order(jnp.array(rank, jnp.float32), jnp.float32(temperature))
+        lists = jnp.repeat(jnp.array(rank, jnp.float32)[..., None], 24, axis=-1)
+        order = ordered.Order(lists, jnp.float32(temperature))
         ended, clock = played(order, positions_of(games), jax.random.key(3))
         for lane, game in enumerate(games):
             place = reference.places(rank, temperature, int(clock.stride[lane]))
@@ -40,17 +41,16 @@ def test_whole_playouts_are_those_of_the_reference():
 def test_how_far_down_a_point_is_moved():
     """By n places or more with the probability exp(-n / T)."""
     positions = positions_of([game_of("..... " * 5)] * 4096)
-    order = ordered.Order(jnp.zeros((2, 25)), jnp.float32(3.0))
+    order = ordered.Order(jnp.zeros((2, 25, 4096)), jnp.float32(3.0))
     clock = engine.init_clock(positions, jax.random.key(0), engine.lane_ids(4096))
-    for turn in (0, 1):
-        down = np.asarray(ordered.places(order, clock._replace(turn=clock.turn * 0 + turn)))
+    for down in np.asarray(ordered.places(order, clock)):
         for n in (1, 3, 6):
             np.testing.assert_allclose(np.mean(down >= n), np.exp(-n / 3), atol=0.005)
         assert abs(np.corrcoef(down[:2])[0, 1]) < 0.06  # four deviations
 
 
 def test_a_pass_only_if_there_is_nothing_else():
-    order = ordered.Order(jnp.zeros((2, 25)), jnp.float32(0.0))
+    order = ordered.Order(jnp.zeros((2, 25, 1)), jnp.float32(0.0))
     ended, _ = played(order, positions_of([game_of(SETTLED, BLACK)]), jax.random.key(0))
     assert ended.moves.tolist() == [2]
     assert ended.first_action.tolist() == [25]
