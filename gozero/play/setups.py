@@ -164,12 +164,14 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         considered = {} if config.considered is None else {"max_considered": config.considered}
         own = gumbel_search(config.num_simulations, leaves=config.leaves, **considered)
         return Setup(evaluator, to_win(own), False, config.resign)
+    rule = _rule(config, evaluator)
     search = SearchConfig(
         num_simulations=config.num_simulations // config.trees,
         capacity=config.capacity,
         prune=config.capacity is not None,
         leaves=config.leaves,
-        select=_rule(config, evaluator),
+        select=rule,
+        root_select=rule.at_root if isinstance(rule, KataGoPuct) else None,
         amaf=_amaf(config),
         grandfather=grandfather,
         ensemble=_ensemble(config),

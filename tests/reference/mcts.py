@@ -238,6 +238,23 @@ class Puct(Rule):
         return q + c * np.sqrt(F32(1) + total) * prior / (F32(1) + visits.astype(F32))
 
 
+class KataGoPuct(Rule):
+    """Q + (c + l log((n + b) / b)) P sqrt(n + .01) / (1 + N), n = sum N; what has no visit is worth
+    w V + (1 - w) v - r sqrt(p), p the prior mass of what has, w = p^2."""
+
+    def __init__(self, c, log, base, reduction):
+        self.c, self.log, self.base, self.reduction = map(F32, (c, log, base, reduction))
+
+    def __call__(self, prior, visits, q, mean, raw):
+        visited, total = visits > 0, F32(visits.sum())
+        mass = np.clip(prior[visited].sum(dtype=F32), F32(0), F32(1))
+        share = mass * mass
+        first = share * mean + (F32(1) - share) * raw - self.reduction * np.sqrt(mass)
+        c = self.c + self.log * np.log((total + self.base) / self.base)
+        bonus = c * np.sqrt(total + F32(0.01)) * prior / (F32(1) + visits.astype(F32))
+        return np.where(visited, q, first) + bonus
+
+
 class Forced(Rule):
     """What has a visit has sqrt(k P sum N) of them, before `rule` is asked."""
 

@@ -12,6 +12,7 @@ import pytest
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
@@ -34,6 +35,7 @@ RULES = {
     "forced playouts, first play as the parent, less, a full tree": (
         *(PARENT, PLAIN_PARENT, {"capacity": 70}),
     ),
+    "katago's": (KataGoPuct(1.0, 0.45, 50.0, 0.2), mcts.KataGoPuct(1.0, 0.45, 50.0, 0.2), {}),
     "five leaves, ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), FIVE),
     "gaussian, widening": (
         *(Widening(Gaussian(), 2.0, 1.2), mcts.Widening(mcts.Gaussian(), 2.0, 1.2), {}),

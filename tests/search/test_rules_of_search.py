@@ -14,6 +14,7 @@ from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, best_edge, tie_break
 from gozero.search.rules.forced import ForcedPlayouts, num_forced, pruned_visits
+from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.puct import Puct, puct
 from gozero.search.rules.ucb1 import Ucb1, ucb1
 from gozero.search.values import VALUE_ONE
@@ -50,6 +51,19 @@ def test_puct_by_hand():
     c = 1 + 2 * np.log(2)
     expected = [0.2 + 3 * c * 0.5 / 4, 3 * c * 0.3, -0.4 + 3 * c * 0.2 / 6, -INF]
     np.testing.assert_allclose(growing, expected, rtol=1e-6)
+
+
+def test_katagos_puct_by_hand():
+    edges = one_node()._replace(raw_value=jnp.float32(0.3))
+    # n = 8, c = 1 + .5 log((8 + 4) / 4); p = .5 + .2, p^2 = .49.
+    root = (1 + 0.5 * np.log(3)) * 8.01**0.5
+    first = 0.49 * -0.1 + 0.51 * 0.3 - 0.2 * 0.7**0.5
+    scores = KataGoPuct(1.0, 0.5, 4.0, 0.2)(edges)
+    expected = [0.2 + root * 0.5 / 4, first + root * 0.3, -0.4 + root * 0.2 / 6, -INF]
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+    # Nothing is tried: the highest prior, by a bonus of sqrt(.01), from the node's own evaluation.
+    blank = edges._replace(visits=jnp.zeros(4, jnp.int32), total=jnp.int32(0))
+    np.testing.assert_allclose(KataGoPuct()(blank), [0.35, 0.33, 0.32, -INF], rtol=1e-6)
 
 
 def test_ucb1_by_hand():

@@ -21,7 +21,7 @@ class KataGoPuct(SelectionRule):
     visited actions, w = min(1, p^power), V the mean of all visits and v the node's own evaluation.
 
     Of KataGo's search this leaves out the factor of the spread of utilities, the weights of visits
-    by uncertainty, and the shared nodes of its graph. At its root KataGo halves the reduction.
+    by uncertainty, and the shared nodes of its graph. For its root see `at_root`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -40,6 +40,11 @@ class KataGoPuct(SelectionRule):
     def __post_init__(self):
         check_ranges(self, c_puct=AT_LEAST_0, c_log=AT_LEAST_0, c_base=ABOVE_0)
         check_ranges(self, reduction=AT_LEAST_0, power=AT_LEAST_0)
+
+    @property
+    def at_root(self) -> KataGoPuct:
+        """The rule of a root, for `SearchConfig.root_select`: half the reduction."""
+        return dataclasses.replace(self, reduction=self.reduction / 2)
 
     def __call__(self, edges: Edges) -> jax.Array:
         """f32[K]: -inf where illegal."""
