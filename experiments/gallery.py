@@ -43,6 +43,10 @@ ENTRIES = {
         "MC-RAVE that begins with a heuristic, by its confidence (Figure 6 of the paper)",
         "77 minutes (400 simulations, 100 games a point)",
     ),
+    "katago": Entry(
+        "a network of KataGo in our search, against KataGo with the same network and GNU Go",
+        "five hours",
+    ),
     "playout_policies": Entry(
         "what playouts are worth in a tree: uniform, MoGo's, learnt ones",
         "20 minutes (400 simulations, 100 games a point)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Literal
 
 import tyro
@@ -16,7 +17,16 @@ class ThroughputConfig(ExperimentConfig):
     """Measure speed, each row against a peer or a bound in the same run."""
 
     subject: tyro.conf.Positional[
-        Literal["rules", "playouts", "search", "selfplay", "features", "exchange", "commands"]
+        Literal[
+            "rules",
+            "playouts",
+            "search",
+            "selfplay",
+            "features",
+            "exchange",
+            "commands",
+            "katago",
+        ]
     ] = setting(positional=True)
     """What to measure."""
 
@@ -33,6 +43,12 @@ class ThroughputConfig(ExperimentConfig):
     seed: int = seed_setting()
     """The seed of the recorded games and the roots."""
 
+    weights: pathlib.Path | None = setting(None, unset="none")
+    """A network of KataGo, NAME.bin.gz, for the subject katago."""
+
+    katago: str = setting("katago")
+    """KataGo's program, which the subject katago measures beside ours if it is there."""
+
     EXAMPLES = (
         "python -m experiments.throughput.run search --quick",
         "python -m experiments.throughput.run rules --json",
@@ -40,3 +56,5 @@ class ThroughputConfig(ExperimentConfig):
 
     def __post_init__(self):
         check(self)
+        if self.subject == "katago" and self.weights is None:
+            raise ValueError("--weights: katago measures a network, NAME.bin.gz; give it")

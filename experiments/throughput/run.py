@@ -2,7 +2,7 @@
 
     python -m experiments.throughput.run SUBJECT [--json] [--quick]
 
-SUBJECT: rules, playouts, search, selfplay, features, exchange or commands.
+SUBJECT: rules, playouts, search, selfplay, features, exchange, commands or katago.
 
 Each row is a ratio to a peer or a bound measured in the same run; without the peer (pgx,
 mctx: ``pip install -e '.[bench]'``; gcc for the C yardstick) the row has our figure alone.
@@ -14,7 +14,16 @@ import sys
 from collections.abc import Sequence
 
 from experiments import command
-from experiments.throughput import commands, exchange, features, playouts, rules, search, selfplay
+from experiments.throughput import (
+    commands,
+    exchange,
+    features,
+    katago,
+    playouts,
+    rules,
+    search,
+    selfplay,
+)
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report
 from gozero.apps import flags
@@ -27,6 +36,7 @@ MEASURES = {
     "features": features.measure,
     "exchange": exchange.measure,
     "commands": commands.measure,
+    "katago": katago.measure,
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gozero.games.rollouts import ROLLOUT_RULE, rollout_evaluator
 from gozero.go import bitboard as bb
@@ -43,41 +44,71 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
     Raises:
       ValueError: a game without symmetries.
     """
-    if isinstance(rules, Game) and rules.symmetries is None:
-        raise ValueError("rules: this game names no symmetries")
-    images = functools.partial(_images, rules)
+    image, num_images = _image_of(rules)
+    images = jax.vmap(image, in_axes=(None, 0))
 
     def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
-        seen, moved = jax.vmap(images)(inputs)
-        num_games, num_images, num_actions = moved.shape
+        seen, moved = jax.vmap(images, in_axes=(0, None))(inputs, jnp.arange(num_images))
+        num_games, _, num_actions = moved.shape
         seen = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), seen)
         logits, value = evaluator.evaluate(params, key, seen)[:2]
-        back = jnp.argsort(moved, axis=-1)
-        logits = logits.reshape(num_games, num_images, num_actions)
-        logits = jnp.take_along_axis(logits, back, axis=-1)
+        logits = _moved_back(logits.reshape(num_games, num_images, num_actions), moved)
         return Evaluation(logits.mean(1), value.reshape(num_games, num_images).mean(1))
 
     about = {**evaluator.about, "symmetries": "all"}
     return evaluator._replace(evaluate=evaluate, about=about)
 
 
-def _images(rules: Rules | Game, inputs: Any) -> tuple[Any, jax.Array]:
-    """A position as each symmetry has it, a leading axis [S], and i32[S, A], the actions that take
-    the places of the first, the second and so on."""
-    if isinstance(rules, Game):
-        assert rules.symmetries is not None
-        actions = jnp.arange(rules.num_actions, dtype=jnp.float32)
-        seen, moved = rules.symmetries(inputs, actions)
-        return seen, moved.astype(jnp.int32)
-    actions = jnp.arange(rules.num_actions)
+def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
+    """An evaluator that sees each position in one of its symmetries, drawn at random: AlphaGo Zero
+    (Silver et al. 2017). What it errs in one of them is not the error of a whole tree.
 
-    def image(k: jax.Array) -> tuple[Any, jax.Array]:
-        moved = symmetry.map_actions(rules.size, actions, k)
-        if isinstance(inputs, jax.Array):
-            return symmetry.map_planes(inputs, k), moved
-        return inputs._replace(planes=symmetry.map_planes(inputs.planes, k)), moved
+    Args and Raises: as `over_symmetries`.
+    """
+    image, num_images = _image_of(rules)
 
-    return jax.vmap(image)(jnp.arange(symmetry.NUM_SYMMETRIES))
+    def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
+        own, rest = jax.random.split(key)
+        count = jax.tree.leaves(inputs)[0].shape[0]
+        seen, moved = jax.vmap(image)(inputs, jax.random.randint(own, (count,), 0, num_images))
+        logits, value = evaluator.evaluate(params, rest, seen)[:2]
+        return Evaluation(_moved_back(logits, moved), value)
+
+    about = {**evaluator.about, "symmetries": "random"}
+    return evaluator._replace(evaluate=evaluate, about=about)
+
+
+SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
+"""By the name of `PlayerConfig.symmetries`."""
+
+
+def _image_of(rules: Rules | Game) -> tuple[Callable, int]:
+    """((inputs of a position, a symmetry i32[]) -> the inputs as it has them, and i32[A], the
+    actions that take the places of the first, the second and so on; how many symmetries)."""
+    if not isinstance(rules, Game):
+        return functools.partial(_image_of_go, rules), symmetry.NUM_SYMMETRIES
+    if rules.symmetries is None:
+        raise ValueError("rules: this game names no symmetries")
+    find, actions = rules.symmetries, np.arange(rules.num_actions, dtype=np.float32)
+
+    def image(inputs: Any, k: jax.Array) -> tuple[Any, jax.Array]:
+        seen, moved = find(inputs, jnp.asarray(actions))
+        return jax.tree.map(lambda x: x[k], seen), moved[k].astype(jnp.int32)
+
+    observed = jax.eval_shape(rules.observe, jax.eval_shape(rules.init, jax.random.key(0)))
+    return image, jax.eval_shape(find, observed, actions)[1].shape[0]
+
+
+def _image_of_go(rules: Rules, inputs: Any, k: jax.Array) -> tuple[Any, jax.Array]:
+    moved = symmetry.map_actions(rules.size, jnp.arange(rules.num_actions), k)
+    if isinstance(inputs, jax.Array):
+        return symmetry.map_planes(inputs, k), moved
+    return inputs._replace(planes=symmetry.map_planes(inputs.planes, k)), moved
+
+
+def _moved_back(logits: jax.Array, moved: jax.Array) -> jax.Array:
+    """f32[..., A] of images, each in the order of its own actions, in that of the position's."""
+    return jnp.take_along_axis(logits, jnp.argsort(moved, axis=-1), axis=-1)
 
 
 def playout_evaluator(

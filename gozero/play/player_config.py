@@ -34,6 +34,7 @@ MeanName = Literal["even", "amaf", "mixture"]
 BonusName = Literal["finite", "plain"]
 Colours = Literal["either", "same"]
 FinalMove = Literal["visits", "value", "bound", "eval"]
+Symmetries = Literal["one", "random", "all"]
 BackupName = Literal["mean", "max", "mix"]
 
 DEFAULT_SIZE = 9
@@ -52,8 +53,8 @@ FILES = ("weights", "strengths", "shapes")
 """Flags that name what was learnt; evaluators say the SHA-256 of each, as weights_sha256."""
 
 _NOT_OF_TD = (
-    "evaluator playouts strengths nakade diversity weights leaves trees considered exploration "
-    "rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
+    "evaluator playouts strengths nakade diversity weights symmetries leaves trees considered "
+    "exploration rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
     "heuristic_good_visits heuristic_eyes playout_moves first_action rave_mean rave_initial "
     "rave_bonus rave_colours rave_ancestor rave_above rave_legal final_move backup nodes priors "
     "temperature widening pruning"
@@ -74,6 +75,12 @@ class PlayerConfig:
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
     """The network's weights, of one board size."""
+
+    symmetries: Symmetries | None = setting(
+        None, unset="random with a network of KataGo's, else one", effective="seen_in"
+    )
+    """How a network is shown a position: as it is (one); in a symmetry of the board drawn at random
+    (random); or in all, eight evaluations, whose mean counts (all)."""
 
     playouts: PolicyName | None = setting(
         None, unset="mogo with --search rave, else uniform", effective="policy"
@@ -241,7 +248,7 @@ class PlayerConfig:
     """Whether own eyes and the pass begin as the heuristic has them, and not as lost."""
 
     CONFLICTS = (
-        Conflict("weights", "!evaluator=network", "playouts have none"),
+        Conflict("weights symmetries", "!evaluator=network", "playouts have none"),
         Conflict("playouts", "!evaluator=playout", "a network plays none"),
         Conflict("strengths", "!playouts=mm|balanced", "other playouts have none"),
         Conflict("nakade diversity", "!playouts=mogo", "they are of MoGo's playouts"),
@@ -412,6 +419,11 @@ class PlayerConfig:
         return self.playouts or ("mogo" if self.search == "rave" else "uniform")
 
     @property
+    def seen_in(self) -> Symmetries:
+        """How a network is shown a position."""
+        return self.symmetries or ("random" if self.of_katago else "one")
+
+    @property
     def plays_by(self) -> FinalMove:
         """What the move that is played has most of."""
         if self.final_move is not None:
@@ -434,6 +446,7 @@ class PlayerConfig:
         if self.search == "annealing":
             return f"annealing {self.simulations}"
         evaluator = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
+        evaluator += " of all symmetries" if self.symmetries == "all" else ""
         parts = [evaluator, self.search]
         parts += [] if self.heuristic is None else [f"{self.heuristic} heuristic"]
         parts += [str(self.num_simulations)]

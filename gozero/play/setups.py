@@ -14,7 +14,13 @@ from gozero.games.rollouts import rollout_evaluator
 from gozero.go.rules import GameState, Rules
 from gozero.play import annealing, heuristics
 from gozero.play.annealing import Annealing
-from gozero.play.evaluators import Evaluator, make_evaluator, playout_evaluator, with_priors
+from gozero.play.evaluators import (
+    SYMMETRIES,
+    Evaluator,
+    make_evaluator,
+    playout_evaluator,
+    with_priors,
+)
 from gozero.play.player import (
     NO_ACTION,
     Choice,
@@ -192,7 +198,8 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
 
 def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator != "playout":
-        return make_evaluator(rules, config.evaluator, config.weights, seed)
+        one = make_evaluator(rules, config.evaluator, config.weights, seed)
+        return one if config.seen_in == "one" else SYMMETRIES[config.seen_in](rules, one)
     if not isinstance(rules, Rules):
         return rollout_evaluator(rules, first_plays=config.search == "rave")
     policy, about = _policy(rules, config)

@@ -18,6 +18,7 @@ from gozero.play.evaluators import (
     make_evaluator,
     over_symmetries,
     playout_evaluator,
+    random_symmetry,
     with_priors,
 )
 from gozero.play.networks import network_evaluator
@@ -219,5 +220,30 @@ def test_a_mean_over_symmetries_sees_all_images_alike(k):
 
 def test_a_game_without_symmetries_has_no_mean_over_them():
     game = connect_four_game()._replace(symmetries=None)
-    with pytest.raises(ValueError, match="names no symmetries"):
-        over_symmetries(game, Evaluator(by_place))
+    for seen in (over_symmetries, random_symmetry):
+        with pytest.raises(ValueError, match="names no symmetries"):
+            seen(game, Evaluator(by_place))
+
+
+def test_a_random_symmetry_is_each_of_them_as_often_and_moved_back():
+    """Of 64 copies of a position, each is worth what one of eight images is; so is its policy."""
+    planes = jax.random.uniform(jax.random.key(1), (1, 3, 3, 9))
+
+    def by_point(params, key, inputs):
+        del params, key
+        logits = inputs[..., 0].reshape(-1, 9) ** 2 * jnp.arange(9.0)[None]
+        return Evaluation(
+            jnp.pad(logits, ((0, 0), (0, 1))), inputs[:, 0, 0, 3] + inputs[:, 0, 1, 4]
+        )
+
+    images = jax.vmap(symmetry.map_planes, in_axes=(None, 0))(planes[0], jnp.arange(8))
+    of_image = by_point(None, None, images)
+    inverse = symmetry.inverse(jnp.arange(8))
+    move_back = jax.vmap(symmetry.map_actions, in_axes=(None, 0, 0))
+    wanted = np.asarray(move_back(3, of_image.prior_logits, inverse))
+    drawn = random_symmetry(RULES, Evaluator(by_point))
+    found = drawn.evaluate(None, jax.random.key(3), jnp.repeat(planes, 64, axis=0))
+    which = np.argmin(np.abs(found.value[:, None] - of_image.value[None]), axis=1)
+    np.testing.assert_allclose(found.value, of_image.value[which], rtol=1e-6)
+    np.testing.assert_allclose(found.prior_logits, wanted[which], rtol=1e-6)
+    assert np.bincount(which, minlength=8).min() > 0

@@ -62,7 +62,7 @@ def test_the_visits_are_those_of_katago():
     if not NETWORK.exists():
         pytest.skip(f"{DATA} has no network of KataGo; GOZERO_KATAGO may name another folder")
     rules = gozero.Rules(9, "positional", suicide=True)
-    player = PlayerConfig(evaluator="network", weights=NETWORK, simulations=200)
+    player = PlayerConfig(evaluator="network", weights=NETWORK, symmetries="one", simulations=200)
     setup = make_setup(rules, player)
     rows = [
         {"komi": komi, "moves": moves.split(), "to_play": "BW"[len(moves.split()) % 2]}

@@ -60,6 +60,21 @@ def test_rules_of_search(flags, rule):
     assert player.search.num_simulations == 400
 
 
+def test_a_network_is_asked_for_all_symmetries():
+    player = PlayerConfig(evaluator="network", symmetries="all")
+    assert player.text == "network of all symmetries puct 400"
+    one, mean = make_setup(RULES, PlayerConfig(evaluator="network")), make_setup(RULES, player)
+    assert "symmetries" not in one.evaluator.about
+    assert mean.evaluator.about["symmetries"] == "all"
+    states = jax.vmap(lambda _: init(RULES))(jnp.arange(1))
+    seen = jax.vmap(lambda s: mean.evaluator.observe(s, s.position, None))(states)
+    logits = mean.evaluator.evaluate(mean.evaluator.params, jax.random.key(0), seen)[0]
+    board = np.asarray(logits[0, :-1]).reshape(3, 3)
+    np.testing.assert_allclose(board, np.rot90(board), atol=1e-5)  # of the empty board
+    with pytest.raises(ValueError, match="symmetries"):
+        PlayerConfig(symmetries="all").check()
+
+
 def test_the_papers_own_forms():
     own = {"rave_colours": "same", "rave_ancestor": 20, "rave_legal": True, "playout_moves": 60}
     setup = make_setup(RULES, PlayerConfig(search="rave", final_move="eval", **own))

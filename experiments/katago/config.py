@@ -1,0 +1,93 @@
+"""Settings of the matches of KataGo's networks. Imports no JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+from typing import ClassVar
+
+from experiments.matches.config import Match, MatchesConfig
+from gozero.apps.match.config import SIDES, MatchConfig, Side
+from gozero.play.player_config import Symmetries
+from gozero.runs.settings import setting
+
+PEER = pathlib.Path("experiments/katago/peer.cfg")
+"""KataGo's settings; from the checkout's root, where experiments are started."""
+
+
+def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
+    """So many visits as KataGo counts them: the root's own evaluation is one.
+
+    One visit plays the move with the highest prior, and so does one simulation.
+    """
+    simulations = max(number - 1, 1)
+    return Side("network", simulations=simulations, symmetries=symmetries, resign=-0.95)
+
+
+_KATAGO, _REDUCED = Side(command="katago"), Side(command="katago, reduced")
+
+LESS = (
+    "useGraphSearch=false,subtreeValueBiasFactor=0,useNoisePruning=false,valueWeightExponent=0,"
+    "cpuctUtilityStdevScale=0,staticScoreUtilityFactor=0,dynamicScoreUtilityFactor=0,"
+    "rootSymmetryPruning=false"
+)
+"""What KataGo's search has and ours has not."""
+
+MATCHES = {
+    "gnugo-1": Match(_visits(1), 200, (0.93, 1.0)),
+    "gnugo-1-symmetries": Match(_visits(1, "all"), 200, (0.93, 1.0)),
+    "gnugo-16": Match(_visits(16), 200, (0.99, 1.0)),
+    "katago-9x9": Match(_visits(200), 200, (0.45, 1.0), 0.5, opponent=_KATAGO, openings=4),
+    "katago-13x13": Match(
+        _visits(200), 200, (0.45, 1.0), 0.5, opponent=_KATAGO, openings=4, size=13
+    ),
+    "katago-reduced": Match(_REDUCED, 200, opponent=_KATAGO, openings=4),
+}
+"""By name: the opponent, and our visits or the board. `katago-reduced` is KataGo against itself:
+what is `LESS` turned off, 9x9."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KataGoConfig(MatchesConfig):
+    """A network of KataGo in gozero's search: against GNU Go 3.8 at level 10 with 1 and with 16
+    visits, and against KataGo itself with the same network and 200 visits, pairs of random
+    openings; and KataGo against itself without what ours has not. Area scoring, positional superko
+    on both sides, dead stones played out."""
+
+    MATCHES: ClassVar = MATCHES
+    QUICK: ClassVar = {"only": ("gnugo-1",), "games": 4, "parallel": 4}
+    MINUTES_A_GAME: ClassVar = 0.3
+
+    only: tuple[str, ...] = setting(tuple(MATCHES))
+    """Which of the matches."""
+
+    weights: pathlib.Path | None = setting(None, unset="it has to be given")
+    """The network, NAME.bin.gz."""
+
+    katago: str = setting("katago")
+    """KataGo's program, which the matches against it start."""
+
+    out: pathlib.Path = setting(pathlib.Path("runs/katago"))
+    """The folder of the matches, results.csv and results.svg."""
+
+    EXAMPLES = (
+        "python -m experiments.katago.run --weights NAME.bin.gz",
+        "python -m experiments.katago.run --weights NAME.bin.gz --only katago-9x9 --games 40",
+    )
+
+    def match(self, name: str) -> MatchConfig:
+        """The flags of a match."""
+        match = super().match(name)
+        sides = {side: self._side(getattr(match, side)) for side in SIDES}
+        return dataclasses.replace(match, **sides)
+
+    def _side(self, side: Side) -> Side:
+        """With the network; KataGo's as the command line that was asked for."""
+        if side.evaluator == "network":
+            return dataclasses.replace(side, weights=self.weights)
+        if side not in (_KATAGO, _REDUCED):
+            return side
+        words = [self.katago, "gtp", "-model", str(self.weights), "-config", str(PEER)]
+        words += ["-override-config", LESS] if side == _REDUCED else []
+        return dataclasses.replace(side, command=shlex.join(words))

@@ -1,0 +1,136 @@
+"""A network of KataGo: evaluations a second beside KataGo's own program on the same cores, and a
+search's as a share of the bare network's.
+
+KataGo's figure is that of its own benchmark, a search that makes its inputs by itself; so ours is
+of positions, inputs and network, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from experiments.katago.config import PEER
+from experiments.throughput import games
+from experiments.throughput.config import ThroughputConfig
+from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
+from experiments.throughput.selfplay import bare_network
+from gozero.games.go import go_game
+from gozero.go import rules as go
+from gozero.nets import weights
+from gozero.play.networks import network_evaluator
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
+from gozero.search.rules.katago import KataGoPuct
+from gozero.search.search import search
+
+_BATCH = 64
+
+
+def measure(config: ThroughputConfig, report: Report) -> None:
+    """Both boards, then the search on the smaller one."""
+    for size, calls, visits in ((9, 8, 800), (19, 1, 100)):
+        _evaluations(config, report, size, calls, visits)
+    _search(config, report, simulations=8 if config.quick else 64)
+
+
+def _evaluator(config: ThroughputConfig, size: int) -> tuple[go.Rules, Evaluator]:
+    assert config.weights is not None  # the settings say so
+    rules = go.Rules(size=size)
+    shape, params, _ = weights.load(config.weights)
+    return rules, network_evaluator(rules, shape, params)
+
+
+def _observe(evaluator: Evaluator, states: go.GameState) -> Any:
+    """What the network is shown of games [B]."""
+    observe: Any = evaluator.observe
+    return jax.vmap(lambda s: observe(s, s.position, None))(states)
+
+
+def _in_play(config: ThroughputConfig, rules: go.Rules, evaluator: Evaluator) -> go.GameState:
+    """Games by the network's policy, each at another ply from 0 to 63: random ones would have
+    other ladders to read."""
+
+    def moves(params, states):
+        def move(states, drawn):
+            ply, key = drawn
+            seen = _observe(evaluator, states)
+            logits = evaluator.evaluate(params, key, seen).prior_logits
+            legal = jax.vmap(lambda s: go.legal_actions(rules, s))(states)
+            actions = jax.random.categorical(key, jnp.where(legal, logits, -jnp.inf))
+            goes_on = jnp.arange(_BATCH) > ply
+            later = jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions.astype(jnp.int32))
+            keep = lambda new, old: jnp.where(goes_on.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+            return jax.tree.map(keep, later, states), None
+
+        keys = jax.random.split(jax.random.key(config.seed), _BATCH - 1)
+        return lax.scan(move, states, (jnp.arange(_BATCH - 1), keys))[0]
+
+    return jax.jit(moves)(evaluator.params, games.start(rules, _BATCH))
+
+
+def _evaluations(config, report, size: int, calls: int, visits: int) -> None:
+    rules, evaluator = _evaluator(config, size)
+    states = _in_play(config, rules, evaluator)
+
+    def run(params, states):
+        return evaluator.evaluate(params, jax.random.key(0), _observe(evaluator, states))
+
+    once = jax.jit(run)
+    several = lambda *given: [once(*given) for _ in range(calls)]
+    ours = make_timed(several, lambda: (evaluator.params, states))
+    katago = shutil.which(config.katago)
+    sides = [ours] if katago is None else [ours, lambda: _of_katago(config, katago, size, visits)]
+    seconds, *peer = in_turn(sides, config.repeats)
+    rates = [calls * _BATCH / x for x in seconds]
+    report.add(
+        Result(
+            row=f"KataGo's network {size}x{size} B={_BATCH}",
+            unit="evaluations/s",
+            note=f"{config.weights.name}, inputs made",
+            **against(rates, peer[0] if peer else None, "KataGo's benchmark"),
+        )
+    )
+
+
+def _of_katago(config: ThroughputConfig, program: str, size: int, visits: int) -> float:
+    """Evaluations a second, by as many threads as there are cores."""
+    threads = len(os.sched_getaffinity(0))
+    given = {"-model": config.weights, "-config": PEER, "-boardsize": size, "-visits": visits}
+    given |= {"-threads": threads, "-n": 2}
+    words = [program, "benchmark", *(str(x) for pair in given.items() for x in pair)]
+    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"nnEvals/s = ([\d.]+)", said)
+    return float(found[-1])
+
+
+def _search(config, report, simulations: int) -> None:
+    rules, evaluator = _evaluator(config, 9)
+    game, states = go_game(rules), _in_play(config, rules, evaluator)
+    settings = SearchConfig(simulations, select=KataGoPuct(), root_select=KataGoPuct().at_root)
+
+    def run(params, states, key):
+        own = evaluator._replace(params=params)
+        return search(game, own, key, states, settings, keep_tree=False).visits
+
+    arguments = evaluator.params, states, jax.random.key(config.seed)
+    timers = [make_timed(jax.jit(run), lambda: arguments), bare_network(evaluator, _BATCH, 8)]
+    ours, peer = in_turn(timers, config.repeats)
+    # A search is one evaluation more than simulations: the root's.
+    rates = [_BATCH * (simulations + 1) / x for x in ours], [8 * _BATCH / x for x in peer]
+    report.add(
+        Result(
+            row=f"search 9x9 B={_BATCH}, {simulations} sims, KataGo's network",
+            unit="evaluations/s",
+            must=0.95,
+            note=f"{config.weights.name}",
+            **against(*rates, "the bare network"),
+        )
+    )

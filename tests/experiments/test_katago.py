@@ -1,0 +1,39 @@
+"""The matches of a network of KataGo: what is asked."""
+
+from __future__ import annotations
+
+import pathlib
+
+from experiments.katago.config import LESS, MATCHES, PEER, KataGoConfig
+from experiments.matches.config import GNUGO
+
+ROOT = pathlib.Path(__file__).parents[2]
+NETWORK = pathlib.Path("a network.bin.gz")
+
+
+def test_every_match_is_one_that_can_be_played(tmp_path):
+    config = KataGoConfig(weights=NETWORK, katago="/there/katago", out=tmp_path)
+    asked = {name: config.match(name) for name in MATCHES}
+    assert all(match.games == 200 for match in asked.values())
+    for name in ("gnugo-1", "gnugo-1-symmetries", "gnugo-16"):
+        assert asked[name].opponent.command == GNUGO
+        assert asked[name].player.simulations == (15 if name == "gnugo-16" else 1)
+        seen_in = "all" if name == "gnugo-1-symmetries" else "random"
+        assert asked[name].player.seen_in == seen_in
+    command = ["/there/katago", "gtp", "-model", str(NETWORK), "-config", str(PEER)]
+    for name, size in (("katago-9x9", 9), ("katago-13x13", 13), ("katago-reduced", 9)):
+        match = asked[name]
+        assert (match.size, match.paired) == (size, True)
+        assert match.opponent.words() == command
+        if name != "katago-reduced":
+            assert (match.player.weights, match.player.simulations) == (NETWORK, 199)
+            assert match.player.plays_by == "bound"
+    assert asked["katago-reduced"].player.words() == [*command, "-override-config", LESS]
+
+
+def test_katago_has_as_many_visits_and_the_rules_of_the_match():
+    lines = (ROOT / PEER).read_text().splitlines()
+    settings = dict(line.split(" = ") for line in lines if line and not line.startswith("#"))
+    assert settings["maxVisits"] == "200"  # ours: 199 simulations and the root
+    assert (settings["koRule"], settings["scoringRule"]) == ("POSITIONAL", "AREA")
+    assert (settings["multiStoneSuicideLegal"], settings["friendlyPassOk"]) == ("false", "false")
