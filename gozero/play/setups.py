@@ -36,6 +36,7 @@ from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
+from gozero.search.edges import Rule
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import memory_of
 from gozero.search.rules.estimators import Estimators
@@ -177,7 +178,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         prune=config.capacity is not None,
         leaves=config.leaves,
         select=rule,
-        root_select=rule.at_root if isinstance(rule, KataGoPuct) else None,
+        root_select=_root_rule(config, rule),
         amaf=_amaf(config),
         grandfather=grandfather,
         ensemble=_ensemble(config),
@@ -186,6 +187,15 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     )
     prior_counts = config.first_action or (config.heuristic is not None and visits > 0)
     return Setup(evaluator, search, prior_counts, config.resign)
+
+
+def _root_rule(config: PlayerConfig, rule: Rule) -> Rule | None:
+    """KataGo's, which says what is played unless --final-move does."""
+    if not isinstance(rule, KataGoPuct):
+        return None
+    if config.trees == 1 and config.final_move is None:
+        return rule.at_root
+    return dataclasses.replace(rule, reduction=rule.reduction / 2)
 
 
 def _ensemble(config: PlayerConfig) -> Ensemble | None:
@@ -260,6 +270,8 @@ def _plain_rule(config: PlayerConfig, evaluator: Evaluator):
         bonus = config.rave_bonus
         return Rave(_schedule(config), c or 0.0, **own, initial=config.rave_initial, bonus=bonus)
     rule = evaluator.select or Puct()
+    if isinstance(rule, KataGoPuct) and config.trees > 1:  # they do not exchange sums of squares
+        rule = dataclasses.replace(rule, spread=0.0)
     of_puct = isinstance(rule, Puct | KataGoPuct)
     return dataclasses.replace(rule, c_puct=c) if of_puct and c is not None else rule
 

@@ -239,20 +239,39 @@ class Puct(Rule):
 
 
 class KataGoPuct(Rule):
-    """Q + (c + l log((n + b) / b)) P sqrt(n + .01) / (1 + N), n = sum N; what has no visit is worth
-    w V + (1 - w) v - r sqrt(p), p the prior mass of what has, w = p^2."""
+    """Q + f (c + l log((n + b) / b)) P sqrt(n + .01) / (1 + N), n = sum N; what has no visit is
+    worth w V + (1 - w) v - r sqrt(p), p the prior mass of what has, w = p^2. f = 1 + s (d / .4 -
+    1), d^2 the variance of all values at the node and of two more that have .4^2."""
 
-    def __init__(self, c, log, base, reduction):
-        self.c, self.log, self.base, self.reduction = map(F32, (c, log, base, reduction))
+    by_variance = True
 
-    def __call__(self, prior, visits, q, mean, raw):
+    def __init__(self, c, log, base, reduction, spread):
+        self.c, self.log, self.base = F32(c), F32(log), F32(base)
+        self.reduction, self.spread = F32(reduction), F32(spread)
+
+    def __call__(self, prior, visits, q, mean, raw, variance):
         visited, total = visits > 0, F32(visits.sum())
         mass = np.clip(prior[visited].sum(dtype=F32), F32(0), F32(1))
         share = mass * mass
         first = share * mean + (F32(1) - share) * raw - self.reduction * np.sqrt(mass)
         c = self.c + self.log * np.log((total + self.base) / self.base)
+        c = c * (
+            F32(1)
+            + self.spread * (self.deviation(visits, q, mean, raw, variance) / F32(0.4) - F32(1))
+        )
         bonus = c * np.sqrt(total + F32(0.01)) * prior / (F32(1) + visits.astype(F32))
         return np.where(visited, q, first) + bonus
+
+    def deviation(self, visits, q, mean, raw, variance):
+        if not visits.any():
+            return F32(0.4)
+        squares = [raw * raw]
+        for n, value, v in zip(visits.astype(F32), q, variance, strict=True):
+            squares.append(n * (v + value * value))
+        count, of_mean = F32(1 + visits.sum()), mean * mean
+        seen = max(F32(np.sum(squares, dtype=F32)), count * of_mean)
+        usual = F32(2) * (of_mean + F32(0.4) ** 2)
+        return np.sqrt(max((usual + seen) / (count + F32(1)) - of_mean, F32(0)))
 
 
 class Forced(Rule):

@@ -35,7 +35,11 @@ RULES = {
     "forced playouts, first play as the parent, less, a full tree": (
         *(PARENT, PLAIN_PARENT, {"capacity": 70}),
     ),
-    "katago's": (KataGoPuct(1.0, 0.45, 50.0, 0.2), mcts.KataGoPuct(1.0, 0.45, 50.0, 0.2), {}),
+    "katago's": (
+        KataGoPuct(1.0, 0.45, 50.0, 0.2, spread=0.85),
+        mcts.KataGoPuct(1.0, 0.45, 50.0, 0.2, 0.85),
+        {},
+    ),
     "five leaves, ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), FIVE),
     "gaussian, widening": (
         *(Widening(Gaussian(), 2.0, 1.2), mcts.Widening(mcts.Gaussian(), 2.0, 1.2), {}),

@@ -14,7 +14,7 @@ from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, best_edge, tie_break
 from gozero.search.rules.forced import ForcedPlayouts, num_forced, pruned_visits
-from gozero.search.rules.katago import KataGoPuct
+from gozero.search.rules.katago import KataGoPuct, deviation, lower_bound
 from gozero.search.rules.puct import Puct, puct
 from gozero.search.rules.ucb1 import Ucb1, ucb1
 from gozero.search.values import VALUE_ONE
@@ -58,12 +58,55 @@ def test_katagos_puct_by_hand():
     # n = 8, c = 1 + .5 log((8 + 4) / 4); p = .5 + .2, p^2 = .49.
     root = (1 + 0.5 * np.log(3)) * 8.01**0.5
     first = 0.49 * -0.1 + 0.51 * 0.3 - 0.2 * 0.7**0.5
-    scores = KataGoPuct(1.0, 0.5, 4.0, 0.2)(edges)
+    scores = KataGoPuct(1.0, 0.5, 4.0, 0.2, spread=0.0)(edges)
     expected = [0.2 + root * 0.5 / 4, first + root * 0.3, -0.4 + root * 0.2 / 6, -INF]
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
     # Nothing is tried: the highest prior, by a bonus of sqrt(.01), from the node's own evaluation.
     blank = edges._replace(visits=jnp.zeros(4, jnp.int32), total=jnp.int32(0))
-    np.testing.assert_allclose(KataGoPuct()(blank), [0.35, 0.33, 0.32, -INF], rtol=1e-6)
+    blank_scores = KataGoPuct(spread=0.0)(blank)
+    np.testing.assert_allclose(blank_scores, [0.35, 0.33, 0.32, -INF], rtol=1e-6)
+    # Nine values, of squares .09, 3 (.01 + .04) and 5 (.02 + .16), and two of .01 + .16 beside
+    # them, less the square of the mean, .01: sqrt((1.14 + .34) / 10 - .01).
+    spread = edges._replace(variance=jnp.array([0.01, 0.0, 0.02, 0.0]))
+    seen = 0.138**0.5
+    np.testing.assert_allclose(deviation(spread), seen, rtol=1e-6)
+    assert deviation(spread._replace(visits=blank.visits, total=blank.total)) == np.float32(0.4)
+    wider = KataGoPuct(1.0, 0.5, 4.0, 0.2, spread=0.85)(spread)
+    more = 0.85 * (seen / 0.4 - 1) * root
+    expected = [more * 0.5 / 4, more * 0.3, more * 0.2 / 6]
+    np.testing.assert_allclose((wider - scores)[:3], expected, rtol=1e-5)
+
+
+def test_the_move_that_katago_plays_by_hand():
+    """By the bound, among those with .15 of the most visits, in hindsight."""
+    edges = Edges(
+        prior=jnp.array([0.5, 0.2, 0.2, 0.1, -INF]),
+        visits=jnp.array([100, 30, 14, 0, 0]),
+        q=jnp.array([0.3, 0.4, 0.6, 0.0, 0.0]),
+        value=jnp.float32(0.35),
+        total=jnp.int32(144),
+        raw_value=jnp.float32(0.3),
+        variance=jnp.array([0.04, 0.01, 0.0, 0.0, 0.0]),
+    )
+    rule = KataGoPuct(spread=0.0).at_root
+    played = lambda edges: int(rule.final_action(edges, jnp.zeros(5)))
+    # .3 - 5 sqrt(.04 / 100), about .2; .4 - 5 sqrt(.01 / 30), about .3; the third has too few.
+    assert played(edges) == 1
+    assert played(edges._replace(visits=jnp.array([100, 30, 15, 0, 0]))) == 2
+    # So wide that it is not sure to be better.
+    assert played(edges._replace(variance=jnp.array([0.04, 0.1, 0.0, 0.0, 0.0]))) == 0
+    # With a worse value its 30 visits are too many in hindsight:
+    # 12 (1 + .45 log(1.288)) .2 / (.3 + .066 - q) - 1 is 14 for q = .2.
+    worse = edges._replace(q=jnp.array([0.3, 0.2, 0.6, 0.0, 0.0]), variance=jnp.zeros(5))
+    assert played(worse) == 0
+    nothing = edges._replace(visits=jnp.zeros(5, jnp.int32), total=jnp.int32(0))
+    assert played(nothing) == 0
+
+
+def test_katagos_lower_bound_by_hand():
+    # One visit: the widest, (0 + 1 / 2) / 2 visits; 100: 5 sqrt((.04 + 1e-6) / 100).
+    bound = lower_bound(jnp.array([1, 100]), jnp.array([0.5, 0.3]), jnp.array([0.0, 0.04]))
+    np.testing.assert_allclose(bound, [0.5 - 5 * 0.25**0.5, 0.2], atol=2e-5)
 
 
 def test_ucb1_by_hand():

@@ -1,4 +1,4 @@
-"""KataGo's rule of selection."""
+"""KataGo's rule of selection, and its choice of the move."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ import jax.numpy as jnp
 from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
 
+_USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 2.0
+"""The standard deviation of a node's values that is assumed, and the visits that it counts for."""
+
 
 @dataclasses.dataclass(frozen=True)
 class KataGoPuct(SelectionRule):
     """Q + U as KataGo 1.17 has it, with the numbers of its GTP engine.
 
-    U = c P sqrt(n + 0.01) / (1 + N), n = sum N, c = c_puct + c_log log((n + c_base) / c_base).
-    An action without visits has Q = w V + (1 - w) v - reduction sqrt(p): p is the prior mass of the
-    visited actions, w = min(1, p^power), V the mean of all visits and v the node's own evaluation.
+    U = c f P sqrt(n + 0.01) / (1 + N), n = sum N, c = c_puct + c_log log((n + c_base) / c_base),
+    f = 1 + spread (s / 0.4 - 1), s the standard deviation of all values below the node, its own
+    among them, see `deviation`. An action without visits has
+    Q = w V + (1 - w) v - reduction sqrt(p): p is the prior mass of the visited actions,
+    w = min(1, p^power), V the mean of all visits and v the node's own evaluation.
 
-    Of KataGo's search this leaves out the factor of the spread of utilities, the weights of visits
-    by uncertainty, and the shared nodes of its graph. For its root see `at_root`.
+    Of KataGo's search this leaves out the utility of the score, the weights of visits, and the
+    shared nodes of its graph. For its root see `at_root`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -32,19 +37,24 @@ class KataGoPuct(SelectionRule):
     c_base: float = 500.0
     reduction: float = 0.2
     power: float = 2.0
+    spread: float = 0.85
 
-    needs = Needs(raw_value=True, siblings=True)
     in_kernel = True
     in_lanes = True
 
     def __post_init__(self):
         check_ranges(self, c_puct=AT_LEAST_0, c_log=AT_LEAST_0, c_base=ABOVE_0)
-        check_ranges(self, reduction=AT_LEAST_0, power=AT_LEAST_0)
+        check_ranges(self, reduction=AT_LEAST_0, power=AT_LEAST_0, spread=AT_LEAST_0)
 
     @property
-    def at_root(self) -> KataGoPuct:
+    def needs(self) -> Needs:
+        return Needs(raw_value=True, siblings=True, variance=self.spread > 0)
+
+    @property
+    def at_root(self) -> KataGoRoot:
         """The rule of a root, for `SearchConfig.root_select`: half the reduction."""
-        return dataclasses.replace(self, reduction=self.reduction / 2)
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return KataGoRoot(**{**fields, "reduction": self.reduction / 2})
 
     def __call__(self, edges: Edges) -> jax.Array:
         """f32[K]: -inf where illegal."""
@@ -55,7 +65,86 @@ class KataGoPuct(SelectionRule):
         share = mass**self.power
         first = share * edges.value + (1.0 - share) * edges.raw_value
         q = jnp.where(visited, edges.q, first - self.reduction * jnp.sqrt(mass))
+        bonus = self._weight(edges) * edges.prior / (1.0 + edges.visits.astype(jnp.float32))
+        return jnp.where(edges.legal, q + bonus, -jnp.inf)
+
+    def _weight(self, edges: Edges) -> jax.Array:
+        """f32[]: c f sqrt(n + 0.01)."""
         total = edges.total.astype(jnp.float32)
         c = self.c_puct + self.c_log * jnp.log((total + self.c_base) / self.c_base)
-        bonus = c * jnp.sqrt(total + 0.01) * edges.prior / (1.0 + edges.visits.astype(jnp.float32))
-        return jnp.where(edges.legal, q + bonus, -jnp.inf)
+        if self.spread > 0:
+            c *= 1.0 + self.spread * (deviation(edges) / _USUAL_SPREAD - 1.0)
+        return c * jnp.sqrt(total + 0.01)
+
+
+def deviation(edges: Edges) -> jax.Array:
+    """f32[]: the standard deviation of the values below a node, its own evaluation among them.
+
+    0.4 is assumed, and counts as two visits beside what was seen.
+    """
+    assert edges.variance is not None
+    assert edges.raw_value is not None
+    total, visits = edges.total.astype(jnp.float32), edges.visits.astype(jnp.float32)
+    squares = jnp.where(edges.visits > 0, edges.variance + edges.q**2, 0.0)
+    seen = edges.raw_value**2 + jnp.sum(visits * squares)  # of 1 + n values
+    mean = edges.value**2
+    seen = jnp.maximum(seen, (1.0 + total) * mean)
+    usual = (mean + _USUAL_SPREAD**2) * _USUAL_WEIGHT
+    of_all = (usual + seen) / (_USUAL_WEIGHT + total) - mean
+    return jnp.where(total > 0, jnp.sqrt(jnp.maximum(of_all, 0.0)), _USUAL_SPREAD)
+
+
+@dataclasses.dataclass(frozen=True)
+class KataGoRoot(KataGoPuct):
+    """`KataGoPuct` of a root, which also says what is played; in KataGo `getPlaySelectionValues`.
+
+    The move with the highest lower bound, of those that have enough visits: 0.15 of the visits of
+    the one that has most. Visits that the rule would not make again, now that it knows the values,
+    do not count for this.
+    """
+
+    least_share = 0.15
+
+    @property
+    def needs(self) -> Needs:
+        return super().needs._replace(variance=True)
+
+    def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:  # pyright: ignore
+        """i32[]: of a root's actions [A]; without visits the one with the highest prior."""
+        del gumbel
+        assert edges.variance is not None
+        tried = edges.legal & (edges.visits > 0)
+        visits = edges.visits.astype(jnp.float32)
+        most = jnp.argmax(jnp.where(tried, visits - 1.0 + 2.0 * edges.prior, -jnp.inf))
+        weight = self._weight(edges)
+        best = edges.q[most] + weight * edges.prior[most] / (1.0 + visits[most])
+        short = jnp.maximum(best - edges.q, 1e-9)
+        wanted = jnp.maximum(weight * edges.prior / short - 1.0, 0.0)
+        counted = jnp.ceil(jnp.minimum(visits, wanted)).at[most].set(visits[most])
+        least = self.least_share * visits[most] - 1e-3  # whole numbers, and 0.15 is none in f32
+        enough = tried & (counted > 0) & (counted >= least)
+        bounds = jnp.where(enough, lower_bound(edges.visits, edges.q, edges.variance), -jnp.inf)
+        choice = jnp.where(jnp.any(enough), bounds, edges.prior)
+        return jnp.argmax(choice).astype(jnp.int32)
+
+
+def lower_bound(
+    visits: jax.Array, q: jax.Array, variance: jax.Array, deviations: float = 5.0
+) -> jax.Array:
+    """f32[A]: Q less so many standard errors of it.
+
+    Beside the values seen, the largest variance that there can be counts 1 / N^2; 0 visits count as
+    one.
+
+    Args:
+      visits: N, i32[A].
+      q: Q, f32[A] in [-1, 1].
+      variance: f32[A], of the values that Q is the mean of.
+      deviations: standard errors.
+    """
+    chex.assert_equal_shape([visits, q, variance])
+    n = jnp.maximum(visits, 1).astype(jnp.float32)
+    usual = 1.0 / n**2
+    wider = jnp.maximum(variance, 1e-8) + usual / (n + usual)
+    independent = (n + usual) ** 2 / (n + usual**2)
+    return q - deviations * jnp.sqrt(wider / independent)
