@@ -32,10 +32,10 @@ LESS = (
     "cpuctUtilityStdevScale=0,staticScoreUtilityFactor=0,dynamicScoreUtilityFactor=0,"
     "rootSymmetryPruning=false"
 )
-"""What KataGo's search has and ours has not."""
+"""What KataGo's search has beyond PUCT: ours has the spread, in c, and nothing else of it."""
 
 MATCHES = {
-    "gnugo-1": Match(_visits(1), 200, (0.93, 1.0)),
+    "gnugo-1": Match(_visits(1, "one"), 200, (0.93, 1.0)),
     "gnugo-1-symmetries": Match(_visits(1, "all"), 200, (0.93, 1.0)),
     "gnugo-16": Match(_visits(16), 200, (0.99, 1.0)),
     "katago-9x9": Match(_visits(200), 200, (0.45, 1.0), 0.5, opponent=_KATAGO, openings=4),
@@ -44,8 +44,8 @@ MATCHES = {
     ),
     "katago-reduced": Match(_REDUCED, 200, opponent=_KATAGO, openings=4),
 }
-"""By name: the opponent, and our visits or the board. `katago-reduced` is KataGo against itself:
-what is `LESS` turned off, 9x9."""
+"""By name: the opponent, and our visits or the board. `katago-reduced` is KataGo, with `LESS`,
+against itself, 9x9."""
 
 
 @dataclasses.dataclass(frozen=True)

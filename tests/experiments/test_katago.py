@@ -18,8 +18,9 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
     for name in ("gnugo-1", "gnugo-1-symmetries", "gnugo-16"):
         assert asked[name].opponent.command == GNUGO
         assert asked[name].player.simulations == (15 if name == "gnugo-16" else 1)
-        seen_in = "all" if name == "gnugo-1-symmetries" else "random"
-        assert asked[name].player.seen_in == seen_in
+    seen_in = {name: match.player.seen_in for name, match in asked.items()}
+    assert (seen_in["gnugo-1"], seen_in["gnugo-1-symmetries"]) == ("one", "all")
+    assert seen_in["gnugo-16"] == seen_in["katago-9x9"] == "random"
     command = ["/there/katago", "gtp", "-model", str(NETWORK), "-config", str(PEER)]
     for name, size in (("katago-9x9", 9), ("katago-13x13", 13), ("katago-reduced", 9)):
         match = asked[name]
