@@ -45,7 +45,7 @@ ENTRIES = {
     ),
     "katago": Entry(
         "a network of KataGo in our search, against KataGo with the same network and GNU Go",
-        "five hours",
+        "four hours",
     ),
     "playout_policies": Entry(
         "what playouts are worth in a tree: uniform, MoGo's, learnt ones",

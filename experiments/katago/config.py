@@ -57,7 +57,7 @@ class KataGoConfig(MatchesConfig):
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("gnugo-1",), "games": 4, "parallel": 4}
-    MINUTES_A_GAME: ClassVar = 0.3
+    MINUTES_A_GAME: ClassVar = 0.2
 
     only: tuple[str, ...] = setting(tuple(MATCHES))
     """Which of the matches."""
