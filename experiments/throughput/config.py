@@ -58,3 +58,30 @@ class ThroughputConfig(ExperimentConfig):
         check(self)
         if self.subject == "katago" and self.weights is None:
             raise ValueError("--weights: katago measures a network, NAME.bin.gz; give it")
+
+
+@dataclasses.dataclass(frozen=True)
+class BesideConfig(ExperimentConfig):
+    """Time programs of this checkout and of another in turn; a ratio above 1: this is faster."""
+
+    QUICK = {"rounds": 2}  # noqa: RUF012 (never written)
+
+    other: tyro.conf.Positional[pathlib.Path] = setting(positional=True)
+    """The folder of the other checkout."""
+
+    programs: tuple[str, ...] = setting(())
+    """Parts of their names."""
+
+    rounds: int = setting(8, least=1)
+    """Of each program, in turn."""
+
+    out: pathlib.Path | None = setting(None, unset="none")
+    """A CSV file for the rows."""
+
+    EXAMPLES = (
+        "python -m experiments.throughput.beside ../before",
+        "python -m experiments.throughput.beside ../before --programs answer puct",
+    )
+
+    def __post_init__(self):
+        check(self)

@@ -1,0 +1,21 @@
+"""The tables of this experiment's README that are made from its records."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+
+from experiments.output import markdown
+
+
+def checkouts(path: pathlib.Path) -> str:
+    """What `beside` has found."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    of = {(row["this"], row["other"]) for row in rows}
+    this, other = of.pop() if len(of) == 1 else ("this", "other")
+    cells = [
+        [row["program"], f"{row['this_ms']} ms", f"{row['other_ms']} ms", f"{row['ratio']}x"]
+        for row in rows
+    ]
+    return markdown(["", this, other, "as fast as before"], cells)
