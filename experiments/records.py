@@ -140,7 +140,8 @@ def _rows(path: pathlib.Path) -> list[dict[str, str]]:
 
 
 def _thousands(label: str) -> str:
-    return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", label)
+    """Numbers of a label, but for the year after a name."""
+    return re.sub(r"(?<![a-z] )\b\d{4,}", lambda number: f"{int(number[0]):,}", label)
 
 
 if __name__ == "__main__":
