@@ -580,10 +580,15 @@ def search(
         if amaf:
             credit(path, end, amaf)
         if rule.by_above:  # of which later simulations elsewhere change something
+            if backup or prove:
+                for node in reversed(nodes):
+                    node.back_up(backup, prove)
             for node in [*(parent for parent, _ in path), end]:
                 own_root = root_rule and node is nodes[0]
                 can = np.any(node.prior >= 0)
-                node.cached = None if own_root or not can else node.best_action(rule, tie_seed)
+                node.cached = None
+                if can and not own_root:
+                    node.cached = node.best_action(rule, tie_seed, backup, prove)
 
     left = num_simulations
     while left:
