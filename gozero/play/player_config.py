@@ -269,6 +269,7 @@ class PlayerConfig:
         Conflict("rave_k", "rave_bias", "give one schedule"),
         Conflict("rave_mean", "rave_k", "it is of the schedule by a bias"),
         Conflict("rave_k rave_mean rave_initial exploration", "rave_above", "it has no such form"),
+        Conflict("trees", "rave_above", "an exchange changes what is above a node"),
         Conflict("rave_ancestor", "rave_above", "it looks above every node"),
         Conflict("rave_bonus", "!exploration", "it weighs nothing without one"),
         Conflict("final_move", "search=gumbel", "its root says what is played"),

@@ -193,6 +193,7 @@ CONFLICTS = (
     Conflict("ensemble", "grandfather", "the trees differ in what their nodes begin with"),
     Conflict("ensemble", "ancestor", "it goes by ancestors in one tree"),
     Conflict("ensemble", "own_visits", "it counts the visits of one tree"),
+    Conflict("above", "ensemble", "an exchange changes what is above a node"),
     Conflict("above", "ancestor", "it goes by the nodes' own values beside those above"),
     Conflict("variance", "ensemble", "trees do not exchange sums of squares"),
     Conflict("variance", "prior_counts", "values that count as visits have no squares"),

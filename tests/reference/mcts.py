@@ -310,9 +310,12 @@ class Flat(Rule):
 
 
 class Gaussian(Rule):
-    """(exp(-2.4 (Q_0 - Q) / sqrt(2 (s_0^2 + s^2))) + P / 10) / (1 + N)."""
+    """(exp(-2.4 (Q_0 - Q) / sqrt(2 (s_0^2 + s^2))) + e P) / (1 + N)."""
 
     by_variance = True
+
+    def __init__(self, floor=0.1):
+        self.floor = F32(floor)
 
     def __call__(self, prior, visits, q, mean, raw, variance):
         squares = []  # s^2
@@ -325,7 +328,7 @@ class Gaussian(Rule):
         for a, s in enumerate(squares):
             behind = max(best - (q[a] if visits[a] else mean), F32(0))
             likely = np.exp(F32(-2.4) * (behind / np.sqrt(F32(2) * (of_best + s))))
-            score[a] = (likely + F32(0.1) * prior[a]) / (F32(1) + F32(visits[a]))
+            score[a] = (likely + self.floor * prior[a]) / (F32(1) + F32(visits[a]))
         return score
 
 

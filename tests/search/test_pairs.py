@@ -85,7 +85,7 @@ FEATURES = {
         mcts.Estimators(0.25, 0.3),
     ),
     "siblings": Case({"select": SIBLINGS}, rule=mcts.Puct(1.5, None, "parent", 0.3)),
-    "variance": Case({"select": Gaussian()}, rule=mcts.Gaussian()),
+    "variance": Case({"select": Gaussian(floor=0.5)}, rule=mcts.Gaussian(0.5)),
     "grandfather": Case({"grandfather": Grandfather(visits=4)}, {"grandfather": (4, 0)}),
     "heuristic": Case(heuristic=True),
     "backup": Case({"backup": MixBackup(8.0)}, {"backup": test_worth.plain_mix}),
@@ -223,7 +223,7 @@ def test_the_table_names_features_that_there_are():
 REFUSED = {
     *("leaves grandfather", "leaves backup"),
     *("amaf siblings", "ancestor siblings", "siblings grandfather", "siblings heuristic"),
-    *("above backup", "above transpositions"),
+    *("above backup", "above transpositions", "above ensemble"),
     *("amaf variance", "ancestor variance", "variance grandfather", "variance heuristic"),
     *("variance ensemble",),
     *("amaf backup", "amaf transpositions", "ancestor backup", "ancestor transpositions"),
