@@ -76,14 +76,7 @@ def beside(
       ValueError: an unknown name, confidences that are negative or both 0, good moves without
         amaf_visits, or weights that are missing, damaged, of another size or of no use.
     """
-    if name not in NAMES:
-        raise ValueError(f"heuristic: {name!r} is not one of {', '.join(NAMES)}")
-    if good_visits < 0 or (good_visits > 0 and amaf_visits == 0):
-        raise ValueError(
-            f"good_visits: {good_visits} is negative, or without amaf_visits, to which they add"
-        )
-    if shapes is not None and name != "shape":
-        raise ValueError(f"shapes: {shapes} is of no use to the heuristic {name!r}")
+    _check(name, amaf_visits, good_visits, shapes)
     table, by_shape, about = _local_shapes(rules, shapes) if name == "shape" else (None, None, {})
     by_mogo = handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
 
@@ -122,6 +115,17 @@ def beside(
         params=Params(evaluator.params, table),
         about={**evaluator.about, "heuristic": said, **about},
     )
+
+
+def _check(name: str, amaf_visits: int, good_visits: int, shapes: pathlib.Path | None) -> None:
+    if name not in NAMES:
+        raise ValueError(f"heuristic: {name!r} is not one of {', '.join(NAMES)}")
+    if good_visits < 0 or (good_visits > 0 and amaf_visits == 0):
+        raise ValueError(
+            f"good_visits: {good_visits} is negative, or without amaf_visits, to which they add"
+        )
+    if shapes is not None and name != "shape":
+        raise ValueError(f"shapes: {shapes} is of no use to the heuristic {name!r}")
 
 
 def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic:

@@ -36,7 +36,7 @@ PATIENCE_S = 1800
 ENDED = {0, -signal.SIGKILL, -signal.SIGTERM}  # the last before it listens for it
 WORKERS, WORKERS_KILLED, LEARNERS_KILLED = 3, 20, 5
 RECORD = "KILLS_RECORD"
-"""A file that each form adds a line to, if the environment names one: kills.jsonl is such a one."""
+"""A file that each form adds a line to, if the environment names one: `kills.jsonl` beside this."""
 
 
 class Programs:
