@@ -132,7 +132,10 @@ def test_flags_of_another_player_ask_for_no_named_one():
             "--player weak: expected one of strong, fast, rave, uct, literal, random",
         ),
         (["--player", "uct", "--weights", "x"], "--weights x: only with --evaluator network"),
-        (["--player", "random", "--leaves", "2"], "--leaves 2: not with --search td or random"),
+        (
+            ["--player", "random", "--leaves", "2"],
+            "--leaves 2: not with --search td, annealing or random",
+        ),
         (["--player", "random", "--resign", "-0.9"], "--resign -0.9: not with --search random"),
     ],
 )
