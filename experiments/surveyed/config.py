@@ -11,6 +11,7 @@ from gozero.runs.settings import setting
 
 PROGRAMS = (
     "Gobble",
+    "TD territory",
     "Indigo",
     "Indigo, a tree",
     "Crazy Stone 2006",

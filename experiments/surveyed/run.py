@@ -8,14 +8,18 @@ from __future__ import annotations
 import sys
 
 from experiments.ablation.run import searching
+from experiments.surveyed import territory
 from experiments.surveyed.config import PROGRAMS, SurveyedConfig
 from experiments.sweeps import equal_time, run
-from experiments.sweeps.points import Contestant, Sweep
+from experiments.sweeps.points import Change, Contestant, Sweep
 from gozero.play.player_config import PlayerConfig
 
 _OPPONENT = "MoGo"
 _ANCHORS = ("Crazy Stone 2006", "Crazy Stone 2007", "MoGo", "MoGo Titan")
 _ONE_PLY = searching("one ply", max_depth=1)
+_TERRITORY = Change(
+    "territory network", lambda rules, setup: setup._replace(evaluator=territory.shipped(rules))
+)
 
 
 def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
@@ -32,6 +36,7 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
 
     return {
         "Gobble": made(playouts=None, search="annealing"),
+        "TD territory": made(_TERRITORY, playouts=None),
         "Indigo": made(_ONE_PLY, **indigo),
         "Indigo, a tree": made(**indigo),
         "Crazy Stone 2006": made(**crazy_stone),

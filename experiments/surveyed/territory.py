@@ -1,0 +1,175 @@
+"""A small network that says whose each point will be, learnt by TD(0) from random games.
+
+    python -m experiments.surveyed.territory --out runs/territory_9.safetensors
+
+After Schraudolph, Dayan & Sejnowski (1994), NeuroGo (Enzenberger 1996) and Honte (Dahl 1999): what
+is learnt is the owner of each point at the end of the game, from what the same network says of the
+next position, and at the end from the board. Their networks learn from games against themselves or
+programs; this one from games in which any play that fills no own eye is as likely as any other: it
+says what the mean of many uniform playouts would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import sys
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from gozero.apps import flags, runtime
+from gozero.games.go import go_game
+from gozero.go import scoring
+from gozero.go.rules import WHITE, GameState, Rules, init, legal_actions, play
+from gozero.nets import network, weights
+from gozero.nets.features import feature_set
+from gozero.nets.network import NetworkConfig
+from gozero.play.openings import any_sensible_play
+from gozero.runs.progress import Progress
+from gozero.runs.settings import check, seed_setting, setting
+from gozero.search.game import Evaluation, Evaluator
+from gozero.search.rules.puct import Puct
+
+PROG = "python -m experiments.surveyed.territory"
+SHIPPED = pathlib.Path(__file__).parent / "territory_9.safetensors"
+SCALE = 9.0
+"""Points ahead at which the value is tanh(1)."""
+_RATE, _STEPS_A_LINE = 1e-3, 50
+
+
+@dataclasses.dataclass(frozen=True)
+class TerritoryFlags:
+    """Learn whose each point will be."""
+
+    out: pathlib.Path = setting(help="Where the weights go, a .safetensors file.")
+    weights: pathlib.Path | None = setting(None, "Weights to begin with.", unset="random ones")
+    size: int = setting(9, "Points on a side of the board.", least=2, most=25)
+    steps: int = setting(2000, "Moves of every game in lockstep.", least=1)
+    games: int = setting(256, "Games in lockstep.", least=1)
+    blocks: int = setting(1, "Residual blocks.", least=1)
+    channels: int = setting(16, "Channels.", least=1)
+    seed: int = seed_setting("The seed of the games and the weights.")
+    EXAMPLES = (f"{PROG} --out runs/territory_9.safetensors",)
+
+    def __post_init__(self):
+        check(self)
+
+
+class State(NamedTuple):
+    """All that the next step depends on."""
+
+    games: GameState  # [B]
+    params: dict
+    optimizer: Any
+
+
+def targets(ended: jax.Array, final: jax.Array, next_logits: jax.Array) -> jax.Array:
+    """f32[B, P] in [-1, 1]: what positions are to say of each point, for their players to move.
+
+    Args:
+      ended: bool[B], whether the move was the last.
+      final: i8[B, P]: the owners on the board after it, +1 for who has moved.
+      next_logits: f32[B, P]: what the network says of the next positions, for their players.
+    """
+    return jnp.where(ended[:, None], final.astype(jnp.float32), -jnp.tanh(next_logits))
+
+
+def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
+    """(the state after a move in each game and an update, the mean loss f32[])."""
+    game, see = go_game(rules), _seeing(rules, config)
+    legal = jax.vmap(functools.partial(legal_actions, rules))(state.games)
+    action = any_sensible_play(game, key, state.games, legal)
+    after = jax.vmap(functools.partial(play, rules))(state.games, action)
+    ended = after.terminated | after.truncated
+    owners = jax.vmap(functools.partial(scoring.ownership, rules))(after)
+    owners = owners.reshape(owners.shape[0], -1)
+    for_mover = jnp.where((state.games.to_play == WHITE)[:, None], -owners, owners)
+    next_logits = network.apply(config, state.params, see(after)).ownership_logits
+    assert next_logits is not None  # it has that head
+    target = lax.stop_gradient(targets(ended, for_mover, next_logits))
+
+    def loss(params):
+        logits = network.apply(config, params, see(state.games)).ownership_logits
+        # tanh(x) is 2 sigmoid(2 x) - 1.
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(2 * logits, (1 + target) / 2))
+
+    value, slope = jax.value_and_grad(loss)(state.params)
+    change, optimizer = optax.adam(_RATE).update(slope, state.optimizer)
+    new = jax.vmap(functools.partial(init, rules))(state.games.komi)
+    pick = lambda new, old: jnp.where(ended.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+    games = jax.tree.map(pick, new, after)
+    return State(games, optax.apply_updates(state.params, change), optimizer), value
+
+
+def _seeing(rules: Rules, config: NetworkConfig):
+    features = feature_set(config.features)
+    return jax.vmap(lambda state: features.observe(rules, state, state.position))
+
+
+def territory_evaluator(rules: Rules, config: NetworkConfig, params: dict) -> Evaluator:
+    """The value is tanh(score / 9), of the score that the owners come to; all moves are alike."""
+    features = feature_set(config.features)
+
+    def observe(state, position, trail):
+        planes = features.observe(rules, state, position, trail)
+        return planes, jnp.where(position.to_play == WHITE, state.komi, -state.komi)
+
+    def evaluate(params, key, observations):
+        planes, komi = observations
+        owners = network.apply(config, params, planes).ownership
+        assert owners is not None
+        score = jnp.sum(owners, axis=1) + komi
+        logits = jnp.zeros((score.shape[0], rules.num_actions))
+        return Evaluation(logits, jnp.tanh(score / SCALE))
+
+    about = {"evaluator": "territory network"}
+    return Evaluator(evaluate, params, observe, Puct(3.0, first_play="parent"), about)
+
+
+def shipped(rules: Rules) -> Evaluator:
+    """That of the weights beside this file.
+
+    Raises:
+      ValueError: they are missing, or for another board.
+    """
+    config, params, about = weights.load_own(SHIPPED, rules.size)
+    found = territory_evaluator(rules, config, params)
+    return found._replace(about={**found.about, "weights_sha256": about["sha256"]})
+
+
+def learn(asked: TerritoryFlags) -> int:
+    """The exit status."""
+    rules = Rules(asked.size, ko="simple")
+    if asked.weights is None:
+        config = NetworkConfig(asked.blocks, asked.channels, auxiliary=True, board_size=asked.size)
+        params = network.init(config, jax.random.key(asked.seed))
+    else:
+        config, params, _ = weights.load_own(asked.weights, asked.size)
+    games = jax.vmap(functools.partial(init, rules))(jnp.full(asked.games, 7.0))
+    state = State(games, params, optax.adam(_RATE).init(params))
+    key = jax.random.key(asked.seed)
+
+    # A step a call: on a CPU gradients of convolutions take far longer in a loop.
+    one = jax.jit(functools.partial(step, rules, config), donate_argnums=0)
+    found: list[float] = []
+    taken = 0
+    with runtime.StopRequest() as stop, Progress("territory", asked.steps, "steps") as progress:
+        while taken < asked.steps and not stop.requested:
+            state, value = one(state, jax.random.fold_in(key, taken))
+            taken += 1
+            if taken % _STEPS_A_LINE == 0:
+                found.append(float(value))
+                progress.show(taken, {"loss": f"{found[-1]:.4f}"})
+    about: dict[str, Any] = {"steps": taken, "loss": found[-1:]}
+    about |= {} if asked.weights is None else {"begun_with": asked.weights.name}
+    weights.save(asked.out, state.params, config, command=[PROG, *sys.argv[1:]], **about)
+    return runtime.STOPPED if stop.requested else 0
+
+
+if __name__ == "__main__":
+    sys.exit(learn(flags.parse(TerritoryFlags, prog=PROG)))

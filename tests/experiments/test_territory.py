@@ -1,0 +1,57 @@
+"""The territory network of `surveyed`: what it learns from, and that it learns."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from experiments.surveyed import territory
+from gozero.go.rules import Rules, init, play
+from gozero.nets import network
+from gozero.nets.network import NetworkConfig
+from gozero.search.game import Trail
+
+RULES = Rules(3, ko="simple")
+CONFIG = NetworkConfig(1, 8, auxiliary=True, board_size=3)
+
+
+def test_targets_by_hand():
+    """The opponent's view of the next position; the board's owners where the game has ended."""
+    next_logits = jnp.array([[0.5, -1.0], [9.0, 9.0]])
+    found = territory.targets(jnp.array([False, True]), jnp.array([[1, 1], [1, -1]]), next_logits)
+    np.testing.assert_allclose(found, [[-np.tanh(0.5), np.tanh(1.0)], [1, -1]], rtol=1e-6)
+
+
+def test_values_are_scores_for_the_player_to_move():
+    """A network that gives every point to the player to move: 9 points, and komi."""
+    params = network.init(CONFIG, jax.random.key(0))
+    params["owners"] = {"kernel": params["owners"]["kernel"] * 0, "bias": jnp.full(1, 20.0)}
+    evaluator = territory.territory_evaluator(RULES, CONFIG, params)
+    states = [init(RULES, 2.5), play(RULES, init(RULES, 2.5), 4)]
+    states = jax.tree.map(lambda *x: jnp.stack(x), *states)
+    see = lambda state: evaluator.observe(state, state.position, Trail(None, jnp.int32(0)))
+    seen = jax.vmap(see)(states)
+    found = evaluator.evaluate(evaluator.params, jax.random.key(0), seen)
+    np.testing.assert_allclose(found.value, np.tanh([6.5 / 9, 11.5 / 9]), rtol=1e-5)
+    assert not found.prior_logits.any()
+
+
+def test_it_learns():
+    """On 3x3 random games end soon, and a stone's own point most often stays its player's."""
+    params = network.init(CONFIG, jax.random.key(0))
+    games = jax.vmap(functools.partial(init, RULES))(jnp.full(64, 7.0))
+    state = territory.State(games, params, optax.adam(1e-3).init(params))
+    step = jax.jit(functools.partial(territory.step, RULES, CONFIG))
+    losses = []
+    for i in range(400):
+        state, loss = step(state, jax.random.fold_in(jax.random.key(1), i))
+        losses.append(float(loss))
+    assert np.mean(losses[-50:]) < 0.9 * np.mean(losses[:50])
+    centre = play(RULES, init(RULES, 7.0), 4)
+    seen = territory._seeing(RULES, CONFIG)(jax.tree.map(lambda x: x[None], centre))
+    owners = network.apply(CONFIG, state.params, seen).ownership[0]
+    assert owners[4] < -0.2  # White is to move
