@@ -13,7 +13,6 @@ functions of `experiments.throughput` and the settings that `PROGRAMS` name.
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 import functools
 import json
@@ -262,6 +261,7 @@ def main() -> int:
         return 0
 
     from experiments import command
+    from experiments.output import write_csv
     from experiments.throughput.config import BesideConfig
     from gozero.apps import flags
 
@@ -278,15 +278,8 @@ def main() -> int:
         rows.append(row := measure(program, config.other, config.rounds))
         print(f"{program}: {row.this_ms} ms, other {row.other_ms} ms, {row.ratio}", flush=True)
         if config.out is not None:
-            _write(config.out, rows)
+            write_csv(Row, rows, config.out)
     return 0
-
-
-def _write(path: pathlib.Path, rows: list[Row]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([field.name for field in dataclasses.fields(Row)])
-        writer.writerows(map(dataclasses.astuple, rows))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from experiments.output import write_csv
 from experiments.throughput import beside, readme
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -32,7 +33,7 @@ def test_the_ratio_is_taken_round_by_round(monkeypatch, tmp_path):
     assert (row.this_ms, row.other_ms, row.ratio) == (4.0, 6.0, 1.5)
     order = ["other", "this", "this", "other", "other", "this"]
     assert calls == [*order, "closed", "closed"]
-    beside._write(tmp_path / "rows.csv", [row])
+    write_csv(beside.Row, [row], tmp_path / "rows.csv")
     lines = readme.checkouts(tmp_path / "rows.csv").splitlines()
     assert lines[-1] == "| rules 9x9, B=1024 | 4.0 ms | 6.0 ms | 1.5x |"
 

@@ -325,6 +325,7 @@ class AnnealingSearcher(Searcher):
 
     def _within(self, seconds: float, key, state: GameState, colour, kept: None, look):
         start, values = self._clock(), annealing.nothing(self._annealing, 1)
+        seconds = max(seconds, 1e-9)  # 0: a round
         for number in range(self._annealing.rounds):
             share = max(number / self._annealing.rounds, (self._clock() - start) / seconds)
             if number and share >= 1:

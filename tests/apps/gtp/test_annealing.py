@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import jax
 import numpy as np
 import pytest
@@ -47,6 +49,14 @@ def test_rounds_stop_when_the_time_is_over(seconds, rounds):
     # The first look is at 1 second, of which one is over by then.
     expected = [1 - max(i / 8, (i + 1) / seconds) for i in range(rounds)]
     np.testing.assert_allclose(left, np.maximum(expected, 0), atol=1e-6)
+
+
+@pytest.mark.parametrize("clock", [time.monotonic, lambda: 5.0])
+def test_without_time_there_is_a_round(clock):
+    """As `gozero warmup` plays, and a clock that has not moved on."""
+    searcher = make_searcher(Rules(3, ko="simple"), config(), clock)
+    searcher.warm_up()
+    assert searcher.search(Engine(config()).game.state, 0, 0, seconds=0.0).ok
 
 
 def test_flags_of_a_tree_are_not_its():
