@@ -10,6 +10,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from gozero.games.go import go_game
 from gozero.games.registry import make_game, named_game
@@ -112,7 +113,7 @@ def test_a_cut_file_is_refused(written, left):
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ({"format": "gozero-rows-2"}, "of format 'gozero-rows-2'; this version reads 'gozero"),
+        ({"format": "gozero-rows-3"}, "of format 'gozero-rows-3'; this version reads 'gozero"),
         ({"rules": {"size": 5}}, "of games with size 5; this run's have 3"),
         ({"rules": {"size": 3, "ko": "odd"}}, "of games with ko 'odd'; this run's have 'simple'"),
         ({"rules": None}, "does not say its rules"),
@@ -214,6 +215,16 @@ def test_a_shard_of_a_bucket_is_the_same(written, tmp_path):
         spoilt[at] ^= 1
         with pytest.raises(ValueError, match=r"shard s3://bucket/.*zst: "):
             shards.read(name, rules, data=bytes(spoilt))
+
+
+def test_a_shard_of_a_bucket_of_before_is_read(written):
+    """Those of earlier versions are row by row."""
+    zstandard = pytest.importorskip("zstandard")
+    config, path, _, _ = written
+    data = zstandard.ZstdCompressor().compress(safetensors.numpy.save(contents(path)))
+    name = shards.key_of(Place(12, "a-b.c", 3), ".zst")
+    again = shards.read(name, shards.rules_of(make_plan(config).rules), data=data)
+    chex.assert_trees_all_equal(again, read(config, path))
 
 
 def test_a_bomb_is_not_unpacked(written):

@@ -93,6 +93,26 @@ def objects(path):
     path.write_bytes(path.with_suffix(".npz").read_bytes())
 
 
+def test_columns_in_a_file():
+    """All the first bytes, then all the second ones; what is read is what was given."""
+    held = {
+        "bytes": np.array([[1, 2, 3], [4, 5, 6]], np.uint8),
+        "words": np.array([0x0201, 0x0403, 0x0605], "<u2"),
+        "blocks": np.arange(24, dtype=np.float32).reshape(2, 3, 4),
+        "none": np.zeros((0, 3), np.int32),
+        "flags": np.array([True, False]),
+    }
+    data = arrays.by_columns(held)
+    plain = safetensors.numpy.load(data)
+    assert plain["bytes"].tobytes() == bytes([1, 4, 2, 5, 3, 6])
+    assert plain["words"].tobytes() == bytes([1, 3, 5, 2, 4, 6])
+    with arrays.ArrayFile(pathlib.Path("x"), data=data) as file:
+        found = file.unpack(held)
+    for name, array in held.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
