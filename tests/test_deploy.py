@@ -8,14 +8,18 @@ import re
 import shlex
 import subprocess
 
+import kubernetes_validate
 import pytest
 import yaml
 
 from gozero.apps import flags
-from train import run, worker
+from gozero.compile import ahead
+from train import dry_run, run, worker
+from train.presets import preset_of
 
 ROOT = pathlib.Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
+KUBERNETES = "1.31"
 YAML = sorted(DEPLOY.glob("*.yaml"))
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -28,6 +32,10 @@ def check_command(argv):
     """Of `python -m train`."""
     if argv[0] == "worker":
         assert flags.parse(worker.WorkerFlags, argv[1:], prog="worker").out
+    elif "--dry-run" in argv:
+        default = dry_run.DryRunConfig(**vars(preset_of(argv, "dry run")))
+        asked = flags.parse(dry_run.DryRunConfig, argv, prog="dry run", default=default)
+        assert ahead.target(asked.target)
     else:
         assert run.parse(argv).out
 
@@ -54,21 +62,44 @@ def test_commands(path):
         check_command(argv)
 
 
-@pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
-def test_what_kubernetes_asks_for(path):
-    documents = [one for one in parsed(path) if "apiVersion" in one]
-    assert documents or path.name == "skypilot.yaml"
-    for one in documents:
-        assert one.keys() == {"apiVersion", "kind", "metadata", "spec"}
-        assert _NAME.fullmatch(one["metadata"]["name"])
-        if one["kind"] == "Deployment":
-            assert one["apiVersion"] == "apps/v1"
-            labels = one["spec"]["template"]["metadata"]["labels"]
-            assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
-        for pod in (
-            found["spec"] for found in inside(one) if "containers" in found.get("spec", {})
-        ):
-            check_pod(pod, one["kind"])
+def test_what_kubernetes_asks_for():
+    """By Kubernetes' own schemas; of a JobSet they have the job that it makes copies of."""
+    for path in YAML:
+        for one in parsed(path):
+            if "apiVersion" not in one:
+                assert path.name == "skypilot.yaml"
+                continue
+            assert one.keys() == {"apiVersion", "kind", "metadata", "spec"}
+            assert _NAME.fullmatch(one["metadata"]["name"])
+            jobs = [one]
+            if one["kind"] == "JobSet":
+                copied = [replicated["template"] for replicated in one["spec"]["replicatedJobs"]]
+                about = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copied"}}
+                jobs = [about | template for template in copied]
+            for job in jobs:
+                kubernetes_validate.validate(job, KUBERNETES, strict=True)
+                template = job["spec"]["template"]
+                selector = job["spec"].get("selector", {"matchLabels": {}})["matchLabels"]
+                assert selector.items() <= template.get("metadata", {}).get("labels", {}).items()
+                check_pod(template["spec"], job["kind"])
+
+
+def test_what_skypilot_asks_for():
+    sky = pytest.importorskip("sky", reason="pip install skypilot: it checks skypilot.yaml")
+    assert sky.Task.from_yaml(str(DEPLOY / "skypilot.yaml")).run.startswith("python -m train")
+
+
+def test_what_a_million_games_cost_is_what_the_table_has():
+    table = (ROOT / "docs/accelerators.md").read_text()
+    for preset, of, names in (
+        ("19x19-slice", "v5litepod-16", ["jobset.yaml"]),
+        ("9x9-gpu", "one v5e", ["kubernetes.yaml", "skypilot.yaml", "slurm.sh"]),
+    ):
+        (cost,) = re.findall(
+            rf"^\| `{preset}` \| {of} \|.* (\S+ hours, \S+) \|$", table, re.MULTILINE
+        )
+        for name in names:
+            assert cost in " ".join((DEPLOY / name).read_text().replace("#", " ").split()), name
 
 
 def check_pod(pod, kind):

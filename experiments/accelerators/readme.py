@@ -134,26 +134,30 @@ def of_slices(path: pathlib.Path) -> str:
     return slices.table(run.read(path), "19x19-slice")
 
 
-def rented(path: pathlib.Path) -> str:
-    """What a million games of `19x19-slice` cost on slices."""
-    price, found = dry_run.CHIP_HOUR["v5e"], run.read(path)
+def rented(*paths: pathlib.Path) -> str:
+    """What a million games of presets cost on a v5e, and on slices of them."""
+    price, rows = dry_run.CHIP_HOUR["v5e"], [row for path in paths for row in run.read(path)]
+    found = [row for row in rows if ahead.target(row["target"]).chip == "v5e"]
     lines = []
-    for of in slices.of_preset(found, "19x19-slice"):
-        config, devices = of.plan.config, of.plan.num_devices
-        memory, chip = (_gib(row) for row in (of.play, of.learn)), ahead.CHIPS["v5e"]
-        games_per_s = dry_run.speed(of.plan, of.times).games_per_s
-        hours = 1e6 / games_per_s / 3600
-        lines.append(
-            [
-                f"v5litepod-{devices}",
-                f"{config.batch_size:,} ({config.batch_size // devices:,} a device)",
-                f"{' / '.join(memory)} of {chip.memory_bytes / 2**30:.0f} GiB",
-                f"{games_per_s:.3g}",
-                f"{hours:.2g} hours, ${hours * price * devices:.1f}",
-            ]
-        )
-    head = ["slice", "positions of a step", "memory of a device, self-play / learning"]
+    for preset in ("9x9-gpu", "19x19-slice"):
+        of_slices = slices.of_preset(found, preset)
+        lines += [[f"`{preset}`", *_of_slice(of, price)] for of in of_slices]
+    head = ["preset", "slice", "positions of a step", "memory of a device, self-play / learning"]
     return markdown([*head, "games/s", f"a million games at ${price:g} a chip-hour"], lines)
+
+
+def _of_slice(of: slices.OnSlice, price: float) -> list[str]:
+    config, devices = of.plan.config, of.plan.num_devices
+    memory, chip = (_gib(row) for row in (of.play, of.learn)), ahead.CHIPS["v5e"]
+    games_per_s = dry_run.speed(of.plan, of.times).games_per_s
+    hours = 1e6 / games_per_s / 3600
+    return [
+        f"v5litepod-{devices}" if devices > 1 else "one v5e",
+        f"{config.batch_size:,} ({config.batch_size // devices:,} a device)",
+        f"{' / '.join(memory)} of {chip.memory_bytes / 2**30:.0f} GiB",
+        f"{games_per_s:.3g}",
+        f"{hours:.2g} hours, ${hours * price * devices:.3g}",
+    ]
 
 
 def one_chip(*paths: pathlib.Path) -> str:
