@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import pathlib
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -28,7 +29,16 @@ from train.plan import make_plan
 from train.presets import PRESETS
 
 ROOT = pathlib.Path(__file__).parents[2]
-_FLAGS = ("--preset", "5x5", "--first-simulations", "32", "--iterations", "100000")
+_FLAGS = (
+    "--preset",
+    "5x5",
+    "--first-simulations",
+    "32",
+    "--iterations",
+    "100000",
+    "--checkpoint-every",
+    "4",
+)
 _PATIENCE_S = 600
 
 
@@ -125,7 +135,8 @@ class _Spent:
 
 def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
     """Real programs on the same cores: all games that end in a second, learnt from alike."""
-    rates = lambda workers: lambda: _games_per_s(workers, seconds)
+    seen = _Seen([], [])
+    rates = lambda workers: lambda: _games_per_s(workers, seconds, seen)
     ours, peer = in_turn([rates(2), rates(0)], min(config.repeats, 2))
     report.add(
         Result(
@@ -137,10 +148,27 @@ def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
             **against(ours, peer, "one program"),
         )
     )
+    for row, found, must in (
+        ("a worker's first shard after its start, the run starting too", seen.first_shards, 90.0),
+        ("weights at a worker after they are published, 95% of them", seen.lags, 15.0),
+    ):
+        ours = sorted(found)[math.ceil(0.95 * len(found)) - 1]
+        note = f"of {len(found)}; least {min(found):.1f}, most {max(found):.1f}"
+        report.add(
+            Result(row=row, ours=ours, unit="s", must=must, bounds="ours", better="less", note=note)
+        )
 
 
-def _games_per_s(workers: int, seconds: float) -> float:
+class _Seen(NamedTuple):
+    """Of workers, in seconds."""
+
+    first_shards: list[float]  # after their start
+    lags: list[float]  # from the publishing of weights to what is played with them
+
+
+def _games_per_s(workers: int, seconds: float, seen: _Seen) -> float:
     """Of a new run and so many workers, once all of them play."""
+    started = time.time()
     with tempfile.TemporaryDirectory() as place:
         out = pathlib.Path(place) / "run"
         flags = [*_FLAGS, "--devices", "1", *(["--workers"] if workers else [])]
@@ -154,6 +182,9 @@ def _games_per_s(workers: int, seconds: float) -> float:
             own = (_games(out) - first) / (time.time() - began)
             ended = time.time()
             _wait_for(lambda: all(them[-1][0] > ended for them in _by_worker(out).values()))
+        for them in _by_worker(out).values():
+            seen.first_shards.append(them[0][0] - started)
+            seen.lags.extend(_lags(out, them))
         return own + sum(_rate(them, began) for them in _by_worker(out).values())
 
 
@@ -191,6 +222,16 @@ def _by_worker(out: pathlib.Path) -> dict[str, list[tuple[float, pathlib.Path]]]
     for when, path in written:
         found.setdefault(path.stem.rpartition("-")[0], []).append((when, path))
     return found
+
+
+def _lags(out: pathlib.Path, written: list[tuple[float, pathlib.Path]]) -> Iterator[float]:
+    """Of each version that a worker came to play with: until the last shard of earlier ones, which
+    is written as the first rows of the new one come."""
+    versions = [(when, int(path.parent.name)) for when, path in written]
+    for path in sorted((out / "newest").iterdir()):
+        before = [when for when, version in versions if version < int(path.stem)]
+        if 0 < len(before) < len(versions):
+            yield before[-1] - path.stat().st_mtime
 
 
 def _rate(written: list[tuple[float, pathlib.Path]], began: float) -> float:
