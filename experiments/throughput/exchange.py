@@ -8,6 +8,7 @@ import json
 import math
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     _share(report, seconds=5 if config.quick else 75)
     if not config.quick:
         _together(config, report, seconds=60)
+        _come_back(report)
 
 
 def _share(report: Report, seconds: float) -> None:
@@ -188,14 +190,47 @@ def _games_per_s(workers: int, seconds: float, seen: _Seen) -> float:
         return own + sum(_rate(them, began) for them in _by_worker(out).values())
 
 
+def _come_back(report: Report) -> None:
+    """A process of a gang is killed, the other told to end, as launchers do, and both are started
+    by the same commands."""
+    with tempfile.TemporaryDirectory() as place:
+        out = pathlib.Path(place) / "run"
+        with _gang(out) as programs:
+            _wait_for(lambda: _iterations(out) >= 8)
+            began = time.time()
+            programs[1].kill()
+        ended, before = time.time() - began, _iterations(out)
+        with _gang(out):
+            _wait_for(lambda: _iterations(out) > before + 1)
+            back = time.time() - began
+    note = f"the other one ended after {ended:.0f} s; two processes of 5x5 on one machine"
+    row = "a gang, from the kill of a process to its second iteration after"
+    bound: dict[str, Any] = {"must": 180.0, "bounds": "ours", "better": "less", "note": note}
+    report.add(Result(row=row, ours=back, unit="s", **bound))
+
+
 @contextlib.contextmanager
-def _program(arguments: list[str]) -> Iterator[None]:
+def _gang(out: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
+    """Two processes that train as one."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{taken.getsockname()[1]}"
+    flags = [*_FLAGS, "--out", str(out), "--coordinator", coordinator, "--processes", "2"]
+    with contextlib.ExitStack() as programs:
+        yield [
+            programs.enter_context(_program([*flags, "--process", str(process)]))
+            for process in range(2)
+        ]
+
+
+@contextlib.contextmanager
+def _program(arguments: list[str]) -> Iterator[subprocess.Popen]:
     command = [sys.executable, "-m", "train", *arguments]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as program:
         try:
-            yield
+            yield program
         finally:
             program.send_signal(signal.SIGTERM)
 
@@ -209,10 +244,19 @@ def _wait_for(ready: Callable[[], bool]) -> None:
 
 
 def _games(out: pathlib.Path) -> int:
-    """That have ended in a run, by its last whole line."""
+    """That have ended in a run."""
+    return _last_line(out)["games"]
+
+
+def _iterations(out: pathlib.Path) -> int:
+    return _last_line(out)["iteration"]
+
+
+def _last_line(out: pathlib.Path) -> dict[str, Any]:
+    """Of a run's metrics; of none, of a run that has not begun."""
     path = out / folder.METRICS
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return json.loads(lines[-1])["games"] if lines else 0
+    return json.loads(lines[-1]) if lines else {"games": 0, "iteration": 0}
 
 
 def _by_worker(out: pathlib.Path) -> dict[str, list[tuple[float, pathlib.Path]]]:
