@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from experiments.matches.config import Match, MatchesConfig
 from gozero.apps.match.config import Side
+from gozero.play.players import settings_of
 from gozero.runs.settings import setting
 
 
@@ -22,6 +23,17 @@ _UCT = _ours(
 )
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
 
+_LITERAL = Side(**settings_of("literal", 9), resign=-0.95)
+"""Algorithm 2 as the paper prints it."""
+_PLAIN = {"leaves": 1, "nakade": False, "reuse": False}
+_DEVIATIONS = {
+    "first-action": {"first_action": True},
+    "same-colour": {"rave_colours": "same"},
+    "legal": {"rave_legal": True},
+    "eval": {"final_move": "eval"},
+}
+"""What the letter has otherwise than the default."""
+
 MATCHES = {
     "uct": Match(_UCT, 200, (0.12, 0.40), None, "24%"),
     "rave": Match(_ours(), 200, (0.50, 1.0), 0.65, "50-60%"),
@@ -35,9 +47,16 @@ MATCHES = {
         opponent=_ours(400, playouts="uniform", nakade=False),
         openings=2,
     ),
+    "literal": Match(_LITERAL, 200, opponent=_ours(**_PLAIN), openings=4),
+} | {
+    f"literal-{name}": Match(
+        _ours(1000, **_PLAIN, **flags), 100, opponent=_ours(1000, **_PLAIN), openings=4
+    )
+    for name, flags in _DEVIATIONS.items()
 }
-"""By name. `playouts` is ours against ours: MoGo's playouts against uniform ones. The paper is
-Gelly & Silver (2011), who have GNU Go 3.7.10."""
+"""By name. Ours against ours are `playouts`, MoGo's against uniform ones, and the paper's algorithm
+to the letter, `literal`, and parts of it, against what is played by default. The paper is Gelly &
+Silver (2011), who have GNU Go 3.7.10."""
 
 
 @dataclasses.dataclass(frozen=True)

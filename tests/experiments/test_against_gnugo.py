@@ -17,7 +17,13 @@ ASKED = {  # match: simulations, games, what it must show, and what it should
     "heuristic": (3000, 400, (0.65, 1.0), 0.80),
     "heuristic-10000": (10_000, 200, (0.75, 1.0), 0.90),
     "playouts": (400, 200, (0.70, 1.0), 0.85),
+    "literal": (3000, 200, None, None),
+    "literal-first-action": (1000, 100, None, None),
+    "literal-same-colour": (1000, 100, None, None),
+    "literal-legal": (1000, 100, None, None),
+    "literal-eval": (1000, 100, None, None),
 }
+GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "playouts"]
 
 
 def test_every_match_is_the_one_that_is_asked_for(tmp_path):
@@ -31,7 +37,7 @@ def test_every_match_is_the_one_that_is_asked_for(tmp_path):
     assert AgainstGnugoConfig(games=10).match("heuristic").games == 10
 
 
-@pytest.mark.parametrize("name", [name for name in ASKED if name != "playouts"])
+@pytest.mark.parametrize("name", GNUGOS)
 def test_gnugo_plays_by_our_rules_at_its_full_level(name):
     words = shlex.split(AgainstGnugoConfig().match(name).opponent.command)
     assert words[0] == "gnugo"
@@ -40,6 +46,22 @@ def test_gnugo_plays_by_our_rules_at_its_full_level(name):
     assert words[words.index("--seed") + 1] == "{game}"  # else all games would be alike
     ours = ("--chinese-rules", "--positional-superko")
     assert {*ours, "--play-out-aftermath", "--capture-all-dead"} <= set(words)
+
+
+def test_the_letter_and_its_parts():
+    config = AgainstGnugoConfig()
+    whole, parts = {}, {}
+    for name in (name for name in ASKED if name.startswith("literal")):
+        match = config.match(name)
+        ours, theirs = dataclasses.asdict(match.player), dataclasses.asdict(match.opponent)
+        differ = {key: ours[key] for key in ours if ours[key] != theirs[key]}
+        if name == "literal":
+            whole = differ
+        else:
+            assert len(differ) == 1
+            parts |= differ
+    assert whole == parts | {key: whole[key] for key in whole.keys() - parts.keys()}
+    assert whole.keys() - parts.keys() <= {"nakade", "reuse", "playouts"}
 
 
 def test_playouts_differ_in_nothing_else():
