@@ -40,7 +40,7 @@ from train import learner
 from train.optimizer import OptimizerConfig
 
 BATCH, SIMULATIONS = 8, 24
-CAPACITY = 31  # not SIMULATIONS + 1, so that B * N rows are not also B * D path entries
+CAPACITY, DEPTH = 31, 20  # so that B * N rows are not also B * D path entries
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def compiled_go_search(batch=BATCH):
     """A search of Go with positional superko in the loop: (compiled, rows of its arrays)."""
     rules = go.Rules(size=5)
     game = go_game(rules, observe_position)
-    config = SearchConfig(num_simulations=SIMULATIONS, capacity=CAPACITY, dirichlet_fraction=0.25)
+    config = SearchConfig(SIMULATIONS, capacity=CAPACITY, max_depth=DEPTH, dirichlet_fraction=0.25)
     evaluate = hash_evaluate(rules.num_actions)
 
     def run(states, key):

@@ -21,6 +21,7 @@ class ThroughputConfig(ExperimentConfig):
             "rules",
             "playouts",
             "search",
+            "thinking",
             "selfplay",
             "features",
             "exchange",

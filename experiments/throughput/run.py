@@ -2,7 +2,7 @@
 
     python -m experiments.throughput.run SUBJECT [--json] [--quick]
 
-SUBJECT: rules, playouts, search, selfplay, features, exchange, commands or katago.
+SUBJECT: rules, playouts, search, thinking, selfplay, features, exchange, commands or katago.
 
 Each row is a ratio to a peer or a bound measured in the same run; without the peer (pgx,
 mctx: ``pip install -e '.[bench]'``; gcc for the C yardstick) the row has our figure alone.
@@ -23,6 +23,7 @@ from experiments.throughput import (
     rules,
     search,
     selfplay,
+    thinking,
 )
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report
@@ -32,6 +33,7 @@ MEASURES = {
     "rules": rules.measure,
     "playouts": playouts.measure,
     "search": search.measure,
+    "thinking": thinking.measure,
     "selfplay": selfplay.measure,
     "features": features.measure,
     "exchange": exchange.measure,

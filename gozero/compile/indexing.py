@@ -79,6 +79,29 @@ def _write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
     return jax.tree.map(write, arrays, values)
 
 
+def write_in_turn(array: jax.Array, places: tuple[jax.Array, ...], values: jax.Array, adds=False):
+    """array with values [M, ...] written at places, i32[M] for each axis that is indexed, in turn.
+
+    Or added, if it `adds`. A place outside the array is dropped; none is below 0. What a scatter
+    does, where there is no code for one. Trip bound: M; as far as the last place inside.
+    """
+    given, flat = len(places), [place.reshape(-1) for place in places]
+    rest = array.shape[given:]
+    values = values.astype(array.dtype).reshape(-1, *[1] * given, *rest)
+    ends = zip(flat, array.shape, strict=False)
+    is_inside = functools.reduce(jnp.logical_and, [x < size for x, size in ends])
+    number = jnp.arange(1, 1 + values.shape[0], dtype=jnp.int32)
+
+    def one(i, array):
+        start = [jnp.where(is_inside[i], x[i], 0) for x in flat] + [0] * len(rest)
+        before = lax.dynamic_slice(array, start, (*[1] * given, *rest))
+        value = lax.dynamic_index_in_dim(values, i, keepdims=False)
+        new = jnp.where(is_inside[i], before + value if adds else value, before)
+        return lax.dynamic_update_slice(array, new, start)
+
+    return lax.fori_loop(0, jnp.max(jnp.where(is_inside, number, 0)), one, array)
+
+
 def scan(step: Callable, carry: Any, length: int, shapes: Shapes = ()) -> tuple[Any, Any]:
     """``lax.scan(step, carry, length=length)``.
 

@@ -27,6 +27,7 @@ IN_LOWERING = {"gpu": "cuda"}
 _in_kernel: contextvars.ContextVar[bool] = contextvars.ContextVar("in_kernel", default=False)
 _in_triton: contextvars.ContextVar[bool] = contextvars.ContextVar("in_triton", default=False)
 _seldom: contextvars.ContextVar[bool] = contextvars.ContextVar("seldom", default=False)
+_in_turn: contextvars.ContextVar[bool] = contextvars.ContextVar("in_turn", default=False)
 _target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
@@ -95,6 +96,22 @@ def seldom() -> Iterator[None]:
         _seldom.reset(token)
 
 
+@contextlib.contextmanager
+def in_turn() -> Iterator[None]:
+    """What is traced inside has no scatters: see `writes_in_turn`."""
+    token = _in_turn.set(True)
+    try:
+        with _kept_apart() if keeps_apart() else contextlib.nullcontext():
+            yield
+    finally:
+        _in_turn.reset(token)
+
+
+def writes_in_turn() -> bool:
+    """Whether to write at indices one after another, for a kernel without code for scatters."""
+    return _in_turn.get()
+
+
 def runs_seldom() -> bool:
     """Whether to prefer, of two forms of the same, the one that compiles sooner to the faster one.
 
@@ -159,7 +176,7 @@ def _kept_apart() -> Iterator[None]:
     import jax
 
     if keeps_apart():
-        with _user_context()((_target.get(), _in_kernel.get(), _seldom.get())):
+        with _user_context()((_target.get(), _in_kernel.get(), _seldom.get(), _in_turn.get())):
             yield
         return
     jax.clear_caches()

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend import random
+from jax.extend import core, random
+from jax.interpreters import partial_eval
 from jaxlib import version
 
 from gozero.compile import mode
@@ -78,7 +79,15 @@ def not_constant(tree: Any, word: jax.Array) -> Any:
     """
     if mode.plain():
         return tree
-    return jax.tree.map(lambda x: jnp.where(_always(word), x, jnp.zeros_like(x)), tree)
+
+    def hide(x):
+        x = x if hasattr(x, "dtype") else jnp.asarray(x)
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            impl = jax.random.key_impl(x)
+            return jax.random.wrap_key_data(hide(jax.random.key_data(x)), impl=impl)
+        return jnp.where(_always(word), x, jnp.zeros_like(x))
+
+    return jax.tree.map(hide, tree)
 
 
 MAX_REDUCED = 2**15 if version.__version_info__ < (0, 11) else 2**12 - 1
@@ -119,6 +128,69 @@ def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
         return set_xla_metadata(out, **_ONE_KERNEL)  # marks the call
 
     return mode.by_platform(*args, cpu=whole, default=function)
+
+
+def whole(
+    function: Callable, found: Any, *args: Any, word: jax.Array | None = None, reduced: int = 0
+) -> Any:
+    """``function(found, *args)`` as `one_kernel`, for a step of a search of few trees, or a stage.
+
+    A simulation of one tree is a hundred kernels of a few numbers each. XLA:CPU calls those by a
+    graph, from several threads that wait for each other: for longer than the kernels take.
+
+    The function may leave arguments unused. What it writes at indices it writes one after another
+    (`mode.writes_in_turn`): such a kernel has no code for scatters. Where it has none for something
+    else, a sort or a product of matrices, the function is compiled as any other.
+
+    Args:
+      function, reduced: as of `one_kernel`.
+      found, args: pytrees of arrays; what is in `found` is no constant.
+      word: an integer array that is none either; None: nor is anything in `args`.
+    """
+    if mode.plain() or mode.writes_in_turn() or reduced > MAX_REDUCED:
+        return function(found, *args)
+
+    def as_kernel(found, *args):
+        return _whole(function, found, *(args if word is None else not_constant(args, word)))
+
+    return mode.by_platform(found, *args, cpu=as_kernel, default=function)
+
+
+def _whole(function: Callable, *args: Any) -> Any:
+    leaves, treedef = jax.tree.flatten(args)
+
+    def of_leaves(*leaves):
+        with mode.in_turn():
+            return function(*treedef.unflatten(leaves))
+
+    closed, shapes = jax.make_jaxpr(of_leaves, return_shape=True)(*leaves)
+    jaxpr, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    if not _has_code(jaxpr):
+        return function(*args)
+    given = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
+    kernel = jax.jit(core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, closed.consts)))
+    out: Any = set_xla_metadata(kernel(*given), **_ONE_KERNEL)
+    return jax.tree.unflatten(jax.tree.structure(shapes), out)
+
+
+_NO_CODE = {"sort", "top_k", "dot_general", "conv_general_dilated", "fft", "custom_call"}
+"""Operations of JAX for which one kernel has no code (jaxlib 0.10.1), beside all scatters."""
+
+
+def _has_code(jaxpr: Any) -> bool:
+    """Whether one kernel has code for all that is done."""
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name in _NO_CODE or name.startswith("scatter"):
+            return False
+        inner = jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr)
+        if not all(_has_code(getattr(x, "jaxpr", x)) for x in inner if _is_jaxpr(x)):
+            return False
+    return True
+
+
+def _is_jaxpr(x: Any) -> bool:
+    return isinstance(x, (core.Jaxpr, core.ClosedJaxpr))
 
 
 def _unused(function: Callable, *args: Any) -> list[str]:

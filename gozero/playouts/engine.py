@@ -246,9 +246,6 @@ def _play_in_blocks(
             one = lambda _, state: policy.advance(rules, cap, params, state)[0]
             return lax.fori_loop(0, _ADVANCES_PER_TURN, one, state)
 
-        if num_blocks == 1:  # nothing to look for, nor to put back
-            state = stages.one_kernel(some, params, jax.tree.map(lambda x: x[0], blocks.state))
-            return blocks._replace(state=jax.tree.map(lambda x: x[None], state))
         state = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), blocks.state)
         state = stages.one_kernel(some, params, state)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
@@ -260,19 +257,33 @@ def _play_in_blocks(
         blocks = lax.fori_loop(0, active, functools.partial(advance, params), blocks)
         needed = -(-jnp.sum(going(blocks), dtype=jnp.int32) // width)
         fewer = 4 * needed <= 3 * active
-        if num_blocks > 1:
-            blocks = lax.cond(
-                fewer & (needed > 0),
-                lambda blocks: _compact(blocks, going(blocks), active),
-                lambda blocks: blocks,
-                blocks,
-            )
+        blocks = lax.cond(
+            fewer & (needed > 0),
+            lambda blocks: _compact(blocks, going(blocks), active),
+            lambda blocks: blocks,
+            blocks,
+        )
         return blocks, jnp.where(fewer, needed, active)
 
     blocks = _in_blocks(init, games, num_blocks, width)
+    if num_blocks == 1:
+        blocks = blocks._replace(state=_play_block(policy, rules, cap, blocks.state))
+        return _results_of_blocks(rules, blocks, count, ends)
     carry = (blocks, jnp.int32(num_blocks))
     blocks = lax.while_loop(lambda carry: carry[1] > 0, turn, carry)[0]
     return _results_of_blocks(rules, blocks, count, ends)
+
+
+def _play_block(policy: PlayoutPolicy, rules: go.Rules, cap: int, state: Any) -> Any:
+    """The state of a single block, played to the end in one kernel."""
+
+    def play(params, state):
+        goes_on = lambda state: jnp.any(playing(state.clock, cap))
+        return lax.while_loop(goes_on, lambda s: policy.advance(rules, cap, params, s)[0], state)
+
+    state = jax.tree.map(lambda x: x[0], state)
+    params = stages.not_constant(policy.params, state.clock.draw)
+    return jax.tree.map(lambda x: x[None], stages.one_kernel(play, params, state))
 
 
 def _play_in_kernel(

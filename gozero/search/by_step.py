@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.compile import executables, stages
-from gozero.compile.apart import InTwo, Leaves, Trimmed
+from gozero.compile.apart import Halves, InTwo, Leaves, Trimmed
 from gozero.search import root
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
@@ -365,19 +365,20 @@ class Overlapped:
         part = lambda g: jax.tree.map(lambda x: x[g * share :][:share], states)
         with concurrent.futures.ThreadPoolExecutor(self.groups) as pool:
 
-            def ask(half: InTwo, *given: Any) -> Callable[[], Running]:
+            def ask(programs: Halves, *given: Any) -> Callable[[], Running]:
                 """Have a group's positions evaluated; what waits for that, and goes on."""
-                programs = half.at(*given)
                 asked, held = programs.before(*given)
                 question = jax.tree.unflatten(jax.tree.structure(programs.question), asked)
                 waiting = pool.submit(self._said, question)
                 return lambda: programs.after(held, waiting.result())
 
             keys = [jax.random.fold_in(key, g) for g in numbers]
-            going = [ask(self._begin, None, keys[g], part(g)) for g in numbers]
+            begin = self._begin.at(None, keys[0], part(0))
+            step = self._step.at(begin.result)  # of all groups: they are alike
+            going = [ask(begin, None, keys[g], part(g)) for g in numbers]
             for _ in range(steps):
                 for g in numbers:
-                    going[g] = ask(self._step, going[g]())
+                    going[g] = ask(step, going[g]())
             results = [self._finish(one()) for one in going]
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *results)
 

@@ -169,7 +169,11 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array
         default=functools.partial(in_chunks, num_slots),
     )
     blank = jnp.full(num_slots, NO_NODE, jnp.int32)
-    return blank.at[slots].set(chosen, mode="drop").reshape(path.nodes.shape)
+    if mode.writes_in_turn():
+        placed = indexing.write_in_turn(blank, (slots,), chosen)
+    else:
+        placed = blank.at[slots].set(chosen, mode="drop")
+    return placed.reshape(path.nodes.shape)
 
 
 def _choose_in_chunks(
@@ -237,7 +241,8 @@ def _choose_by_level(
             return indexing.small_kernel(at_level, seen, node, tie_seeds, reduced=reduced)
 
         branches = [functools.partial(choose, width) for width in widths]
-        return chosen.at[level].set(lax.switch((most[level] > _SOME).astype(jnp.int32), branches))
+        found = lax.switch((most[level] > _SOME).astype(jnp.int32), branches)
+        return lax.dynamic_update_slice(chosen, found[None], (level, 0))
 
     return lax.fori_loop(first_level, end_level, choose_level, chosen)
 

@@ -8,6 +8,7 @@ the step has added ends there, and that node is evaluated twice.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -109,7 +110,8 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
         grown = backup.lose(grown, path, config.virtual_loss)
         grown = expand.choose_again(grown, path, None, config, draws, leaf.tree_full)
         here = _Found(path.nodes, path.length, leaf.grows, leaf.tree_full)
-        return grown, jax.tree.map(lambda all, one: all.at[k].set(one), found, here)
+        put = functools.partial(lax.dynamic_update_index_in_dim, index=k, axis=0)
+        return grown, jax.tree.map(put, found, here)
 
     count = config.leaves
     blank = _Found(

@@ -36,6 +36,8 @@ def write(array: Any, rows: jax.Array, values: Any) -> Any:
     """array [R, ...] with values written at rows i32[B], no row twice; rows >= R are dropped."""
     if isinstance(array, tuple):
         return type(array)(*(write(x, rows, new) for x, new in zip(array, values, strict=True)))
+    if mode.writes_in_turn():
+        return indexing.write_in_turn(array, (rows,), values)
     values = values.astype(array.dtype)
     return array.at[rows].set(values, mode="drop", unique_indices=True)
 
@@ -51,6 +53,8 @@ def write_entry(array: jax.Array, rows: jax.Array, columns: jax.Array, values: j
 
 def write_entries(array: jax.Array, rows: jax.Array, columns: jax.Array, values: jax.Array):
     """As `write_entry`, but that a row may be there several times: no entry twice."""
+    if mode.writes_in_turn():
+        return indexing.write_in_turn(array, (rows, columns), values)
     values = values.astype(array.dtype)
     return array.at[rows, columns].set(values, mode="drop", unique_indices=True)
 
@@ -66,6 +70,8 @@ def add(array: Any, rows: jax.Array, amounts: jax.Array) -> Any:
     if isinstance(array, tuple):
         before = read(array, jnp.minimum(rows, array[0].shape[0] - 1))
         return write(array, rows, before.plus(amounts))
+    if mode.writes_in_turn():
+        return indexing.write_in_turn(array, (rows,), amounts, adds=True)
     return array.at[rows].add(amounts, mode="drop", unique_indices=True)
 
 

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import mode, stages
 from gozero.search import ensemble, expand, lanes, leaves, reuse, root, rows, transpositions
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
@@ -214,13 +214,8 @@ def advance(
         last = jnp.minimum(last_step, last)
     end = last if num_steps is None else jnp.minimum(running.steps + num_steps, last)
     history, draws, group = history_of(game, evaluator.observe), running.draws, config.ensemble
-    step = simulate_of(config)
-
-    def simulate_step(i, carry):
-        key = jax.random.fold_in(running.evaluation_key, i + 1)
-        return step(history, evaluator, key, running.contexts, config, draws, *carry)
-
     start, carry = running.steps, (running.tree, running.ok)
+    simulate_step = _step_of(history, evaluator, running, config)
     steps = end if num_steps is None and last_step is None else jnp.maximum(start, end)
     is_open = lambda tree, i: ~jnp.all(root.decided(tree, (last - i) * config.leaves))
     is_open = is_open if config.early_stop else lambda tree, i: jnp.bool_(True)
@@ -238,6 +233,31 @@ def advance(
     else:
         carry = lax.fori_loop(start, end, simulate_step, carry)
     return running._replace(tree=carry[0], ok=carry[1], steps=jnp.asarray(steps, jnp.int32))
+
+
+def _step_of(
+    history: History, evaluator: Evaluator, running: Running, config: SearchConfig
+) -> Callable[[jax.Array, Any], Any]:
+    """(i, (tree, ok)) -> (tree, ok): a step of a search, for a loop."""
+    same = running.evaluation_key, evaluator.params, running.contexts, running.draws
+
+    def step(carry, i, same):
+        key, params, contexts, draws = same
+        own, key = evaluator._replace(params=params), jax.random.fold_in(key, i + 1)
+        return simulate_of(config)(history, own, key, contexts, config, draws, *carry)
+
+    if any(jnp.ndim(x) > 1 for x in jax.tree.leaves(evaluator.params)):
+        # A network, for which a kernel has no code: it is not traced twice to find that out.
+        return lambda i, carry: step(carry, i, same)
+    hide = lambda same: stages.not_constant(same, running.tree.visits)  # once, not in each step
+    same = mode.by_platform(same, cpu=hide, default=lambda same: same)
+    reduced = _reduced(running.tree, config.leaves)
+    return lambda i, carry: stages.whole(step, carry, i, same, reduced=reduced)
+
+
+def _reduced(tree: Tree, leaves: int = 1) -> int:
+    """Elements of the largest array that is reduced in a step: of new nodes and their parents."""
+    return (1 if tree.is_dense else 2) * leaves * tree.num_trees * (tree.num_actions + 1)
 
 
 def simulate_of(config: SearchConfig) -> Callable[..., tuple[Tree, jax.Array]]:
@@ -267,10 +287,31 @@ def simulate(
       draws: what was drawn for this search.
       tree, ok: so far.
     """
-    leaf = find_leaf(tree, config, draws.tie_seeds)
+
+    def find(tree, tie_seeds):
+        return find_leaf(tree, config, tie_seeds)
+
+    def add(found, positions, evaluated, draws):
+        tree, leaf = found
+        return expand.add_leaf(tree, leaf, positions, evaluated, config, draws)
+
+    leaf = _as_kernel(find, config, tree, tree, draws.tie_seeds)
     trail, positions = expand.new_positions(game, tree, leaf, config)
     evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
-    return expand.add_leaf(tree, leaf, positions, evaluated, config, draws), ok & evaluated.ok
+    grown = _as_kernel(add, config, tree, (tree, leaf), positions, evaluated, draws)
+    return grown, ok & evaluated.ok
+
+
+def _as_kernel(stage: Callable, config: SearchConfig, tree: Tree, found: Any, *args: Any) -> Any:
+    """``stage(found, *args)``; on a CPU that of a few trees is one kernel.
+
+    Both stages are, or none: else XLA copies what one reads and the other writes. A root's own rule
+    may sort, a choice by ancestors does, and a search for legal actions scatters.
+    """
+    amaf = config.amaf
+    if config.root_select or (amaf and (amaf.legal_only or amaf.ancestor)):
+        return stage(found, *args)
+    return stages.whole(stage, found, *args, word=tree.visits, reduced=_reduced(tree))
 
 
 def _in_lanes(

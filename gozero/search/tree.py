@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 
 from gozero import struct
-from gozero.compile import mode
+from gozero.compile import indexing, mode
 from gozero.compile.kernels import paths
 from gozero.search import proofs, rows, values
 from gozero.search.edges import Edges, Rule, as_rule
@@ -241,12 +241,24 @@ class Packed(NamedTuple):
 
 def packed(last: jax.Array, num_levels: int, first_level: int = 0) -> Packed:
     """The nodes on levels first_level .. last, i32[B], of paths."""
-    length, order = lax.sort_key_val(-last, jnp.arange(last.size, dtype=jnp.int32))
+    length, order = _longest_first(last)
     level = jnp.arange(num_levels, dtype=jnp.int32)
     alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)
     if first_level:
         alive = jnp.where(level >= first_level, alive, 0)
     return Packed(order, alive, jnp.cumsum(alive))
+
+
+def _longest_first(last: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(-last in order, whose they are), i32[B] each; the first among equals comes first."""
+    tree = jnp.arange(last.size, dtype=jnp.int32)
+    if not mode.writes_in_turn():
+        return lax.sort_key_val(-last, tree)
+    is_equal = last[None] == last[:, None]
+    is_before = (last[None] > last[:, None]) | (is_equal & (tree[None] < tree[:, None]))
+    rank = jnp.sum(is_before, axis=1, dtype=jnp.int32)
+    order = indexing.write_in_turn(tree, (rank,), tree)
+    return -last[order], order
 
 
 class Entries(NamedTuple):

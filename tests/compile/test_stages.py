@@ -1,11 +1,13 @@
 """Kernels and fusion barriers: what they refuse, and that they change nothing."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.compile import stages
+from gozero.compile import indexing, mode, stages
 
 
 def test_one_kernel_refuses_a_single_array():
@@ -30,3 +32,33 @@ def test_what_is_computed_once_is_what_it_is():
         doubled, total = jax.jit(lambda x: stages.once(stage, (x,)))(numbers)
         np.testing.assert_array_equal(doubled, numbers * 2)
         assert total == numbers.sum()
+
+
+def written(found, more, sorts=False):
+    """Numbers written at places, some of which are outside; not all of `more` is looked at."""
+    array, places = found
+    numbers = jnp.sort(more["numbers"]) if sorts else more["numbers"]
+    if mode.writes_in_turn():
+        return indexing.write_in_turn(array, places, numbers), numbers.sum()
+    return array.at[places].set(numbers, mode="drop"), numbers.sum()
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="kernels of XLA:CPU")
+@pytest.mark.parametrize("sorts", [False, True])
+def test_a_stage_is_one_kernel_where_it_has_code_for_it(sorts):
+    array, places = np.zeros((4, 3), np.int32), (np.array([3, 9, 0, 1]), np.array([2, 0, 7, 1]))
+    more = {"numbers": np.array([8, 5, 6, 7], np.int32), "key": jax.random.key(0)}  # constants
+    stage = functools.partial(written, sorts=sorts)
+    run = jax.jit(lambda *found: stages.whole(stage, found, more, word=found[0]))
+    new, total = run(array, places)
+    expected = array.copy()
+    expected[3, 2], expected[1, 1] = (5, 8) if sorts else (8, 7)
+    np.testing.assert_array_equal(new, expected)
+    assert total == 26
+    assert ("xla_cpu_small_call" in run.lower(array, places).as_text()) != sorts
+
+
+def test_what_is_written_in_turn_is_added_too():
+    add = functools.partial(indexing.write_in_turn, adds=True)
+    found = jax.jit(add)(np.arange(3.0), (np.array([2, 3, 0, 2]),), np.array([1.0, 2.0, 3.0, 4.0]))
+    np.testing.assert_array_equal(found, [3.0, 1.0, 7.0])

@@ -17,6 +17,7 @@ from gozero.compile import batching, indexing, mode, stages
 from gozero.go import liberties
 from gozero.go import rules as go
 from gozero.playouts.policies.uniform import uniform_playouts
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 
 pytestmark = [
     pytest.mark.slow,
@@ -65,7 +66,7 @@ def liberty_counts(size: int, count: int) -> Callable:
     return compiled(jax.vmap(one_board), *ends)
 
 
-def search(count: int, simulations: int = 100) -> Callable:
+def search(count: int, simulations: int = 100, **settings) -> Callable:
     """So many simulations of 9x9 in each of some trees, without a network."""
     rules = go.Rules(size=9)
     states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(count))
@@ -73,7 +74,7 @@ def search(count: int, simulations: int = 100) -> Callable:
         jax.random.normal(key, (count, rules.num_actions)), jnp.zeros(count)
     )
     evaluator = gozero.Evaluator(no_network, observe=lambda context, position, trail: trail.length)
-    config = gozero.SearchConfig(simulations)
+    config = gozero.SearchConfig(simulations, **settings)
     run = lambda key: gozero.search(gozero.go_game(rules), evaluator, key, states, config).visits
     return compiled(run, jax.random.key(0))
 
@@ -89,6 +90,10 @@ def without_once(patch):
 
 def without_one_kernel(patch):
     patch.setattr(stages, "one_kernel", lambda function, *args, reduced=0: function(*args))
+
+
+def without_whole(patch):
+    patch.setattr(stages, "whole", lambda stage, *args, word=None, reduced=0: stage(*args))
 
 
 def without_over_games(patch):
@@ -107,12 +112,15 @@ def without_wide_vectors(patch):
     patch.setattr(stages, "cpu_compiler_options", dict)
 
 
+GUMBEL = {"select": GumbelInterior(), "root_select": GumbelRoot()}  # a step is no kernel
 TRICKS = {
     "once: playouts 9x9": (without_once, lambda: playouts(9, 2048)),
     "once: moves 19x19": (without_once, lambda: moves(19, 64)),
     "one_kernel: playouts 9x9": (without_one_kernel, lambda: playouts(9, 256)),
-    "one_kernel: search of 64 trees": (without_one_kernel, lambda: search(64)),
-    "read_rows: search of one tree": (without_read_rows, lambda: search(1, 1600)),
+    "one_kernel: search of 64 trees": (without_one_kernel, lambda: search(64, **GUMBEL)),
+    "whole: search of one tree": (without_whole, lambda: search(1, 1600)),
+    "whole: search of 64 trees": (without_whole, lambda: search(64)),
+    "read_rows: search of one tree": (without_read_rows, lambda: search(1, 1600, **GUMBEL)),
     "over_games: moves 9x9": (without_over_games, lambda: moves(9, 256)),
     "in_cache: liberty counts 19x19": (without_in_cache, lambda: liberty_counts(19, 1024)),
     "cpu sweeps: liberty counts 19x19": (without_by_platform, lambda: liberty_counts(19, 1024)),

@@ -1,0 +1,52 @@
+"""A single tree, whose steps are one kernel each on a CPU, is the tree that it is among others."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.game import Evaluator
+from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import Rave
+from gozero.search.search import search
+from tests.search import random_tree
+from tests.search.test_ancestors import EVALUATE, EVEN
+
+CODES = np.random.RandomState(5).randint(1, 2**31, 3).astype(np.uint32)
+PLAYOUTS = random_tree.with_more(EVALUATE, True, False)
+HEURISTIC = random_tree.with_more(EVALUATE, True, True)
+RAVE = dict(select=Rave(EVEN), amaf=Amaf())
+CASES = {
+    "puct": (EVALUATE, SearchConfig(200, select=Puct(), max_depth=6)),
+    "rave": (PLAYOUTS, SearchConfig(200, max_depth=6, **RAVE)),
+    "rave, a heuristic, leaves": (HEURISTIC, SearchConfig(198, leaves=3, max_depth=6, **RAVE)),
+    "full trees": (EVALUATE, SearchConfig(200, select=Puct(), capacity=60)),
+    "pruned trees": (PLAYOUTS, SearchConfig(300, capacity=60, prune=True, **RAVE)),
+    "legal only": (PLAYOUTS, SearchConfig(60, select=Rave(EVEN), amaf=Amaf(legal_only=True))),
+    "proofs": (EVALUATE, SearchConfig(200, select=Puct(), prove=True)),
+}
+BY_DEFAULT = {"puct", "rave", "pruned trees"}
+
+
+def searched(evaluate, config, codes):
+    def run(codes, key):
+        roots = random_tree.Position(codes)
+        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
+
+    lowered = jax.jit(run).lower(codes, jax.random.key(1))
+    return lowered, jax.tree.map(np.asarray, lowered.compile()(codes, jax.random.key(1)))
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.thorough] * (c not in BY_DEFAULT)) for c in CASES]
+)
+def test_a_single_tree_is_what_it_is_among_others(case):
+    lowered, one = searched(*CASES[case], CODES[:1])
+    _, several = searched(*CASES[case], CODES)
+    for alone, among in zip(jax.tree.leaves(one.tree), jax.tree.leaves(several.tree), strict=True):
+        np.testing.assert_array_equal(alone, among.reshape(3, -1, *among.shape[1:])[0])
+    np.testing.assert_array_equal(one.visits[0], several.visits[0])
+    steps = lowered.as_text().count("jaxpr_as_fun")
+    assert steps > 0 or case == "legal only"  # whose scatter has no code in a kernel
