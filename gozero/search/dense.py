@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import mode, stages
 from gozero.search import proofs, rows, values
 from gozero.search import tree as trees
 from gozero.search.edges import Edges, Rule, as_rule, best_edge, score_edges, tie_break
@@ -66,7 +66,8 @@ def choose_again(
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
     """
     num_trees = tree.num_trees
-    chunk = max(2, min(num_trees, stages.MAX_REDUCED // (tree.num_actions + 1)))
+    most = _CHUNK if mode.writes_in_turn() else num_trees
+    chunk = max(2, min(num_trees, most, stages.MAX_REDUCED // (tree.num_actions + 1)))
     packed = trees.packed(path.length, path.nodes.shape[0])
 
     def some(i, carry):
@@ -129,6 +130,9 @@ def _legal(tree: Tree, index: jax.Array, node: jax.Array) -> jax.Array:
     is_untried = rows.read(tree.prior, index * tree.capacity + node) >= 0
     lane = jnp.arange(node.size, dtype=jnp.int32)[:, None]
     return is_untried.at[lane, action].set(True, mode="drop")
+
+
+_CHUNK = 32
 
 
 class Chosen(NamedTuple):

@@ -185,6 +185,14 @@ def test_results_do_not_depend_on_the_number_of_lanes(lanes):
     assert_same(compiled(rules, ends=True, first_plays=True, lanes=lanes)(positions, key), at_once)
 
 
+def test_the_last_lanes_of_a_block_go_on_by_themselves():
+    rules, key = go.Rules(5), jax.random.key(7)
+    positions = empty_boards(rules, 80)
+    at_once = compiled(rules, ends=True, first_plays=True)(positions, key)
+    assert len(set(at_once.moves.tolist())) > 10  # some end long before others
+    assert_same(compiled(rules, ends=True, first_plays=True, lanes=16)(positions, key), at_once)
+
+
 def test_parts_of_a_batch_with_their_numbers_are_the_batch():
     rules, key = go.Rules(5), jax.random.key(7)
     positions = empty_boards(rules, 12)
