@@ -24,6 +24,7 @@ class ThroughputConfig(ExperimentConfig):
             "thinking",
             "selfplay",
             "features",
+            "networks",
             "exchange",
             "commands",
             "katago",

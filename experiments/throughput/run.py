@@ -2,7 +2,8 @@
 
     python -m experiments.throughput.run SUBJECT [--json] [--quick]
 
-SUBJECT: rules, playouts, search, thinking, selfplay, features, exchange, commands or katago.
+SUBJECT: rules, playouts, search, thinking, selfplay, features, networks, exchange,
+commands or katago.
 
 Each row is a ratio to a peer or a bound measured in the same run; without the peer (pgx,
 mctx: ``pip install -e '.[bench]'``; gcc for the C yardstick) the row has our figure alone.
@@ -19,6 +20,7 @@ from experiments.throughput import (
     exchange,
     features,
     katago,
+    networks,
     playouts,
     rules,
     search,
@@ -36,6 +38,7 @@ MEASURES = {
     "thinking": thinking.measure,
     "selfplay": selfplay.measure,
     "features": features.measure,
+    "networks": networks.measure,
     "exchange": exchange.measure,
     "commands": commands.measure,
     "katago": katago.measure,

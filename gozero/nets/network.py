@@ -34,7 +34,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 
-from gozero.compile import products
+from gozero.compile import products, winograd
 from gozero.nets import int8
 from gozero.nets.features import Inputs, feature_set
 from gozero.runs.settings import COUNT, Range, check_ranges
@@ -178,14 +178,30 @@ def _unseen(x: jax.Array) -> jax.Array:
     return x
 
 
+Board = tuple[int, int]
+"""Rows and columns."""
+
+
+class _WinogradConv(nnx.Module):
+    """A convolution of 3x3 of f32[rows, columns, M, C]; its kernel is transformed."""
+
+    def __init__(self, inputs: int, outputs: int, board: Board):
+        plain = jnp.zeros((3, 3, inputs, outputs))
+        self.kernel = nnx.Param(winograd.transform_kernel(plain, board))
+        self.bias = nnx.Param(jnp.zeros(outputs))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return winograd.convolve(x, self.kernel[...]) + self.bias[...][None, None, None]
+
+
 class _Block(nnx.Module):
-    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs, board: Board | None):
         channels = config.channels
         # Steps of integers are to be one fusion with the convolution whose output they are of.
         self.apart = _unseen if config.dtype == "int8" else products.apart
-        self.first = _block_conv(config, channels, channels, rngs)
+        self.first = _block_conv(config, channels, channels, rngs, board)
         self.second = _block_conv(
-            config, channels, channels, rngs, kernel_init=nnx.initializers.zeros
+            config, channels, channels, rngs, board, kernel_init=nnx.initializers.zeros
         )
 
     def __call__(self, x, seen: Seen = _unseen):
@@ -194,36 +210,54 @@ class _Block(nnx.Module):
 
 
 class _PooledBlock(nnx.Module):
-    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs, board: Board | None):
         channels, pooled = config.channels, config.pooled_channels
-        self.local_channels = channels - pooled
-        self.first = _block_conv(config, channels, channels, rngs)
+        self.local_channels, self.by_point = channels - pooled, board is not None
+        self.first = _block_conv(config, channels, channels, rngs, board)
         self.bias = nnx.Linear(3 * pooled, self.local_channels, rngs=rngs)
         # Not of integers: what it takes is known only after the pool, and a pass by itself.
         self.second = _trunk_conv(
-            config, self.local_channels, channels, rngs, kernel_init=nnx.initializers.zeros
+            config, self.local_channels, channels, rngs, board, kernel_init=nnx.initializers.zeros
         )
 
     def __call__(self, x, seen: Seen = _unseen):
         made = self.first(seen(nnx.relu(x)))
         local, everywhere = jnp.split(made, [self.local_channels], axis=-1)
+        everywhere = _by_position(everywhere) if self.by_point else everywhere
         bias = self.bias(pool(nnx.relu(everywhere))).astype(local.dtype)
-        return x + self.second(nnx.relu(local + bias[:, None, None, :]))
+        return x + self.second(nnx.relu(local + _on_board(bias, self.by_point)))
+
+
+def _by_point(x: jax.Array) -> jax.Array:
+    """[M, rows, columns, C] -> [rows, columns, M, C], as `winograd` has it."""
+    return jnp.moveaxis(x, 0, 2)
+
+
+def _by_position(x: jax.Array) -> jax.Array:
+    """The way back."""
+    return jnp.moveaxis(x, 2, 0)
+
+
+def _on_board(bias: jax.Array, by_point: bool) -> jax.Array:
+    """[M, C], to be added at all points."""
+    return bias[None, None] if by_point else bias[:, None, None, :]
 
 
 class _Network(nnx.Module):
-    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs, board: Board | None = None):
+        """`board`: for what `_transformed` makes of the parameters; None: for these."""
         channels = config.channels
         self.num_blocks, self.are_alike = config.blocks, not config.pool_every
+        self.by_point = board is not None
         self.auxiliary = config.auxiliary
         self.head = config.policy_head
-        self.stem = _trunk_conv(config, config.num_planes, channels, rngs)
+        self.stem = _trunk_conv(config, config.num_planes, channels, rngs, board)
         global_inputs = () if config.observation else feature_set(config.features).global_inputs
         if global_inputs:
             self.stem_globals = nnx.Linear(len(global_inputs), channels, rngs=rngs)
         for i in range(config.blocks):
             block = _PooledBlock if config.pools(i) else _Block
-            setattr(self, f"block_{i}", block(config, rngs))
+            setattr(self, f"block_{i}", block(config, rngs, board))
         summary = 2 * channels  # of the whole board: each channel's mean and maximum
         if self.head == "dense":
             assert config.observation is not None
@@ -244,6 +278,7 @@ class _Network(nnx.Module):
 
     def __call__(self, inputs) -> NetworkOutput:
         x = nnx.relu(self._trunk(inputs))
+        x = _by_position(x) if self.by_point else x
         mean, x = products.mean_of_board(x), x.astype(jnp.float32)
         summary = jnp.concatenate([mean, x.max(axis=(1, 2))], axis=-1)
         if self.head == "dense":
@@ -264,10 +299,12 @@ class _Network(nnx.Module):
         )
 
     def _stem(self, inputs):
+        planes = inputs.planes if isinstance(inputs, Inputs) else inputs
+        x = self.stem(_by_point(planes) if self.by_point else planes)
         if not isinstance(inputs, Inputs):
-            return self.stem(inputs)
-        x = self.stem(inputs.planes)
-        return x + self.stem_globals(inputs.global_inputs)[:, None, None, :].astype(x.dtype)
+            return x
+        bias = self.stem_globals(inputs.global_inputs).astype(x.dtype)
+        return x + _on_board(bias, self.by_point)
 
     @property
     def _blocks(self) -> list[Any]:
@@ -297,18 +334,30 @@ class _Network(nnx.Module):
 
 
 def _trunk_conv(
-    config: NetworkConfig, inputs: int, outputs: int, rngs: nnx.Rngs, **kwargs: Any
-) -> nnx.Conv:
+    config: NetworkConfig,
+    inputs: int,
+    outputs: int,
+    rngs: nnx.Rngs,
+    board: Board | None,
+    **kwargs: Any,
+) -> nnx.Module:
+    if board is not None:
+        return _WinogradConv(inputs, outputs, board)
     dtype = config.trunk_dtype
     return nnx.Conv(inputs, outputs, (3, 3), padding="SAME", dtype=dtype, rngs=rngs, **kwargs)
 
 
 def _block_conv(
-    config: NetworkConfig, inputs: int, outputs: int, rngs: nnx.Rngs, **kwargs: Any
+    config: NetworkConfig,
+    inputs: int,
+    outputs: int,
+    rngs: nnx.Rngs,
+    board: Board | None,
+    **kwargs: Any,
 ) -> nnx.Module:
     if config.dtype == "int8":
         return int8.Int8Conv(inputs, outputs)
-    return _trunk_conv(config, inputs, outputs, rngs, **kwargs)
+    return _trunk_conv(config, inputs, outputs, rngs, board, **kwargs)
 
 
 def init(config: NetworkConfig, key: jax.Array) -> dict:
@@ -323,7 +372,11 @@ def apply(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> Ne
 
     Planes f32[M, rows, columns, C], with f32[M, G] beside them where the set has global inputs.
     """
-    graph, state = _abstract(config)
+    return _apply(config, None, params, inputs)
+
+
+def _apply(config: NetworkConfig, board: Board | None, params: dict, inputs) -> NetworkOutput:
+    graph, state = _abstract(config, board)
     nnx.replace_by_pure_dict(state, params)
     return nnx.merge(graph, state)(inputs)
 
@@ -337,13 +390,38 @@ def apply_in_slices(
 ) -> NetworkOutput:
     """`apply`, some positions after others: a TPU keeps their activations on the chip."""
     first = jax.tree.leaves(inputs)[0]
-    count = first.shape[0]
-    number = number_of_slices(config, count, first.shape[1:3])
-    if number == 1:
+    number = number_of_slices(config, first.shape[0], first.shape[1:3])
+    return _in_slices(functools.partial(apply, config, params), inputs, number)
+
+
+def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
+    """`apply` in the form that a CPU has sooner: many positions by `winograd`, in slices."""
+    first = jax.tree.leaves(inputs)[0]
+    board, channels = first.shape[1:3], config.channels
+    if not winograd.pays(first.shape[0], board, channels, config.trunk_dtype):
         return apply(config, params, inputs)
+    number = winograd.number_of_slices(first.shape[0], board, channels)
+    one = functools.partial(_apply, config, board, _transformed(params, board))
+    return _in_slices(one, inputs, number)
+
+
+def _transformed(params: dict, board: Board) -> dict:
+    """The parameters for `_Network` on such a board, those of 3x3 convolutions as `winograd` has
+    them."""
+
+    def transform(path: tuple, x: jax.Array) -> jax.Array:
+        is_kernel = x.ndim == 4 and _is_of_trunk(path)
+        return winograd.transform_kernel(x, board) if is_kernel else x
+
+    return jax.tree_util.tree_map_with_path(transform, params)
+
+
+def _in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> NetworkOutput:
+    if number == 1:
+        return one(inputs)
     split = jax.tree.map(lambda x: x.reshape(number, -1, *x.shape[1:]), inputs)
-    output = lax.map(functools.partial(apply, config, params), split)
-    return jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), output)
+    output = lax.map(one, split)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), output)
 
 
 def number_of_slices(config: NetworkConfig, count: int, board: tuple[int, int]) -> int:
@@ -361,11 +439,15 @@ def in_dtype(config: NetworkConfig, params: Any) -> Any:
     """
 
     def convert(path: tuple, x: jax.Array) -> jax.Array:
-        names = [part.key for part in path if isinstance(part, jax.tree_util.DictKey)]
-        is_trunk = "stem" in names or "first" in names or "second" in names
-        return jnp.asarray(x).astype(config.trunk_dtype) if is_trunk else x
+        return jnp.asarray(x).astype(config.trunk_dtype) if _is_of_trunk(path) else x
 
     return jax.tree_util.tree_map_with_path(convert, params)
+
+
+def _is_of_trunk(path: tuple) -> bool:
+    """Whether a parameter is of a convolution of 3x3."""
+    names = [part.key for part in path if isinstance(part, jax.tree_util.DictKey)]
+    return "stem" in names or "first" in names or "second" in names
 
 
 def _to_learn(config: NetworkConfig) -> NetworkConfig:
@@ -401,11 +483,11 @@ def shapes(config: NetworkConfig) -> dict:
     return nnx.to_pure_dict(_abstract(_to_learn(config))[1])
 
 
-def _abstract(config: NetworkConfig) -> tuple[Any, nnx.State]:
-    graph, state = _abstract_split(config)
+def _abstract(config: NetworkConfig, board: Board | None = None) -> tuple[Any, nnx.State]:
+    graph, state = _abstract_split(config, board)
     return graph, jax.tree.map(lambda x: x, state)  # a fresh container: the caller fills it
 
 
 @functools.cache
-def _abstract_split(config: NetworkConfig) -> tuple[Any, nnx.State]:
-    return nnx.split(nnx.eval_shape(lambda: _Network(config, nnx.Rngs(0))))
+def _abstract_split(config: NetworkConfig, board: Board | None) -> tuple[Any, nnx.State]:
+    return nnx.split(nnx.eval_shape(lambda: _Network(config, nnx.Rngs(0), board)))

@@ -62,7 +62,8 @@ def network_evaluator(
         inputs = inputs if config.observation is None else inputs.astype(jnp.float32)
         whole = functools.partial(network.apply, config)
         slices = functools.partial(network.apply_in_slices, config)
-        output = mode.by_platform(params, inputs, tpu=slices, default=whole)
+        on_cpu = functools.partial(network.apply_on_cpu, config)
+        output = mode.by_platform(params, inputs, tpu=slices, cpu=on_cpu, default=whole)
         return Evaluation(output.policy_logits, output.value)
 
     apart = {"board_size"}  # the records of a run say it in its rules

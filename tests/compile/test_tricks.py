@@ -13,9 +13,11 @@ import jax.numpy as jnp
 import pytest
 
 import gozero
-from gozero.compile import batching, indexing, mode, stages
+from gozero.compile import batching, indexing, mode, stages, winograd
 from gozero.go import liberties
 from gozero.go import rules as go
+from gozero.nets import network
+from gozero.nets.network import NetworkConfig
 from gozero.playouts.policies.uniform import uniform_playouts
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 
@@ -79,6 +81,21 @@ def search(count: int, simulations: int = 100, **settings) -> Callable:
     return compiled(run, jax.random.key(0))
 
 
+def evaluations(size: int, count: int) -> Callable:
+    """A network of 6 blocks of 64 channels on some positions, several times."""
+    config = NetworkConfig(blocks=6, channels=64)
+    params = network.init(config, jax.random.key(0))
+
+    def run(params, planes):
+        def again(_, planes):
+            value = network.apply_on_cpu(config, params, planes).value
+            return planes + 0 * value[:, None, None, None]
+
+        return jax.lax.fori_loop(0, 4, again, planes)
+
+    return compiled(run, params, jnp.zeros((count, size, size, config.num_planes)))
+
+
 def without_read_rows(patch):
     plainly = lambda array, rows: array.at[rows].get(mode="promise_in_bounds")
     patch.setattr(indexing, "read_rows", plainly)
@@ -112,6 +129,10 @@ def without_wide_vectors(patch):
     patch.setattr(stages, "cpu_compiler_options", dict)
 
 
+def without_winograd(patch):
+    patch.setattr(winograd, "pays", lambda *_: False)
+
+
 GUMBEL = {"select": GumbelInterior(), "root_select": GumbelRoot()}  # a step is no kernel
 TRICKS = {
     "once: playouts 9x9": (without_once, lambda: playouts(9, 2048)),
@@ -125,6 +146,8 @@ TRICKS = {
     "in_cache: liberty counts 19x19": (without_in_cache, lambda: liberty_counts(19, 1024)),
     "cpu sweeps: liberty counts 19x19": (without_by_platform, lambda: liberty_counts(19, 1024)),
     "wide vectors: playouts 19x19": (without_wide_vectors, lambda: playouts(19, 512)),
+    "winograd: network 9x9": (without_winograd, lambda: evaluations(9, 64)),
+    "winograd: network 19x19": (without_winograd, lambda: evaluations(19, 32)),
 }
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.compile import mode
+from gozero.compile import mode, winograd
 from gozero.go import rules as go
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
@@ -170,6 +170,63 @@ def test_in_slices_it_says_the_same(features_name, monkeypatch):
     np.testing.assert_allclose(whole.policy_logits, sliced.policy_logits, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(whole.value, sliced.value, rtol=1e-5, atol=1e-6)
     assert whole.score is sliced.score is None
+
+
+@pytest.fixture
+def by_tiles(monkeypatch):
+    """Every network is evaluated as wide ones are on a CPU."""
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    monkeypatch.setattr(winograd, "_FEWEST_CHANNELS", 1)
+    monkeypatch.setattr(winograd, "_SLICE_BYTES", 2**14)
+
+
+OTHER_GAME = {"observation": (6, 7, 2), "num_actions": 7}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"features": "full", "pool_every": 2, "auxiliary": True},
+        OTHER_GAME,
+        pytest.param({"features": "compact"}, marks=pytest.mark.thorough),
+        pytest.param({"features": "zero", "pool_every": 1}, marks=pytest.mark.thorough),
+    ],
+)
+def test_on_a_cpu_it_says_the_same_of_many_positions(shape, by_tiles):
+    """To 3e-5 of logits up to 6, in slices; in whatever place of the batch
+    a position is."""
+    config = NetworkConfig(blocks=2, channels=8, **shape)
+    inputs = jax.random.normal(jax.random.key(2), (32, *(config.observation or ())))
+    if config.observation is None:
+        inputs = seen(config.features, size=5, batch=32)
+    params = network.init(config, jax.random.key(0))
+    params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 8, params)
+    plainly = jax.jit(functools.partial(network.apply, config))
+    on_cpu = functools.partial(network.apply_on_cpu, config)
+    with mode.target("cpu"):
+        assert "scan" in str(jax.make_jaxpr(on_cpu)(params, inputs))
+        on_cpu = jax.jit(on_cpu)
+        expected, found = plainly(params, inputs), on_cpu(params, inputs)
+        turned = jax.tree.map(lambda x: jnp.roll(x, 5, axis=0), inputs)
+        again = on_cpu(params, turned)
+    close = functools.partial(np.testing.assert_allclose, rtol=3e-5, atol=3e-5)
+    jax.tree.map(close, found, expected)
+    back = jax.tree.map(lambda x: jnp.roll(x, -5, axis=0), again)
+    jax.tree.map(np.testing.assert_array_equal, found, back)
+
+
+def test_few_positions_and_narrow_networks_are_evaluated_by_convolutions(monkeypatch):
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    texts = []
+    with mode.target("cpu"):
+        for count, channels in ((64, 32), (8, 32), (64, 16)):
+            config = NetworkConfig(blocks=1, channels=channels)
+            params = network.init(config, jax.random.key(0))
+            planes = jnp.zeros((count, 5, 5, config.num_planes))
+            run = functools.partial(network.apply_on_cpu, config)
+            texts.append(str(jax.make_jaxpr(run)(params, planes)))
+    # The policy's is a convolution of 1x1 in every form.
+    assert [text.count("conv_general_dilated[") for text in texts] == [1, 4, 4]
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("bfloat16", 2e-2)])

@@ -1,0 +1,114 @@
+"""What a network gains on a CPU by convolutions of fewer products (`gozero.compile.winograd`): by
+itself, in a search and in self-play."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
+
+from experiments.throughput import games, selfplay
+from experiments.throughput.config import ThroughputConfig
+from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
+from gozero.games.go import go_game
+from gozero.go.rules import Rules
+from gozero.nets import network
+from gozero.nets.network import NetworkConfig
+from gozero.play.networks import network_evaluator
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluation, Evaluator
+from gozero.search.search import search
+
+_CALLS = 8
+_SIMULATIONS = 64
+
+_NETWORKS = (
+    # (size, blocks, channels, batch)
+    (9, 6, 64, 256),
+    (9, 6, 64, 64),
+    (9, 4, 32, 256),
+    (9, 4, 32, 64),
+    (7, 6, 64, 256),
+    (7, 4, 32, 256),
+    (19, 6, 64, 64),
+    (19, 4, 32, 64),
+)
+
+
+def measure(config: ThroughputConfig, report: Report) -> None:
+    """Evaluations a second, beside the same weights by plain convolutions."""
+    for size, blocks, channels, batch in _NETWORKS[:1] if config.quick else _NETWORKS:
+        rules = Rules(size=size)
+        alone = functools.partial(_alone, rules, batch)
+        name = f"network {size}x{size} B={batch}, {blocks}x{channels}"
+        _both(config, report, name, rules, NetworkConfig(blocks, channels), alone, _CALLS * batch)
+    for blocks, channels in () if config.quick else ((6, 64), (4, 32)):
+        shape = NetworkConfig(blocks, channels)
+        _programs(config, report, shape, f"{blocks}x{channels} network")
+
+
+def _programs(config: ThroughputConfig, report: Report, shape: NetworkConfig, of: str) -> None:
+    """A search, and self-play, as a whole."""
+    batch, moves = 64, 4
+    searched = lambda evaluator: _search(config, evaluator, batch)
+    name = f"search 9x9 B={batch}, {_SIMULATIONS} sims, {of}, against convolutions"
+    _both(config, report, name, selfplay.RULES, shape, searched, batch * _SIMULATIONS)
+    played = lambda evaluator: selfplay._training_play(config, evaluator, 256, moves)
+    name = f"self-play 9x9 B=256, {selfplay._SIMULATIONS} sims, {of}, against convolutions"
+    evaluations = moves * 256 * (selfplay._SIMULATIONS + 1)
+    _both(config, report, name, selfplay.RULES, shape, played, evaluations)
+
+
+def _both(
+    config: ThroughputConfig,
+    report: Report,
+    name: str,
+    rules: Rules,
+    shape: NetworkConfig,
+    make_timer: Callable[[Evaluator], Callable[[], float]],
+    evaluations: int,
+) -> None:
+    """A row: the timer of evaluators that differ in their convolutions only."""
+    evaluator = network_evaluator(rules, shape)
+    sides = [evaluator, evaluator._replace(evaluate=_plainly(shape))]
+    timed = in_turn([make_timer(side) for side in sides], config.repeats)
+    rates = [[evaluations / seconds for seconds in side] for side in timed]
+    fields = against(*rates, "plain convolutions")
+    report.add(Result(row=name, unit="evaluations/s", **fields))
+
+
+def _plainly(shape: NetworkConfig) -> Callable:
+    def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
+        said = network.apply(shape, params, inputs)
+        return Evaluation(said.policy_logits, said.value)
+
+    return evaluate
+
+
+def _alone(rules: Rules, batch: int, evaluator: Evaluator) -> Callable[[], float]:
+    """The network in a loop, as a search has it."""
+    states = games.start(rules, batch)
+    planes = jax.jit(jax.vmap(lambda s: evaluator.observe(s, s.position, None)))(states)
+
+    def run(params: Any, planes: jax.Array) -> jax.Array:
+        def again(_: Any, planes: jax.Array) -> jax.Array:
+            said = evaluator.evaluate(params, jax.random.key(0), planes)
+            return planes + 0 * said.value[:, None, None, None]
+
+        return lax.fori_loop(0, _CALLS, again, planes)
+
+    return make_timed(jax.jit(run), lambda: (evaluator.params, planes))
+
+
+def _search(config: ThroughputConfig, evaluator: Evaluator, batch: int) -> Callable[[], float]:
+    states, game = games.start(selfplay.RULES, batch), go_game(selfplay.RULES)
+
+    def run(params: Any, states: Any, key: jax.Array) -> jax.Array:
+        given = evaluator._replace(params=params)
+        return search(game, given, key, states, SearchConfig(_SIMULATIONS)).visits
+
+    arguments = evaluator.params, states, jax.random.key(config.seed)
+    return make_timed(jax.jit(run), lambda: arguments)

@@ -1,0 +1,182 @@
+"""Convolutions of 3x3 with a third of the products, for a CPU.
+
+Winograd's minimal filtering, as Lavin & Gray (2016) have it for networks: the board is cut into
+tiles of m x m points, and what a tile sees, (m + 2)^2 points, is multiplied point by point with
+the kernel after both are transformed:
+
+    Y = A^T [ sum over channels of (G g G^T) * (B^T d B) ] A
+
+On 9x9 these are 225 products for each pair of channels in place of 729. They are matrix products,
+of positions by channels, which XLA:CPU multiplies at 0.7 of the processor's peak and more; the
+transforms are sums of whole vectors. For that the arrays lie in another order than XLA's
+convolutions have them: [rows, columns, M, channels], positions beside their channels.
+
+The sums are those of the convolution in another order: f32 of a few 1e-6 of the largest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gozero.compile import mode
+
+_POINTS = (0, 1, -1, 2, -2, Fraction(1, 2))
+"""Where the polynomials of a tile and a kernel are evaluated, beside infinity; the first m + 1."""
+
+_TILES = (2, 3, 4, 5)
+"""Points on the side of a tile; of larger ones f32 loses more, and the transforms cost more."""
+
+_SLICE_BYTES = 2**21
+"""Of a layer's transformed inputs: those of more positions leave the processor's cache."""
+
+_FEWEST_POSITIONS = 32
+_FEWEST_IN_SLICE = 4
+_FEWEST_CHANNELS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """How one axis of the board is cut into tiles: fewest products, then the smallest tiles."""
+
+    size: int
+
+    @functools.cached_property
+    def tile(self) -> int:
+        """m, points of a tile."""
+        products = lambda m: -(-self.size // m) * (m + 2)
+        return min(_TILES, key=lambda m: (products(m) + 2 * (m == 5), m))
+
+    @property
+    def tiles(self) -> int:
+        """How many; the last may reach beyond the board."""
+        return -(-self.size // self.tile)
+
+    @property
+    def seen(self) -> int:
+        """m + 2, points that a tile sees."""
+        return self.tile + 2
+
+    @functools.cached_property
+    def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """f32: A^T [m, m + 2], G [m + 2, 3] and B^T [m + 2, m + 2]."""
+        return _matrices(self.tile)
+
+    def seen_points(self, x: jax.Array, axis: int) -> list[jax.Array]:
+        """What stands first, second and so on in each tile's view; zero beyond the board.
+
+        Args:
+          x: [..., size, ...].
+          axis: which one that is; of each result it has an entry for each tile.
+        """
+        reach = self.tiles * self.tile
+        padding = [(0, 0)] * x.ndim
+        padding[axis] = (1, reach + 1 - self.size)
+        padded, last = jnp.pad(x, padding), reach - self.tile
+        cut = functools.partial(lax.slice_in_dim, padded, stride=self.tile, axis=axis)
+        return [cut(k, k + last + 1) for k in range(self.seen)]
+
+
+def pays(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
+    """Whether a network evaluates sooner so here; static.
+
+    Few positions and narrow networks are as fast by convolutions, and compile sooner; so does what
+    runs once a search.
+    """
+    if mode.plain() or mode.backend() != "cpu" or mode.runs_seldom():
+        return False
+    if channels < _FEWEST_CHANNELS or min(board) < 3 or dtype != jnp.float32:
+        return False
+    in_slice = count // number_of_slices(count, board, channels)
+    return count >= _FEWEST_POSITIONS and in_slice >= _FEWEST_IN_SLICE
+
+
+def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
+    """How many slices of equal size to evaluate so many positions in."""
+    rows, columns = (Axis(size) for size in board)
+    points = rows.tiles * rows.seen * columns.tiles * columns.seen
+    fewest = -(-count * points * channels * 4 // _SLICE_BYTES)
+    return next((n for n in range(fewest, count) if count % n == 0), count)
+
+
+def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
+    """G g G^T of f32[3, 3, inputs, outputs], what `convolve` takes: f32[P, inputs, outputs]."""
+    (_, rows, _), (_, columns, _) = (Axis(size).matrices for size in board)
+    both = np.einsum("ia,jb->ijab", rows, columns).reshape(-1, 9)
+    return jnp.einsum("pk,kio->pio", both, kernel.reshape(9, *kernel.shape[2:]))
+
+
+def convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """The convolution of 3x3 that keeps the size of the board.
+
+    Args:
+      x: f32[rows, columns, M, inputs].
+      kernel: of `transform_kernel` for such a board.
+
+    Returns:
+      f32[rows, columns, M, outputs].
+    """
+    rows, columns = (Axis(size) for size in x.shape[:2])
+    *_, count, inputs = x.shape
+    flat = x.reshape(*x.shape[:2], count * inputs)
+    seen = _combined(rows.matrices[2], rows.seen_points(flat, 0), 0)
+    seen = _combined(columns.matrices[2], columns.seen_points(seen, 2), 1)
+    # [seen rows, seen columns, tiles, tiles, M inputs]
+    tiles = seen.shape[2:4]
+    made = lax.dot_general(
+        seen.reshape(kernel.shape[0], -1, inputs), kernel, (((2,), (1,)), ((0,), (0,)))
+    )
+    made = made.reshape(rows.seen, columns.seen, *tiles, -1)
+    made = _combined(rows.matrices[0], list(made), 0)
+    by_column = [made[:, j] for j in range(columns.seen)]
+    made = _combined(columns.matrices[0], by_column, 3)  # [m, tiles, tiles, m, M outputs]
+    made = made.swapaxes(0, 1).reshape(rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
+    return made[: rows.size, : columns.size].reshape(rows.size, columns.size, count, -1)
+
+
+def _combined(matrix: np.ndarray, terms: Sequence[jax.Array], axis: int) -> jax.Array:
+    """``matrix @ terms``, put together along a new axis. Terms with a factor of 0 are left out."""
+    return jnp.stack([_weighted_sum(row, terms) for row in matrix], axis)
+
+
+def _weighted_sum(weights: np.ndarray, terms: Sequence[jax.Array]) -> jax.Array:
+    used = [(float(w), term) for w, term in zip(weights, terms, strict=True) if w]
+    return functools.reduce(jnp.add, [term if w == 1 else w * term for w, term in used])
+
+
+@functools.cache
+def _matrices(tile: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Toom and Cook's: a product of polynomials from its values at m + 1 points and infinity.
+
+    Transposed it is the filter. B^T is scaled to whole numbers, which f32 has, and G back.
+    """
+    points = [Fraction(point) for point in _POINTS[: tile + 1]]
+    powers = lambda number: np.array(
+        [[p**k for k in range(number)] for p in points] + [[0] * (number - 1) + [1]], object
+    )
+    seen = tile + 2
+    back = _inverse(powers(seen)).T
+    scale = np.array([np.lcm.reduce([x.denominator for x in row]) for row in back], object)
+    kernel = powers(3) / scale[:, None]
+    as_f32 = lambda matrix: matrix.astype(np.float32)
+    return as_f32(powers(tile).T), as_f32(kernel), as_f32(back * scale[:, None])
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """Of a matrix of fractions, exactly, by Gauss and Jordan."""
+    size = len(matrix)
+    both = np.concatenate([matrix, np.eye(size, dtype=int)], axis=1) * Fraction(1)
+    for k in range(size):
+        pivot = next(row for row in range(k, size) if both[row, k])
+        both[[k, pivot]] = both[[pivot, k]]
+        both[k] = both[k] / both[k, k]
+        for row in set(range(size)) - {k}:
+            both[row] = both[row] - both[k] * both[row, k]
+    return both[:, size:]

@@ -1,0 +1,106 @@
+"""Convolutions by fewer products beside XLA's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from gozero.compile import mode, winograd
+
+
+def by_convolution(x, kernel):
+    axes = ("NHWC", "HWIO", "NHWC")
+    highest = lax.Precision.HIGHEST
+    return lax.conv_general_dilated(
+        x, kernel, (1, 1), "SAME", dimension_numbers=axes, precision=highest
+    )
+
+
+@jax.jit
+def by_tiles(x, kernel):
+    kernel = winograd.transform_kernel(kernel, x.shape[1:3])
+    return jnp.moveaxis(winograd.convolve(jnp.moveaxis(x, 0, 2), kernel), 2, 0)
+
+
+def test_the_smallest_tile_is_winograds():
+    """F(2, 3) worked by hand, its points 0, 1 and -1: 4 products give 2 of a filter of 3.
+
+    d = 1, 2, 3, 4 and g = 1, 10, 100: 1 + 20 + 300 and 2 + 30 + 400.
+    """
+    out, kernel, seen = winograd._matrices(2)
+    np.testing.assert_array_equal(out, [[1, 1, 1, 0], [0, 1, -1, 1]])
+    np.testing.assert_array_equal(kernel, [[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+    np.testing.assert_array_equal(seen, [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]])
+    products = (kernel @ [1, 10, 100]) * (seen @ [1, 2, 3, 4])
+    np.testing.assert_array_equal(products, [-2, 277.5, 45.5, 200])
+    np.testing.assert_array_equal(out @ products, [321, 432])
+
+
+@pytest.mark.parametrize("tile", winograd._TILES)
+def test_every_tile_filters(tile):
+    out, kernel, seen = (m.astype(np.float64) for m in winograd._matrices(tile))
+    rng = np.random.default_rng(tile)
+    d, g = rng.normal(size=tile + 2), rng.normal(size=3)
+    expected = [d[i : i + 3] @ g for i in range(tile)]
+    np.testing.assert_allclose(out @ ((kernel @ g) * (seen @ d)), expected, atol=1e-6)
+
+
+def test_tiles_are_those_of_the_fewest_products():
+    """9 = 3 + 3 + 3: of 5 + 5 there are a few less, at which rounding errors are not worth it."""
+    axes = [winograd.Axis(size) for size in (3, 7, 9, 13, 19)]
+    assert [axis.tile for axis in axes] == [3, 4, 3, 5, 4]
+    assert [axis.tiles for axis in axes] == [1, 2, 3, 3, 5]
+    assert winograd.transform_kernel(jnp.zeros((3, 3, 2, 7)), (6, 7)).shape == (5 * 6, 2, 7)
+
+
+SIZES = [(3, 3), (5, 5), (7, 7), (9, 9), (13, 13), (19, 19), (6, 7)]
+OTHERS = [(size, size) for size in range(3, 26) if (size, size) not in SIZES]
+
+
+@pytest.mark.parametrize(
+    "board", SIZES + [pytest.param(board, marks=pytest.mark.thorough) for board in OTHERS]
+)
+def test_it_is_the_convolution(board):
+    """To 3e-6 of the largest number; points at the edge see zeros beyond it, as there."""
+    x = jax.random.normal(jax.random.key(0), (3, *board, 8))
+    kernel = jax.random.normal(jax.random.key(1), (3, 3, 8, 5))
+    expected = np.asarray(by_convolution(x, kernel))
+    np.testing.assert_allclose(by_tiles(x, kernel), expected, atol=3e-6 * np.abs(expected).max())
+
+
+def test_slices_divide_the_positions_and_keep_within_the_cache():
+    """On 9x9 a position has 225 products for each of 64 channels: 57,600 bytes, 36 fit 2 MiB."""
+    number = lambda count: winograd.number_of_slices(count, (9, 9), 64)
+    assert [number(count) for count in (32, 64, 100, 256)] == [1, 2, 4, 8]
+    assert number(97) == 97  # a prime
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"count": 16}, False),
+        ({"count": 97}, False),  # only one by one
+        ({"channels": 16}, False),
+        ({"dtype": jnp.dtype("bfloat16")}, False),
+        ({"board": (2, 2)}, False),
+    ],
+)
+def test_where_it_pays(changes, expected, monkeypatch):
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    given = {"count": 64, "board": (9, 9), "channels": 64, "dtype": jnp.dtype("float32"), **changes}
+    with mode.target("cpu"):
+        assert winograd.pays(**given) == expected
+
+
+def test_it_is_for_what_runs_often_on_a_cpu(monkeypatch):
+    given = 64, (9, 9), 64, jnp.dtype("float32")
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    with mode.target("gpu"):
+        assert not winograd.pays(*given)
+    with mode.target("cpu"):
+        assert winograd.pays(*given)
+        assert not mode.seldom()(winograd.pays)(*given)
+        monkeypatch.setenv(mode.VARIABLE, "plain")
+        assert not winograd.pays(*given)
