@@ -52,13 +52,12 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 def _programs(config: ThroughputConfig, report: Report, shape: NetworkConfig, of: str) -> None:
     """A search, and self-play, as a whole."""
-    batch, moves = 64, 4
-    searched = lambda evaluator: _search(config, evaluator, batch)
-    name = f"search 9x9 B={batch}, {_SIMULATIONS} sims, {of}, against convolutions"
-    _both(config, report, name, selfplay.RULES, shape, searched, batch * _SIMULATIONS)
-    played = lambda evaluator: selfplay._training_play(config, evaluator, 256, moves)
+    searched = lambda evaluator: _search(config, evaluator, 64)
+    name = f"search 9x9 B=64, {_SIMULATIONS} sims, {of}, against convolutions"
+    _both(config, report, name, selfplay.RULES, shape, searched, 64 * _SIMULATIONS)
+    played = lambda evaluator: selfplay._training_play(config, evaluator, 256, moves=1)
     name = f"self-play 9x9 B=256, {selfplay._SIMULATIONS} sims, {of}, against convolutions"
-    evaluations = moves * 256 * (selfplay._SIMULATIONS + 1)
+    evaluations = 256 * (selfplay._SIMULATIONS + 1)
     _both(config, report, name, selfplay.RULES, shape, played, evaluations)
 
 
