@@ -22,7 +22,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 
-_CALLS = 8
+_CALLS = 2
 _SIMULATIONS = 64
 
 _NETWORKS = (
