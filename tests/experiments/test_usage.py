@@ -32,4 +32,4 @@ def test_throughput_says_what_can_be_measured(argv, capsys):
     assert stop.value.code == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "experiments.throughput.run rules|playouts|search|selfplay|features" in said
+    assert "experiments.throughput.run rules|playouts|search|thinking|selfplay|features" in said
