@@ -368,13 +368,15 @@ class Overlapped:
             def ask(programs: Halves, *given: Any) -> Callable[[], Running]:
                 """Have a group's positions evaluated; what waits for that, and goes on."""
                 asked, held = programs.before(*given)
-                question = jax.tree.unflatten(jax.tree.structure(programs.question), asked)
-                waiting = pool.submit(self._said, question)
+                question = jax.tree.unflatten(structure[programs], asked)
+                waiting = pool.submit(self._said, types[programs], question)
                 return lambda: programs.after(held, waiting.result())
 
             keys = [jax.random.fold_in(key, g) for g in numbers]
             begin = self._begin.at(None, keys[0], part(0))
             step = self._step.at(begin.result)  # of all groups: they are alike
+            structure = {x: jax.tree.structure(x.question) for x in (begin, step)}
+            types = {x: self._types_of(x.question) for x in (begin, step)}
             going = [ask(begin, None, keys[g], part(g)) for g in numbers]
             for _ in range(steps):
                 for g in numbers:
@@ -382,9 +384,9 @@ class Overlapped:
             results = [self._finish(one()) for one in going]
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *results)
 
-    def _said(self, asked: Any) -> Evaluation:
+    def _said(self, types: Evaluation, asked: Any) -> Evaluation:
         """The host's evaluation of (key, observations), of the types that the programs take."""
-        types, said = self._types_of(asked), self._evaluate(asked[1])
+        said = self._evaluate(asked[1])
         if types.first_play is not None and said.first_play is None:
             said = said._replace(first_play=np.zeros(types.first_play.shape, bool))
         check_evaluation(said, types.prior_logits.shape)
