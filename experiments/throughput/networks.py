@@ -4,6 +4,7 @@ itself, in a search and in self-play."""
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,14 @@ from jax import lax
 
 from experiments.throughput import games, selfplay
 from experiments.throughput.config import ThroughputConfig
-from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
+from experiments.throughput.measure import (
+    Report,
+    Result,
+    against,
+    in_turn,
+    make_timed,
+    median_ratio,
+)
 from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.nets import network
@@ -73,10 +81,24 @@ def _both(
     """A row: the timer of evaluators that differ in their convolutions only."""
     evaluator = network_evaluator(rules, shape)
     sides = [evaluator, evaluator._replace(evaluate=_plainly(shape))]
-    timed = in_turn([make_timer(side) for side in sides], config.repeats)
-    rates = [[evaluations / seconds for seconds in side] for side in timed]
+    spent: list[list[float]] = [[], []]
+    timers = [_spending(make_timer(side), of) for side, of in zip(sides, spent, strict=True)]
+    rates = [[evaluations / x for x in side] for side in in_turn(timers, config.repeats)]
     fields = against(*rates, "plain convolutions")
-    report.add(Result(row=name, unit="evaluations/s", **fields))
+    note = f"by processor time {median_ratio(spent[1], spent[0]):.2f}x"
+    report.add(Result(row=name, unit="evaluations/s", note=note, **fields))
+
+
+def _spending(timer: Callable[[], float], spent: list[float]) -> Callable[[], float]:
+    """The timer, which adds the seconds of processor time to a list."""
+
+    def timed() -> float:
+        started = time.process_time()
+        seconds = timer()
+        spent.append(time.process_time() - started)
+        return seconds
+
+    return timed
 
 
 def _plainly(shape: NetworkConfig) -> Callable:
