@@ -62,11 +62,11 @@ OTHERS = [(size, size) for size in range(3, 26) if (size, size) not in SIZES]
     "board", SIZES + [pytest.param(board, marks=pytest.mark.thorough) for board in OTHERS]
 )
 def test_it_is_the_convolution(board):
-    """To 3e-6 of the largest number; points at the edge see zeros beyond it, as there."""
+    """To 6e-6 of the largest number; points at the edge see zeros beyond it, as there."""
     x = jax.random.normal(jax.random.key(0), (3, *board, 8))
     kernel = jax.random.normal(jax.random.key(1), (3, 3, 8, 5))
     expected = np.asarray(by_convolution(x, kernel))
-    np.testing.assert_allclose(by_tiles(x, kernel), expected, atol=3e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(by_tiles(x, kernel), expected, atol=6e-6 * np.abs(expected).max())
 
 
 def test_slices_divide_the_positions_and_keep_within_the_cache():
@@ -82,7 +82,8 @@ def test_slices_divide_the_positions_and_keep_within_the_cache():
         ({}, True),
         ({"count": 16}, False),
         ({"count": 97}, False),  # only one by one
-        ({"channels": 16}, False),
+        ({"channels": 32, "count": 256}, False),
+        ({"channels": 128, "count": 32}, True),
         ({"dtype": jnp.dtype("bfloat16")}, False),
         ({"board": (2, 2)}, False),
     ],

@@ -219,7 +219,7 @@ def test_few_positions_and_narrow_networks_are_evaluated_by_convolutions(monkeyp
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     texts = []
     with mode.target("cpu"):
-        for count, channels in ((64, 32), (8, 32), (64, 16)):
+        for count, channels in ((64, 64), (64, 32), (8, 64)):
             config = NetworkConfig(blocks=1, channels=channels)
             params = network.init(config, jax.random.key(0))
             planes = jnp.zeros((count, 5, 5, config.num_planes))
