@@ -117,8 +117,8 @@ def compiling(size: int | None, game: str = "go") -> str:
 
 
 _COMPILE_SECONDS = ((9, 10), (13, 20), (25, 20))
-"""(Boards up to a size, seconds): `gozero gtp` from its start to its first move, 7.7 on 9x9, 16.9
-on 13x13 and 18.3 on 19x19 (two idle cores, jaxlib 0.10.1)."""
+"""(Boards up to a size, seconds): `gozero gtp` from its start to its first move, 6.3 on 9x9, 19.0
+on 13x13 and 13.7 on 19x19 (two idle cores, jaxlib 0.10.1)."""
 _OTHER_GAMES = {"connect4": 5, "hex": 15}
 
 
