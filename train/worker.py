@@ -51,6 +51,8 @@ REFRESH_S = 5.0
 """Seconds between looks for newer weights."""
 HOLD_S = 30.0
 """Seconds between shards, where there are rows."""
+VALUE_PARTS = 512
+"""Shards have the root's values in whole parts: what is finer is noise, and takes a byte a row."""
 PAUSE_S = 1800.0
 """Seconds without newer weights after which a worker waits for them: nobody seems to learn."""
 
@@ -267,6 +269,11 @@ def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing)
     return playing.replace(lanes=playing.lanes.replace(resignation=watched))
 
 
+def in_parts(rows: Rows) -> Rows:
+    """With the root's values in `VALUE_PARTS`, as shards have them."""
+    return rows.replace(root_value=np.round(rows.root_value * VALUE_PARTS) / VALUE_PARTS)
+
+
 class Writer:
     """Writes what a worker has played, a shard every `HOLD_S` seconds.
 
@@ -308,7 +315,7 @@ class Writer:
             self.write()
         self._newest = newest
         if len(frequency):
-            self._held.append((rows, frequency))
+            self._held.append((in_parts(rows), frequency))
         if time.monotonic() - self._written >= HOLD_S:
             self.write()
 
