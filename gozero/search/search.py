@@ -246,8 +246,9 @@ def _step_of(
         own, key = evaluator._replace(params=params), jax.random.fold_in(key, i + 1)
         return simulate_of(config)(history, own, key, contexts, config, draws, *carry)
 
-    if any(jnp.ndim(x) > 1 for x in jax.tree.leaves(evaluator.params)):
-        # A network, for which a kernel has no code: it is not traced twice to find that out.
+    if any(jnp.ndim(x) > 0 for x in jax.tree.leaves(evaluator.params)):
+        # A network, for which a kernel has no code: it is not traced twice to find that out. Or
+        # tables of softmax playouts: XLA (jaxlib 0.10.1) stops the process as it emits the kernel.
         return lambda i, carry: step(carry, i, same)
     hide = lambda same: stages.not_constant(same, running.tree.visits)  # once, not in each step
     same = mode.by_platform(same, cpu=hide, default=lambda same: same)
