@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -319,13 +320,14 @@ class Overlapped:
     """Searches whose evaluator is a function of the host, two or more groups of games by turns.
 
     While a group waits for its evaluations (a network on another device, a server) the trees of the
-    others are worked on: a step of all takes as long as the slower of both, and not the sum.
+    others are worked on: a step takes as long as the slower of both, and not the sum. For a device
+    that evaluates one batch at a time, let a group be as large as the batch that it is best at.
 
     Args:
       game, config: as `search` has them.
       evaluate: ``observations[M] -> Evaluation[M]``, of any arrays, without a heuristic and
         without positions; called in threads, for each group by itself.
-      groups: of equal size.
+      groups: of equal size, two or three for each device or server; each has a thread.
       observe: as `Evaluator.observe`.
 
     Raises:
@@ -349,10 +351,14 @@ class Overlapped:
         self._types_of = functools.partial(_said_by_host, game.num_actions, config.amaf is not None)
         asking = functools.partial(_by_observations, observe)
         self._begin, self._step = _halves(game, config, asking, self._types_of)
-        self._finish = jax.jit(lambda running: pieces.finish(running, config))
+        self._finish = jax.jit(lambda running: pieces.finish(running, config)._replace(tree=None))
 
-    def search(self, key: jax.Array, states: Any) -> SearchResult:
+    def search(self, key: jax.Array, states: Any, keep_tree: bool = True) -> SearchResult:
         """What `search` finds of each group, with the key ``fold_in(key, number of the group)``.
+
+        Args:
+          key, states, keep_tree: as `search` has them. (To join the groups' trees takes as long as
+            some steps.)
 
         Raises:
           ValueError: games that cannot be divided evenly; evaluations of other shapes.
@@ -360,29 +366,47 @@ class Overlapped:
         (count,) = {len(x) for x in jax.tree.leaves(states)}
         if count % self.groups:
             raise ValueError(f"states: {count} games cannot be divided into {self.groups} groups")
-        share, steps = count // self.groups, self.config.num_simulations // self.config.leaves
-        numbers = range(self.groups)
+        share = count // self.groups
         part = lambda g: jax.tree.map(lambda x: x[g * share :][:share], states)
+        parts = [part(g) for g in range(self.groups)]
+        keys = [jax.random.fold_in(key, g) for g in range(self.groups)]
+        begin = self._begin.at(None, keys[0], parts[0])
+        step = self._step.at(begin.result)  # of all groups: they are alike
+        search = functools.partial(self._search, keep_tree, *map(self._asking, (begin, step)))
+        ended = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(self.groups) as pool:
+            groups = [pool.submit(search, ended, *own) for own in zip(keys, parts, strict=True)]
+            try:
+                concurrent.futures.wait(groups, return_when="FIRST_EXCEPTION")
+            finally:
+                ended.set()  # of the others too
+        return jax.tree.map(
+            lambda *parts: jnp.concatenate(parts), *(group.result() for group in groups)
+        )
 
-            def ask(programs: Halves, *given: Any) -> Callable[[], Running]:
-                """Have a group's positions evaluated; what waits for that, and goes on."""
-                asked, held = programs.before(*given)
-                question = jax.tree.unflatten(structure[programs], asked)
-                waiting = pool.submit(self._said, types[programs], question)
-                return lambda: programs.after(held, waiting.result())
+    def _search(self, keep_tree: bool, begin, step, ended, key, states) -> SearchResult:
+        """The search of a group, or what of it there is when all are ended.
 
-            keys = [jax.random.fold_in(key, g) for g in numbers]
-            begin = self._begin.at(None, keys[0], part(0))
-            step = self._step.at(begin.result)  # of all groups: they are alike
-            structure = {x: jax.tree.structure(x.question) for x in (begin, step)}
-            types = {x: self._types_of(x.question) for x in (begin, step)}
-            going = [ask(begin, None, keys[g], part(g)) for g in numbers]
-            for _ in range(steps):
-                for g in numbers:
-                    going[g] = ask(step, going[g]())
-            results = [self._finish(one()) for one in going]
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts), *results)
+        In a thread of its own: XLA:CPU runs one after another what one thread asks for (jaxlib
+        0.10.1).
+        """
+        running = begin(None, key, states)
+        for _ in range(self.config.num_simulations // self.config.leaves):
+            if ended.is_set():
+                break
+            running = step(running)
+        return self._finish(running)._replace(tree=running.tree if keep_tree else None)
+
+    def _asking(self, programs: Halves) -> Callable[..., Running]:
+        """The function that these are the two programs of."""
+        structure = jax.tree.structure(programs.question)
+        types = self._types_of(programs.question)
+
+        def run(*given: Any) -> Running:
+            asked, held = programs.before(*given)
+            return programs.after(held, self._said(types, jax.tree.unflatten(structure, asked)))
+
+        return run
 
     def _said(self, types: Evaluation, asked: Any) -> Evaluation:
         """The host's evaluation of (key, observations), of the types that the programs take."""

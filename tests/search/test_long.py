@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -216,35 +218,46 @@ def test_a_search_past_the_limit_is_the_plain_one():
     assert result.value.tolist() == [1.0]
 
 
-@pytest.mark.slow  # to compile
+@pytest.mark.thorough  # to compile
 def test_a_search_by_turns_is_the_search_of_each_group():
     config = SearchConfig(num_simulations=12, select=Puct(1.5), max_depth=6)
     codes = np.arange(1, 9, dtype=np.uint32) * np.uint32(7919)
     hashed = jax.jit(lambda codes: EVALUATE(None, None, codes))
-    busy = []
+    asked, fails_after = [], [1000]
 
     def evaluate(codes):
-        busy.append(1)
-        evaluation = jax.tree.map(np.asarray, hashed(codes))
-        busy.append(-1)
-        return evaluation
+        asked.append(len(codes))
+        if len(asked) > fails_after[0]:
+            raise ConnectionError("the server is gone")
+        return jax.tree.map(np.asarray, hashed(codes))
 
     by_turns = Overlapped(random_tree.GAME, evaluate, config, groups=2)
     key = jax.random.key(3)
     found = by_turns.search(key, random_tree.Position(codes))
+    assert asked == [4] * 2 * 13
+    without = by_turns.search(key, random_tree.Position(codes), keep_tree=False)
     alone = random_tree.compiled_search(EVALUATE, config, 4)
     for g in range(2):
         result = alone(codes[4 * g :][:4], jax.random.fold_in(key, g))
         names = "action", "visits", "q", "value", "ok", "simulations"
-        for name in names:
-            part = np.asarray(getattr(found, name))[4 * g :][:4]
+        for name, ours in itertools.product(names, (found, without)):
+            part = np.asarray(getattr(ours, name))[4 * g :][:4]
             np.testing.assert_array_equal(part, getattr(result, name), name)
         rows = slice(g * result.tree.num_rows, (g + 1) * result.tree.num_rows)
         np.testing.assert_array_equal(found.tree.value_sum[rows], result.tree.value_sum)
-    assert busy.count(1) == busy.count(-1) == 2 * 13
+    assert without.tree is None
+
+    asked.clear()
+    fails_after[0] = 5
+    with pytest.raises(ConnectionError, match="gone"):
+        by_turns.search(key, random_tree.Position(codes))
+    assert len(asked) <= 7  # the other group ends too
+
+
+def test_a_search_by_turns_says_what_it_does_not_do():
+    config = SearchConfig(num_simulations=12)
+    games = random_tree.Position(np.arange(8, dtype=np.uint32))
     with pytest.raises(ValueError, match="3 groups"):
-        Overlapped(random_tree.GAME, evaluate, config, groups=3).search(
-            key, random_tree.Position(codes)
-        )
+        Overlapped(random_tree.GAME, EVALUATE, config, groups=3).search(jax.random.key(3), games)
     with pytest.raises(ValueError, match=r"^early_stop"):
-        Overlapped(random_tree.GAME, evaluate, SearchConfig(early_stop=True))
+        Overlapped(random_tree.GAME, EVALUATE, SearchConfig(early_stop=True))
