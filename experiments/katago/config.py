@@ -19,20 +19,22 @@ PEER = pathlib.Path("experiments/katago/peer.cfg")
 def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
     """So many visits as KataGo counts them: the root's own evaluation is one.
 
-    One visit plays the move with the highest prior, and so does one simulation.
+    One visit plays the move with the highest prior, and so does one simulation. The utility of the
+    score is said, though it is the default: the first games were played before there was one, and
+    are not to be gone on from.
     """
-    simulations = max(number - 1, 1)
-    return Side("network", simulations=simulations, symmetries=symmetries, resign=-0.95)
+    simulations, score = max(number - 1, 1), None if number == 1 else "on"
+    options = {"simulations": simulations, "symmetries": symmetries, "score_utility": score}
+    return Side("network", **options, resign=-0.95)
 
 
 _KATAGO, _REDUCED = Side(command="katago"), Side(command="katago, reduced")
 
 LESS = (
     "useGraphSearch=false,subtreeValueBiasFactor=0,useNoisePruning=false,valueWeightExponent=0,"
-    "cpuctUtilityStdevScale=0,staticScoreUtilityFactor=0,dynamicScoreUtilityFactor=0,"
-    "rootSymmetryPruning=false"
+    "rootEndingBonusPoints=0,rootSymmetryPruning=false"
 )
-"""What KataGo's search has beyond PUCT: ours has the spread, in c, and nothing else of it."""
+"""What KataGo's search has and ours has not."""
 
 MATCHES = {
     "gnugo-1": Match(_visits(1, "one"), 200, (0.93, 1.0)),

@@ -53,8 +53,11 @@ def go_game(
     def legal(state: GameState, position: Position, trail: Trail) -> jax.Array:
         return _legal(rules, state, position, trail)
 
+    def scored(state: GameState, position: Position) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return _scored(rules, state, position, reward)
+
     def outcome(state: GameState, position: Position) -> tuple[jax.Array, jax.Array]:
-        return _outcome(rules, state, position, reward)
+        return scored(state, position)[:2]
 
     def observe_state(state: GameState) -> Any:
         no_one = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
@@ -74,6 +77,7 @@ def go_game(
             legal=legal,
             outcome=outcome,
             observe=observe,
+            scored=scored,
         ),
         points=_points(rules),
     )
@@ -145,10 +149,10 @@ def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> 
     return action_mask(rules, bb.keep(~is_over(rules, position), points))
 
 
-def _outcome(
+def _scored(
     rules: Rules, state: GameState, position: Position, reward: Callable
-) -> tuple[jax.Array, jax.Array]:
-    """(over bool[], value f32[]), for the player to move.
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(over bool[], value f32[], points f32[] where it is over), for the player to move.
 
     Only boards of finished games are scored; the others flood nothing.
     """
@@ -157,5 +161,5 @@ def _outcome(
         black=bb.keep(over, position.black), white=bb.keep(over, position.white)
     )
     score = scoring.area_difference(rules, counted).astype(jnp.float32) - state.komi
-    for_black = reward(score)
-    return over, jnp.where(position.to_play == 0, for_black, -for_black)
+    for_mover = lambda for_black: jnp.where(position.to_play == 0, for_black, -for_black)
+    return over, for_mover(reward(score)), for_mover(score)

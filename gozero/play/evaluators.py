@@ -49,11 +49,15 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
 
     def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
         seen, moved = jax.vmap(images, in_axes=(0, None))(inputs, jnp.arange(num_images))
-        num_games, _, num_actions = moved.shape
+        num_games = moved.shape[0]
         seen = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), seen)
-        logits, value = evaluator.evaluate(params, key, seen)[:2]
-        logits = _moved_back(logits.reshape(num_games, num_images, num_actions), moved)
-        return Evaluation(logits.mean(1), value.reshape(num_games, num_images).mean(1))
+        found = evaluator.evaluate(params, key, seen)
+        logits, value, score = jax.tree.map(
+            lambda x: x.reshape(num_games, num_images, *x.shape[1:]),
+            (found.prior_logits, found.value, found.score),
+        )
+        score = None if score is None else _mean_score(score)
+        return Evaluation(_moved_back(logits, moved).mean(1), value.mean(1), score=score)
 
     about = {**evaluator.about, "symmetries": "all"}
     return evaluator._replace(evaluate=evaluate, about=about)
@@ -71,8 +75,9 @@ def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
         own, rest = jax.random.split(key)
         count = jax.tree.leaves(inputs)[0].shape[0]
         seen, moved = jax.vmap(image)(inputs, jax.random.randint(own, (count,), 0, num_images))
-        logits, value = evaluator.evaluate(params, rest, seen)[:2]
-        return Evaluation(_moved_back(logits, moved), value)
+        found = evaluator.evaluate(params, rest, seen)
+        logits = _moved_back(found.prior_logits, moved)
+        return Evaluation(logits, found.value, score=found.score)
 
     about = {**evaluator.about, "symmetries": "random"}
     return evaluator._replace(evaluate=evaluate, about=about)
@@ -109,6 +114,12 @@ def _image_of_go(rules: Rules, inputs: Any, k: jax.Array) -> tuple[Any, jax.Arra
 def _moved_back(logits: jax.Array, moved: jax.Array) -> jax.Array:
     """f32[..., A] of images, each in the order of its own actions, in that of the position's."""
     return jnp.take_along_axis(logits, jnp.argsort(moved, axis=-1), axis=-1)
+
+
+def _mean_score(scores: jax.Array) -> jax.Array:
+    """f32[M, 2]: the mean and the standard deviation of what is one of f32[M, S, 2] at random."""
+    mean, stdev = jnp.moveaxis(scores, -1, 0)
+    return jnp.stack([mean.mean(1), jnp.sqrt((stdev**2).mean(1) + mean.var(1))], axis=-1)
 
 
 def playout_evaluator(
@@ -224,6 +235,7 @@ def make_evaluator(
     weights_file: pathlib.Path | None = None,
     seed: int = 0,
     features: str | None = None,
+    scores: bool = False,
 ) -> Evaluator:
     """The evaluator a command asks for: by name, with weights from a file or random ones.
 
@@ -233,10 +245,11 @@ def make_evaluator(
       weights_file: of a network; None: random weights.
       seed: of random weights.
       features: those of a network of Go with random weights; weights from a file bring their own.
+      scores: of a network's, see `network_evaluator`.
 
     Raises:
-      ValueError: an unknown name, weights or features without a network, bad weights, or
-        features that are not those of the weights.
+      ValueError: an unknown name, weights or features without a network, bad weights,
+        features that are not those of the weights, or scores that they do not say.
     """
     of_go = not isinstance(rules, Game)
     if name == "playout":
@@ -249,4 +262,4 @@ def make_evaluator(
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
     from gozero.play import networks  # they import flax, for which playouts need not wait
 
-    return networks.of_file(rules, weights_file, seed, features)
+    return networks.of_file(rules, weights_file, seed, features, scores)

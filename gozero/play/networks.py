@@ -22,10 +22,14 @@ from gozero.play import openings
 from gozero.search.game import Evaluation, Evaluator, Game, History, Trail, history_of
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.puct import Puct
+from gozero.search.score import ScoreUtility
 
 
 def network_evaluator(
-    rules: Rules | Game, config: kinds.Config | None = None, params: dict | None = None
+    rules: Rules | Game,
+    config: kinds.Config | None = None,
+    params: dict | None = None,
+    scores: bool = False,
 ) -> Evaluator:
     """The policy and value of a network; without parameters, random ones of seed 0.
 
@@ -39,10 +43,12 @@ def network_evaluator(
       params: as `network.init` makes them, or `weights.load` reads them. Of a network of dtype
         "int8" too: `Evaluator.prepared`, which a search asks for, quantizes them by positions of
         random games.
+      scores: say the score that is expected (`Evaluation.score`); KataGo's networks do it always.
 
     Raises:
       ValueError: weights that were trained for another board or game; features that look at past
-        boards, under simple ko, which keeps none; a game that observes no planes.
+        boards, under simple ko, which keeps none; a game that observes no planes; scores of a
+        network without a head for them.
     """
     if isinstance(config, KataGoConfig):
         return _katago_evaluator(rules, config, params)
@@ -54,6 +60,8 @@ def network_evaluator(
         _check_fits(rules, config)
         features = feature_set(config.features)
         observe = functools.partial(features.observe, rules)
+    if scores and not config.auxiliary:
+        raise ValueError("scores: this network has no head for them (auxiliary=True)")
     if params is None:
         params = network.init(config, jax.random.key(0))
 
@@ -64,7 +72,11 @@ def network_evaluator(
         slices = functools.partial(network.apply_in_slices, config)
         on_cpu = functools.partial(network.apply_on_cpu, config)
         output = mode.by_platform(params, inputs, tpu=slices, cpu=on_cpu, default=whole)
-        return Evaluation(output.policy_logits, output.value)
+        found = Evaluation(output.policy_logits, output.value)
+        if not scores:
+            return found
+        score = jnp.stack([output.score, jnp.zeros_like(output.score)], axis=-1)
+        return found._replace(score=score)
 
     apart = {"board_size"}  # the records of a run say it in its rules
     apart |= {"features"} if config.observation else {"observation", "num_actions"}
@@ -103,13 +115,15 @@ def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) ->
     def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
         del key
         output = katago.apply(config, params, inputs)
-        return Evaluation(output.policy_logits, output.value)
+        score = jnp.stack([output.score_mean, output.score_stdev], axis=-1)
+        return Evaluation(output.policy_logits, output.value, score=score)
 
     names = "version", "dtype", "scoring", "tax", "button", "friendly_pass", "optimism"
     about = {"evaluator": "network", "features": "katago"}
     about |= {name: getattr(config, name) for name in names}
     prepare = functools.partial(katago.in_dtype, config) if config.dtype != "float32" else None
-    return Evaluator(evaluate, params, observe, KataGoPuct(), about, prepare)
+    rule = KataGoPuct(score=ScoreUtility(rules.size))
+    return Evaluator(evaluate, params, observe, rule, about, prepare)
 
 
 def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:
@@ -150,6 +164,7 @@ def of_file(
     path: pathlib.Path | None = None,
     seed: int = 0,
     features: str | None = None,
+    scores: bool = False,
 ) -> Evaluator:
     """The evaluator of weights in a file; or of random ones.
 
@@ -158,9 +173,11 @@ def of_file(
       path: of the weights; None: random ones.
       seed: of these.
       features: those of a network of Go with random weights; weights from a file bring their own.
+      scores: see `network_evaluator`.
 
     Raises:
-      ValueError: bad weights, or features that are not those of the weights.
+      ValueError: bad weights, features that are not those of the weights, or scores that they do
+        not say.
     """
     of_go = not isinstance(rules, Game)
     if path is not None:
@@ -176,5 +193,5 @@ def of_file(
         )
     if features is not None and config.observation:
         raise ValueError("features: they are Go's; another game observes its own planes")
-    evaluator = network_evaluator(rules, config, params)
+    evaluator = network_evaluator(rules, config, params, scores)
     return evaluator._replace(about={**evaluator.about, **about})

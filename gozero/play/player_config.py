@@ -36,6 +36,7 @@ Colours = Literal["either", "same"]
 FinalMove = Literal["visits", "value", "bound", "eval"]
 Symmetries = Literal["one", "random", "all"]
 BackupName = Literal["mean", "max", "mix"]
+OnOff = Literal["on", "off"]
 
 DEFAULT_SIZE = 9
 """Points on a side, where nothing says another."""
@@ -57,7 +58,7 @@ _NOT_OF_TD = (
     "exploration rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
     "heuristic_good_visits heuristic_eyes playout_moves first_action rave_mean rave_initial "
     "rave_bonus rave_colours rave_ancestor rave_above rave_legal final_move backup nodes priors "
-    "temperature widening pruning"
+    "temperature widening pruning score_utility"
 )
 _BY_VISITS = "they go by visits, and not by what counts as such"
 _OF_RAVE = (
@@ -208,6 +209,13 @@ class PlayerConfig:
     """What a node is worth: the mean of its simulations, the best of its children, or something
     between the two (Coulom 2006)."""
 
+    score_utility: OnOff | None = setting(
+        None, unset="on with a network of KataGo's, else off", effective="by_score"
+    )
+    """Whether the search goes by points too: each value has the utility of the score with it, as
+    KataGo's. What is told of a position stays its result. Of another network only with a head for
+    the score (--auxiliary, when it was trained)."""
+
     first_play: float | None = setting(None, least=0, below=10**6, unset="it comes first")
     """The value of an action of which nothing is known, as a probability of winning."""
 
@@ -249,6 +257,9 @@ class PlayerConfig:
 
     CONFLICTS = (
         Conflict("weights symmetries", "!evaluator=network", "playouts have none"),
+        Conflict("score_utility=on", "!evaluator=network", "playouts say no score"),
+        Conflict("score_utility=on", "!search=puct", "the others go by results"),
+        Conflict("trees backup heuristic", "score_utility=on", "it goes with one tree and means"),
         Conflict("playouts", "!evaluator=playout", "a network plays none"),
         Conflict("strengths", "!playouts=mm|balanced", "other playouts have none"),
         Conflict("nakade diversity", "!playouts=mogo", "they are of MoGo's playouts"),
@@ -359,6 +370,7 @@ class PlayerConfig:
             "rave_colours": ("either",),
             "playout_moves": (None,),
             "first_action": (False,),
+            "score_utility": (None, "off"),
         }
         for name, known in wanted.items():
             value = getattr(self, name)
@@ -425,6 +437,14 @@ class PlayerConfig:
         return self.symmetries or ("random" if self.of_katago else "one")
 
     @property
+    def by_score(self) -> OnOff:
+        """Whether the search goes by points too."""
+        if self.score_utility is not None:
+            return self.score_utility
+        by_means = self.trees == 1 and self.backup == "mean" and self.heuristic is None
+        return "on" if self.of_katago and self.search == "puct" and by_means else "off"
+
+    @property
     def plays_by(self) -> FinalMove:
         """What the move that is played has most of."""
         if self.final_move is not None:
@@ -450,6 +470,7 @@ class PlayerConfig:
         evaluator += " of all symmetries" if self.symmetries == "all" else ""
         parts = [evaluator, self.search]
         parts += [] if self.heuristic is None else [f"{self.heuristic} heuristic"]
+        parts += [] if self.score_utility is None else [f"score utility {self.score_utility}"]
         parts += [str(self.num_simulations)]
         parts += [f"leaves {self.leaves}"] if self.leaves > 1 else []
         parts += [f"trees {self.trees}"] if self.trees > 1 else []

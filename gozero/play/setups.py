@@ -49,6 +49,7 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.selective import Pruning, Widening
 from gozero.search.rules.ucb1 import Ucb1
+from gozero.search.score import ScoreUtility
 from gozero.td import td_search
 from gozero.td import weights as shape_weights
 from gozero.td.td import TdConfig
@@ -171,7 +172,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         considered = {} if config.considered is None else {"max_considered": config.considered}
         own = gumbel_search(config.num_simulations, leaves=config.leaves, **considered)
         return Setup(evaluator, to_win(own), False, config.resign)
-    rule = _rule(config, evaluator)
+    rule = _rule(rules, config, evaluator)
     search = SearchConfig(
         num_simulations=config.num_simulations // config.trees,
         capacity=config.capacity,
@@ -208,7 +209,8 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
 
 def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator != "playout":
-        one = make_evaluator(rules, config.evaluator, config.weights, seed)
+        scores = config.by_score == "on"
+        one = make_evaluator(rules, config.evaluator, config.weights, seed, scores=scores)
         return one if config.seen_in == "one" else SYMMETRIES[config.seen_in](rules, one)
     if not isinstance(rules, Rules):
         return rollout_evaluator(rules, first_plays=config.search == "rave")
@@ -245,15 +247,15 @@ def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Soft
     return config.policy, {}
 
 
-def _rule(config: PlayerConfig, evaluator: Evaluator):
+def _rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator):
     """The selection rule, with what leaves moves out."""
-    rule = _plain_rule(config, evaluator)
+    rule = _plain_rule(rules, config, evaluator)
     if config.pruning is not None:
         rule = Pruning(rule, config.pruning)
     return rule if config.widening is None else Widening(rule, config.widening)
 
 
-def _plain_rule(config: PlayerConfig, evaluator: Evaluator):
+def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator):
     c = config.exploration
     if config.search == "gaussian":
         return Gaussian()
@@ -272,8 +274,11 @@ def _plain_rule(config: PlayerConfig, evaluator: Evaluator):
     rule = evaluator.select or Puct()
     if isinstance(rule, KataGoPuct) and config.trees > 1:  # they do not exchange sums of squares
         rule = dataclasses.replace(rule, spread=0.0)
-    of_puct = isinstance(rule, Puct | KataGoPuct)
-    return dataclasses.replace(rule, c_puct=c) if of_puct and c is not None else rule
+    if not isinstance(rule, Puct | KataGoPuct):
+        return rule
+    of_go = isinstance(rules, Rules)
+    utility = ScoreUtility(rules.size) if of_go and config.by_score == "on" else None
+    return dataclasses.replace(rule, score=utility, c_puct=rule.c_puct if c is None else c)
 
 
 def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:

@@ -19,14 +19,16 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import stages
-from gozero.search import proofs, rows, values
+from gozero.search import proofs, rows, score, values
 from gozero.search import tree as trees
 from gozero.search.rules.operators import Operator
 from gozero.search.tree import NO_NODE, ROOT, Tree
 from gozero.search.values import VALUE_ONE
 
 
-def back_up(tree: Tree, path: trees.Path, value: jax.Array) -> Tree:
+def back_up(
+    tree: Tree, path: trees.Path, value: jax.Array, utility: jax.Array | None = None
+) -> Tree:
     """Add one value to every node of its path: N += 1, W += value, and its square where it is kept.
 
     Gelly & Silver (2011), Algorithm 1, as one scatter for each array.
@@ -35,19 +37,27 @@ def back_up(tree: Tree, path: trees.Path, value: jax.Array) -> Tree:
       tree: the trees.
       path: the paths.
       value: i32[B], fixed point, for the player to move where the path ends.
+      utility: i32[B], likewise, of the score, if the trees keep such.
 
     Returns:
-      The trees with new `visits`, `value_sum` and `squares`.
+      The trees with new `visits`, `value_sum`, `squares` and `scores`.
     """
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, level <= path.length[None])
     # Found once: it is what an evaluation and an end of a game have come to.
-    value = stages.once(lambda value: value, value)
-    gained = values.opponent(value[None], path.length[None] - level)
+    found_once = lambda x: stages.once(lambda x: x, x)
+    seen = lambda x: values.opponent(found_once(x)[None], path.length[None] - level)
+    gained = seen(value)
+    scores, both = None, gained
+    if tree.scores is not None:
+        assert utility is not None
+        more = seen(utility)
+        scores, both = _add_scores(tree, node_rows, more), gained + more
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, jnp.ones_like(gained)),
         value_sum=rows.add(tree.value_sum, node_rows, gained),
-        squares=_add_squares(tree, node_rows, values.squared(gained)),
+        squares=_add_squares(tree, node_rows, values.squared(both)),
+        scores=scores,
     )
 
 
@@ -55,20 +65,31 @@ def _add_squares(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> values
     return None if tree.squares is None else rows.add(tree.squares, node_rows, amounts)
 
 
-def lose(tree: Tree, path: trees.Path, amount: int) -> Tree:
+def _add_scores(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> trees.Scores | None:
+    if tree.scores is None:
+        return None
+    return tree.scores._replace(sums=rows.add(tree.scores.sums, node_rows, amounts))
+
+
+def lose(
+    tree: Tree, path: trees.Path, amount: int, utility: score.ScoreUtility | None = None
+) -> Tree:
     """Virtual losses on a path: `amount` more simulations that whoever chose an edge has lost.
 
     N += amount, W += amount for the player to move below the edge. The root, to which no edge
-    leads, has none. A negative amount takes them away again.
+    leads, has none. A negative amount takes them away again. With a utility of scores they are the
+    largest losses that there are.
     """
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, (level <= path.length[None]) & (level > 0))
     amounts = jnp.full(path.nodes.shape, amount, jnp.int32)
-    sums = amounts * VALUE_ONE
+    more = 0 if utility is None else round(utility.most * VALUE_ONE)
+    square = values.squared(VALUE_ONE + more)
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, amounts),
-        value_sum=rows.add(tree.value_sum, node_rows, sums),
-        squares=_add_squares(tree, node_rows, sums),  # 1 is its own square
+        value_sum=rows.add(tree.value_sum, node_rows, amounts * VALUE_ONE),
+        squares=_add_squares(tree, node_rows, amounts * square),
+        scores=_add_scores(tree, node_rows, amounts * more),
     )
 
 

@@ -29,6 +29,7 @@ class Draws(NamedTuple):
 
     tie_seeds: jax.Array  # u32[B]: one a tree, for ties
     gumbel: jax.Array  # f32[B, A], for a root's rule
+    score_center: jax.Array | None = None  # f32[B]: see `ScoreUtility.center`; not drawn, but found
 
 
 def write_untried(

@@ -24,6 +24,7 @@ from gozero.search.edges import Rule, SelectionRule, as_rule
 from gozero.search.game import Trail
 from gozero.search.rules.operators import Operator
 from gozero.search.rules.puct import Puct
+from gozero.search.score import ScoreUtility
 from gozero.search.values import CONFIDENCE, MAX_VISITS, MOST_VISITS
 
 _OPTIONAL_COUNT = COUNT._replace(optional=True)
@@ -197,6 +198,12 @@ CONFLICTS = (
     Conflict("above", "ancestor", "it goes by the nodes' own values beside those above"),
     Conflict("variance", "ensemble", "trees do not exchange sums of squares"),
     Conflict("variance", "prior_counts", "values that count as visits have no squares"),
+    Conflict("score", "transpositions", "what is shared of an evaluation has no score"),
+    Conflict("score", "backup", "such values have no score"),
+    Conflict("score", "prove", "what is proven has no score"),
+    Conflict("score", "ensemble", "trees do not exchange utilities of scores"),
+    Conflict("score", "amaf", "first plays have no score"),
+    Conflict("score", "prior_counts", "values that count as visits have no score"),
     Conflict("prune", "transpositions", "their tables know nodes by numbers"),
     Conflict("prune", "prove", "what proves a node might go"),
     Conflict("prune", "ensemble", "what has been exchanged might go"),
@@ -379,6 +386,8 @@ class SearchConfig:
             used["above"] = Feature("select", self.select)
         if self.keeps_squares:
             used["variance"] = Feature("select", self.select)
+        if self.score_utility is not None:
+            used["score"] = Feature("select", self.select)
         if self.root_rule is not None and self.root_rule.needs.own_visits:
             used["own_visits"] = Feature("root_select", self.root_select)
         return used
@@ -419,6 +428,12 @@ class SearchConfig:
         return any(rule is not None and rule.needs.variance for rule in rules)
 
     @property
+    def score_utility(self) -> ScoreUtility | None:
+        """What scores add to values, for a rule that asks; None: nothing."""
+        rules = as_rule(self.select), self.root_rule
+        return next((rule.needs.score for rule in rules if rule and rule.needs.score), None)
+
+    @property
     def plays_by_rule(self) -> bool:
         """The root's rule chooses the action that is played."""
         return self.root_rule is not None and self.root_rule.final_action is not None
@@ -441,12 +456,17 @@ class SearchConfig:
 
         (The roots' own evaluations are the one visit to spare of each tree.)
         """
-        return self._visits_left(MOST_VISITS if self.wide else MAX_VISITS)
+        return self._visits_left(MOST_VISITS if self.wide else self._max_visits)
 
     @property
     def wide(self) -> bool:
         """Value sums are `values.Wide`: an i32 might not hold them. (An ensemble's are not.)"""
-        return self.ensemble is None and self.num_simulations > self._visits_left(MAX_VISITS)
+        return self.ensemble is None and self.num_simulations > self._visits_left(self._max_visits)
+
+    @property
+    def _max_visits(self) -> int:
+        """That sums in an i32 hold: with utilities of scores squares of values go up to 4."""
+        return MAX_VISITS if self.score_utility is None else MAX_VISITS // 4
 
     def _visits_left(self, most: int) -> int:
         """Of so many visits what else counts leaves to the simulations of each tree."""

@@ -28,7 +28,8 @@ class Edges(NamedTuple):
 
     prior: jax.Array  # P, f32[K]: -inf where illegal
     visits: jax.Array  # N, i32[K]; with what a heuristic's value counts for
-    q: jax.Array  # Q, f32[K] in [-1, 1]: the mean value, 0 where not visited
+    q: jax.Array  # Q, f32[K] in [-1, 1]: the mean value, 0 where not visited; this, V and the raw
+    # value may go beyond 1 for a rule that asks for utilities of scores, which are then in them
     value: jax.Array  # V, f32[]: the mean of the node's own evaluation and all its visits
     total: jax.Array  # sum N, i32[]: over all actions of the node, be they among the K or not
     raw_value: jax.Array | None = None  # f32[]: the node's own evaluation, for a rule that asks
@@ -54,6 +55,7 @@ class Needs(NamedTuple):
     raw_value: bool = False  # `Edges.raw_value`
     siblings: bool = False  # a score depends on which other actions were visited
     own_visits: bool = False  # at a root: the visits of this search, counted one by one from none
+    score: Any = None  # a `score.ScoreUtility`: it is in all values that the rule sees
 
 
 class SelectionRule:

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
-from gozero.search import proofs, values
+from gozero.search import proofs, score, values
 from gozero.search.game import Evaluate, Evaluation, Evaluator, Heuristic, History, Trail
+from gozero.search.score import ScoreUtility
 
 
 class Evaluated(NamedTuple):
@@ -28,6 +29,8 @@ class Evaluated(NamedTuple):
     heuristic: Heuristic | None
     proven: jax.Array  # i8[B]: what the game's end proves, see `proofs`
     positions: Any = None  # [B], see `Evaluation`; None: as they were
+    score: jax.Array | None = None  # f32[B, 2], see `Evaluation`: exact where the game is over
+    utility: jax.Array | None = None  # i32[B], fixed point: of the score, where a rule asks for it
 
     @property
     def played(self) -> jax.Array:
@@ -44,6 +47,7 @@ class Judged(NamedTuple):
     legal: jax.Array  # bool[B, A]
     over: jax.Array  # bool[B]
     exact: jax.Array  # f32[B]: the result where it is over, for the player to move
+    score: jax.Array | None = None  # f32[B, 2]: and its points, as `Evaluation.score`
 
 
 class Elsewhere(NamedTuple):
@@ -70,13 +74,34 @@ def evaluate_positions(
         check_evaluation(evaluation, judged.legal.shape)
         if evaluation.positions is not None:
             judged = judge(game, contexts, evaluation.positions, trail)
-    return evaluated_as(*judged, evaluation)
+    return evaluated_as(*judged[:3], evaluation, judged.score)
+
+
+def with_utility(
+    evaluated: Evaluated, utility: ScoreUtility | None, center: jax.Array | None, plies: jax.Array
+) -> Evaluated:
+    """With the utilities of the scores, if they are asked for; what is not finite counts as 0.
+
+    Args:
+      evaluated: of positions [B].
+      utility: of scores.
+      center: f32[B]; see `ScoreUtility.center`, for the players to move at the roots.
+      plies: i32[B]: of the positions below their roots.
+    """
+    if utility is None or center is None or evaluated.score is None:
+        return evaluated
+    found = utility(evaluated.score, values.opponent(center, plies))
+    found = jnp.where(jnp.isfinite(found), found, 0.0)
+    return evaluated._replace(utility=values.to_fixed(found))
 
 
 def judge(game: History, contexts, positions, trail: Trail) -> Judged:
     """What the rules say of B positions."""
     legal = jax.vmap(game.legal)(contexts, positions, trail)
-    return Judged(legal, *jax.vmap(game.outcome)(contexts, positions))
+    if game.scored is None:
+        return Judged(legal, *jax.vmap(game.outcome)(contexts, positions))
+    over, exact, points = jax.vmap(game.scored)(contexts, positions)
+    return Judged(legal, over, exact, score.final(points))
 
 
 def evaluation_of(
@@ -87,8 +112,11 @@ def evaluation_of(
     return evaluator.evaluate(evaluator.params, key, observations)
 
 
-def evaluated_as(legal, over, exact, evaluation: Evaluation) -> Evaluated:
-    """What an evaluation of B positions comes to: legal bool[B, A], over bool[B], exact f32[B]."""
+def evaluated_as(
+    legal, over, exact, evaluation: Evaluation, points: jax.Array | None = None
+) -> Evaluated:
+    """What an evaluation of B positions comes to: legal bool[B, A], over bool[B], exact f32[B], and
+    points f32[B, 2] as `Judged.score`."""
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     heuristic = evaluation.heuristic
     if heuristic is not None:
@@ -97,7 +125,10 @@ def evaluated_as(legal, over, exact, evaluation: Evaluation) -> Evaluated:
     value = values.to_fixed(jnp.where(over, exact, value))
     ok = over | (ok & legal.any(axis=1))
     proven = proofs.of_result(over, exact)
-    more = evaluation.first_play, heuristic, proven, evaluation.positions
+    expected = evaluation.score
+    if expected is not None and points is not None:
+        expected = jnp.where(over[:, None], points, expected)
+    more = evaluation.first_play, heuristic, proven, evaluation.positions, expected
     return Evaluated(prior, value, over, ok, *more)
 
 
@@ -121,6 +152,8 @@ def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
     wanted = {"prior_logits": (count, num_actions), "value": (count,)}
     if evaluation.first_play is not None:
         wanted["first_play"] = (count, 2, num_actions)
+    if evaluation.score is not None:
+        wanted["score"] = (count, 2)
     for name, right in wanted.items():
         if jnp.shape(getattr(evaluation, name)) != right:
             raise ValueError(

@@ -127,7 +127,7 @@ def _add_by_stage(
     counted = path
     if counts is not None:
         counted = path._replace(length=jnp.where(counts, path.length, -1))
-    grown = backup.back_up(grown, counted, value)
+    grown = backup.back_up(grown, counted, value, evaluated.utility)
     grown = backup.back_up_values(grown, path, end_proven, config.backup)
     return choose_again(grown, path, evaluated, config, draws, leaf.tree_full)
 

@@ -30,6 +30,8 @@ class History(NamedTuple):
       legal: (context, position, trail) -> bool[A].
       outcome: (context, position) -> (over bool[], value f32[]); as `Game.outcome`.
       observe: (context, position, trail) -> what the evaluator sees, any pytree.
+      scored: (context, position) -> (over, value, score f32[]): `outcome`, and the points of a
+        finished game, for the player to move. None: there are none.
       sees_ancestors: `legal` or `observe` look at the trail's positions; False: only at its length,
         and a search reads no ancestors from the tree.
     """
@@ -39,6 +41,7 @@ class History(NamedTuple):
     legal: Callable[[Any, Any, Trail], jax.Array]
     outcome: Callable[[Any, Any], tuple[jax.Array, jax.Array]]
     observe: Callable[[Any, Any, Trail], Any]
+    scored: Callable[[Any, Any], tuple[jax.Array, jax.Array, jax.Array]] | None = None
     sees_ancestors: bool = True
 
 
@@ -148,6 +151,9 @@ class Evaluation(NamedTuple):
     """Positions [M] that nodes keep in place of those that were observed, of the same shapes, if
     evaluating them says more of them: of their ends, for one. A position that is evaluated again
     has to come out the same. None: those that were observed."""
+    score: jax.Array | None = None
+    """f32[M, 2]: the mean of the final score in points, for the player to move, and its standard
+    deviation; for a rule that asks (`Needs.score`)."""
 
 
 Evaluate = Callable[[Any, jax.Array, Any], Evaluation]

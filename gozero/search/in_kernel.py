@@ -83,7 +83,7 @@ def fits_roots(tree: Any, select: Any) -> bool:
 
 def _is_plain(tree: Any) -> bool:
     others = tree.squares, tree.prior_counts, tree.shared, tree.backup_value, tree.proven
-    others += (tree.last_sync,)
+    others += tree.last_sync, tree.scores
     on_gpu = mode.backend() == "gpu" and not mode.plain()
     return on_gpu and all(x is None for x in others) and not isinstance(tree.value_sum, values.Wide)
 

@@ -50,7 +50,7 @@ def fit(tree: Tree, config: SearchConfig) -> bool:
         return False
     more = tree.amaf, tree.prior_counts, tree.shared, tree.backup_value, tree.proven
     is_plain = (
-        all(x is None for x in (*more, tree.squares, tree.last_sync))
+        all(x is None for x in (*more, tree.squares, tree.scores, tree.last_sync))
         and not config.overflows
         and not config.wide
     )

@@ -19,7 +19,7 @@ from gozero.search import backup, choose, dense, expand, rows, select
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.evaluate import evaluate_positions
+from gozero.search.evaluate import evaluate_positions, with_utility
 from gozero.search.game import Evaluator, History
 from gozero.search.tree import NO_NODE, Path, Tree
 
@@ -60,6 +60,8 @@ def simulate(
     evaluated = evaluate_positions(
         game, evaluator, key, jax.tree.map(many, contexts), positions, trail
     )
+    utility, center = config.score_utility, jax.tree.map(many, draws.score_center)
+    evaluated = with_utility(evaluated, utility, center, trail.length)
     grows = by_tree(found.grows)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
     tree = expand.write_evaluated(
@@ -76,9 +78,9 @@ def simulate(
 
     def back_up(k, tree):
         path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
-        tree = backup.lose(tree, path, -config.virtual_loss)
+        tree = backup.lose(tree, path, -config.virtual_loss, utility)
         row = tree.row(path.end)
-        tree = backup.back_up(tree, path, backup.of_end(tree, row, one.value))
+        tree = backup.back_up(tree, path, backup.of_end(tree, row, one.value), one.utility)
         end_proven = backup.proven_by_game(tree, row, one.proven, found.grows[k])
         tree = backup.back_up_values(tree, path, end_proven, config.backup)
         return expand.choose_again(tree, path, one, config, draws, found.tree_full[k])
@@ -107,7 +109,7 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
         else:
             untried = config.select, draws.tie_seeds, leaf.path.end, leaf.tree_full
             grown = choose.write_untried(grown, parent_row, leaf.left, *untried)
-        grown = backup.lose(grown, path, config.virtual_loss)
+        grown = backup.lose(grown, path, config.virtual_loss, config.score_utility)
         grown = expand.choose_again(grown, path, None, config, draws, leaf.tree_full)
         here = _Found(path.nodes, path.length, leaf.grows, leaf.tree_full)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=k, axis=0)

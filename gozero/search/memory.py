@@ -19,6 +19,7 @@ def keeps_of(config: SearchConfig, prior_counts: bool = False) -> Keeps:
     return Keeps(
         amaf=config.amaf is not None,
         squares=config.keeps_squares,
+        scores=config.score_utility is not None,
         prior_counts=prior_counts,
         shared=config.sharing is not None,
         backup_value=config.backup is not None,

@@ -118,8 +118,15 @@ def evaluation_fields(
     return {
         "value": rows.write(tree.value, row, evaluated.value),
         "over": rows.write(tree.over, row, evaluated.over),
+        **_own_utility(tree, row, evaluated),
         **_counts(tree, row, evaluated, *others),
     }
+
+
+def _own_utility(tree: Tree, row: jax.Array, evaluated: Evaluated) -> dict[str, Any]:
+    if tree.scores is None:
+        return {}
+    return {"scores": tree.scores._replace(own=rows.write(tree.scores.own, row, evaluated.utility))}
 
 
 def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic) -> dict[str, Any]:

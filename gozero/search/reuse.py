@@ -337,7 +337,7 @@ def refresh_root(
     edge_prior = evaluated.prior[lanes, action]
     place = jnp.arange(child.size, dtype=jnp.int32).reshape(child.shape)
     edge_rows = jnp.where(is_child, child_row, tree.num_rows + place)
-    kept = "visits", "value_sum", "squares", "value", "amaf", "prior_counts", "last_sync"
+    kept = "visits", "value_sum", "squares", "scores", "value", "amaf", "prior_counts", "last_sync"
     now = lambda tree: {name: getattr(tree, name) for name in kept}
     old, old_size = jax.tree.map(lambda x: rows.read(x, row), now(tree)), tree.size
     tree = root.init_root(tree, evaluated._replace(prior=left), roots, config, draws)

@@ -98,11 +98,15 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
         value_sum=rows.write(
             tree.value_sum, row, values.sum_of(evaluated.value, like=tree.value_sum)
         ),
-        squares=_first_squares(tree, row, evaluated.value),
+        squares=_first_squares(tree, row, evaluated),
         positions=trees.write_positions(tree, row, roots),
         size=tree.size + 1,
         **evaluation_fields(tree, row, evaluated),
     )
+    if tree.scores is not None and evaluated.utility is not None:
+        first = values.sum_of(evaluated.utility, like=tree.scores.sums)
+        sums = rows.write(tree.scores.sums, row, first)
+        tree = tree.replace(scores=tree.scores._replace(sums=sums))
     tree = backup.back_up_values(tree, root_path(tree), evaluated.proven, config.backup)
     if tree.is_dense:
         tree = dense.open_rows(tree, row)
@@ -121,9 +125,11 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
     return tree
 
 
-def _first_squares(tree: Tree, row: jax.Array, value: jax.Array) -> values.Sums | None:
+def _first_squares(tree: Tree, row: jax.Array, evaluated: Evaluated) -> values.Sums | None:
     if tree.squares is None:
         return None
+    value = evaluated.value
+    value = value if evaluated.utility is None else value + evaluated.utility
     first = values.sum_of(values.squared(value), like=tree.squares)
     return rows.write(tree.squares, row, first)
 
@@ -183,7 +189,8 @@ def choice_at_roots(
 
 
 def evaluated_edges(tree: Tree) -> Edges:
-    """Of the roots, [B, A], with what a heuristic's values count for; for `final_action`."""
+    """Of the roots, [B, A], as their rule sees them, with what a heuristic's values count for; for
+    `final_action`."""
     return trees.by_action(tree, ROOT, tree.num_actions).edges
 
 

@@ -32,7 +32,7 @@ from gozero.compile import mode, stages
 from gozero.search import ensemble, expand, lanes, leaves, reuse, root, rows, transpositions
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.evaluate import evaluate_positions
+from gozero.search.evaluate import Evaluated, evaluate_positions, with_utility
 from gozero.search.game import Evaluator, Game, History, history_of
 from gozero.search.memory import keeps_of
 from gozero.search.select import find_leaf
@@ -159,6 +159,7 @@ def begin(
     evaluated = root.evaluate_roots(
         history, evaluator, root_key, noise_key, contexts, roots, config
     )
+    evaluated, draws = _with_utility(evaluated, draws, config)
     ok, heuristic = evaluated.ok, evaluated.heuristic
     has_visits = heuristic is not None and heuristic.visits is not None
     config.check_with(tree is not None, heuristic is not None, has_visits)
@@ -176,6 +177,20 @@ def begin(
         ok &= is_its_own
     steps: Any = np.int32(0)  # static: a search in one piece has loops of known length
     return Running(tree, ok, contexts, draws, choice_key, evaluation_key, steps)
+
+
+def _with_utility(
+    evaluated: Evaluated, draws: Draws, config: SearchConfig
+) -> tuple[Evaluated, Draws]:
+    """Of roots, if a rule asks for utilities of scores: about these the search goes by then."""
+    utility = config.score_utility
+    if utility is None:
+        return evaluated, draws
+    if evaluated.score is None:
+        raise ValueError("select: it asks for scores, and the evaluator says none")
+    center = utility.center(evaluated.score[:, 0])
+    plies = jnp.zeros(center.shape, jnp.int32)
+    return with_utility(evaluated, utility, center, plies), draws._replace(score_center=center)
 
 
 def advance(
@@ -299,6 +314,8 @@ def simulate(
     leaf = _as_kernel(find, config, tree, tree, draws.tie_seeds)
     trail, positions = expand.new_positions(game, tree, leaf, config)
     evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
+    center, plies = draws.score_center, trail.length
+    evaluated = with_utility(evaluated, config.score_utility, center, plies)
     grown = _as_kernel(add, config, tree, (tree, leaf), positions, evaluated, draws)
     return grown, ok & evaluated.ok
 
@@ -414,7 +431,8 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
         ok = jnp.all(ok.reshape(-1, group.trees), axis=1)
     keys = jax.random.split(running.choice_key, ok.shape[0])
     judged = edges
-    if config.final_move == "eval" and isinstance(tree, Tree):
+    by_rule = config.score_utility is not None and config.plays_by_rule
+    if (config.final_move == "eval" or by_rule) and isinstance(tree, Tree):
         judged = root.evaluated_edges(tree)
     return SearchResult(
         action=jax.vmap(functools.partial(root.final_action, config))(keys, judged, gumbel),
@@ -454,6 +472,7 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "batch": (tree.num_trees, num_trees),
         "all-moves-as-first": (tree.amaf is not None, config.amaf is not None),
         "squares": (tree.squares is not None, config.keeps_squares),
+        "scores": (tree.scores is not None, config.score_utility is not None),
         "transpositions": (tree.shared is not None, config.sharing is not None),
         "backup": (tree.backup_value is not None, config.backup is not None),
         "prove": (tree.proven is not None, config.prove),

@@ -41,6 +41,13 @@ class Counts(NamedTuple):
     sums: values.Sums  # i32[R, A]: the sum of so many values, fixed point; wide ones of first plays
 
 
+class Scores(NamedTuple):
+    """The utilities of scores, for the player to move at the node; see `score`."""
+
+    sums: values.Sums  # i32[R]: of the node and below, fixed point, beside `Tree.value_sum`
+    own: jax.Array  # i32[R]: of the node's own evaluation, beside `Tree.value`
+
+
 class Shared(NamedTuple):
     """What the evaluator said of each node, for others of the same key; see `transpositions`."""
 
@@ -70,7 +77,9 @@ class Tree(struct.PyTreeNode):
     edge_prior: jax.Array  # f32[R]: the prior it had
     visits: jax.Array  # i32[R]: values backed up at the node and below, its own included
     value_sum: values.Sums  # i32[R]: sum of their values, fixed point; wide if `Keeps.wide`
-    squares: values.Sums | None  # i32[R]: sum of their squares, for a rule that asks
+    squares: values.Sums | None  # i32[R]: sum of their squares, for a rule that asks; with scores
+    # of the values and their utilities together
+    scores: Scores | None  # for a rule that asks
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
     over: jax.Array  # bool[R]: the game has ended here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
@@ -111,6 +120,7 @@ class Keeps(NamedTuple):
 
     amaf: bool = False  # all-moves-as-first statistics
     squares: bool = False  # sums of squared values
+    scores: bool = False  # utilities of scores
     prior_counts: bool = False  # what a heuristic says of the actions
     shared: bool = False  # what the evaluator says, to be shared by transpositions
     backup_value: bool = False  # values that are no means
@@ -159,6 +169,7 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         visits=number(),
         value_sum=values.zero_sums(num_rows, keeps.wide),
         squares=values.zero_sums(num_rows, keeps.wide) if keeps.squares else None,
+        scores=Scores(values.zero_sums(num_rows, keeps.wide), number()) if keeps.scores else None,
         value=number(),
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
@@ -296,8 +307,8 @@ def children(
     visits = rows.read(tree.visits, child_row)
     # The mover of a child is the opponent.
     if tree.backup_value is None:
-        sums = values.minus(jnp.zeros_like(visits), rows.read(tree.value_sum, child_row))
-        value = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
+        sums = values.minus(jnp.zeros_like(visits), _sums(tree, child_row))
+        value = values.mean(_sums(tree, row), rows.read(tree.visits, row))
     else:
         sums, value = (
             -rows.read(tree.backup_value, child_row),
@@ -309,7 +320,7 @@ def children(
     variance = None
     if tree.squares is not None:
         squares = rows.read(tree.squares, child_row)
-        variance = values.variance(rows.read(tree.value_sum, child_row), squares, visits)
+        variance = values.variance(_sums(tree, child_row), squares, visits)
         variance = jnp.where(is_child, variance, 0.0)
     visits = jnp.where(is_child, visits, 0)
     sums = values.where(is_child, sums)
@@ -325,7 +336,7 @@ def children(
         q=q,
         value=value,
         total=jnp.sum(visits, axis=1),
-        raw_value=None if tree.value is None else values.to_float(rows.read(tree.value, row)),
+        raw_value=_raw_value(tree, row),
         variance=variance,
         proven=proven,
     )
@@ -335,6 +346,20 @@ def children(
         total = rows.read_entries(tree.amaf.sums, amaf_source, action)
         edges = edges._replace(amaf_visits=count, amaf_q=values.mean(total, count))
     return Entries(edges, child, action)
+
+
+def _sums(tree: Tree, row: jax.Array) -> values.Sums:
+    """Of the values at rows i32[...], and of the utilities of scores if they are kept."""
+    found = rows.read(tree.value_sum, row)
+    return found if tree.scores is None else values.added(found, rows.read(tree.scores.sums, row))
+
+
+def _raw_value(tree: Tree, row: jax.Array) -> jax.Array | None:
+    """f32[M]: of nodes in rows i32[M]; None: nobody asks for it."""
+    if tree.value is None:
+        return None
+    own = rows.read(tree.value, row)
+    return values.to_float(own if tree.scores is None else own + rows.read(tree.scores.own, row))
 
 
 def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
@@ -367,7 +392,7 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
 
 READ_OF_CHILDREN = (
     *("children", "num_children", "action", "edge_prior", "visits", "value_sum"),
-    *("squares", "amaf", "prior_counts", "backup_value", "proven"),
+    *("squares", "scores", "amaf", "prior_counts", "backup_value", "proven"),
 )
 
 
@@ -382,16 +407,21 @@ def for_entries(tree: Tree, select: Rule) -> Tree:
     read = set(READ_OF_CHILDREN) - {"action"}
     if tree.backup_value is not None and tree.squares is None:
         read -= {"value_sum"}
-    raw = ["value"] if as_rule(select).needs.raw_value else []
-    return with_only(tree, "untried_prior", *read, *raw)
+    seen = with_only(tree, "untried_prior", "value", *read)
+    if as_rule(select).needs.raw_value:
+        return seen
+    scores = None if seen.scores is None else seen.scores._replace(own=None)
+    return seen.replace(value=None, scores=scores)
 
 
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
     """What is known of every action of one node of each tree (i32[B] or a number): [B, A].
 
-    Visits and values are those of simulations; a heuristic's counts are left out.
+    Visits and values are those of simulations; a heuristic's counts are left out, and so are
+    utilities of scores, with the variances that they are in.
     """
-    counted = tree.replace(prior_counts=None)
+    squares = tree.squares if tree.scores is None else None
+    counted = tree.replace(prior_counts=None, scores=None, squares=squares)
     return by_action(counted, node, tree.num_actions).edges
 
 
@@ -405,7 +435,7 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
 
 def by_action_in_kernel(tree: Tree) -> bool:
     """Whether a GPU has a kernel for `by_action`, of any width."""
-    others = tree.squares, tree.prior_counts, tree.backup_value, tree.proven
+    others = tree.squares, tree.scores, tree.prior_counts, tree.backup_value, tree.proven
     is_plain = all(x is None for x in others) and not isinstance(tree.value_sum, values.Wide)
     return is_plain and mode.backend() == "gpu" and not mode.plain()
 

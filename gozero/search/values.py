@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ def to_fixed(value: jax.Array) -> jax.Array:
     return jnp.round(jnp.clip(value, -1.0, 1.0) * VALUE_ONE).astype(jnp.int32)
 
 
-def squared(value: jax.Array) -> jax.Array:
+def squared(value: Any) -> Any:
     """Squares of values i32 in fixed point, likewise, rounded to the nearest 2^-14."""
     return (value * value + VALUE_ONE // 2) // VALUE_ONE
 
@@ -61,6 +61,14 @@ def zero_sums(shape: int | tuple[int, ...], wide: bool) -> Sums:
 def plus(sums: Sums, amount: jax.Array) -> Sums:
     """The sums with amounts i32[...] added."""
     return sums.plus(amount) if isinstance(sums, Wide) else sums + amount
+
+
+def added(one: Sums, other: Sums) -> Sums:
+    """Two kinds of sums together, both as wide."""
+    if isinstance(one, Wide) and isinstance(other, Wide):
+        both = one.plus(other.low)
+        return both._replace(high=both.high + other.high)
+    return jnp.asarray(one) + jnp.asarray(other)
 
 
 def minus(amount: jax.Array, sums: Sums) -> Sums:

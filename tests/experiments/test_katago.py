@@ -18,6 +18,8 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
     for name in ("gnugo-1", "gnugo-1-symmetries", "gnugo-16"):
         assert asked[name].opponent.command == GNUGO
         assert asked[name].player.simulations == (15 if name == "gnugo-16" else 1)
+    by_score = {name: match.player.by_score for name, match in asked.items()}
+    assert by_score["gnugo-16"] == by_score["katago-9x9"] == by_score["katago-13x13"] == "on"
     seen_in = {name: match.player.seen_in for name, match in asked.items()}
     assert (seen_in["gnugo-1"], seen_in["gnugo-1-symmetries"]) == ("one", "all")
     assert seen_in["gnugo-16"] == seen_in["katago-9x9"] == "random"

@@ -218,6 +218,22 @@ def test_a_mean_over_symmetries_sees_all_images_alike(k):
     np.testing.assert_allclose(said.value, edges.mean(1), rtol=1e-6)
 
 
+def test_a_score_of_two_symmetries_by_hand():
+    """Means of 1 and 5, both 3 wide: 3, and sqrt(9 + 4)."""
+    game = connect_four_game(4, 4)
+    planes = jnp.zeros((1, 4, 4, 3)).at[0, 0, 0, 0].set(4.0)
+
+    def scored(params, key, planes):
+        found = by_place(params, key, planes)
+        mean = 1.0 + planes[:, 0, 0, 0]
+        return found._replace(score=jnp.stack([mean, jnp.full_like(mean, 3.0)], axis=-1))
+
+    found = over_symmetries(game, Evaluator(scored)).evaluate(None, jax.random.key(0), planes)
+    np.testing.assert_allclose(found.score, [[3.0, 13**0.5]], rtol=1e-6)
+    drawn = random_symmetry(game, Evaluator(scored)).evaluate(None, jax.random.key(0), planes)
+    assert drawn.score.tolist() in ([[1.0, 3.0]], [[5.0, 3.0]])
+
+
 def test_a_game_without_symmetries_has_no_mean_over_them():
     game = connect_four_game()._replace(symmetries=None)
     for seen in (over_symmetries, random_symmetry):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 import pathlib
 
@@ -10,7 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
 from gozero.go.rules import Rules, init, play
+from gozero.nets import network, weights
+from gozero.nets.network import NetworkConfig
 from gozero.play import heuristics, players
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import gumbel_search, make_player, make_setup, to_win
@@ -26,6 +31,8 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.selective import Pruning, Widening
 from gozero.search.rules.ucb1 import Ucb1
+from gozero.search.score import ScoreUtility
+from gozero.search.search import search
 from gozero.td import local_shape, shapes
 from gozero.td import weights as shape_weights
 
@@ -326,6 +333,11 @@ def test_temporal_difference_search(tmp_path):
             {"search": "rave", "heuristic": "grandfather", "leaves": 8},
             "--leaves 8: not with --heuristic grandfather; it goes with one tree and one leaf",
         ),
+        ({"score_utility": "on"}, "--score-utility on: only with --evaluator network"),
+        (
+            {"evaluator": "network", "score_utility": "on", "trees": 2},
+            "--trees 2: not with --score-utility on",
+        ),
         ({"trees": 401}, "--trees 401: expected from 1 to the 400 of --simulations"),
         ({"resign": 0.5}, "--resign 0.5: expected from -1 to below 0"),
     ],
@@ -333,6 +345,35 @@ def test_temporal_difference_search(tmp_path):
 def test_complaints(flags, message):
     with pytest.raises(ValueError, match=message):
         PlayerConfig(**flags).check()
+
+
+def test_the_search_goes_by_points_with_a_network_of_katagos():
+    katagos = functools.partial(PlayerConfig, "network", weights=pathlib.Path("b6c96.bin.gz"))
+    assert katagos().by_score == "on"
+    assert katagos(score_utility="off").by_score == "off"
+    assert katagos(trees=2).by_score == katagos(search="gumbel").by_score == "off"
+    assert katagos(backup="max").by_score == katagos(heuristic="even").by_score == "off"
+    assert PlayerConfig().by_score == PlayerConfig("network").by_score == "off"
+
+
+def test_it_goes_by_points_with_another_network_that_says_a_score(tmp_path):
+    def player(auxiliary):
+        shape = NetworkConfig(blocks=1, channels=4, auxiliary=auxiliary)
+        params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(3))
+        params = jax.tree.map(lambda x: x + 0.05, params)  # heads begin with zeros
+        path = weights.save(tmp_path / f"{auxiliary}.npz", params, shape, size=3)
+        return make_setup(RULES, PlayerConfig("network", weights=path, score_utility="on"))
+
+    setup = player(auxiliary=True)
+    assert setup.search.score_utility == ScoreUtility(3)
+    states = jax.vmap(lambda komi: init(RULES, komi))(jnp.array([0.5, 7.5]))
+    config = dataclasses.replace(setup.search, num_simulations=8)
+    run = lambda states: search(go_game(RULES), setup.evaluator, jax.random.key(0), states, config)
+    result = jax.jit(run)(states)
+    assert result.ok.all()
+    assert not (np.asarray(result.tree.scores.sums) == 0).all()
+    with pytest.raises(ValueError, match="no head for them"):
+        player(auxiliary=False)
 
 
 def test_what_does_not_go_together_names_the_flag():

@@ -21,6 +21,26 @@ def components(game, wanted):
     return found
 
 
+# --- scores -------------------------------------------------------------------------------
+
+
+def expected_score_value(mean, stdev, center, scale, side):
+    """`ScoreValue::expectedWhiteScoreValue`: between four entries of its table."""
+    unit = scale * side / 19
+    mean, stdev = (mean - center) / unit, stdev / unit
+    low = math.floor(mean + 0.5)  # entry i is of a mean of i - 1/2
+    (m, s), floor = (mean - low + 0.5, stdev - math.floor(stdev)), math.floor(stdev)
+    a, b = ((1 - s) * _table(low + i, floor) + s * _table(low + i, floor + 1) for i in (0, 1))
+    return (1 - m) * a + m * b
+
+
+def _table(mean, stdev):
+    at = [x / 10 for x in range(-50, 51)]
+    weights = [math.exp(-0.5 * x * x) for x in at]
+    found = (math.atan((mean - 0.5 + stdev * x) / 19) * 2 / math.pi for x in at)
+    return sum(w * x for w, x in zip(weights, found, strict=True)) / sum(weights)
+
+
 # --- areas --------------------------------------------------------------------------------
 
 

@@ -28,15 +28,18 @@ class Node:
     def __init__(self, index, state, depth, evaluation):
         self.index, self.state, self.depth = index, state, depth
         # prior f32[A] with -inf where illegal, value, over; and what not every evaluation has:
-        # first_play bool[2, A], and a heuristic's (value, visits, amaf_value, amaf_visits) [A].
+        # first_play bool[2, A], a heuristic's (value, visits, amaf_value, amaf_visits) [A], and a
+        # score's mean and standard deviation.
         self.prior, value, self.over, *more = evaluation
-        self.first_play, heuristic = [*more, None, None][:2]
+        self.first_play, heuristic, self.score = [*more, None, None, None][:3]
         self.value = fixed(value)
         # 1, 2, 3: lost, drawn, won for the player to move; 0: not known
         exact = self.over and float(value) in (-1, 0, 1)
         self.by_game, self.proven = int(value) + 2 if exact else 0, 0
         self.backup_value = self.value
         self.own_sum = self.own_squares = 0  # of its evaluations
+        self.utility = self.own_utility = 0  # of its score, and of all its evaluations'
+        self.loss = ONE  # what a virtual one is worth, with that of the score
         self.evaluated = 0  # times; all but the first because no node could be added
         self.fresh = True  # of this step
         self.was_asked = False  # it has an evaluation to share
@@ -44,6 +47,7 @@ class Node:
         num_actions = len(self.prior)
         self.visits = np.zeros(num_actions, np.int64)
         self.value_sum = np.zeros(num_actions, np.int64)
+        self.utility_sum = np.zeros(num_actions, np.int64)
         self.square_sum = np.zeros(num_actions, np.int64)
         self.lost = np.zeros(num_actions, np.int64)  # virtually, for now
         self.lost_above = 0  # ... on the edge to this node
@@ -70,7 +74,8 @@ class Node:
         return 4 - child.proven if child and child.proven else 0
 
     def mean(self):
-        value = self.own_sum + self.value_sum.sum() + self.lost_above * ONE + self.other_sum
+        value = self.own_sum + self.value_sum.sum() + self.lost_above * self.loss + self.other_sum
+        value += self.own_utility + self.utility_sum.sum()
         return F32(value) / F32(ONE) / F32(self.num_visits())
 
     def begin_as(self, above, visits, amaf_visits):
@@ -109,7 +114,7 @@ class Node:
 
     def scores(self, rule, backup=None, prove=False, amaf_source=None):
         visits = self.visits + self.guess_visits + self.lost
-        sums = self.value_sum + self.guess_sum - self.lost * ONE
+        sums = self.value_sum + self.utility_sum + self.guess_sum - self.lost * self.loss
         for action, child in self.children.items():
             visits[action] += child.other_visits
             sums[action] -= child.other_sum
@@ -126,7 +131,7 @@ class Node:
         legal = self.prior >= 0
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
         with np.errstate(invalid="ignore", divide="ignore"):
-            raw = F32(self.value) / F32(ONE)
+            raw = F32(self.value + self.utility) / F32(ONE)
             more = amaf if rule.dense else ()
             if rule.by_above:
                 above = self.above or Node(0, None, 0, (self.prior, 0.0, False))
@@ -141,8 +146,9 @@ class Node:
     def variance(self):
         """Of the simulations of each action; a virtual loss is one of value -1."""
         visits = self.visits + self.lost
-        of_means = mean(self.value_sum - self.lost * ONE, visits) ** 2
-        return np.maximum(mean(self.square_sum + self.lost * ONE, visits) - of_means, F32(0))
+        sums = self.value_sum + self.utility_sum - self.lost * self.loss
+        squares = self.square_sum + self.lost * square(self.loss)
+        return np.maximum(mean(squares, visits) - mean(sums, visits) ** 2, F32(0))
 
     def best_of_all(self, rule, tie_seed, full, *options):
         score = self.scores(rule, *options)
@@ -190,7 +196,9 @@ class Node:
             self.evaluated += self.visits[action]
             self.own_sum += self.value_sum[action]
             self.own_squares += self.square_sum[action]
+            self.own_utility += self.utility_sum[action]
             self.visits[action] = self.value_sum[action] = self.square_sum[action] = 0
+            self.utility_sum[action] = 0
         self.cached = going_to if going_to in self.children else untried
 
     def num_visits(self):
@@ -492,6 +500,7 @@ def search(
     grandfather=None,
     known=None,
     prune=False,
+    utility=None,
 ):
     """Run one search; `evaluate(state)` says what a `Node` is made of, `play` returns a new state.
 
@@ -501,6 +510,10 @@ def search(
     amaf_visits). `backup` says (mean, visits, values) -> what a node is worth by its children,
     `prove` that results are proven. It goes on from `nodes`, if there are any. With `prune` a tree
     of `capacity` nodes keeps half of them, before a step for whose leaves it has no room.
+
+    `utility` is a pair: (the root's score) -> a center, and (a score, a center) -> what the score
+    is worth beside the value, fixed point, None for the most; all for the player to move. A node
+    of an earlier search keeps what it had.
 
     Positions that are alike share an evaluation if there is a `Known`. The value of one that is
     known, or of an ended game, goes up at once; a step is over when so many `leaves` wait for
@@ -513,11 +526,20 @@ def search(
             node.amaf_visits[:] = node.amaf_sum[:] = 0
         return node
 
+    def of_score(node):
+        return utility[1](node.score, -center if node.depth % 2 else center) if utility else 0
+
+    def about_score(node):
+        node.utility, node.loss = of_score(node), ONE + (utility[1](None, None) if utility else 0)
+        return node
+
+    center = utility[0](nodes[0].score if nodes else evaluate(root_state)[5]) if utility else 0
     if not nodes:
         nodes = [new_node(0, root_state, 0, evaluate(root_state))]
         nodes[0].evaluated, nodes[0].fresh = 1, False
-        nodes[0].own_sum = nodes[0].value
-        nodes[0].own_squares = square(nodes[0].value)
+        about_score(nodes[0])
+        nodes[0].own_sum, nodes[0].own_utility = nodes[0].value, nodes[0].utility
+        nodes[0].own_squares = square(nodes[0].value + nodes[0].utility)
         nodes[0].back_up(backup, prove)
         if amaf:
             credit([], nodes[0], amaf)
@@ -555,7 +577,7 @@ def search(
             if action not in node.children:
                 child = play(node.state, action)
                 node.children[action] = new_node(len(nodes), child, node.depth + 1, evaluate(child))
-                nodes.append(node.children[action])
+                nodes.append(about_score(node.children[action]))
                 nodes[-1].above = path[-2][0] if len(path) > 1 else None
                 if grandfather and len(path) > 1:
                     nodes[-1].begin_as(path[-2][0], *grandfather)
@@ -572,13 +594,16 @@ def search(
         end.fresh = False
         end.was_asked |= known is not None and not end.over
         value = (end.proven - 2) * ONE if prove and end.proven else end.value
+        more = of_score(end)
         end.own_sum += value
-        end.own_squares += square(value)
+        end.own_utility += more
+        end.own_squares += square(value + more)
         for parent, action in reversed(path):
-            value = -value
+            value, more = -value, -more
             parent.visits[action] += 1
             parent.value_sum[action] += value
-            parent.square_sum[action] += square(value)
+            parent.utility_sum[action] += more
+            parent.square_sum[action] += square(value + more)
             parent.cached = None
         if amaf:
             credit(path, end, amaf)

@@ -98,6 +98,10 @@ def compare_trees(tree, b, nodes):
     if tree.squares is not None:
         squares = values.whole(tree.squares)[rows]
         np.testing.assert_array_equal(squares, [n.own_squares + n.square_sum.sum() for n in nodes])
+    if tree.scores is not None:
+        sums = values.whole(tree.scores.sums)[rows]
+        np.testing.assert_array_equal(sums, [n.own_utility + n.utility_sum.sum() for n in nodes])
+        np.testing.assert_array_equal(tree.scores.own[rows], [n.utility for n in nodes])
     if tree.backup_value is not None:
         np.testing.assert_array_equal(tree.backup_value[rows], [n.backup_value for n in nodes])
     if tree.proven is not None:

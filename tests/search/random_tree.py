@@ -6,6 +6,7 @@ position in eight is the end, and values are random.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -14,7 +15,8 @@ import numpy as np
 
 from gozero.hashing import mix
 from gozero.search.evaluate import checked
-from gozero.search.game import Evaluator, Game, Heuristic
+from gozero.search.game import Evaluator, Game, Heuristic, history_of
+from gozero.search.score import ScoreUtility
 from gozero.search.search import search
 from tests.reference import mcts
 
@@ -47,7 +49,56 @@ def observe(position: Position) -> jax.Array:
     return position.code
 
 
+def points_of(code):
+    """Whole points of a finished game, for the player to move."""
+    return (code >> 6) % 64 - 32
+
+
+def _scored(context, position: Position):
+    points = (position.code >> np.uint32(6)) % 64
+    return *outcome(position), points.astype(jnp.float32) - 32
+
+
 GAME = Game(NUM_ACTIONS, init, play, legal, outcome, observe, max_moves=1000)
+
+
+SCORED = GAME._replace(history=history_of(GAME)._replace(scored=_scored))
+"""The same, of points."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exact(ScoreUtility):
+    """Of whole numbers, so that sums have no order."""
+
+    def center(self, mean):
+        return mean / 2
+
+    def __call__(self, score, center):
+        return (score[..., 0] - center + score[..., 1]) / 256
+
+
+UTILITY = Exact(9.0)
+
+
+def _plain_utility(score, center):
+    if score is None:
+        return round(0.4 * mcts.ONE)
+    return int(mcts.fixed((score[0] - center + score[1]) / 256))
+
+
+PLAIN_UTILITY = (lambda score: score[0] / 2, _plain_utility)
+"""`UTILITY`, for the plain search."""
+
+
+def with_scores(evaluate):
+    """An evaluator that also says a score, of whole points and halves."""
+
+    def evaluation(params, key, codes):
+        bits = mix(codes * np.uint32(13) + np.uint32(5))
+        score = jnp.stack([(bits % 61).astype(jnp.float32) - 30, (bits >> 8) % 9 / 2], axis=-1)
+        return evaluate(params, key, codes)._replace(score=score)
+
+    return evaluation
 
 
 def with_more(evaluate, playouts: bool, heuristic: bool):
@@ -91,10 +142,9 @@ class Plain:
     @staticmethod
     def _evaluated(evaluate, codes, legal):
         evaluation = evaluate(None, None, codes)
-        prior, value, _ = jax.vmap(checked)(
-            legal, evaluation._replace(first_play=None, heuristic=None)
-        )
-        return prior, value, evaluation.first_play, evaluation.heuristic
+        plain = evaluation._replace(first_play=None, heuristic=None, score=None)
+        prior, value, _ = jax.vmap(checked)(legal, plain)
+        return prior, value, evaluation.first_play, evaluation.heuristic, evaluation.score
 
     def play(self, code: int, action: int) -> int:
         return mcts.mix((code * 31 + action) & 0xFFFFFFFF)
@@ -103,7 +153,10 @@ class Plain:
         """What a node of the plain search is made of."""
         legal = [a == 0 or mcts.mix(code ^ (a + 77)) % 3 != 0 for a in range(NUM_ACTIONS)]
         evaluated = self.evaluated(np.array([code], np.uint32), np.array([legal]))
-        prior, value, first_play, heuristic = jax.tree.map(lambda x: np.asarray(x)[0], evaluated)
+        evaluated = jax.tree.map(lambda x: np.asarray(x)[0], evaluated)
+        prior, value, first_play, heuristic, score = evaluated
         over = (code >> 5) % 8 == 0
         exact = 1.0 if code % 2 == 0 else -1.0
-        return prior, exact if over else float(value), over, first_play, heuristic
+        if score is not None and over:
+            score = np.array([points_of(code), 0.5], np.float32)
+        return prior, exact if over else float(value), over, first_play, heuristic, score

@@ -86,6 +86,9 @@ FEATURES = {
     ),
     "siblings": Case({"select": SIBLINGS}, rule=mcts.Puct(1.5, None, "parent", 0.3)),
     "variance": Case({"select": Gaussian(floor=0.5)}, rule=mcts.Gaussian(0.5)),
+    "score": Case(
+        {"select": Puct(1.5, score=random_tree.UTILITY)}, {"utility": random_tree.PLAIN_UTILITY}
+    ),
     "grandfather": Case({"grandfather": Grandfather(visits=4)}, {"grandfather": (4, 0)}),
     "heuristic": Case(heuristic=True),
     "backup": Case({"backup": MixBackup(8.0)}, {"backup": test_worth.plain_mix}),
@@ -110,6 +113,7 @@ FEATURES = {
 ONE_OF = [
     *({"amaf", "ancestor"}, {"amaf", "above"}, {"ancestor", "above"}),
     *({"siblings", "above"}, {"variance", "above"}),
+    *({"siblings", "score"}, {"variance", "score"}, {"above", "score"}),
     *({"forced", "gumbel"}, {"capacity", "tree"}),
     *({"final_move", "eval"}, {"capacity", "prune"}),
     *({"tree", "prune"}, {"siblings", "variance"}),
@@ -138,7 +142,8 @@ def config_of(case: Case) -> SearchConfig:
 
 def evaluator_of(case: Case) -> Evaluator:
     playouts = "amaf" in case.settings
-    return Evaluator(random_tree.with_more(test_worth.EVALUATE, playouts, case.heuristic))
+    evaluate = random_tree.with_more(test_worth.EVALUATE, playouts, case.heuristic)
+    return Evaluator(random_tree.with_scores(evaluate) if "utility" in case.plain else evaluate)
 
 
 def run(config, evaluator, codes, key, tree=None):
@@ -226,6 +231,8 @@ REFUSED = {
     *("above backup", "above transpositions", "above ensemble"),
     *("amaf variance", "ancestor variance", "variance grandfather", "variance heuristic"),
     *("variance ensemble",),
+    *("amaf score", "ancestor score", "score grandfather", "score heuristic"),
+    *("score backup", "score prove", "score transpositions", "score ensemble"),
     *("amaf backup", "amaf transpositions", "ancestor backup", "ancestor transpositions"),
     *("ancestor ensemble", "grandfather backup", "grandfather transpositions"),
     *("grandfather ensemble", "heuristic backup", "heuristic transpositions", "heuristic gumbel"),

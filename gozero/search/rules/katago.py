@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
+from gozero.search.score import ScoreUtility
 
 _USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 2.0
 """The standard deviation of a node's values that is assumed, and the visits that it counts for."""
@@ -25,8 +26,8 @@ class KataGoPuct(SelectionRule):
     Q = w V + (1 - w) v - reduction sqrt(p): p is the prior mass of the visited actions,
     w = min(1, p^power), V the mean of all visits and v the node's own evaluation.
 
-    Of KataGo's search this leaves out the utility of the score, the weights of visits, and the
-    shared nodes of its graph. For its root see `at_root`.
+    With `score` all values have the utility of the score in them. Of KataGo's search this leaves
+    out the weights of visits and the shared nodes of its graph. For its root see `at_root`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -38,6 +39,7 @@ class KataGoPuct(SelectionRule):
     reduction: float = 0.2
     power: float = 2.0
     spread: float = 0.85
+    score: ScoreUtility | None = None
 
     in_kernel = True
     in_lanes = True
@@ -48,7 +50,7 @@ class KataGoPuct(SelectionRule):
 
     @property
     def needs(self) -> Needs:
-        return Needs(raw_value=True, siblings=True, variance=self.spread > 0)
+        return Needs(raw_value=True, siblings=True, variance=self.spread > 0, score=self.score)
 
     @property
     def at_root(self) -> KataGoRoot:
@@ -109,6 +111,11 @@ class KataGoRoot(KataGoPuct):
     def needs(self) -> Needs:
         return super().needs._replace(variance=True)
 
+    @property
+    def radius(self) -> float:
+        """The largest value."""
+        return 1.0 if self.score is None else 1.0 + self.score.most
+
     def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:  # pyright: ignore
         """i32[]: of a root's actions [A]; without visits the one with the highest prior."""
         del gumbel
@@ -123,13 +130,18 @@ class KataGoRoot(KataGoPuct):
         counted = jnp.ceil(jnp.minimum(visits, wanted)).at[most].set(visits[most])
         least = self.least_share * visits[most] - 1e-3  # whole numbers, and 0.15 is none in f32
         enough = tried & (counted > 0) & (counted >= least)
-        bounds = jnp.where(enough, lower_bound(edges.visits, edges.q, edges.variance), -jnp.inf)
+        bounds = lower_bound(edges.visits, edges.q, edges.variance, radius=self.radius)
+        bounds = jnp.where(enough, bounds, -jnp.inf)
         choice = jnp.where(jnp.any(enough), bounds, edges.prior)
         return jnp.argmax(choice).astype(jnp.int32)
 
 
 def lower_bound(
-    visits: jax.Array, q: jax.Array, variance: jax.Array, deviations: float = 5.0
+    visits: jax.Array,
+    q: jax.Array,
+    variance: jax.Array,
+    deviations: float = 5.0,
+    radius: float = 1.0,
 ) -> jax.Array:
     """f32[A]: Q less so many standard errors of it.
 
@@ -138,13 +150,14 @@ def lower_bound(
 
     Args:
       visits: N, i32[A].
-      q: Q, f32[A] in [-1, 1].
+      q: Q, f32[A].
       variance: f32[A], of the values that Q is the mean of.
       deviations: standard errors.
+      radius: the largest |Q| that there can be.
     """
     chex.assert_equal_shape([visits, q, variance])
     n = jnp.maximum(visits, 1).astype(jnp.float32)
     usual = 1.0 / n**2
-    wider = jnp.maximum(variance, 1e-8) + usual / (n + usual)
+    wider = jnp.maximum(variance, 1e-8) + radius**2 * usual / (n + usual)
     independent = (n + usual) ** 2 / (n + usual**2)
     return q - deviations * jnp.sqrt(wider / independent)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_choice, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule
+from gozero.search.score import ScoreUtility
 
 FirstPlay = Literal["zero", "parent", "loss"]
 
@@ -63,7 +64,7 @@ def exploration(edges: Edges, c_puct: float, c_base: float | None) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class Puct(SelectionRule):
-    """`puct` as a selection rule.
+    """`puct` as a selection rule; with the utility of the score in Q and V, if it is given.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -73,6 +74,7 @@ class Puct(SelectionRule):
     c_base: float | None = None
     first_play: FirstPlay = "zero"
     reduction: float = 0.0
+    score: ScoreUtility | None = None
 
     in_kernel = True
     in_lanes = True
@@ -85,7 +87,7 @@ class Puct(SelectionRule):
 
     @property
     def needs(self) -> Needs:
-        return Needs(siblings=self.reduction != 0)
+        return Needs(siblings=self.reduction != 0, score=self.score)
 
     def __call__(self, edges: Edges) -> jax.Array:
         return puct(edges, self.c_puct, self.c_base, self.first_play, self.reduction)

@@ -1,0 +1,91 @@
+"""What the points of a game add to its value: KataGo's utility of the score.
+
+Wu (2019), "Accelerating Self-Play Learning in Go", section 4.4; in KataGo's source `ScoreValue` and
+`getScoreUtility`. Trees keep these utilities beside the values, so that what is said of a search
+stays a result in [-1, 1]: `Tree.scores`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gozero.runs.settings import ABOVE_0, SHARE, check_ranges
+
+_DEVIATIONS = np.arange(-50, 51, dtype=np.float32) / 10
+_WEIGHTS = np.exp(-0.5 * _DEVIATIONS.astype(np.float64) ** 2)
+_WEIGHTS = (_WEIGHTS / _WEIGHTS.sum()).astype(np.float32)
+"""Of the normal distribution, at tenths of its standard deviation up to five of them."""
+
+
+def final(score: jax.Array) -> jax.Array:
+    """f32[..., 2]: mean and standard deviation of final scores f32[...].
+
+    As in KataGo a whole number of points is half a point more or less with equal chances.
+    """
+    return jnp.stack([score, jnp.where(score == jnp.round(score), 0.5, 0.0)], axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreUtility:
+    """The utility of a score that is normally distributed, beside a value in [-1, 1].
+
+    static E[f(s / (2 side))] + dynamic E[f((s - center) / (scale side))], f(x) = 2 / pi atan(x).
+    The center is what the root expects, less a share of it.
+
+    Attributes:
+      side: of the board, in points: the square root of its area.
+      static, dynamic: the largest that each part can be.
+      zero_weight: the share of the root's expectation by which the center lies closer to 0.
+      scale: of the dynamic part, in sides.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed.
+    """
+
+    side: float
+    static: float = 0.1
+    dynamic: float = 0.3
+    zero_weight: float = 0.2
+    scale: float = 0.75
+
+    def __post_init__(self):
+        check_ranges(self, side=ABOVE_0, static=SHARE, dynamic=SHARE, zero_weight=SHARE)
+        check_ranges(self, scale=ABOVE_0)
+        if self.most > 1:
+            raise ValueError(f"static, dynamic: {self.most} together; a result is worth 1")
+
+    @property
+    def most(self) -> float:
+        """The largest utility."""
+        return self.static + self.dynamic
+
+    def center(self, mean: jax.Array) -> jax.Array:
+        """f32[...]: by the scores f32[...] that roots expect, no further from them than `scale`."""
+        most = self.side * self.scale
+        return jnp.clip(mean * (1.0 - self.zero_weight), mean - most, mean + most)
+
+    def __call__(self, score: jax.Array, center: jax.Array) -> jax.Array:
+        """f32[...]: in [-static - dynamic, static + dynamic].
+
+        Args:
+          score: f32[..., 2]; its mean and standard deviation, for the player to move.
+          center: f32[...]; for the same player.
+        """
+        chex.assert_equal_shape([score[..., 0], center])
+        mean, stdev = score[..., 0], score[..., 1]
+        static = _expected(mean / (2.0 * self.side), stdev / (2.0 * self.side))
+        wide = self.scale * self.side
+        return self.static * static + self.dynamic * _expected((mean - center) / wide, stdev / wide)
+
+
+def _expected(mean: jax.Array, stdev: jax.Array) -> jax.Array:
+    """f32[...]: of 2 / pi atan of normally distributed numbers. (KataGo reads it from a table.)"""
+    last = lambda x: jnp.asarray(x.reshape(*[1] * mean.ndim, -1))
+    at = mean[..., None] + stdev[..., None] * last(_DEVIATIONS)
+    return jnp.sum(jnp.arctan(at) * last(_WEIGHTS), axis=-1) * (2.0 / math.pi)
