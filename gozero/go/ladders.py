@@ -16,7 +16,8 @@ kos to take, and which cannot gain by joining up or by a capture, is captured.
 The search is a stack machine: a game reads its chains one after another, and each iteration of
 the one loop tries one move in every game. The loop's predicate is one scalar for the batch; what
 it carries is some tens of words a game and the stack, of which an iteration reads a row and
-writes a row.
+writes a row. Most games are done in a fifth of the iterations that the longest takes; so on a CPU a
+few lanes read many games, one after another, in a loop that is one kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import batching
+from gozero.compile import batching, indexing, mode, stages
 from gozero.go import bitboard as bb
 from gozero.go import floods, liberties
 from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
@@ -136,11 +137,11 @@ def _reader(size: int, reading: Reading) -> Callable:
 
 
 def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
-    """All games of the batch. Trip bound: twice the chains of a game times `Reading.moves`."""
+    """All games of the batch, in lockstep; on a CPU, which takes longer for more, some after
+    others. Trip bound: twice the chains of a game times `Reading.moves`."""
     rules = Rules(size=size, ko="simple")
-    lay, plies = rules.layout, reading.plies * size
+    lay, batch = rules.layout, black[0].shape[0]
     counts = jax.vmap(lambda b, w: liberties.liberty_counts(lay, b, w))(black, white)
-    batch = black[0].shape[0]
     filled = lambda x, dtype: jnp.full(batch, x, dtype)
     root = Position(
         black=black,
@@ -151,9 +152,99 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
         passes=filled(0, jnp.int8),
         to_play=white_moves.astype(jnp.int8),
     )
-    none = tuple(jnp.zeros_like(word) for word in black)
-    start = _Machine(
-        todo=bb.union(counts.one, counts.two),
+    todo = bb.union(counts.one, counts.two)
+    in_lockstep = functools.partial(_in_lockstep, rules, reading)
+    if batch <= _LANES:
+        return in_lockstep(root, todo)
+    in_turn = functools.partial(_in_turn, rules, reading)
+    return mode.by_platform(root, todo, cpu=in_turn, default=in_lockstep)
+
+
+def _in_lockstep(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+    batch = todo[0].shape[0]
+    start = _start(todo), _stack(rules, reading, batch)
+    go_on = lambda carry: jnp.any(_busy(carry[0]))
+    machine, _ = lax.while_loop(go_on, functools.partial(_turn, rules, reading, root), start)
+    return machine.laddered, machine.captures
+
+
+_LANES = 48
+"""Games that a CPU reads at a time, of more: three registers of 16 words."""
+
+_MOST_IDLE = 12
+"""Lanes that wait for a game before they are given one."""
+
+
+class _Queue(NamedTuple):
+    """Lanes, and the games that none has taken yet."""
+
+    taken: jax.Array  # i32[]: so many games have been
+    number: jax.Array  # i32[C]: the game that a lane reads; B for none
+    root: jax.Array  # u32[C, 4 W + 2]: and its row
+    machine: _Machine
+    stack: jax.Array
+    found: jax.Array  # u32[B, 2 W]
+
+
+def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+    """The games with most to read come first; a lane that is done with one takes another. Trip
+    bound: the games, and between two that are taken that of `_read`."""
+    lay, batch = rules.layout, todo[0].shape[0]
+    games = jax.vmap(_pack_node)(_Node(root, todo))
+    order = jnp.argsort(-jax.vmap(bb.count)(todo)).astype(jnp.int32)
+
+    def take(queue: _Queue) -> _Queue:
+        idle = ~_busy(queue.machine)
+        next_ = queue.taken + jnp.cumsum(idle, dtype=jnp.int32) - 1
+        takes = idle & (next_ < batch)
+        number = jnp.where(takes, order[jnp.minimum(next_, batch - 1)], queue.number)
+        number = jnp.where(idle & ~takes, batch, number)
+        own = games[jnp.minimum(number, batch - 1)]
+        new = _start(jax.vmap(functools.partial(_unpack_node, lay))(own).untried)
+        keep = lambda new, old: jnp.where(takes, new, old)
+        return queue._replace(
+            taken=queue.taken + jnp.sum(takes, dtype=jnp.int32),
+            number=number,
+            root=own,
+            machine=jax.tree.map(keep, new, queue.machine),
+            found=written(queue),
+        )
+
+    def written(queue: _Queue) -> jax.Array:
+        said = jnp.stack([*queue.machine.laddered, *queue.machine.captures], axis=-1)
+        return queue.found.at[queue.number].set(said, mode="drop", unique_indices=True)
+
+    def read(queue: _Queue) -> _Queue:
+        queue = take(queue)
+        least = jnp.where(queue.taken < batch, _LANES - _MOST_IDLE, 0)
+        machine, stack = stages.whole(read_on, (queue.machine, queue.stack), queue.root, least)
+        return queue._replace(machine=machine, stack=stack)
+
+    def read_on(carry, roots: jax.Array, least: jax.Array):
+        root = jax.vmap(functools.partial(_unpack_node, lay))(roots).position
+        too_few_idle = lambda carry: jnp.sum(_busy(carry[0]), dtype=jnp.int32) > least
+        return lax.while_loop(too_few_idle, functools.partial(_turn, rules, reading, root), carry)
+
+    start = _Queue(
+        taken=jnp.int32(0),
+        number=jnp.full(_LANES, batch, jnp.int32),
+        root=games[:_LANES],
+        machine=_start(tuple(jnp.zeros_like(word[:_LANES]) for word in todo)),
+        stack=_stack(rules, reading, _LANES),
+        found=jnp.zeros((batch, 2 * lay.num_words), jnp.uint32),
+    )
+    go_on = lambda queue: (queue.taken < batch) | jnp.any(_busy(queue.machine))
+    found = written(lax.while_loop(go_on, read, start))
+    words = tuple(found.T)
+    return words[: lay.num_words], words[lay.num_words :]
+
+
+def _start(todo: bb.Board) -> _Machine:
+    """With the chains of boards [B] to read."""
+    none = tuple(jnp.zeros_like(word) for word in todo)
+    filled = lambda x, dtype: jnp.full(todo[0].shape, x, dtype)
+    return _Machine(
+        todo=todo,
         chain=none,
         depth=filled(_NEXT_CHAIN, jnp.int32),
         tried=filled(0, jnp.int32),
@@ -162,23 +253,31 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
         laddered=none,
         captures=none,
     )
-    stack = jnp.zeros((batch * plies, 4 * lay.num_words + 2), jnp.uint32)
-    bottom = jnp.arange(batch) * plies
 
-    def busy(carry):
-        machine, _ = carry
-        return jnp.any((machine.depth >= 0) | bb.any_of(machine.todo))
 
-    def turn(carry):
-        machine, stack = carry
-        row = bottom + jnp.maximum(machine.depth, 0)
-        step = jax.vmap(functools.partial(_step, rules, reading))
-        machine, here, child = step(root, machine, stack[row])
-        # The node in hand, with one move less; then the node in hand next, if it is a new one.
-        stack = stack.at[row].set(here)
-        return machine, stack.at[bottom + child.depth].set(child.row, mode="drop")
+def _busy(machine: _Machine) -> jax.Array:
+    """bool[B]."""
+    return (machine.depth >= 0) | bb.any_of(machine.todo)
 
-    return lax.while_loop(busy, turn, (start, stack))[0][-2:]
+
+def _stack(rules: Rules, reading: Reading, batch: int) -> jax.Array:
+    plies = reading.plies * rules.size
+    return jnp.zeros((batch * plies, 4 * rules.layout.num_words + 2), jnp.uint32)
+
+
+def _turn(rules: Rules, reading: Reading, root: Position, carry):
+    """One step of every game: (machine, stack) -> the same."""
+    machine, stack = carry
+    bottom = jnp.arange(machine.depth.size) * (reading.plies * rules.size)
+    row = bottom + jnp.maximum(machine.depth, 0)
+    step = jax.vmap(functools.partial(_step, rules, reading))
+    machine, here, child = step(root, machine, stack[row])
+    # The node in hand, with one move less; then the node in hand next, if it is a new one.
+    if mode.writes_in_turn():
+        stack = indexing.write_in_turn(stack, (row,), here)
+        return machine, indexing.write_in_turn(stack, (bottom + child.depth,), child.row)
+    stack = stack.at[row].set(here)
+    return machine, stack.at[bottom + child.depth].set(child.row, mode="drop")
 
 
 class _Child(NamedTuple):

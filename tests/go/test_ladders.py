@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.go import bitboard as bb
 from gozero.go import ladders
 from gozero.go import rules as go
 from tests.go.boards import marks, packed, parse, random_boards, unpacked
@@ -113,6 +114,26 @@ def test_random_boards(size, count):
 @pytest.mark.parametrize(("size", "count"), [(5, 1500), (7, 1000), (9, 500), (13, 60), (19, 24)])
 def test_many_boards(size, count):
     assert min(check(size, random_boards(size, count, seed=300 + size))) > 0
+
+
+@pytest.mark.parametrize("count", [5, 23])
+def test_a_few_lanes_read_many_games(monkeypatch, count):
+    """Of which one has no chain to read, in lockstep and in turn; kos as KataGo has them."""
+    boards = [" ".join(["....."] * 5), *random_boards(5, count - 1, seed=1)]
+    boards = [parse(boards[0]), *boards[1:]]
+    white_moves, ko = jnp.arange(count) % 2 == 1, jnp.arange(count, dtype=jnp.int16) - 3
+
+    def found():
+        def read(black, white, white_moves, ko):
+            return ladders._read(5, ladders.KATAGO, black, white, white_moves, ko)
+
+        return jax.jit(read)(*packed(5, boards), white_moves, jnp.maximum(ko, bb.NO_POINT))
+
+    in_lockstep = found()
+    monkeypatch.setattr(ladders, "_LANES", 4)
+    monkeypatch.setattr(ladders, "_MOST_IDLE", 1)
+    jax.tree.map(np.testing.assert_array_equal, found(), in_lockstep)
+    assert np.any(in_lockstep[0])
 
 
 def test_who_may_not_retake_a_ko_needs_another_move():
