@@ -7,6 +7,7 @@ of positions, inputs and network, too.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -21,24 +22,23 @@ from experiments.katago.config import PEER
 from experiments.throughput import games
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
-from experiments.throughput.selfplay import bare_network
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import weights
 from gozero.play.networks import network_evaluator
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.rules.katago import KataGoPuct
 from gozero.search.search import search
 
-_BATCH = 64
+_BATCH, _CALLS = 64, 8
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Both boards, then the search on the smaller one."""
+    """Evaluations on both boards, then searches."""
     for size, calls, visits in ((9, 8, 800), (19, 1, 100)):
         _evaluations(config, report, size, calls, visits)
-    _search(config, report, simulations=8 if config.quick else 64)
+    for size, simulations in ((9, 200), (19, 16)):
+        _search(config, report, size, 8 if config.quick else simulations)
 
 
 def _evaluator(config: ThroughputConfig, size: int) -> tuple[go.Rules, Evaluator]:
@@ -111,23 +111,32 @@ def _of_katago(config: ThroughputConfig, program: str, size: int, visits: int) -
     return float(found[-1])
 
 
-def _search(config, report, simulations: int) -> None:
-    rules, evaluator = _evaluator(config, 9)
+def _bare(evaluator: Evaluator, states: go.GameState):
+    """A timer of some calls of the network, on what it is shown of games."""
+    planes = jax.jit(functools.partial(_observe, evaluator))(states)
+    once = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
+    several = lambda *given: [once(*given) for _ in range(_CALLS)]
+    return make_timed(several, lambda: (evaluator.params, planes))
+
+
+def _search(config, report, size: int, simulations: int) -> None:
+    rules, evaluator = _evaluator(config, size)
     game, states = go_game(rules), _in_play(config, rules, evaluator)
-    settings = SearchConfig(simulations, select=KataGoPuct(), root_select=KataGoPuct().at_root)
+    rule: Any = evaluator.select
+    settings = SearchConfig(simulations, select=rule, root_select=rule.at_root)
 
     def run(params, states, key):
         own = evaluator._replace(params=params)
         return search(game, own, key, states, settings, keep_tree=False).visits
 
     arguments = evaluator.params, states, jax.random.key(config.seed)
-    timers = [make_timed(jax.jit(run), lambda: arguments), bare_network(evaluator, _BATCH, 8)]
+    timers = [make_timed(jax.jit(run), lambda: arguments), _bare(evaluator, states)]
     ours, peer = in_turn(timers, config.repeats)
     # A search is one evaluation more than simulations: the root's.
-    rates = [_BATCH * (simulations + 1) / x for x in ours], [8 * _BATCH / x for x in peer]
+    rates = [_BATCH * (simulations + 1) / x for x in ours], [_CALLS * _BATCH / x for x in peer]
     report.add(
         Result(
-            row=f"search 9x9 B={_BATCH}, {simulations} sims, KataGo's network",
+            row=f"search {size}x{size} B={_BATCH}, {simulations} sims, KataGo's network",
             unit="evaluations/s",
             must=0.95,
             note=f"{config.weights.name}",
