@@ -320,6 +320,41 @@ def all_used(function: Callable, one: Any, found: jax.Array, given: Any) -> jax.
     return found
 
 
+_VECTOR = 16
+"""Numbers of 32 bits that are compared at once."""
+
+
+def highest(numbers: jax.Array) -> jax.Array:
+    """``jnp.max(numbers, axis=-1)`` of numbers of 32 bits, [..., K] with K > 0.
+
+    LLVM finds the most of many one after another: of floats, because XLA wants a nan if there is
+    one, and of up to a hundred whole numbers too (jaxlib 0.10.1). Slices it compares by vectors; so
+    a choice among 82 actions takes a fifth of the time. (Of subnormal numbers it is the highest
+    itself, where XLA:CPU otherwise gives 0.)
+    """
+    most = functools.partial(jnp.max, axis=-1)
+    by_slices = _highest_by_slices if numbers.shape[-1] > _VECTOR else most
+    return mode.by_platform(numbers, cpu=by_slices, default=most)
+
+
+def _highest_by_slices(numbers: jax.Array) -> jax.Array:
+    if not jnp.issubdtype(numbers.dtype, jnp.floating):
+        return _most_of_slices(numbers)
+    # In whole numbers of the same order: the bits, of negative ones all but the sign reversed.
+    ordered = lambda bits: bits ^ ((bits >> 31) & np.int32(2**31 - 1))  # its own inverse
+    bits = ordered(lax.bitcast_convert_type(numbers, jnp.int32))
+    # A nan, but not the last: of a maximum with that LLVM would make a choice, and no vectors.
+    most = _most_of_slices(jnp.where(jnp.isnan(numbers), np.int32(2**31 - 2), bits))
+    return lax.bitcast_convert_type(ordered(most), numbers.dtype)
+
+
+def _most_of_slices(numbers: jax.Array) -> jax.Array:
+    last = numbers.shape[-1] - _VECTOR
+    starts = [*range(0, last, _VECTOR), last]  # no harm: numbers of two slices are found twice
+    slices = [lax.slice_in_dim(numbers, x, x + _VECTOR, axis=-1) for x in starts]
+    return jnp.max(functools.reduce(jnp.maximum, slices), axis=-1)
+
+
 def after(decision: jax.Array, sound: jax.Array) -> jax.Array:
     """bool[B]: a decision, which is made to depend on what was read.
 

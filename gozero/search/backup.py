@@ -11,23 +11,23 @@ it had been taken there. Sets of actions are bit words, u32[ceil(A / 32)].
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import mode, stages
 from gozero.search import proofs, rows, score, values
 from gozero.search import tree as trees
 from gozero.search.rules.operators import Operator
-from gozero.search.tree import NO_NODE, ROOT, Tree
+from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 from gozero.search.values import VALUE_ONE
 
 
 def back_up(
-    tree: Tree, path: trees.Path, value: jax.Array, utility: jax.Array | None = None
+    tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None = None
 ) -> Tree:
     """Add one value to every node of its path: N += 1, W += value, and its square where it is kept.
 
@@ -42,23 +42,40 @@ def back_up(
     Returns:
       The trees with new `visits`, `value_sum`, `squares` and `scores`.
     """
-    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
-    node_rows = path.rows(tree, level <= path.length[None])
     # Found once: it is what an evaluation and an end of a game have come to.
     found_once = lambda x: stages.once(lambda x: x, x)
-    seen = lambda x: values.opponent(found_once(x)[None], path.length[None] - level)
-    gained = seen(value)
-    scores, both = None, gained
-    if tree.scores is not None:
-        assert utility is not None
-        more = seen(utility)
+    value = found_once(value)
+    utility = None if tree.scores is None else found_once(utility)
+
+    def add(level, nodes, sums):
+        node_rows = Path(nodes, path.length).rows(tree, level <= path.length[None])
+        return _add(tree.replace(**sums), node_rows, path.length[None] - level, value, utility)
+
+    def add_at(level, sums):
+        return add(level[None, None], lax.dynamic_index_in_dim(path.nodes, level), sums)
+
+    sums = {name: getattr(tree, name) for name in ("visits", "value_sum", "squares", "scores")}
+    if mode.writes_in_turn():  # level by level: few have nodes
+        return tree.replace(**lax.fori_loop(0, jnp.max(path.length) + 1, add_at, sums))
+    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
+    return tree.replace(**add(level, path.nodes, sums))
+
+
+def _add(
+    tree: Tree, node_rows: jax.Array, plies: jax.Array, value: jax.Array, utility: jax.Array | None
+) -> dict[str, Any]:
+    """What changes where a value, and a utility, go up to rows i32[L, B], so many plies above."""
+    gained = both = values.opponent(value[None], plies)
+    scores = None
+    if utility is not None:
+        more = values.opponent(utility[None], plies)
         scores, both = _add_scores(tree, node_rows, more), gained + more
-    return tree.replace(
-        visits=rows.add(tree.visits, node_rows, jnp.ones_like(gained)),
-        value_sum=rows.add(tree.value_sum, node_rows, gained),
-        squares=_add_squares(tree, node_rows, values.squared(both)),
-        scores=scores,
-    )
+    return {
+        "visits": rows.add(tree.visits, node_rows, jnp.ones_like(gained)),
+        "value_sum": rows.add(tree.value_sum, node_rows, gained),
+        "squares": _add_squares(tree, node_rows, values.squared(both)),
+        "scores": scores,
+    }
 
 
 def _add_squares(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> values.Sums | None:
@@ -72,7 +89,7 @@ def _add_scores(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> trees.S
 
 
 def lose(
-    tree: Tree, path: trees.Path, amount: int, utility: score.ScoreUtility | None = None
+    tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None = None
 ) -> Tree:
     """Virtual losses on a path: `amount` more simulations that whoever chose an edge has lost.
 
@@ -126,7 +143,7 @@ def proven_by_game(tree: Tree, row: jax.Array, proven: jax.Array, grows: jax.Arr
 
 def back_up_values(
     tree: Tree,
-    path: trees.Path,
+    path: Path,
     end_proven: jax.Array,
     operator: Operator | None,
     look: bool = False,
@@ -239,7 +256,7 @@ def _exact(proven: jax.Array, value: jax.Array) -> jax.Array:
     return jnp.where(proven == proofs.UNKNOWN, value, exact)
 
 
-def amaf_counted(tree: Tree, path: trees.Path, first_play: jax.Array, first: str) -> jax.Array:
+def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, first: str) -> jax.Array:
     """The actions that count at each node of the paths, for the player to move there.
 
     Args:

@@ -64,7 +64,7 @@ def best_untried(
     priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seeds, nodes, actions)
     action = jax.vmap(best_edge)(rank, priority)
     is_it = actions[None] == action[:, None]
-    return action, jnp.max(jnp.where(is_it, prior, -jnp.inf), axis=1)
+    return action, indexing.highest(jnp.where(is_it, prior, -jnp.inf))
 
 
 def choose_again(

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gozero.compile import mode, stages
+from gozero.compile import indexing, mode, stages
 from gozero.search import proofs, rows, values
 from gozero.search import tree as trees
 from gozero.search.edges import Edges, Rule, as_rule, best_edge, score_edges, tie_break
@@ -211,7 +211,7 @@ def _choose(
     priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seed, node, actions)
     untried = jax.vmap(best_edge)(scores, priority)
     is_it = actions[None] == untried[:, None]
-    best = jnp.where(tree_full, -jnp.inf, jnp.max(scores, axis=1))
+    best = jnp.where(tree_full, -jnp.inf, indexing.highest(scores))
 
     tried_scores = proofs.avoid_lost(score_edges(select, tried_edges), tried_edges.proven)
     tried_scores = jnp.where(tried.nodes >= 0, tried_scores, -jnp.inf)
@@ -224,7 +224,7 @@ def _choose(
         next=trees.unless_proven(tree, index * tree.capacity + node, chosen),
         untried=untried,
         untried_prior=jnp.where(
-            tree_full, -jnp.inf, jnp.max(jnp.where(is_it, row.prior, -jnp.inf), axis=1)
+            tree_full, -jnp.inf, indexing.highest(jnp.where(is_it, row.prior, -jnp.inf))
         ),
     )
 

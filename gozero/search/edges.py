@@ -169,12 +169,12 @@ def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:
       priority: u32[A], as `tie_break` gives it. Among equals in both, the lowest action.
     """
     chex.assert_equal_shape([scores, priority])
-    best = scores == jnp.max(scores)
-    top = jnp.max(jnp.where(best, priority, 0))
-    action = jnp.arange(scores.shape[0], dtype=jnp.int32)
-    first = jnp.where(best & (priority == top), action, scores.shape[0])
+    best = scores == indexing.highest(scores)
+    best &= priority == indexing.highest(jnp.where(best, priority, 0))
+    count = scores.shape[0]
+    from_end = jnp.where(best, count - jnp.arange(count, dtype=jnp.int32), 0)
     # If every score is nan nothing is best: stay inside the row all the same.
-    return jnp.minimum(jnp.min(first), scores.shape[0] - 1)
+    return count - jnp.maximum(indexing.highest(from_end), 1)
 
 
 def tie_break(tie_seed: jax.Array, node: jax.Array, choices: jax.Array) -> jax.Array:

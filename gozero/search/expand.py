@@ -57,7 +57,7 @@ def read_trail(
         along = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
         return Trail(jax.tree.map(along, ends), path.length), ends
     nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
-    positions = trees.read_positions(tree, first_rows[:, None] + nodes)
+    positions = trees.read_positions(tree, first_rows[:, None] + nodes, jnp.max(path.length) + 1)
     ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
     ancestors = jax.tree.map(lambda x: x[:, : config.path_limit], positions)
     return Trail(ancestors, path.length), ends

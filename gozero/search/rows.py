@@ -25,6 +25,20 @@ def read(array: Any, rows: jax.Array) -> Any:
     return indexing.read_rows(array, rows)
 
 
+def read_levels(levels: jax.Array, array: jax.Array, rows: jax.Array) -> jax.Array:
+    """array [R, ...] at rows i32[M, D], on the first i32[] `levels` at least; the others mean
+    nothing. Trip bound: D, where there is a loop."""
+    if not mode.writes_in_turn():
+        return read(array, rows)
+
+    def read_level(i, found):
+        here = read(array, lax.dynamic_index_in_dim(rows, i, axis=1, keepdims=False))
+        return lax.dynamic_update_index_in_dim(found, here, i, axis=1)
+
+    blank = jnp.zeros((*rows.shape, *array.shape[1:]), array.dtype)
+    return lax.fori_loop(0, levels, read_level, blank)
+
+
 def read_entries(array: Any, rows: jax.Array, columns: jax.Array) -> Any:
     """array [R, K] at row rows[i] and each of columns[i], i32[M] and i32[M, L]: [M, L]."""
     if isinstance(array, tuple):

@@ -133,7 +133,7 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
     if mode.backend() == "gpu" and not mode.plain():  # to reduce rows is a kernel of its own
         edge_prior = jnp.where(may_grow, entry(), -jnp.inf)
     else:
-        edge_prior = jnp.max(jnp.where(is_tried, prior, -jnp.inf), axis=1)
+        edge_prior = indexing.highest(jnp.where(is_tried, prior, -jnp.inf))
     left = jnp.where(is_tried, -jnp.inf, prior)
     tree_full = _is_full(tree, path, row, config)
     grows, known = indexing.by_row(edge_prior >= 0, lambda: may_grow & (entry() >= 0)), None

@@ -503,9 +503,11 @@ def _by_action(width: int, tree: Tree, node: jax.Array | int) -> Entries:
     return Entries(edges, put(none + NO_NODE, found.nodes), None)
 
 
-def read_positions(tree: Tree, node_rows: jax.Array) -> Any:
-    """The positions at rows i32[...], with the same leading axes."""
-    return rows.decode(tree.codec, tuple(rows.read(x, node_rows) for x in tree.positions))
+def read_positions(tree: Tree, node_rows: jax.Array, levels: jax.Array | None = None) -> Any:
+    """The positions at rows i32[...], with the same leading axes; of [M, D] on the first i32[]
+    `levels` at least, the others mean nothing."""
+    read = rows.read if levels is None else functools.partial(rows.read_levels, levels)
+    return rows.decode(tree.codec, tuple(read(x, node_rows) for x in tree.positions))
 
 
 def write_positions(tree: Tree, node_rows: jax.Array, positions: Any) -> tuple[jax.Array, ...]:

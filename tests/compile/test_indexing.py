@@ -17,6 +17,25 @@ def how(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.parametrize("count", [1, 16, 17, 33, 82])
+def test_the_highest_of_many(how, count):
+    """Of what a choice among scores may see; a nan is the highest, whatever its sign."""
+    rng = np.random.RandomState(count)
+    rows = rng.randn(40, count).astype(np.float32)
+    rows[4:8] = -np.abs(rows[4:8])
+    rows[8:16][rng.rand(8, count) < 0.5] = -np.inf
+    rows[16:24] = rng.choice(np.float32([-np.inf, -0.0, 0.0, 1.2e-38, -1.2e-38]), (8, count))
+    rows[24] = -np.inf
+    rows[25:28, rng.randint(count)] = np.inf
+    rows[28:36, rng.randint(count)] = np.nan
+    rows[32:36] = np.copysign(rows[32:36], np.float32(-1))
+    find = jax.jit(indexing.highest)
+    np.testing.assert_array_equal(find(rows), np.max(rows, axis=1))
+    for dtype in (np.int32, np.uint32):
+        whole = rng.randint(0, 2**32, (40, count), np.uint32).astype(dtype)
+        np.testing.assert_array_equal(find(whole), np.max(whole, axis=1))
+
+
 @pytest.mark.parametrize("rows", [[2], [3, 0], [[1], [1]]])
 def test_rows_are_read(how, rows):
     read = jax.jit(lambda array, rows: indexing.read_rows(array, rows))

@@ -19,7 +19,9 @@ from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.playouts.policies.uniform import uniform_playouts
+from gozero.search.config import Amaf
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.rules.rave import MinimumMse, Rave
 
 pytestmark = [
     pytest.mark.slow,
@@ -133,7 +135,12 @@ def without_winograd(patch):
     patch.setattr(winograd, "pays", lambda *_: False)
 
 
+def without_highest(patch):
+    patch.setattr(indexing, "highest", lambda numbers: jnp.max(numbers, axis=-1))
+
+
 GUMBEL = {"select": GumbelInterior(), "root_select": GumbelRoot()}  # a step is no kernel
+RAVE = Rave(MinimumMse(0.1))
 TRICKS = {
     "once: playouts 9x9": (without_once, lambda: playouts(9, 2048)),
     "once: moves 19x19": (without_once, lambda: moves(19, 64)),
@@ -141,6 +148,7 @@ TRICKS = {
     "one_kernel: search of 64 trees": (without_one_kernel, lambda: search(64, **GUMBEL)),
     "whole: search of one tree": (without_whole, lambda: search(1, 1600)),
     "whole: search of 64 trees": (without_whole, lambda: search(64)),
+    "highest: MC-RAVE of 64 trees": (without_highest, lambda: search(64, amaf=Amaf(), select=RAVE)),
     "read_rows: search of one tree": (without_read_rows, lambda: search(1, 1600, **GUMBEL)),
     "over_games: moves 9x9": (without_over_games, lambda: moves(9, 256)),
     "in_cache: liberty counts 19x19": (without_in_cache, lambda: liberty_counts(19, 1024)),
