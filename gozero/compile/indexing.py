@@ -328,9 +328,8 @@ def highest(numbers: jax.Array) -> jax.Array:
     """``jnp.max(numbers, axis=-1)`` of numbers of 32 bits, [..., K] with K > 0.
 
     LLVM finds the most of many one after another: of floats, because XLA wants a nan if there is
-    one, and of up to a hundred whole numbers too (jaxlib 0.10.1). Slices it compares by vectors; so
-    a choice among 82 actions takes a fifth of the time. (Of subnormal numbers it is the highest
-    itself, where XLA:CPU otherwise gives 0.)
+    one, and of up to a hundred whole numbers too (jaxlib 0.10.1). Slices it compares by vectors.
+    (Of subnormal numbers it is the highest itself, where XLA:CPU otherwise gives 0.)
     """
     most = functools.partial(jnp.max, axis=-1)
     by_slices = _highest_by_slices if numbers.shape[-1] > _VECTOR else most

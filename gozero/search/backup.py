@@ -26,9 +26,7 @@ from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 from gozero.search.values import VALUE_ONE
 
 
-def back_up(
-    tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None = None
-) -> Tree:
+def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None = None) -> Tree:
     """Add one value to every node of its path: N += 1, W += value, and its square where it is kept.
 
     Gelly & Silver (2011), Algorithm 1, as one scatter for each array.
@@ -88,9 +86,7 @@ def _add_scores(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> trees.S
     return tree.scores._replace(sums=rows.add(tree.scores.sums, node_rows, amounts))
 
 
-def lose(
-    tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None = None
-) -> Tree:
+def lose(tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None = None) -> Tree:
     """Virtual losses on a path: `amount` more simulations that whoever chose an edge has lost.
 
     N += amount, W += amount for the player to move below the edge. The root, to which no edge
