@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 from jax import lax
+from jax.sharding import Mesh, NamedSharding
 
 from experiments.throughput import games, selfplay
 from experiments.throughput.config import ThroughputConfig
@@ -25,6 +26,7 @@ from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
+from gozero.play import devices
 from gozero.play.networks import network_evaluator
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
@@ -37,20 +39,27 @@ _NETWORKS = (
     # (size, blocks, channels, batch)
     (9, 6, 64, 256),
     (9, 6, 64, 64),
+    (9, 4, 32, 256),
     (7, 6, 64, 256),
     (19, 6, 64, 64),
 )
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Evaluations a second, beside the same weights by plain convolutions."""
+    """Evaluations a second, beside the same weights by plain convolutions.
+
+    Where JAX has several devices (JAX_NUM_CPU_DEVICES), of the network by itself, on all of them.
+    """
+    mesh = devices.mesh_of()
+    where = f", {mesh.size} devices" if mesh.size > 1 else ""
     for size, blocks, channels, batch in _NETWORKS[:1] if config.quick else _NETWORKS:
         rules = Rules(size=size)
-        alone = functools.partial(_alone, rules, batch)
-        name = f"network {size}x{size} B={batch}, {blocks}x{channels}"
+        alone = functools.partial(_alone, rules, batch, mesh)
+        name = f"network {size}x{size} B={batch}, {blocks}x{channels}{where}"
         _both(config, report, name, rules, NetworkConfig(blocks, channels), alone, _CALLS * batch)
-    if not config.quick:
+    if not config.quick and mesh.size == 1:
         _programs(config, report, NetworkConfig(6, 64), "6x64 network")
+        _programs(config, report, NetworkConfig(4, 32), "4x32 network")
 
 
 def _programs(config: ThroughputConfig, report: Report, shape: NetworkConfig, of: str) -> None:
@@ -104,8 +113,8 @@ def _plainly(shape: NetworkConfig) -> Callable:
     return evaluate
 
 
-def _alone(rules: Rules, batch: int, evaluator: Evaluator) -> Callable[[], float]:
-    """The network in a loop, as a search has it."""
+def _alone(rules: Rules, batch: int, mesh: Mesh, evaluator: Evaluator) -> Callable[[], float]:
+    """The network in a loop, as a search has it; the positions divided among devices."""
     states = games.start(rules, batch)
     planes = jax.jit(jax.vmap(lambda s: evaluator.observe(s, s.position, None)))(states)
 
@@ -116,7 +125,11 @@ def _alone(rules: Rules, batch: int, evaluator: Evaluator) -> Callable[[], float
 
         return lax.fori_loop(0, _CALLS, again, planes)
 
-    return make_timed(jax.jit(run), lambda: (evaluator.params, planes))
+    specs = devices.EVERYWHERE, devices.DIVIDED
+    run = jax.jit(devices.over_devices(run, mesh, specs))
+    placed = [NamedSharding(mesh, spec) for spec in specs]
+    arguments = tuple(map(jax.device_put, (evaluator.params, planes), placed))
+    return make_timed(run, lambda: arguments)
 
 
 def _search(config: ThroughputConfig, evaluator: Evaluator, batch: int) -> Callable[[], float]:

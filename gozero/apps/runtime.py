@@ -162,10 +162,8 @@ def cores_as_devices() -> None:
     flag = "xla_force_host_platform_device_count"
     if jax.config.values["jax_num_cpu_devices"] >= 0 or flag in os.environ.get("XLA_FLAGS", ""):
         return
-    ours = getattr(os, "sched_getaffinity", None)  # of Linux
-    cores = len(ours(0)) if ours else os.cpu_count() or 1
     with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", cores)
+        jax.config.update("jax_num_cpu_devices", mode.cores())
 
 
 def run_main(prog: str, module: str) -> NoReturn:

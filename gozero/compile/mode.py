@@ -132,6 +132,19 @@ def backend() -> str:
     return jax.default_backend()
 
 
+def cores() -> int:
+    """How many processors this process may use."""
+    ours = getattr(os, "sched_getaffinity", None)  # of Linux
+    return len(ours(0)) if ours else os.cpu_count() or 1
+
+
+def cores_of_a_device() -> int:
+    """How many processors each of JAX's CPU devices has for itself; starts JAX's backend."""
+    import jax
+
+    return max(1, cores() // jax.local_device_count("cpu"))
+
+
 @contextlib.contextmanager
 def target(platform: str) -> Iterator[None]:
     """What is traced inside is for this platform, whatever JAX has here: `backend` says so.

@@ -35,14 +35,21 @@ _TILES = (2, 3, 4, 5)
 """Points on the side of a tile; of larger ones f32 loses more, and the transforms cost more."""
 
 _SLICE_BYTES = 2**21
-"""Of a layer's transformed inputs: those of more positions leave the processor's cache."""
+"""Of a layer's transformed inputs, where a device has several cores: they divide each step of a
+slice, and shorter steps cost more than they save."""
+
+_SLICE_BYTES_OF_A_CORE = 2**19
+"""Where each device is a core: with the products, as many bytes again, and the kernels they fit its
+own cache (1 MiB)."""
 
 _FEWEST_POSITIONS = 32
 """The kernels are transformed in every call."""
 
-_FEWEST_IN_SLICE = 4
-_FEWEST_CHANNELS = 64
-"""With 32 the transforms take what the products save: see experiments/throughput."""
+_FEWEST_TILES = 24
+"""Of a slice: rows of each product of matrices."""
+
+_FEWEST_CHANNELS = 32
+"""With fewer the transforms take what the products save."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,15 +107,18 @@ def pays(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> b
         return False
     if channels < _FEWEST_CHANNELS or min(board) < 3 or dtype != jnp.float32:
         return False
+    rows, columns = (Axis(size) for size in board)
     in_slice = count // number_of_slices(count, board, channels)
-    return count >= _FEWEST_POSITIONS and in_slice >= _FEWEST_IN_SLICE
+    enough = in_slice * rows.tiles * columns.tiles >= _FEWEST_TILES
+    return count >= _FEWEST_POSITIONS and enough
 
 
 def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
     """How many slices of equal size to evaluate so many positions in."""
     rows, columns = (Axis(size) for size in board)
     points = rows.tiles * rows.seen * columns.tiles * columns.seen
-    fewest = -(-count * points * channels * 4 // _SLICE_BYTES)
+    most = _SLICE_BYTES_OF_A_CORE if mode.cores_of_a_device() == 1 else _SLICE_BYTES
+    fewest = -(-count * points * channels * 4 // most)
     return next((n for n in range(fewest, count) if count % n == 0), count)
 
 

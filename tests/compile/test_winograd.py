@@ -69,11 +69,15 @@ def test_it_is_the_convolution(board):
     np.testing.assert_allclose(by_tiles(x, kernel), expected, atol=6e-6 * np.abs(expected).max())
 
 
-def test_slices_divide_the_positions_and_keep_within_the_cache():
-    """On 9x9 a position has 225 products for each of 64 channels: 57,600 bytes, 36 fit 2 MiB."""
+def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
+    """On 9x9 a position has 225 products for each of 64 channels: 57,600 bytes, 36 fit 2 MiB, and
+    9 fit 512 KiB."""
     number = lambda count: winograd.number_of_slices(count, (9, 9), 64)
+    monkeypatch.setattr(mode, "cores_of_a_device", lambda: 2)
     assert [number(count) for count in (32, 64, 100, 256)] == [1, 2, 4, 8]
     assert number(97) == 97  # a prime
+    monkeypatch.setattr(mode, "cores_of_a_device", lambda: 1)
+    assert [number(count) for count in (8, 32, 100, 256)] == [1, 4, 20, 32]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +86,8 @@ def test_slices_divide_the_positions_and_keep_within_the_cache():
         ({}, True),
         ({"count": 16}, False),
         ({"count": 97}, False),  # only one by one
-        ({"channels": 32, "count": 256}, False),
+        ({"channels": 16, "count": 256}, False),
+        ({"channels": 32, "count": 256}, True),
         ({"channels": 128, "count": 32}, True),
         ({"dtype": jnp.dtype("bfloat16")}, False),
         ({"board": (2, 2)}, False),

@@ -177,7 +177,9 @@ def by_tiles(monkeypatch):
     """Every network is evaluated as wide ones are on a CPU."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     monkeypatch.setattr(winograd, "_FEWEST_CHANNELS", 1)
+    monkeypatch.setattr(winograd, "_FEWEST_TILES", 1)
     monkeypatch.setattr(winograd, "_SLICE_BYTES", 2**14)
+    monkeypatch.setattr(winograd, "_SLICE_BYTES_OF_A_CORE", 2**14)
 
 
 OTHER_GAME = {"observation": (6, 7, 2), "num_actions": 7}
@@ -219,7 +221,7 @@ def test_few_positions_and_narrow_networks_are_evaluated_by_convolutions(monkeyp
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     texts = []
     with mode.target("cpu"):
-        for count, channels in ((64, 64), (64, 32), (8, 64)):
+        for count, channels in ((64, 64), (64, 16), (8, 64)):
             config = NetworkConfig(blocks=1, channels=channels)
             params = network.init(config, jax.random.key(0))
             planes = jnp.zeros((count, 5, 5, config.num_planes))
