@@ -124,6 +124,17 @@ def test_invariant_2_for_a_root_with_a_rule_of_its_own(batch):
     assert moves_in_loops(gumbel_search.compiled(batch).as_text(), num_rows) == []
 
 
+@pytest.mark.thorough
+def test_invariant_2_for_one_tree_of_many_simulations():
+    """Its sums are two words: a copy of them made 200,000 simulations take twenty times as long."""
+    config = SearchConfig(MAX_VISITS + 1, capacity=CAPACITY, max_depth=DEPTH)
+    assert config.wide
+    evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
+
+    text = random_tree.compiled_search(evaluate, config, 1, options=AS_USERS_FUSE).as_text()
+    assert moves_in_loops(text, config.num_nodes) == []
+
+
 def test_invariant_2_is_a_test_that_can_fail():
     """A loop under a batched predicate that carries a tree is found by the same count."""
     tree = jnp.zeros((BATCH, 3), jnp.int32)

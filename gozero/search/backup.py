@@ -53,7 +53,8 @@ def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None 
         return add(level[None, None], lax.dynamic_index_in_dim(path.nodes, level), sums)
 
     sums = {name: getattr(tree, name) for name in ("visits", "value_sum", "squares", "scores")}
-    if mode.writes_in_turn():  # level by level: few have nodes
+    in_words = any(isinstance(x, tuple) for x in sums.values())  # in a loop they would be copied
+    if mode.writes_in_turn() and not in_words:  # level by level: few have nodes
         return tree.replace(**lax.fori_loop(0, jnp.max(path.length) + 1, add_at, sums))
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     return tree.replace(**add(level, path.nodes, sums))
