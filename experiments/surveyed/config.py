@@ -14,6 +14,7 @@ PROGRAMS = (
     "TD territory",
     "Indigo",
     "Indigo, a tree",
+    "Indigo, territory",
     "Crazy Stone 2006",
     "Crazy Stone 2007",
     "MoGo, UCT",

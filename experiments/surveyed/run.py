@@ -6,10 +6,12 @@ python -m experiments.surveyed.run [--games 200] [--simulations 400] [--out DIR]
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from experiments.ablation.run import searching
 from experiments.surveyed import territory
 from experiments.surveyed.config import PROGRAMS, SurveyedConfig
+from experiments.surveyed.indigo import contestant as indigo_by_territory
 from experiments.sweeps import equal_time, run
 from experiments.sweeps.points import Change, Contestant, Sweep
 from gozero.play.player_config import PlayerConfig
@@ -30,7 +32,7 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
     rave = {"search": "rave", "rave_bias": 0.01}
     patterns = {"playouts": "mm", "priors": "mm", "widening": 10.0}
 
-    def made(change=None, playouts="mogo", **flags) -> Contestant:
+    def made(change=None, playouts: Any = "mogo", **flags) -> Contestant:
         flags |= {"playouts": playouts, "simulations": config.simulations}
         return Contestant(PlayerConfig(**flags), change=change)
 
@@ -39,6 +41,7 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
         "TD territory": made(_TERRITORY, playouts=None),
         "Indigo": made(_ONE_PLY, **indigo),
         "Indigo, a tree": made(**indigo),
+        "Indigo, territory": indigo_by_territory(config.simulations),
         "Crazy Stone 2006": made(**crazy_stone),
         "Crazy Stone 2007": made(**crazy_stone, **patterns),
         "MoGo, UCT": made(**uct),

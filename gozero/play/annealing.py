@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -95,19 +96,27 @@ def one_round(
       left: f32[]: the share of the search that is left, and of the temperature.
       values: so far.
     """
-    rules, num_games = config.rules, states.komi.shape[0]
+    rules = config.rules
     order_key, play_key = jax.random.split(jax.random.fold_in(key, number))
     of_lanes = lambda x: jnp.repeat(x, config.lanes, axis=0)
     rank = of_lanes(_ranks(order_key, values.q))
     policy = ordered.policy(ordered.Order(jnp.moveaxis(rank, 0, -1), config.temperature * left))
     positions = jax.tree.map(of_lanes, states.position)
     played = engine.play_out(policy, rules, positions, play_key, first_plays=True)
+    return with_playouts(rules, played, states.komi, values)
+
+
+def with_playouts(
+    rules: go.Rules, played: engine.Playouts, komi: jax.Array, values: Values
+) -> Values:
+    """The values of the points of B games with playouts [B L], those of each game side by side."""
     assert played.first_plays is not None
+    num_games = komi.shape[0]
     unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
     first = jnp.stack([unpack(board) for board in played.first_plays], axis=1).astype(jnp.int32)
-    won = engine.outcomes(played, of_lanes(states.komi)).astype(jnp.int32)
+    won = engine.outcomes(played, jnp.repeat(komi, len(first) // num_games)).astype(jnp.int32)
     gained = first * jnp.stack([won, -won], axis=1)[..., None]
-    of_game = lambda x: jnp.sum(x.reshape(num_games, config.lanes, *x.shape[1:]), axis=1)
+    of_game = lambda x: jnp.sum(x.reshape(num_games, -1, *x.shape[1:]), axis=1)
     return Values(values.visits + of_game(first), values.sums + of_game(gained))
 
 
@@ -148,10 +157,14 @@ def _uniform(key: jax.Array, like: jax.Array) -> jax.Array:
     return jax.vmap(draw)(jnp.arange(like.shape[0]))
 
 
-def player(config: Annealing, resign: float | None = None) -> Player:
+Learn = Callable[[Annealing, jax.Array, go.GameState], Values]
+
+
+def player(config: Annealing, resign: float | None = None, learn: Learn = learn) -> Player:
     """The player, which fills no own eye and passes only where there is no other move.
 
     It resigns when its best move is worth less than `resign`, from -1 to 0; None: never.
+    `learn` finds the values.
     """
     check_resign(resign)
 

@@ -123,9 +123,9 @@ class ReferenceGame:
             for p, colour in enumerate(self.board)
         ]
 
-    def area(self):
-        """Black's area minus White's."""
-        score, seen = sum(self.board), set()
+    def owners(self):
+        """Whose area each point is: BLACK, WHITE, or 0."""
+        found, seen = list(self.board), set()
         for p, colour in enumerate(self.board):
             if colour != EMPTY or p in seen:
                 continue
@@ -139,8 +139,14 @@ class ReferenceGame:
                         todo.append(q)
             seen |= region
             if len(borders) == 1:
-                score += borders.pop() * len(region)
-        return score
+                owner = borders.pop()
+                for q in region:
+                    found[q] = owner
+        return found
+
+    def area(self):
+        """Black's area minus White's."""
+        return sum(self.owners())
 
     def is_eye(self, p, colour):
         """p is empty, its neighbours are all `colour`, and not too many diagonals are hostile."""

@@ -31,7 +31,7 @@ class Order(NamedTuple):
     """The lists of B playouts."""
 
     rank: jax.Array  # f32[2, P, B]: the place of each point for Black, and for White; 0 is first
-    temperature: jax.Array  # f32[]: T
+    temperature: jax.Array  # f32[], or of each point f32[2, P, B]: T
 
 
 def policy(order: Order) -> PlayoutPolicy:
@@ -45,8 +45,9 @@ def _init(
 ) -> Lanes:
     lanes = whole_board.init(rules, positions, clock, first_plays)
     more = clock.turn.size - order.rank.shape[-1]  # lanes that play nothing
-    rank = jnp.pad(order.rank, ((0, 0), (0, 0), (0, more)), mode="edge")
-    return lanes._replace(places=places(order._replace(rank=rank), clock))
+    pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, more)), mode="edge")
+    whole = jax.tree.map(lambda x: pad(x) if jnp.ndim(x) else x, order)
+    return lanes._replace(places=places(whole, clock))
 
 
 def places(order: Order, clock: Clock) -> jax.Array:
