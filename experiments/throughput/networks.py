@@ -87,8 +87,8 @@ def _both(
     sides = [evaluator, evaluator._replace(evaluate=_plainly(shape))]
     spent: list[list[float]] = [[], []]
     timers = [_spending(make_timer(side), of) for side, of in zip(sides, spent, strict=True)]
-    rates = [[evaluations / x for x in side] for side in in_turn(timers, config.repeats)]
-    fields = against(*rates, "plain convolutions")
+    ours, peer = ([evaluations / x for x in side] for side in in_turn(timers, config.repeats))
+    fields = against(ours, peer, "plain convolutions")
     note = f"by processor time {median_ratio(spent[1], spent[0]):.2f}x"
     report.add(Result(row=name, unit="evaluations/s", note=note, **fields))
 
@@ -116,7 +116,8 @@ def _plainly(shape: NetworkConfig) -> Callable:
 def _alone(rules: Rules, batch: int, mesh: Mesh, evaluator: Evaluator) -> Callable[[], float]:
     """The network in a loop, as a search has it; the positions divided among devices."""
     states = games.start(rules, batch)
-    planes = jax.jit(jax.vmap(lambda s: evaluator.observe(s, s.position, None)))(states)
+    observe: Any = evaluator.observe
+    planes = jax.jit(jax.vmap(lambda s: observe(s, s.position, None)))(states)
 
     def run(params: Any, planes: jax.Array) -> jax.Array:
         def again(_: Any, planes: jax.Array) -> jax.Array:

@@ -54,8 +54,8 @@ def _million(config: ThroughputConfig, report: Report) -> None:
     note = f"{room}, mean depth of those kept {depths[0]:.1f}, {depths[1]:.1f} after {_SHORT:,}"
     seconds = statistics.median(sides[0])
     report.add(Result(row=row, ours=seconds, unit="s", must=20.0, note=note, **bound))
-    each = [[x / n * 1e6 for x in side] for side, n in zip(sides, (_LONG, _SHORT), strict=True)]
-    beside = against(*each, f"at {_SHORT:,}")
+    ours, peer = ([x / n * 1e6 for x in y] for y, n in zip(sides, (_LONG, _SHORT), strict=True))
+    beside = against(ours, peer, f"at {_SHORT:,}")
     report.add(
         Result(row=f"{row}, a simulation", unit="us", must=1.5, better="less", note=room, **beside)
     )

@@ -28,8 +28,9 @@ def read_rows(array: jax.Array, rows: jax.Array) -> jax.Array:
     write; then it has to keep the old array: two copies of each tree-sized array a step, with a
     single tree (jaxlib 0.10.1, `tests/test_invariants.py`, invariant 2). So one row is read twice.
     """
-    if rows.shape == (1,) and not mode.plain():
-        return array.at[jnp.tile(rows, 2)].get(mode="promise_in_bounds")[:1]
+    if rows.size == 1 and not mode.plain():
+        twice = array.at[jnp.tile(rows.reshape(1), 2)].get(mode="promise_in_bounds")
+        return twice[:1].reshape(*rows.shape, *array.shape[1:])
     return array.at[rows].get(mode="promise_in_bounds")
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import mode, stages
+from gozero.compile import stages
 from gozero.search import proofs, rows, score, values
 from gozero.search import tree as trees
 from gozero.search.rules.operators import Operator
@@ -45,19 +45,14 @@ def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None 
     value = found_once(value)
     utility = None if tree.scores is None else found_once(utility)
 
-    def add(level, nodes, sums):
+    def add(sums, first, nodes):
+        level = first + jnp.arange(nodes.shape[0], dtype=jnp.int32)[:, None]
         node_rows = Path(nodes, path.length).rows(tree, level <= path.length[None])
         return _add(tree.replace(**sums), node_rows, path.length[None] - level, value, utility)
 
-    def add_at(level, sums):
-        return add(level[None, None], lax.dynamic_index_in_dim(path.nodes, level), sums)
-
     sums = {name: getattr(tree, name) for name in ("visits", "value_sum", "squares", "scores")}
-    in_words = any(isinstance(x, tuple) for x in sums.values())  # in a loop they would be copied
-    if mode.writes_in_turn() and not in_words:  # level by level: few have nodes
-        return tree.replace(**lax.fori_loop(0, jnp.max(path.length) + 1, add_at, sums))
-    level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
-    return tree.replace(**add(level, path.nodes, sums))
+    levels = jnp.max(path.length) + 1
+    return tree.replace(**rows.by_level(levels, add, sums, path.nodes, axis=0))
 
 
 def _add(

@@ -8,6 +8,7 @@ This is the one place that differs by platform (scatters here).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -25,18 +26,37 @@ def read(array: Any, rows: jax.Array) -> Any:
     return indexing.read_rows(array, rows)
 
 
+def by_level(levels: jax.Array, visit: Callable, carry: Any, places: jax.Array, axis: int) -> Any:
+    """``visit(carry, 0, places)``; or level by level where writes are in turn and few are used.
+
+    Args:
+      levels: i32[], at most D: the levels that are asked for; the others may be visited too.
+      visit: (carry, first level i32[], places of L levels) -> carry.
+      carry: a pytree.
+      places: i32[...], D along the axis of the levels.
+      axis: that axis.
+
+    Returns:
+      The carry. Trip bound: D, where there is a loop.
+    """
+    if not mode.writes_in_turn():
+        return visit(carry, jnp.int32(0), places)
+
+    def one(level, carry):
+        return visit(carry, level, lax.dynamic_slice_in_dim(places, level, 1, axis))
+
+    return lax.fori_loop(0, levels, one, carry)
+
+
 def read_levels(levels: jax.Array, array: jax.Array, rows: jax.Array) -> jax.Array:
     """array [R, ...] at rows i32[M, D], on the first i32[] `levels` at least; the others mean
-    nothing. Trip bound: D, where there is a loop."""
-    if not mode.writes_in_turn():
-        return read(array, rows)
+    nothing."""
 
-    def read_level(i, found):
-        here = read(array, lax.dynamic_index_in_dim(rows, i, axis=1, keepdims=False))
-        return lax.dynamic_update_index_in_dim(found, here, i, axis=1)
+    def visit(found, level, rows):
+        return lax.dynamic_update_slice_in_dim(found, read(array, rows), level, axis=1)
 
     blank = jnp.zeros((*rows.shape, *array.shape[1:]), array.dtype)
-    return lax.fori_loop(0, levels, read_level, blank)
+    return by_level(levels, visit, blank, rows, axis=1)
 
 
 def read_entries(array: Any, rows: jax.Array, columns: jax.Array) -> Any:

@@ -97,11 +97,11 @@ CASES = {
     "uct-rave, same colour": (Rave(EVEN, c=0.3), "same", True, False, 5, {}),
     "four leaves": (Rave(EVEN), "either", True, True, 10, {"leaves": 4, "virtual_loss": 2}),
     "more virtual losses than visits": (
-        *(Rave(HAND, first_play=0.4), "either", True, False, 12),
+        *(Rave(HAND, first_play=0.4), "either", True, False, 10),
         {"leaves": 6, "virtual_loss": 5},
     ),
     "proofs": (Rave(EVEN), "either", True, False, 10, {"prove": True}),
-    "several visits before a node": (Rave(EVEN), "either", True, False, 6, {"expand_after": 3}),
+    "several visits before a node": (Rave(EVEN), "either", True, False, 8, {"expand_after": 3}),
     "no playouts": (Rave(ALL), "either", False, False, 4, {}),
     "a root with a rule of its own": (
         *(Rave(EVEN), "either", True, False, 10),
