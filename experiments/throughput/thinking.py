@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import resource
 import statistics
 import threading
 import time
@@ -17,12 +19,15 @@ from experiments.throughput import genmove, hash_game, trees
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
 from experiments.throughput.worker import num_cores
+from gozero.search import reuse
 from gozero.search.by_step import Overlapped
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
+from gozero.search.values import MAX_VISITS
 
 _ACTIONS, _SPREAD = 362, 2.0  # as the article's tree, see experiments/array_tree
 _LONG, _NODES, _SHORT = 10**6, 390_000, 10_000
+_SIZES = (_SHORT, 30_000, 100_000, MAX_VISITS, MAX_VISITS + 1, 300_000)
 _BATCHES, _GROUPS, _STEPS, _LATENCY = (1024, 2048, 3072), (1, 2, 4), 50, 0.005
 
 
@@ -32,6 +37,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     genmove.measure(config, report)
     if not config.quick:
         _million(config, report)
+        _by_size(config, report)
 
 
 def _million(config: ThroughputConfig, report: Report) -> None:
@@ -62,6 +68,40 @@ def _million(config: ThroughputConfig, report: Report) -> None:
     mb = (stats.temp_size_in_bytes + stats.output_size_in_bytes) / 1e6
     row = f"{row}: tree and XLA's temporary memory"
     report.add(Result(row=row, ours=mb, unit="MB", must=1200.0, note=room, **bound))
+
+
+def _by_size(config: ThroughputConfig, report: Report) -> None:
+    """What a simulation of 10^6 takes more than one of 10^4: the same tree by sizes, and pruned."""
+    evaluate = hash_game.evaluator(_ACTIONS, _SPREAD, 1.0)
+    arguments = (hash_game.roots(1, config.seed), jax.random.key(config.seed))
+    row = f"one tree, {_ACTIONS} actions, by size"
+    for simulations in _SIZES:
+        run = trees._runner(_ACTIONS, SearchConfig(simulations, max_depth=64), evaluate)
+        depth = trees.depth(run(*arguments))
+        timed = make_timed(run, lambda: arguments, warm_up=False)
+        spent = [_with_faults(timed) for _ in range(3)]
+        seconds, faults, system = (statistics.median(x) for x in zip(*spent, strict=True))
+        per = 1e6 / simulations
+        note = (
+            f"depth {depth:.2f}, {faults / simulations:.2f} page faults, {system * per:.2f} us in "
+        )
+        note += "the system; sums of " + ("two words" if simulations > MAX_VISITS else "one word")
+        named = f"{row}: {simulations:,} sims, a simulation"
+        report.add(Result(row=named, ours=seconds * per, unit="us", note=note, better="less"))
+    full = SearchConfig(_NODES - 1, max_depth=64, capacity=_NODES, prune=True)
+    prune = jax.jit(lambda tree: reuse.with_room(tree, full), donate_argnums=0)
+    grow = trees._runner(_ACTIONS, dataclasses.replace(full, prune=False), evaluate)
+    timed = make_timed(prune, lambda: (grow(*arguments).tree,))
+    ms = statistics.median(timed() for _ in range(3)) * 1e3
+    report.add(Result(row=f"{row}: {_NODES:,} nodes to half", ours=ms, unit="ms", better="less"))
+
+
+def _with_faults(timed: Callable[[], float]) -> tuple[float, int, float]:
+    """(its seconds, page faults meanwhile, seconds of the processor in the system)."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = timed()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return seconds, after.ru_minflt - before.ru_minflt, after.ru_stime - before.ru_stime
 
 
 def _overlapped(config: ThroughputConfig, report: Report) -> None:
