@@ -77,7 +77,7 @@ ENTRIES = {
     ),
     "surveyed": Entry(
         "the programs that Gelly & Silver (2011) survey, in our search, against MC-RAVE",
-        "30 minutes (400 simulations, 100 games a point)",
+        "an hour (200 simulations, 40 games a point)",
     ),
     "throughput": Entry(
         "rules, playouts, search, self-play and features against pgx, mctx, a C engine or a bound",
