@@ -28,13 +28,24 @@ def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
     return Side("network", **options, resign=-0.95)
 
 
-_KATAGO, _REDUCED = Side(command="katago"), Side(command="katago, reduced")
+_KATAGO = Side(command="katago")
 
 LESS = (
     "useGraphSearch=false,subtreeValueBiasFactor=0,useNoisePruning=false,valueWeightExponent=0,"
     "rootEndingBonusPoints=0,rootSymmetryPruning=false"
 )
 """What KataGo's search has and ours has not."""
+
+_ONE = "maxVisits=1,chosenMoveTemperature=0,chosenMoveTemperatureEarly=0"
+
+OTHERWISE = {
+    Side(command="katago, reduced"): LESS,
+    Side(command="katago, one visit"): _ONE,
+    Side(command="katago, one visit, symmetries"): _ONE + ",rootNumSymmetriesToSample=8",
+}
+"""KataGo with other settings than `PEER`'s."""
+
+_REDUCED, _PRIOR, _MEAN = OTHERWISE
 
 MATCHES = {
     "gnugo-1": Match(_visits(1, "one"), 200, (0.93, 1.0)),
@@ -45,17 +56,20 @@ MATCHES = {
         _visits(200), 200, (0.45, 1.0), 0.5, opponent=_KATAGO, openings=4, size=13
     ),
     "katago-reduced": Match(_REDUCED, 200, opponent=_KATAGO, openings=4),
+    "katago-gnugo-1": Match(_PRIOR, 200),
+    "katago-gnugo-1-symmetries": Match(_MEAN, 200),
 }
 """By name: the opponent, and our visits or the board. `katago-reduced` is KataGo, with `LESS`,
-against itself, 9x9."""
+against itself, 9x9; the last two are KataGo in our place, with one visit against GNU Go: the move of
+the highest prior, too."""
 
 
 @dataclasses.dataclass(frozen=True)
 class KataGoConfig(MatchesConfig):
     """A network of KataGo in gozero's search: against GNU Go 3.8 at level 10 with 1 and with 16
     visits, and against KataGo itself with the same network and 200 visits, pairs of random
-    openings; and KataGo against itself without what ours has not. Area scoring, positional superko
-    on both sides, dead stones played out."""
+    openings; KataGo against itself without what ours has not, and against GNU Go with one visit.
+    Area scoring, positional superko on both sides, dead stones played out."""
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("gnugo-1",), "games": 4, "parallel": 4}
@@ -88,8 +102,8 @@ class KataGoConfig(MatchesConfig):
         """With the network; KataGo's as the command line that was asked for."""
         if side.evaluator == "network":
             return dataclasses.replace(side, weights=self.weights)
-        if side not in (_KATAGO, _REDUCED):
+        if side not in (_KATAGO, *OTHERWISE):
             return side
         words = [self.katago, "gtp", "-model", str(self.weights), "-config", str(PEER)]
-        words += ["-override-config", LESS] if side == _REDUCED else []
+        words += ["-override-config", OTHERWISE[side]] if side in OTHERWISE else []
         return dataclasses.replace(side, command=shlex.join(words))

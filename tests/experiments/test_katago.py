@@ -32,6 +32,11 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
             assert (match.player.weights, match.player.simulations) == (NETWORK, 199)
             assert match.player.plays_by == "bound"
     assert asked["katago-reduced"].player.words() == [*command, "-override-config", LESS]
+    prior, mean = (asked[f"katago-{name}"] for name in ("gnugo-1", "gnugo-1-symmetries"))
+    assert prior.opponent.command == mean.opponent.command == GNUGO
+    *_, one = prior.player.words()
+    assert {"maxVisits=1", "chosenMoveTemperatureEarly=0"} < set(one.split(","))
+    assert mean.player.words()[-1] == f"{one},rootNumSymmetriesToSample=8"
 
 
 def test_katago_has_as_many_visits_and_the_rules_of_the_match():
