@@ -89,7 +89,8 @@ class TrainConfig:
     """Weights of such a network to begin from, made for any board size."""
 
     batch: int = setting(256, group="self-play", least=1)
-    """Games at once, on each device."""
+    """Games at once, on each device; on a CPU, whose cores are devices, on all of them together. So
+    it is with the replay."""
 
     moves: int = setting(16, least=1)
     """Moves of each game in an iteration."""

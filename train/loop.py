@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from gozero.compile import mode, stages
 from train import calibration, hosts, learner, matches, optimizer, quarantine, steps
 from train.learner import Metrics
 from train.plan import Plan, teacher_of
@@ -209,6 +210,8 @@ class Loop:
         for _ in range(calls):
             learner, playing = self.state.learner, self.state.playing
             learner, owed, metrics = step(learner, playing.buffer)
+            if self.mesh.size > 1 and mode.backend() == "cpu":
+                jax.block_until_ready(learner)  # with some 30 in flight devices wait without end
             playing = playing.replace(buffer=playing.buffer.replace(owed=owed))
             self.state = self.state.replace(learner=learner, playing=playing)
         if bool(self.state.learner.ok):
@@ -244,15 +247,19 @@ class Loop:
         if ("play", simulations) not in self._compiled:
             play = steps.make_play(self.plan, self.mesh, simulations)
             lowered = play.lower(self._plays, self.state.playing)
-            self._compiled["play", simulations] = lowered.compile()
+            self._compiled["play", simulations] = self._compile(lowered)
         return self._compiled["play", simulations]
 
     def _step(self) -> Callable:
         if "learn" not in self._compiled:
             learn = steps.make_learn(self.plan, self.mesh, self.steps_per_call)
             lowered = learn.lower(self.state.learner, self.state.playing.buffer)
-            self._compiled["learn"] = lowered.compile()
+            self._compiled["learn"] = self._compile(lowered)
         return self._compiled["learn"]
+
+    def _compile(self, lowered: Any) -> Callable:
+        options = stages.waiting_options() if self.mesh.size > 1 else None
+        return lowered.compile(compiler_options=options)
 
 
 def _told(told: Tallies, komi: list[float]) -> dict:

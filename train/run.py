@@ -50,9 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Ctrl-C. SIGTERM, and `--minutes`, end a run as its last iteration would: it can go on."""
     config = parse(sys.argv[1:] if argv is None else argv)
     with flags.failing(PROG):
+        on_cores = config.coordinator is None and runtime.cores_as_devices()
         hosts.join(config)
         with folders.gone_if_empty(config.folder) if hosts.is_first() else contextlib.nullcontext():
-            return run(config)
+            return run(config, on_cores and mode.backend() == "cpu")
 
 
 def parse(argv: Sequence[str]) -> TrainConfig:
@@ -60,8 +61,13 @@ def parse(argv: Sequence[str]) -> TrainConfig:
     return flags.parse(TrainConfig, argv, prog=PROG, default=preset_of(argv, PROG))
 
 
-def run(config: TrainConfig) -> int:
+def run(config: TrainConfig, on_cores: bool = False) -> int:
     """Begin a run or go on with it, as `main`.
+
+    Args:
+      config: the flags.
+      on_cores: JAX's devices are the cores of one machine, among which what the flags say of a
+        device is divided.
 
     Raises:
       ValueError: settings that cannot be, a folder of another run or of one that is being trained,
@@ -71,10 +77,10 @@ def run(config: TrainConfig) -> int:
     if config.tensorboard:
         hosts.at_each(tensorboard.check)
     _say("compiling, about 60 s the first time")
-    mesh = devices.mesh_of(config.devices)
+    mesh = _mesh(config, on_cores)
     with contextlib.ExitStack() as session:
         mirror = session.enter_context(Mirror(config))
-        plan = make_plan(config, mesh.size, begun_on(config, mesh.size))
+        plan = make_plan(config, mesh.size, begun_on(config, 1 if on_cores else mesh.size))
         _check_machine(plan)
         params, sha256 = hosts.at_each(lambda: given_params(plan))
         hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
@@ -87,6 +93,13 @@ def run(config: TrainConfig) -> int:
         return _Session(plan, begin(plan, mesh, params), mirror).work()
 
 
+def _mesh(config: TrainConfig, on_cores: bool) -> Mesh:
+    """The devices of a run; of cores those among which its games and its steps can be divided."""
+    if on_cores and config.devices is None:
+        return devices.make_mesh(math.gcd(config.batch, config.batch_size))
+    return devices.mesh_of(config.devices)
+
+
 def _check_machine(plan: Plan) -> None:
     """Say what memory a plan needs, and refuse what is not there."""
     preset = plan.config.preset
@@ -97,8 +110,8 @@ def _check_machine(plan: Plan) -> None:
 
 
 def begun_on(config: TrainConfig, num_devices: int) -> int:
-    """How many devices a run began on: it has --batch games in play for each of them. The number
-    of now, if it begins."""
+    """How many devices a run began on: it has --batch games in play for each of them. This number,
+    if it begins now."""
     for saved in checkpoint.found_by_all(config.folder / "checkpoints"):
         with contextlib.suppress(ValueError):  # which `begin` says
             games = math.prod(hosts.at_each(lambda saved=saved: checkpoint.lanes_of(saved)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import pathlib
@@ -151,8 +152,10 @@ def missing_device(error: BaseException) -> str | None:
     return None
 
 
-def cores_as_devices() -> None:
-    """Make each core a device of JAX's CPU, for programs that divide games among devices.
+@functools.cache
+def cores_as_devices() -> bool:
+    """Make each core a device of JAX's CPU, for programs that divide games among devices; whether
+    they are.
 
     The user's own number wins (``JAX_NUM_CPU_DEVICES``, or the flag of XLA's for it); where a
     backend has started already, it keeps the devices that it has.
@@ -161,9 +164,11 @@ def cores_as_devices() -> None:
 
     flag = "xla_force_host_platform_device_count"
     if jax.config.values["jax_num_cpu_devices"] >= 0 or flag in os.environ.get("XLA_FLAGS", ""):
-        return
+        return False
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", mode.cores())
+        return True
+    return False
 
 
 def run_main(prog: str, module: str) -> NoReturn:

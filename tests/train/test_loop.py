@@ -41,7 +41,7 @@ def made(monkeypatch):
             played.append(num_simulations)
             return playing, PLAYED
 
-        compiled = types.SimpleNamespace(compile=lambda: play)
+        compiled = types.SimpleNamespace(compile=lambda **_: play)
         return types.SimpleNamespace(lower=lambda *_: compiled)
 
     monkeypatch.setattr(steps, "make_play", make_play)

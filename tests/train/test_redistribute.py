@@ -222,3 +222,8 @@ def leaves_but_policies(rows):
 
 def by_lane_but_moves(playing):
     return by_lane(playing.replace(games=playing.games.replace(moves=None)))
+
+
+@pytest.mark.thorough
+def test_cores_share_what_is_said_of_one_device(tmp_path, as_here):
+    assert checked(as_here, "cores_check", tmp_path) == "stopped or not, one run"
