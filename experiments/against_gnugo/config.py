@@ -34,6 +34,30 @@ _DEVIATIONS = {
 }
 """What the letter has otherwise than the default."""
 
+_SMALL_K = {
+    "small-k": {},
+    "small-k-first-action": {"first_action": True},
+    "small-k-exploration": {"exploration": 0.1},
+    "small-k-exploration-0.25": {"exploration": 0.25},
+    "small-k-reuse": {"exploration": 0.1, "reuse": True},
+    "small-k-initial-0.5": {"rave_initial": 0.5},
+    "small-k-initial-0.6": {"rave_initial": 0.6, "exploration": 0.05},
+    "small-k-initial-1.1": {"rave_initial": 1.1},
+    "small-k-grandfather": {
+        "heuristic": "grandfather",
+        "heuristic_visits": 1,
+        "exploration": 0.05,
+    },
+}
+"""What might let k = 1 win as in Figure 5."""
+_AS_THERE = {"leaves": 1, "reuse": False, "resign": -0.9}
+
+
+def _of_small_k(**flags) -> Match:
+    player = _ours(**(_AS_THERE | {"playouts": "mogo", "rave_bias": None, "rave_k": 1.0} | flags))
+    return Match(player, 40, opponent=_ours(**_AS_THERE, playouts="mogo"), openings=4)
+
+
 MATCHES = {
     "uct": Match(_UCT, 200, (0.12, 0.40), None, "24%"),
     "rave": Match(_ours(), 200, (0.50, 1.0), 0.65, "50-60%"),
@@ -54,6 +78,10 @@ MATCHES = {
     )
     for name, flags in _DEVIATIONS.items()
 }
+MATCHES |= {name: _of_small_k(**flags) for name, flags in _SMALL_K.items()}
+MATCHES["small-k-uct"] = _of_small_k(
+    search="uct", rave_k=None, exploration=0.25, first_play=1.0
+)
 """By name. Ours against ours are `playouts`, MoGo's against uniform ones, and the paper's algorithm
 to the letter, `literal`, and parts of it, against what is played by default. The paper is Gelly &
 Silver (2011), who have GNU Go 3.7.10."""
