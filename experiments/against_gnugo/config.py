@@ -79,9 +79,7 @@ MATCHES = {
     for name, flags in _DEVIATIONS.items()
 }
 MATCHES |= {name: _of_small_k(**flags) for name, flags in _SMALL_K.items()}
-MATCHES["small-k-uct"] = _of_small_k(
-    search="uct", rave_k=None, exploration=0.25, first_play=1.0
-)
+MATCHES["small-k-uct"] = _of_small_k(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
 """By name. Ours against ours are `playouts`, MoGo's against uniform ones, and the paper's algorithm
 to the letter, `literal`, and parts of it, against what is played by default. The paper is Gelly &
 Silver (2011), who have GNU Go 3.7.10."""

@@ -60,8 +60,8 @@ MATCHES = {
     "katago-gnugo-1-symmetries": Match(_MEAN, 200),
 }
 """By name: the opponent, and our visits or the board. `katago-reduced` is KataGo, with `LESS`,
-against itself, 9x9; the last two are KataGo in our place, with one visit against GNU Go: the move of
-the highest prior, too."""
+against itself, 9x9; the last two are KataGo in our place, with one visit against GNU Go: the move
+of the highest prior, too."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,10 @@ import pytest
 from experiments.against_gnugo.config import MATCHES, AgainstGnugoConfig
 from experiments.matches import results, run
 
+SMALL_K = (
+    *("", "-first-action", "-exploration", "-exploration-0.25", "-reuse"),
+    *("-initial-0.5", "-initial-0.6", "-initial-1.1", "-grandfather", "-uct"),
+)
 ASKED = {  # match: simulations, games, what it must show, and what it should
     "uct": (3000, 200, (0.12, 0.40), None),
     "rave": (3000, 200, (0.50, 1.0), 0.65),
@@ -22,7 +26,7 @@ ASKED = {  # match: simulations, games, what it must show, and what it should
     "literal-same-colour": (1000, 100, None, None),
     "literal-legal": (1000, 100, None, None),
     "literal-eval": (1000, 100, None, None),
-}
+} | {f"small-k{what}": (3000, 40, None, None) for what in SMALL_K}
 GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "playouts"]
 
 

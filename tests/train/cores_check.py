@@ -1,4 +1,4 @@
-"""Run by test_redistribute.py in a process of its own, with four devices: the cores of a machine."""
+"""Run by test_redistribute.py in a process of its own, with four devices, a machine's cores."""
 
 from __future__ import annotations
 
