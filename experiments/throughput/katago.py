@@ -45,7 +45,7 @@ def _evaluator(config: ThroughputConfig, size: int) -> tuple[go.Rules, Evaluator
     assert config.weights is not None  # the settings say so
     rules = go.Rules(size=size)
     shape, params, _ = weights.load(config.weights)
-    return rules, network_evaluator(rules, shape, params)
+    return rules, network_evaluator(rules, shape, params).prepared()
 
 
 def _observe(evaluator: Evaluator, states: go.GameState) -> Any:

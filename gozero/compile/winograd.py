@@ -1,15 +1,15 @@
-"""Convolutions of 3x3 with a third of the products, for a CPU.
+"""Convolutions of 3x3 and 5x5 with a third or a fourth of the products, for a CPU.
 
 Winograd's minimal filtering, as Lavin & Gray (2016) have it for networks: the board is cut into
-tiles of m x m points, and what a tile sees, (m + 2)^2 points, is multiplied point by point with
-the kernel after both are transformed:
+tiles of m x m points, and what a tile sees, (m + r - 1)^2 points for a kernel of r x r, is
+multiplied point by point with the kernel after both are transformed:
 
     Y = A^T [ sum over channels of (G g G^T) * (B^T d B) ] A
 
 On 9x9 these are 225 products for each pair of channels in place of 729. They are products of
-matrices, positions by channels, and the transforms are sums of whole vectors, as the arrays lie in
-another order than XLA's convolutions have them: [rows, columns, M, channels], positions beside
-their channels. What it costs is memory traffic: the fewer channels, the less it gains.
+matrices, positions by channels, and the transforms are sums of whole vectors: of a position's
+channels, or, where these are few, of several positions' side by side. What it costs is memory
+traffic: the fewer channels, the less it gains.
 
 The sums are those of the convolution in another order: the same to 3e-6 of the largest.
 """
@@ -29,12 +29,14 @@ from jax import lax
 from gozero.compile import mode
 
 _POINTS = (0, 1, -1, 2, -2, Fraction(1, 2))
-"""Where the polynomials of a tile and a kernel are evaluated, beside infinity; the first m + 1."""
+"""Where the polynomials of a tile and a kernel are evaluated, beside infinity."""
 
 _TILES = (2, 3, 4, 5)
 """Points on the side of a tile; of larger ones f32 loses more, and the transforms cost more."""
 
-_SLICE_BYTES = 2**21
+_MOST_SEEN = len(_POINTS) + 1
+
+_SLICE_BYTES = 3 * 2**20
 """Of a layer's transformed inputs, where a device has several cores: they divide each step of a
 slice, and shorter steps cost more than they save."""
 
@@ -43,7 +45,7 @@ _SLICE_BYTES_OF_A_CORE = 2**19
 own cache (1 MiB)."""
 
 _FEWEST_POSITIONS = 32
-"""The kernels are transformed in every call."""
+"""With fewer the transformed kernels, several times as large, take too long to read."""
 
 _FEWEST_TILES = 24
 """Of a slice: rows of each product of matrices."""
@@ -60,12 +62,14 @@ class Axis:
     """
 
     size: int
+    taps: int = 3  # of the kernel, r
 
     @functools.cached_property
     def tile(self) -> int:
         """m, points of a tile."""
-        products = lambda m: -(-self.size // m) * (m + 2)
-        return min(_TILES, key=lambda m: (products(m) + 2 * (m == 5), m))
+        products = lambda m: -(-self.size // m) * (m + self.taps - 1)
+        fit = [m for m in _TILES if m + self.taps - 1 <= _MOST_SEEN]
+        return min(fit, key=lambda m: (products(m) + 2 * (m == 5), m))
 
     @property
     def tiles(self) -> int:
@@ -74,13 +78,13 @@ class Axis:
 
     @property
     def seen(self) -> int:
-        """m + 2, points that a tile sees."""
-        return self.tile + 2
+        """m + r - 1, points that a tile sees."""
+        return self.tile + self.taps - 1
 
     @functools.cached_property
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """f32: A^T [m, m + 2], G [m + 2, 3] and B^T [m + 2, m + 2]."""
-        return _matrices(self.tile)
+        """f32: A^T [m, seen], G [seen, r] and B^T [seen, seen]."""
+        return _matrices(self.tile, self.taps)
 
     def seen_points(self, x: jax.Array, axis: int) -> list[jax.Array]:
         """What stands first, second and so on in each tile's view; zero beyond the board.
@@ -89,9 +93,9 @@ class Axis:
           x: [..., size, ...].
           axis: which one that is; of each result it has an entry for each tile.
         """
-        reach = self.tiles * self.tile
+        reach, beyond = self.tiles * self.tile, self.taps // 2
         padding = [(0, 0)] * x.ndim
-        padding[axis] = (1, reach + 1 - self.size)
+        padding[axis] = (beyond, reach + beyond - self.size)
         padded, last = jnp.pad(x, padding), reach - self.tile
         cut = functools.partial(lax.slice_in_dim, padded, stride=self.tile, axis=axis)
         return [cut(k, k + last + 1) for k in range(self.seen)]
@@ -103,14 +107,19 @@ def pays(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> b
     Few positions and narrow networks are as fast by convolutions, and compile sooner; so does what
     runs once a search.
     """
-    if mode.plain() or mode.backend() != "cpu" or mode.runs_seldom():
-        return False
-    if channels < _FEWEST_CHANNELS or min(board) < 3 or dtype != jnp.float32:
+    if mode.runs_seldom() or not may_pay(board, channels, dtype):
         return False
     rows, columns = (Axis(size) for size in board)
     in_slice = count // number_of_slices(count, board, channels)
     enough = in_slice * rows.tiles * columns.tiles >= _FEWEST_TILES
     return count >= _FEWEST_POSITIONS and enough
+
+
+def may_pay(board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
+    """Whether it pays for some number of positions."""
+    if mode.plain() or mode.backend() != "cpu":
+        return False
+    return channels >= _FEWEST_CHANNELS and min(board) >= 3 and dtype == jnp.float32
 
 
 def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
@@ -123,38 +132,40 @@ def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
 
 
 def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
-    """G g G^T of f32[3, 3, inputs, outputs], what `convolve` takes: f32[P, inputs, outputs]."""
-    (_, rows, _), (_, columns, _) = (Axis(size).matrices for size in board)
-    both = np.einsum("ia,jb->ijab", rows, columns).reshape(-1, 9)
-    return jnp.einsum("pk,kio->pio", both, kernel.reshape(9, *kernel.shape[2:]))
+    """G g G^T of f32[r, r, inputs, outputs], what `convolve` takes: f32[seen, seen, ...]."""
+    taps = kernel.shape[0]
+    rows, columns = (Axis(size, taps).matrices[1] for size in board)
+    return jnp.einsum("ia,jb,abmn->ijmn", rows, columns, kernel)
 
 
-def convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """The convolution of 3x3 that keeps the size of the board.
+def convolve(x: jax.Array, kernel: jax.Array, taps: int = 3) -> jax.Array:
+    """The convolution that keeps the size of the board.
 
     Args:
-      x: f32[rows, columns, M, inputs].
+      x: f32[N, rows, columns, K inputs]: boards, or the channels of K boards side by side.
       kernel: of `transform_kernel` for such a board.
+      taps: r, of the kernel before that.
 
     Returns:
-      f32[rows, columns, M, outputs].
+      f32[N, rows, columns, K outputs].
     """
-    rows, columns = (Axis(size) for size in x.shape[:2])
-    *_, count, inputs = x.shape
-    flat = x.reshape(*x.shape[:2], count * inputs)
-    seen = _combined(rows.matrices[2], rows.seen_points(flat, 0), 0)
-    seen = _combined(columns.matrices[2], columns.seen_points(seen, 2), 1)
-    # [seen rows, seen columns, tiles, tiles, M inputs]
-    tiles = seen.shape[2:4]
-    made = lax.dot_general(
-        seen.reshape(kernel.shape[0], -1, inputs), kernel, (((2,), (1,)), ((0,), (0,)))
-    )
+    count, *board, _ = x.shape
+    rows, columns = (Axis(size, taps) for size in board)
+    inputs, outputs = kernel.shape[-2:]
+    seen = _combined(rows.matrices[2], rows.seen_points(x, 1), 0)
+    seen = _combined(columns.matrices[2], columns.seen_points(seen, 3), 1)
+    # [seen rows, seen columns, N, tiles, tiles, K inputs]
+    tiles = seen.shape[2:5]
+    seen = seen.reshape(rows.seen * columns.seen, -1, inputs)
+    kernel = kernel.reshape(-1, inputs, outputs)
+    made = lax.dot_general(seen, kernel, (((2,), (1,)), ((0,), (0,))))
     made = made.reshape(rows.seen, columns.seen, *tiles, -1)
     made = _combined(rows.matrices[0], list(made), 0)
     by_column = [made[:, j] for j in range(columns.seen)]
-    made = _combined(columns.matrices[0], by_column, 3)  # [m, tiles, tiles, m, M outputs]
-    made = made.swapaxes(0, 1).reshape(rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
-    return made[: rows.size, : columns.size].reshape(rows.size, columns.size, count, -1)
+    made = _combined(columns.matrices[0], by_column, 4)  # [m, N, tiles, tiles, m, K outputs]
+    made = jnp.moveaxis(made, 0, 2)
+    made = made.reshape(count, rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
+    return made[:, : rows.size, : columns.size]
 
 
 def _combined(matrix: np.ndarray, terms: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -168,19 +179,19 @@ def _weighted_sum(weights: np.ndarray, terms: Sequence[jax.Array]) -> jax.Array:
 
 
 @functools.cache
-def _matrices(tile: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Toom and Cook's: a product of polynomials from its values at m + 1 points and infinity.
+def _matrices(tile: int, taps: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Toom and Cook's: a product of polynomials from its values at m + r - 2 points and infinity.
 
     Transposed it is the filter. B^T is scaled to whole numbers, which f32 has, and G back.
     """
-    points = [Fraction(point) for point in _POINTS[: tile + 1]]
+    seen = tile + taps - 1
+    points = [Fraction(point) for point in _POINTS[: seen - 1]]
     powers = lambda number: np.array(
         [[p**k for k in range(number)] for p in points] + [[0] * (number - 1) + [1]], object
     )
-    seen = tile + 2
     back = _inverse(powers(seen)).T
     scale = np.array([np.lcm.reduce([x.denominator for x in row]) for row in back], object)
-    kernel = powers(3) / scale[:, None]
+    kernel = powers(taps) / scale[:, None]
     as_f32 = lambda matrix: matrix.astype(np.float32)
     return as_f32(powers(tile).T), as_f32(kernel), as_f32(back * scale[:, None])
 

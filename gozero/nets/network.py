@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -178,30 +178,67 @@ def _unseen(x: jax.Array) -> jax.Array:
     return x
 
 
-Board = tuple[int, int]
+Board = Sequence[int]
 """Rows and columns."""
 
 
-class _WinogradConv(nnx.Module):
-    """A convolution of 3x3 of f32[rows, columns, M, C]; its kernel is transformed."""
+class Conv(nnx.Conv):
+    """A convolution that keeps the size of the board; by `winograd` once its kernel is so.
 
-    def __init__(self, inputs: int, outputs: int, board: Board):
-        plain = jnp.zeros((3, 3, inputs, outputs))
-        self.kernel = nnx.Param(winograd.transform_kernel(plain, board))
-        self.bias = nnx.Param(jnp.zeros(outputs))
+    With `side_by_side` activations come, and go, as [rows, columns, M, C]: so it transforms
+    positions side by side, which is sooner where a position has few channels.
+    """
+
+    in_tiles = side_by_side = False
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return winograd.convolve(x, self.kernel[...]) + self.bias[...][None, None, None]
+        if not self.in_tiles:
+            return super().__call__(x)
+        boards = x.reshape(1, *x.shape[:2], -1) if self.side_by_side else x
+        made = winograd.convolve(boards, self.kernel[...], self.kernel_size[0])
+        made = made.reshape(*x.shape[:-1], -1)
+        return made if self.bias is None else made + over(made, self.bias[...])
+
+
+def modules_of(module: nnx.Module) -> Iterator[nnx.Module]:
+    """The module and all within it. (That of flax has another name in every other version.)"""
+    yield module
+    for part in vars(module).values():
+        if isinstance(part, nnx.Module):
+            yield from modules_of(part)
+
+
+IN_TILES = "in_tiles"
+"""Of `prepared` parameters: the kernels of 3x3 and 5x5, as `winograd` has them for a board."""
+
+
+def in_tiles(convs: Sequence[Conv], board: Board) -> list[jax.Array]:
+    """The kernels, to be the parameters' `IN_TILES`."""
+    return [winograd.transform_kernel(conv.kernel[...], board) for conv in convs]
+
+
+def use_tiles(
+    convs: Sequence[Conv], board: Board, params: dict, side_by_side: bool = False
+) -> None:
+    """Have convolutions done by `winograd`, with prepared kernels if the parameters have them."""
+    kernels = params[IN_TILES] if IN_TILES in params else in_tiles(convs, board)
+    for conv, kernel in zip(convs, kernels, strict=True):
+        conv.kernel, conv.in_tiles, conv.side_by_side = nnx.Param(kernel), True, side_by_side
+
+
+def over(x: jax.Array, channels: jax.Array) -> jax.Array:
+    """[C], to meet [..., C]."""
+    return channels.reshape(*[1] * (x.ndim - 1), -1)
 
 
 class _Block(nnx.Module):
-    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs, board: Board | None):
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
         # Steps of integers are to be one fusion with the convolution whose output they are of.
         self.apart = _unseen if config.dtype == "int8" else products.apart
-        self.first = _block_conv(config, channels, channels, rngs, board)
+        self.first = _block_conv(config, channels, channels, rngs)
         self.second = _block_conv(
-            config, channels, channels, rngs, board, kernel_init=nnx.initializers.zeros
+            config, channels, channels, rngs, kernel_init=nnx.initializers.zeros
         )
 
     def __call__(self, x, seen: Seen = _unseen):
@@ -210,14 +247,16 @@ class _Block(nnx.Module):
 
 
 class _PooledBlock(nnx.Module):
-    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs, board: Board | None):
+    by_point = False
+
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels, pooled = config.channels, config.pooled_channels
-        self.local_channels, self.by_point = channels - pooled, board is not None
-        self.first = _block_conv(config, channels, channels, rngs, board)
+        self.local_channels = channels - pooled
+        self.first = _block_conv(config, channels, channels, rngs)
         self.bias = nnx.Linear(3 * pooled, self.local_channels, rngs=rngs)
         # Not of integers: what it takes is known only after the pool, and a pass by itself.
         self.second = _trunk_conv(
-            config, self.local_channels, channels, rngs, board, kernel_init=nnx.initializers.zeros
+            config, self.local_channels, channels, rngs, kernel_init=nnx.initializers.zeros
         )
 
     def __call__(self, x, seen: Seen = _unseen):
@@ -244,20 +283,20 @@ def _on_board(bias: jax.Array, by_point: bool) -> jax.Array:
 
 
 class _Network(nnx.Module):
-    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs, board: Board | None = None):
-        """`board`: for what `_transformed` makes of the parameters; None: for these."""
+    by_point = False
+
+    def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
         self.num_blocks, self.are_alike = config.blocks, not config.pool_every
-        self.by_point = board is not None
         self.auxiliary = config.auxiliary
         self.head = config.policy_head
-        self.stem = _trunk_conv(config, config.num_planes, channels, rngs, board)
+        self.stem = _trunk_conv(config, config.num_planes, channels, rngs)
         global_inputs = () if config.observation else feature_set(config.features).global_inputs
         if global_inputs:
             self.stem_globals = nnx.Linear(len(global_inputs), channels, rngs=rngs)
         for i in range(config.blocks):
             block = _PooledBlock if config.pools(i) else _Block
-            setattr(self, f"block_{i}", block(config, rngs, board))
+            setattr(self, f"block_{i}", block(config, rngs))
         summary = 2 * channels  # of the whole board: each channel's mean and maximum
         if self.head == "dense":
             assert config.observation is not None
@@ -297,6 +336,17 @@ class _Network(nnx.Module):
             ownership_logits=self.owners(x).reshape(x.shape[0], -1),
             score=SCORE_SCALE * self.score(hidden)[:, 0],
         )
+
+    @property
+    def convs(self) -> list[Conv]:
+        return [part for part in modules_of(self) if isinstance(part, Conv)]
+
+    def use_tiles(self, board: Board, params: dict) -> None:
+        """Have all convolutions of 3x3, and what lies between them, as `winograd` has it."""
+        use_tiles(self.convs, board, params, side_by_side=True)
+        for part in modules_of(self):
+            if isinstance(part, _Network | _PooledBlock):
+                part.by_point = True
 
     def _stem(self, inputs):
         planes = inputs.planes if isinstance(inputs, Inputs) else inputs
@@ -338,13 +388,10 @@ def _trunk_conv(
     inputs: int,
     outputs: int,
     rngs: nnx.Rngs,
-    board: Board | None,
     **kwargs: Any,
 ) -> nnx.Module:
-    if board is not None:
-        return _WinogradConv(inputs, outputs, board)
     dtype = config.trunk_dtype
-    return nnx.Conv(inputs, outputs, (3, 3), padding="SAME", dtype=dtype, rngs=rngs, **kwargs)
+    return Conv(inputs, outputs, (3, 3), padding="SAME", dtype=dtype, rngs=rngs, **kwargs)
 
 
 def _block_conv(
@@ -352,12 +399,11 @@ def _block_conv(
     inputs: int,
     outputs: int,
     rngs: nnx.Rngs,
-    board: Board | None,
     **kwargs: Any,
 ) -> nnx.Module:
     if config.dtype == "int8":
         return int8.Int8Conv(inputs, outputs)
-    return _trunk_conv(config, inputs, outputs, rngs, board, **kwargs)
+    return _trunk_conv(config, inputs, outputs, rngs, **kwargs)
 
 
 def init(config: NetworkConfig, key: jax.Array) -> dict:
@@ -372,13 +418,28 @@ def apply(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> Ne
 
     Planes f32[M, rows, columns, C], with f32[M, G] beside them where the set has global inputs.
     """
-    return _apply(config, None, params, inputs)
+    return _network(config, params)(inputs)
 
 
-def _apply(config: NetworkConfig, board: Board | None, params: dict, inputs) -> NetworkOutput:
-    graph, state = _abstract(config, board)
-    nnx.replace_by_pure_dict(state, params)
-    return nnx.merge(graph, state)(inputs)
+def _network(config: NetworkConfig, params: dict) -> _Network:
+    graph, state = _abstract(config)
+    nnx.replace_by_pure_dict(state, plain(params))
+    return nnx.merge(graph, state)
+
+
+def plain(params: dict) -> dict:
+    """Without what `prepared` has added."""
+    return {name: x for name, x in params.items() if name != IN_TILES}
+
+
+def prepared(config: NetworkConfig, params: dict, board: Board) -> dict:
+    """The parameters, in the trunk's dtype and with what `apply_on_cpu` makes of them in each call;
+    to prepare them twice changes nothing."""
+    if IN_TILES in params:
+        return params
+    if not winograd.may_pay(board, config.channels, config.trunk_dtype):
+        return in_dtype(config, params)
+    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board)}
 
 
 _SLICE_BYTES = 3 * 2**23
@@ -391,7 +452,7 @@ def apply_in_slices(
     """`apply`, some positions after others: a TPU keeps their activations on the chip."""
     first = jax.tree.leaves(inputs)[0]
     number = number_of_slices(config, first.shape[0], first.shape[1:3])
-    return _in_slices(functools.partial(apply, config, params), inputs, number)
+    return in_slices(functools.partial(apply, config, params), inputs, number)
 
 
 def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
@@ -400,23 +461,14 @@ def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
     board, channels = first.shape[1:3], config.channels
     if not winograd.pays(first.shape[0], board, channels, config.trunk_dtype):
         return apply(config, params, inputs)
+    made = _network(config, params)
+    made.use_tiles(board, params)
     number = winograd.number_of_slices(first.shape[0], board, channels)
-    one = functools.partial(_apply, config, board, _transformed(params, board))
-    return _in_slices(one, inputs, number)
+    return in_slices(made, inputs, number)
 
 
-def _transformed(params: dict, board: Board) -> dict:
-    """The parameters for `_Network` on such a board, those of 3x3 convolutions as `winograd` has
-    them."""
-
-    def transform(path: tuple, x: jax.Array) -> jax.Array:
-        is_kernel = x.ndim == 4 and _is_of_trunk(path)
-        return winograd.transform_kernel(x, board) if is_kernel else x
-
-    return jax.tree_util.tree_map_with_path(transform, params)
-
-
-def _in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> NetworkOutput:
+def in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> Any:
+    """``one(inputs)``, so many equal slices of the positions after one another."""
     if number == 1:
         return one(inputs)
     split = jax.tree.map(lambda x: x.reshape(number, -1, *x.shape[1:]), inputs)
@@ -483,11 +535,11 @@ def shapes(config: NetworkConfig) -> dict:
     return nnx.to_pure_dict(_abstract(_to_learn(config))[1])
 
 
-def _abstract(config: NetworkConfig, board: Board | None = None) -> tuple[Any, nnx.State]:
-    graph, state = _abstract_split(config, board)
+def _abstract(config: NetworkConfig) -> tuple[Any, nnx.State]:
+    graph, state = _abstract_split(config)
     return graph, jax.tree.map(lambda x: x, state)  # a fresh container: the caller fills it
 
 
 @functools.cache
-def _abstract_split(config: NetworkConfig, board: Board | None) -> tuple[Any, nnx.State]:
-    return nnx.split(nnx.eval_shape(lambda: _Network(config, nnx.Rngs(0), board)))
+def _abstract_split(config: NetworkConfig) -> tuple[Any, nnx.State]:
+    return nnx.split(nnx.eval_shape(lambda: _Network(config, nnx.Rngs(0))))

@@ -86,9 +86,14 @@ def network_evaluator(
         game = rules if isinstance(rules, Game) else go_game(rules)
         prepare = functools.partial(_quantized, history_of(game, observe), game, config)
     else:
-        converts = config.dtype != "float32"
-        prepare = functools.partial(network.in_dtype, config) if converts else None
+        board = config.observation[:2] if config.observation else _board(rules)
+        prepare = functools.partial(network.prepared, config, board=board)
     return Evaluator(evaluate, params, observe, Puct(), about, prepare)
+
+
+def _board(rules: Rules | Game) -> tuple[int, int]:
+    assert isinstance(rules, Rules)
+    return rules.size, rules.size
 
 
 _SAMPLE = 64
@@ -114,14 +119,16 @@ def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) ->
 
     def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
         del key
-        output = katago.apply(config, params, inputs)
+        whole = functools.partial(katago.apply, config)
+        on_cpu = functools.partial(katago.apply_on_cpu, config)
+        output = mode.by_platform(params, inputs, cpu=on_cpu, default=whole)
         score = jnp.stack([output.score_mean, output.score_stdev], axis=-1)
         return Evaluation(output.policy_logits, output.value, score=score)
 
     names = "version", "dtype", "scoring", "tax", "button", "friendly_pass", "optimism"
     about = {"evaluator": "network", "features": "katago"}
     about |= {name: getattr(config, name) for name in names}
-    prepare = functools.partial(katago.in_dtype, config) if config.dtype != "float32" else None
+    prepare = functools.partial(katago.prepared, config, board=_board(rules))
     rule = KataGoPuct(score=ScoreUtility(rules.size))
     return Evaluator(evaluate, params, observe, rule, about, prepare)
 

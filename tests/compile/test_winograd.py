@@ -1,5 +1,7 @@
 """Convolutions by fewer products beside XLA's."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,8 +21,16 @@ def by_convolution(x, kernel):
 
 @jax.jit
 def by_tiles(x, kernel):
-    kernel = winograd.transform_kernel(kernel, x.shape[1:3])
-    return jnp.moveaxis(winograd.convolve(jnp.moveaxis(x, 0, 2), kernel), 2, 0)
+    taps, kernel = kernel.shape[0], winograd.transform_kernel(kernel, x.shape[1:3])
+    return winograd.convolve(x, kernel, taps)
+
+
+@jax.jit
+def side_by_side(x, kernel):
+    """As `by_tiles`, with the channels of all boards side by side."""
+    boards = jnp.moveaxis(x, 0, 2)
+    made = by_tiles(boards.reshape(1, *boards.shape[:2], -1), kernel)
+    return jnp.moveaxis(made.reshape(*boards.shape[:3], -1), 2, 0)
 
 
 def test_the_smallest_tile_is_winograds():
@@ -37,12 +47,14 @@ def test_the_smallest_tile_is_winograds():
     np.testing.assert_array_equal(out @ products, [321, 432])
 
 
-@pytest.mark.parametrize("tile", winograd._TILES)
-def test_every_tile_filters(tile):
-    out, kernel, seen = (m.astype(np.float64) for m in winograd._matrices(tile))
+@pytest.mark.parametrize(
+    ("tile", "taps"), [(tile, 3) for tile in winograd._TILES] + [(2, 5), (3, 5)]
+)
+def test_every_tile_filters(tile, taps):
+    out, kernel, seen = (m.astype(np.float64) for m in winograd._matrices(tile, taps))
     rng = np.random.default_rng(tile)
-    d, g = rng.normal(size=tile + 2), rng.normal(size=3)
-    expected = [d[i : i + 3] @ g for i in range(tile)]
+    d, g = rng.normal(size=tile + taps - 1), rng.normal(size=taps)
+    expected = [d[i : i + taps] @ g for i in range(tile)]
     np.testing.assert_allclose(out @ ((kernel @ g) * (seen @ d)), expected, atol=1e-6)
 
 
@@ -51,7 +63,10 @@ def test_tiles_are_those_of_the_fewest_products():
     axes = [winograd.Axis(size) for size in (3, 7, 9, 13, 19)]
     assert [axis.tile for axis in axes] == [3, 4, 3, 5, 4]
     assert [axis.tiles for axis in axes] == [1, 2, 3, 3, 5]
-    assert winograd.transform_kernel(jnp.zeros((3, 3, 2, 7)), (6, 7)).shape == (5 * 6, 2, 7)
+    assert winograd.transform_kernel(jnp.zeros((3, 3, 2, 7)), (6, 7)).shape == (5, 6, 2, 7)
+    wide = [winograd.Axis(size, 5) for size in (3, 9, 13, 19)]
+    assert [axis.tile for axis in wide] == [3, 3, 3, 3]
+    assert winograd.transform_kernel(jnp.zeros((5, 5, 2, 7)), (9, 2)).shape == (7, 6, 2, 7)
 
 
 SIZES = [(3, 3), (5, 5), (7, 7), (9, 9), (13, 13), (19, 19), (6, 7)]
@@ -66,15 +81,26 @@ def test_it_is_the_convolution(board):
     x = jax.random.normal(jax.random.key(0), (3, *board, 8))
     kernel = jax.random.normal(jax.random.key(1), (3, 3, 8, 5))
     expected = np.asarray(by_convolution(x, kernel))
+    close = functools.partial(np.testing.assert_allclose, atol=6e-6 * np.abs(expected).max())
+    close(by_tiles(x, kernel), expected)
+    close(side_by_side(x, kernel), expected)
+
+
+@pytest.mark.parametrize("board", [(3, 3), (9, 9), (6, 7), (19, 19)])
+def test_it_is_the_convolution_of_5x5(board):
+    """To 6e-6 of the largest number."""
+    x = jax.random.normal(jax.random.key(0), (3, *board, 8))
+    kernel = jax.random.normal(jax.random.key(1), (5, 5, 8, 5))
+    expected = np.asarray(by_convolution(x, kernel))
     np.testing.assert_allclose(by_tiles(x, kernel), expected, atol=6e-6 * np.abs(expected).max())
 
 
 def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
-    """On 9x9 a position has 225 products for each of 64 channels: 57,600 bytes, 36 fit 2 MiB, and
+    """On 9x9 a position has 225 products for each of 64 channels: 57,600 bytes, 54 fit 3 MiB, and
     9 fit 512 KiB."""
     number = lambda count: winograd.number_of_slices(count, (9, 9), 64)
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: 2)
-    assert [number(count) for count in (32, 64, 100, 256)] == [1, 2, 4, 8]
+    assert [number(count) for count in (32, 64, 100, 256)] == [1, 2, 2, 8]
     assert number(97) == 97  # a prime
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: 1)
     assert [number(count) for count in (8, 32, 100, 256)] == [1, 4, 20, 32]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import gozero
+from gozero.compile import mode, winograd
 from gozero.go import coords
 from gozero.go import rules as go
 from gozero.nets import kinds, weights
@@ -200,6 +201,40 @@ def test_networks_compute_what_plain_numpy_does(put, version, blocks, tip):
         close(bent.policy_logits[0], 0.75 * policy[:, 0] + 0.25 * other)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "expected_counts"), [((files.ORDINARY, files.GPOOL), [11, 5]), (ALL, [15, 7])]
+)
+def test_on_a_cpu_it_says_the_same_of_many_positions(put, blocks, expected_counts, monkeypatch):
+    """In slices of 8, by `winograd`; but for what is no convolution of 3x3 or 5x5."""
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    for name in ("_FEWEST_CHANNELS", "_FEWEST_TILES"):
+        monkeypatch.setattr(winograd, name, 1)
+    for name in ("_SLICE_BYTES", "_SLICE_BYTES_OF_A_CORE"):
+        monkeypatch.setattr(winograd, name, 2**14)
+    config, params, _ = weights.load(put(files.data(files.model(17, blocks, tip="board", seed=3))))
+    keys = jax.random.split(jax.random.key(0))
+    planes, numbers = (
+        jax.random.normal(key, (32, *shape))
+        for key, shape in zip(keys, [(5, 6, 22), (19,)], strict=True)
+    )
+    inputs = Inputs(planes, numbers)
+    forms = [functools.partial(form, config) for form in (network.apply, network.apply_on_cpu)]
+    with mode.target("cpu"):
+        plain, in_tiles = (str(jax.make_jaxpr(form)(params, inputs)) for form in forms)
+        prepared = network.prepared(config, params, (5, 6))
+        assert network.prepared(config, prepared, (5, 6)) is prepared
+        expected, found = (jax.jit(form)(params, inputs) for form in forms)
+        again, plain_again = (jax.jit(form)(prepared, inputs) for form in reversed(forms))
+    assert "scan" in in_tiles
+    # Those of 1x1, of blocks and of heads, stay.
+    counts = [text.count("conv_general_dilated[") for text in (plain, in_tiles)]
+    assert counts == expected_counts
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
+    jax.tree.map(close, found, expected)
+    jax.tree.map(np.testing.assert_array_equal, plain_again, expected)
+    jax.tree.map(close, again, found)
+
+
 def test_scores_of_old_versions():
     """Version 3: an arctangent over two sides of the board; 4 to 7: the mean is the lead."""
     inputs = Inputs(jnp.zeros((1, 9, 9, 22)), jnp.ones((1, 14)))
@@ -270,9 +305,12 @@ def groups():
 
 
 @pytest.mark.parametrize(("size", "ko", "count"), list(groups()))
-def test_golden_positions_are_as_katago_evaluates_them(size, ko, count):
+def test_golden_positions_are_as_katago_evaluates_them(size, ko, count, monkeypatch):
+    """By convolutions, and on a CPU by `winograd`."""
     if not (NETWORK.exists() and POSITIONS.exists()):
         pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    monkeypatch.setattr(winograd, "_FEWEST_POSITIONS", 1)
     config, params, _ = weights.load(NETWORK)
     seen = 0
     for (n, rule, suicide, friendly), rows in games_by_rules().items():
@@ -285,11 +323,13 @@ def test_golden_positions_are_as_katago_evaluates_them(size, ko, count):
         def evaluate(params, states, rules=rules, observe=observe):
             inputs = jax.vmap(lambda s: observe(s, s.position))(states)
             legal = jax.vmap(functools.partial(go.legal_actions, rules))(states)
-            return legal, network.apply(config, params, inputs)
+            forms = network.apply, network.apply_on_cpu
+            return legal, [form(config, params, inputs) for form in forms]
 
-        legal, output = jax.device_get(jax.jit(evaluate)(params, states))
+        legal, outputs = jax.device_get(jax.jit(evaluate)(params, states))
         for i, row in enumerate(rows):
-            check_golden(row, legal[i], jax.tree.map(lambda x, i=i: x[i], output))
+            for output in outputs:
+                check_golden(row, legal[i], jax.tree.map(lambda x, i=i: x[i], output))
         seen += len(rows)
     assert seen == count
 

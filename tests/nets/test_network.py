@@ -211,8 +211,12 @@ def test_on_a_cpu_it_says_the_same_of_many_positions(shape, by_tiles):
         expected, found = plainly(params, inputs), on_cpu(params, inputs)
         turned = jax.tree.map(lambda x: jnp.roll(x, 5, axis=0), inputs)
         again = on_cpu(params, turned)
+        prepared = network.prepared(config, params, jax.tree.leaves(inputs)[0].shape[1:3])
+        by_prepared, plain_again = on_cpu(prepared, inputs), plainly(prepared, inputs)
     close = functools.partial(np.testing.assert_allclose, rtol=3e-5, atol=3e-5)
     jax.tree.map(close, found, expected)
+    jax.tree.map(close, by_prepared, found)
+    jax.tree.map(np.testing.assert_array_equal, plain_again, expected)
     back = jax.tree.map(lambda x: jnp.roll(x, -5, axis=0), again)
     jax.tree.map(np.testing.assert_array_equal, found, back)
 

@@ -27,9 +27,21 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from gozero.compile import products
+from gozero.compile import products, winograd
 from gozero.nets.features import Inputs
-from gozero.nets.network import DTYPES, pool
+from gozero.nets.network import (
+    DTYPES,
+    IN_TILES,
+    Board,
+    Conv,
+    in_slices,
+    in_tiles,
+    modules_of,
+    over,
+    plain,
+    pool,
+    use_tiles,
+)
 
 ACTIVATIONS = {
     "identity": lambda x: x,
@@ -269,11 +281,12 @@ class KataGoOutput(NamedTuple):
 # --- layers -----------------------------------------------------------------------------
 
 
-class _Convolution(nnx.Conv):
+class _Convolution(Conv):
     def __init__(self, spec: Convolution, dtype: str, rngs: nnx.Rngs):
         shape = spec.inputs, spec.outputs, (spec.rows, spec.columns)
         options = {"padding": "SAME", "kernel_dilation": spec.dilation, "use_bias": False}
         super().__init__(*shape, **options, dtype=jnp.dtype(dtype), rngs=rngs)
+        self.has_tiles = spec[:2] in ((3, 3), (5, 5)) and spec.dilation == (1, 1)
 
 
 class _Dense(nnx.Linear):
@@ -292,11 +305,6 @@ class _Norm(nnx.Module):
     def __call__(self, x):
         scale, bias = self.scale[...].astype(x.dtype), self.bias[...].astype(x.dtype)
         return ACTIVATIONS[self.activation](x * over(x, scale) + over(x, bias))
-
-
-def over(x: jax.Array, channels: jax.Array) -> jax.Array:
-    """[C], to meet [..., C]."""
-    return channels.reshape(*[1] * (x.ndim - 1), -1)
 
 
 class _RootMeanSquare(nnx.Module):
@@ -450,6 +458,12 @@ class _Network(nnx.Module):
         self.policy = _module(config.policy, "float32", rngs)
         self.value = _module(config.value, "float32", rngs)
 
+    @property
+    def convs(self) -> list[Conv]:
+        """Those that `winograd` does."""
+        parts = modules_of(self.trunk)
+        return [part for part in parts if isinstance(part, _Convolution) and part.has_tiles]
+
     def __call__(self, inputs: Inputs):
         x = self.trunk(inputs).astype(jnp.float32)
         return self.policy(x), *self.value(x)
@@ -487,10 +501,35 @@ def apply(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
       params: as `model_file.read` returns them.
       inputs: planes f32[M, size, size, C], global inputs f32[M, G]; see `inputs.observe`.
     """
+    return _output(config, inputs, *_network(config, params)(inputs))
+
+
+def apply_on_cpu(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
+    """`apply` in the form that a CPU has sooner: many positions by `winograd`, in slices."""
+    count, *board, _ = inputs.planes.shape
+    if not winograd.pays(count, board, config.channels, jnp.dtype(config.dtype)):
+        return apply(config, params, inputs)
+    made = _network(config, params)
+    use_tiles(made.convs, board, params)
+    number = winograd.number_of_slices(count, board, config.channels)
+    return in_slices(lambda inputs: _output(config, inputs, *made(inputs)), inputs, number)
+
+
+def _network(config: KataGoConfig, params: dict) -> _Network:
     graph, state = _abstract(config)
     state = jax.tree.map(lambda x: x, state)  # a fresh container to fill
-    nnx.replace_by_pure_dict(state, params)
-    return _output(config, inputs, *nnx.merge(graph, state)(inputs))
+    nnx.replace_by_pure_dict(state, plain(params))
+    return nnx.merge(graph, state)
+
+
+def prepared(config: KataGoConfig, params: dict, board: Board) -> dict:
+    """The parameters, in the trunk's dtype and with what `apply_on_cpu` makes of them in each call;
+    to prepare them twice changes nothing."""
+    if IN_TILES in params:
+        return params
+    if not winograd.may_pay(board, config.channels, jnp.dtype(config.dtype)):
+        return in_dtype(config, params)
+    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board)}
 
 
 def shapes(config: KataGoConfig) -> dict:
