@@ -115,6 +115,7 @@ def _plainly(shape: NetworkConfig) -> Callable:
 
 def _alone(rules: Rules, batch: int, mesh: Mesh, evaluator: Evaluator) -> Callable[[], float]:
     """The network in a loop, as a search has it; the positions divided among devices."""
+    evaluator = evaluator.prepared()
     states = games.start(rules, batch)
     observe: Any = evaluator.observe
     planes = jax.jit(jax.vmap(lambda s: observe(s, s.position, None)))(states)
