@@ -115,14 +115,15 @@ def _plainly(shape: NetworkConfig) -> Callable:
 
 def _alone(rules: Rules, batch: int, mesh: Mesh, evaluator: Evaluator) -> Callable[[], float]:
     """The network in a loop, as a search has it; the positions divided among devices."""
-    evaluator = evaluator.prepared()
     states = games.start(rules, batch)
     observe: Any = evaluator.observe
     planes = jax.jit(jax.vmap(lambda s: observe(s, s.position, None)))(states)
 
     def run(params: Any, planes: jax.Array) -> jax.Array:
+        prepared = evaluator._replace(params=params).prepared()
+
         def again(_: Any, planes: jax.Array) -> jax.Array:
-            said = evaluator.evaluate(params, jax.random.key(0), planes)
+            said = evaluator.evaluate(prepared.params, jax.random.key(0), planes)
             return planes + 0 * said.value[:, None, None, None]
 
         return lax.fori_loop(0, _CALLS, again, planes)

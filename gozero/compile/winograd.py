@@ -135,37 +135,39 @@ def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
     """G g G^T of f32[r, r, inputs, outputs], what `convolve` takes: f32[seen, seen, ...]."""
     taps = kernel.shape[0]
     rows, columns = (Axis(size, taps).matrices[1] for size in board)
-    return jnp.einsum("ia,jb,abmn->ijmn", rows, columns, kernel)
+    both = np.einsum("ia,jb->ijab", rows, columns).reshape(-1, taps * taps)
+    made = jnp.einsum("pk,kio->pio", both, kernel.reshape(taps * taps, *kernel.shape[2:]))
+    return made.reshape(len(rows), len(columns), *kernel.shape[2:])
 
 
 def convolve(x: jax.Array, kernel: jax.Array, taps: int = 3) -> jax.Array:
     """The convolution that keeps the size of the board.
 
     Args:
-      x: f32[N, rows, columns, K inputs]: boards, or the channels of K boards side by side.
+      x: f32[..., rows, columns, K inputs]: boards, or the channels of K boards side by side.
       kernel: of `transform_kernel` for such a board.
       taps: r, of the kernel before that.
 
     Returns:
-      f32[N, rows, columns, K outputs].
+      f32[..., rows, columns, K outputs].
     """
-    count, *board, _ = x.shape
-    rows, columns = (Axis(size, taps) for size in board)
+    *boards, _, _, _ = x.shape
+    rows, columns = (Axis(size, taps) for size in x.shape[-3:-1])
     inputs, outputs = kernel.shape[-2:]
-    seen = _combined(rows.matrices[2], rows.seen_points(x, 1), 0)
-    seen = _combined(columns.matrices[2], columns.seen_points(seen, 3), 1)
-    # [seen rows, seen columns, N, tiles, tiles, K inputs]
-    tiles = seen.shape[2:5]
+    seen = _combined(rows.matrices[2], rows.seen_points(x, x.ndim - 3), 0)
+    seen = _combined(columns.matrices[2], columns.seen_points(seen, seen.ndim - 2), 1)
+    # [seen rows, seen columns, ..., tiles, tiles, K inputs]
+    tiles = seen.shape[2:-1]
     seen = seen.reshape(rows.seen * columns.seen, -1, inputs)
     kernel = kernel.reshape(-1, inputs, outputs)
     made = lax.dot_general(seen, kernel, (((2,), (1,)), ((0,), (0,))))
     made = made.reshape(rows.seen, columns.seen, *tiles, -1)
     made = _combined(rows.matrices[0], list(made), 0)
     by_column = [made[:, j] for j in range(columns.seen)]
-    made = _combined(columns.matrices[0], by_column, 4)  # [m, N, tiles, tiles, m, K outputs]
-    made = jnp.moveaxis(made, 0, 2)
-    made = made.reshape(count, rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
-    return made[:, : rows.size, : columns.size]
+    made = _combined(columns.matrices[0], by_column, -2)  # [m, ..., tiles, tiles, m, K outputs]
+    made = jnp.moveaxis(made, 0, -4)
+    made = made.reshape(*boards, rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
+    return made[..., : rows.size, : columns.size, :]
 
 
 def _combined(matrix: np.ndarray, terms: Sequence[jax.Array], axis: int) -> jax.Array:

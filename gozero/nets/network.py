@@ -194,7 +194,7 @@ class Conv(nnx.Conv):
     def __call__(self, x: jax.Array) -> jax.Array:
         if not self.in_tiles:
             return super().__call__(x)
-        boards = x.reshape(1, *x.shape[:2], -1) if self.side_by_side else x
+        boards = x.reshape(*x.shape[:2], -1) if self.side_by_side else x
         made = winograd.convolve(boards, self.kernel[...], self.kernel_size[0])
         made = made.reshape(*x.shape[:-1], -1)
         return made if self.bias is None else made + over(made, self.bias[...])
