@@ -9,8 +9,10 @@ import importlib.util
 import itertools
 import pathlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from gozero.apps import flags
 from gozero.runs import settings, store
@@ -18,8 +20,9 @@ from gozero.runs.settings import setting
 from gozero.runs.store import Bucket
 from train import folder, matches
 from train.calibration import curve
-from train.matches import MATCHES, RANDOM, UNIFORM
+from train.matches import MATCHES, RANDOM, UNIFORM, Rated
 from train.mirror import MOST_BYTES
+from train.ratings import Rating
 from train.tensorboard import scalars
 
 PROG = "python -m train plots"
@@ -27,6 +30,9 @@ TABLE = "training.csv"
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 _MARGIN_ELO = 300.0
 """Beyond the ratings themselves; intervals of who has won everything reach far."""
+
+FEWEST_FITTED, FORESEEN = 4, 4
+"""See `elo_by_hours`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +132,7 @@ def _draw(
         "calibration": (calibration, [line for line in lines if "calibration" in line]),
         "resignations": (resignations, [line for line in lines if "wrong_resigns" in line]),
         "elo": (elo, played),
+        "elo_by_hours": (elo_by_hours, _with_hours(played, lines)),
     }
     to.mkdir(parents=True, exist_ok=True)
     write_table(to / TABLE, lines[::-every][::-1])
@@ -250,20 +257,71 @@ def elo(axes: Any, lines: list[dict]) -> None:
         one.simulations: at for one, at in fixed.items() if one.name == UNIFORM and not began
     }
     levels = [0.0, *(one.elo for one in rated.values()), *uniform.values()]
-    searches = sorted({(one.simulations, one.search) for one in rated})
-    for colour, (simulations, search) in zip(itertools.cycle(_COLOURS), searches, strict=False):
-        players = sorted(one for one in rated if one[1:] == (simulations, search))
-        found = [rated[one] for one in players]
-        x, middle = [int(one.name) for one in players], [one.elo for one in found]
-        spread = [one.elo - one.low for one in found], [one.high - one.elo for one in found]
-        label = f"{search}, {simulations} simulations"
-        axis.errorbar(x, middle, spread, color=colour, marker="o", capsize=3, label=label)
+    for colour, (label, simulations, players) in _by_search(rated):
+        x = [int(one.name) for one in players]
+        _intervals(axis, x, [rated[one] for one in players], colour, label)
         if simulations in uniform:
             label = f"a search without a network, {simulations}"
             axis.axhline(uniform.pop(simulations), color=colour, linestyle="--", label=label)
     limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
-    zero = "the network it began with" if began else "random moves"
-    axis.set(ylabel=f"Elo above {zero}", ylim=limits)
+    axis.set(ylabel=_elo_above(began), ylim=limits)
+
+
+def _by_search(rated: Mapping[Rated, Rating]) -> Iterator[tuple[str, tuple[str, int, list[Rated]]]]:
+    """A colour for each search of networks: (its name, its simulations, the networks in order)."""
+    searches = sorted({(one.simulations, one.search) for one in rated})
+    for colour, search in zip(itertools.cycle(_COLOURS), searches, strict=False):
+        simulations, name = search
+        players = sorted(one for one in rated if one[1:] == search)
+        yield colour, (f"{name}, {simulations} simulations", simulations, players)
+
+
+def _intervals(axis: Any, x: list, found: list[Rating], colour: str, label: str) -> None:
+    """Ratings as points with their intervals."""
+    spread = [one.elo - one.low for one in found], [one.high - one.elo for one in found]
+    middle = [one.elo for one in found]
+    axis.errorbar(x, middle, spread, color=colour, marker="o", capsize=3, label=label)
+
+
+def _elo_above(began: Any) -> str:
+    return f"Elo above {'the network it began with' if began else 'random moves'}"
+
+
+def _with_hours(played: list[dict], lines: list[dict]) -> list[dict]:
+    """The matches of networks, with the hours that the run had taken until then."""
+    hours = {line["iteration"]: line["seconds"] / 3600 for line in lines}
+    return [
+        line | {"hours": hours[line["iteration"]]}
+        for line in played
+        if hours.get(line["iteration"], 0) > 0
+    ]
+
+
+def elo_by_hours(axes: Any, lines: list[dict]) -> None:
+    """By the logarithm of the hours of play and learning; with FEWEST_FITTED networks or more also
+    a line through the later half of them, to FORESEEN times the hours.
+
+    The line is what more time would bring if it went on so, and no more than that: ratings by
+    matches with the network before tell more of a gain than other opponents do, and every network
+    has its limit.
+    """
+    (axis,) = axes(1)
+    hours = {folder.stem(line["iteration"]): line["hours"] for line in lines}
+    rated = matches.rate_lines(lines)
+    networks = {one: rating for one, rating in rated.items() if one.name in hours}
+    for colour, (label, _, players) in _by_search(networks):
+        x, found = [hours[one.name] for one in players], [networks[one] for one in players]
+        _intervals(axis, x, found, colour, label)
+        if len(players) < FEWEST_FITTED:
+            continue
+        half = len(players) // 2
+        elos, certain = zip(*((one.elo, 1 / one.error) for one in found[half:]), strict=True)
+        slope, level = np.polyfit(np.log2(x[half:]), elos, 1, w=certain)
+        ends = np.array([x[half], FORESEEN * x[-1]])
+        label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
+        axis.plot(ends, level + slope * np.log2(ends), color=colour, linestyle=":", label=label)
+    began = any(one.name == folder.stem(0) for one in rated)
+    axis.set(xlabel="hours of play and learning", xscale="log", ylabel=_elo_above(began))
 
 
 def _picture(

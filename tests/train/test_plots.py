@@ -31,6 +31,7 @@ def metrics(iteration, **more):
         "added": 20 * iteration,
         "by_komi": {"7": [4 * iteration, 2, 1], "9": [0, 0, 0], "11": [1, 0, 1]},
         "surprise": 0.2,
+        "seconds": 1800.0 * iteration,
         "target_entropy": None if iteration == 1 else 0.5 / iteration,
     }
     return line | more
@@ -181,6 +182,30 @@ def test_elo_is_a_curve_a_search():
     assert (x, middle) == ([2], pytest.approx([190.8], abs=0.3))
     assert list(axis.levels.values()) == pytest.approx([190.8], abs=0.3)
     assert axis.limits == pytest.approx((-300, 681.6), abs=0.3)
+
+
+def test_elo_by_hours_goes_on_as_its_later_half(run):
+    """By hand: a network of each doubling scores 3 of 4 points against the one before, +190.8."""
+    axis = Axis()
+    names = ["random", *(f"{2**i:06}" for i in range(5))]
+    lines = [match(2**i, before, 48) | {"hours": 2.0**i / 8} for i, before in enumerate(names[:-1])]
+    plots.elo_by_hours(lambda count: [axis], lines)
+    x, middle, *_ = axis.curves["puct, 32 simulations"]
+    assert x == [0.125, 0.25, 0.5, 1, 2]
+    assert middle == pytest.approx([190.8 * i for i in range(1, 6)], abs=2)
+    ends, levels = axis.curves["extrapolated: +191 Elo for twice the hours"]
+    assert ends == [0.5, 8]
+    assert levels == pytest.approx([3 * 190.8, 7 * 190.8], abs=6)
+    few = Axis()
+    plots.elo_by_hours(lambda count: [few], lines[:3])
+    assert len(few.curves) == 1
+
+
+def test_hours_are_those_of_the_run(run):
+    """Of what a kill has cut off from the metrics there are none."""
+    lines = [metrics(i) for i in (1, 2)]
+    played = [match(i, "random", 48) for i in (1, 2, 3)]
+    assert [line["hours"] for line in plots._with_hours(played, lines)] == [0.5, 1.0]
 
 
 def test_the_command(run, monkeypatch, capsys):
