@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from gozero.compile import mode, stages
-from train import calibration, hosts, learner, matches, optimizer, quarantine, steps
+from train import calibration, collectives, hosts, learner, matches, optimizer, quarantine, steps
 from train.learner import Metrics
 from train.plan import Plan, teacher_of
 from train.shard_reader import ShardReader
@@ -210,8 +209,7 @@ class Loop:
         for _ in range(calls):
             learner, playing = self.state.learner, self.state.playing
             learner, owed, metrics = step(learner, playing.buffer)
-            if self.mesh.size > 1 and mode.backend() == "cpu":
-                jax.block_until_ready(learner)  # with some 30 in flight devices wait without end
+            collectives.one_in_flight(learner, self.mesh)
             playing = playing.replace(buffer=playing.buffer.replace(owed=owed))
             self.state = self.state.replace(learner=learner, playing=playing)
         if bool(self.state.learner.ok):
@@ -247,19 +245,15 @@ class Loop:
         if ("play", simulations) not in self._compiled:
             play = steps.make_play(self.plan, self.mesh, simulations)
             lowered = play.lower(self._plays, self.state.playing)
-            self._compiled["play", simulations] = self._compile(lowered)
+            self._compiled["play", simulations] = collectives.compiled(lowered, self.mesh)
         return self._compiled["play", simulations]
 
     def _step(self) -> Callable:
         if "learn" not in self._compiled:
             learn = steps.make_learn(self.plan, self.mesh, self.steps_per_call)
             lowered = learn.lower(self.state.learner, self.state.playing.buffer)
-            self._compiled["learn"] = self._compile(lowered)
+            self._compiled["learn"] = collectives.compiled(lowered, self.mesh)
         return self._compiled["learn"]
-
-    def _compile(self, lowered: Any) -> Callable:
-        options = stages.waiting_options() if self.mesh.size > 1 else None
-        return lowered.compile(compiler_options=options)
 
 
 def _told(told: Tallies, komi: list[float]) -> dict:
@@ -295,7 +289,7 @@ def _told(told: Tallies, komi: list[float]) -> dict:
     return numbers
 
 
-def _quantiles(lengths: np.ndarray) -> list[int] | None:
+def _quantiles(lengths: Any) -> list[int] | None:
     """Of a histogram: the 10%, 50% and 90% of it."""
     total = int(lengths.sum())
     if not total:

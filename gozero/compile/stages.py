@@ -251,18 +251,6 @@ def soon_options(fuses_deeply: bool = False) -> dict[str, Any]:
     return options
 
 
-def waiting_options() -> dict[str, Any]:
-    """What compiles a program of several devices to wait for as long as one takes, on this backend.
-
-    XLA:CPU ends the process where a device has waited for the others for 40 seconds: with a core
-    for each and other work beside them one may well be later than that. (jaxlib 0.7 has no such
-    option.)
-    """
-    if mode.backend() != "cpu" or version.__version_info__ < (0, 10):
-        return {}
-    return {"xla_cpu_collective_call_terminate_timeout_seconds": 7 * 24 * 3600}
-
-
 def seldom_options() -> dict[str, Any]:
     """What compiles a program soonest on this backend that runs once a search: LLVM optimises
     nothing."""

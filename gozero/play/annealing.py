@@ -99,8 +99,9 @@ def one_round(
     rules = config.rules
     order_key, play_key = jax.random.split(jax.random.fold_in(key, number))
     of_lanes = lambda x: jnp.repeat(x, config.lanes, axis=0)
-    rank = of_lanes(_ranks(order_key, values.q))
-    policy = ordered.policy(ordered.Order(jnp.moveaxis(rank, 0, -1), config.temperature * left))
+    rank = jnp.moveaxis(of_lanes(_ranks(order_key, values.q)), 0, -1)
+    temperature = jnp.full_like(rank, config.temperature * left)
+    policy = ordered.policy(ordered.Order(rank, temperature))
     positions = jax.tree.map(of_lanes, states.position)
     played = engine.play_out(policy, rules, positions, play_key, first_plays=True)
     return with_playouts(rules, played, states.komi, values)

@@ -5,7 +5,8 @@ first, and plays the first that may be played. In each playout points are moved 
 n places or more with the probability exp(-n / T). At T = 0 it is the list itself.
 
 Here a point's place is its rank plus an amount drawn from an exponential distribution of mean T,
-once a playout, point and player. What may be played is what a uniform playout may.
+once a playout, point and player; T may be another for each point. What may be played is what a
+uniform playout may.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Order(NamedTuple):
     """The lists of B playouts."""
 
     rank: jax.Array  # f32[2, P, B]: the place of each point for Black, and for White; 0 is first
-    temperature: jax.Array  # f32[], or of each point f32[2, P, B]: T
+    temperature: jax.Array  # f32[2, P, B]: T
 
 
 def policy(order: Order) -> PlayoutPolicy:
@@ -46,8 +47,7 @@ def _init(
     lanes = whole_board.init(rules, positions, clock, first_plays)
     more = clock.turn.size - order.rank.shape[-1]  # lanes that play nothing
     pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, more)), mode="edge")
-    whole = jax.tree.map(lambda x: pad(x) if jnp.ndim(x) else x, order)
-    return lanes._replace(places=places(whole, clock))
+    return lanes._replace(places=places(Order(*map(pad, order)), clock))
 
 
 def places(order: Order, clock: Clock) -> jax.Array:

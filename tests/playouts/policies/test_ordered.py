@@ -28,7 +28,7 @@ def test_whole_playouts_are_those_of_the_reference():
     rank = np.array([np.random.RandomState(colour).permutation(25) for colour in (0, 1)])
     for temperature in (0.0, 4.0):
         lists = jnp.repeat(jnp.array(rank, jnp.float32)[..., None], 24, axis=-1)
-        order = ordered.Order(lists, jnp.float32(temperature))
+        order = ordered.Order(lists, jnp.full_like(lists, temperature))
         ended, clock = played(order, positions_of(games), jax.random.key(3))
         for lane, game in enumerate(games):
             place = reference.places(rank, temperature, int(clock.stride[lane]))
@@ -41,7 +41,7 @@ def test_whole_playouts_are_those_of_the_reference():
 def test_how_far_down_a_point_is_moved():
     """By n places or more with the probability exp(-n / T)."""
     positions = positions_of([game_of("..... " * 5)] * 4096)
-    order = ordered.Order(jnp.zeros((2, 25, 4096)), jnp.float32(3.0))
+    order = ordered.Order(jnp.zeros((2, 25, 4096)), jnp.full((2, 25, 4096), 3.0))
     clock = engine.init_clock(positions, jax.random.key(0), engine.lane_ids(4096))
     for down in np.asarray(ordered.places(order, clock)):
         for n in (1, 3, 6):
@@ -50,7 +50,7 @@ def test_how_far_down_a_point_is_moved():
 
 
 def test_a_pass_only_if_there_is_nothing_else():
-    order = ordered.Order(jnp.zeros((2, 25, 1)), jnp.float32(0.0))
+    order = ordered.Order(jnp.zeros((2, 25, 1)), jnp.zeros((2, 25, 1)))
     ended, _ = played(order, positions_of([game_of(SETTLED, BLACK)]), jax.random.key(0))
     assert ended.moves.tolist() == [2]
     assert ended.first_action.tolist() == [25]
