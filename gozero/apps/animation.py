@@ -1,4 +1,4 @@
-"""Games in lockstep as one moving SVG picture, which browsers and READMEs play without a script."""
+"""Games in lockstep as one animated SVG picture, which browsers play without a script."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ def games_svg(
     pause: float = 3.0,
     title: str = "Games in lockstep",
 ) -> Svg:
-    """Draw games side by side, a move of all of them at a time, over and over.
+    """Draw games side by side; all advance one move at a time, in an endless loop.
 
     Args:
       boards: int[T, G, size, size]; game g after t moves: +1 Black, -1 White, 0 empty.
-      labels: what is written below each game; none, or G.
-      columns: games in a row.
+      labels: the texts below the games; none, or G.
+      columns: games per row.
       cell: pixels from line to line.
-      seconds_per_move: how long a move stands; the last one `pause` more.
+      seconds_per_move: how long each position is shown.
+      pause: additional seconds for the last position.
 
     Raises:
-      ValueError: boards, labels or times that are none.
+      ValueError: boards, labels, columns or times are invalid.
     """
     boards = np.asarray(boards)
     if boards.ndim != 4 or boards.shape[2] != boards.shape[3] or not boards.size:
@@ -60,7 +61,7 @@ def games_svg(
 
 
 def _symbols(size: int, cell: int) -> str:
-    """What all boards share: the grid, and a stone of each colour."""
+    """The definitions that all boards share: the grid, and a stone of each colour."""
     across = "".join(f"M{cell} {i * cell}h{(size - 1) * cell}" for i in range(size))
     down = "".join(f"M{(i + 1) * cell} 0v{(size - 1) * cell}" for i in range(size))
     stone = lambda name, fill: (
@@ -74,9 +75,9 @@ def _symbols(size: int, cell: int) -> str:
 
 
 def _stones(boards: np.ndarray, cell: int, seconds: float, pause: float) -> Iterator[str]:
-    """Each stone of a game from the move that placed it to the one that took it.
+    """Each stone of a game, visible from the move that placed it to the move that captured it.
 
-    Where nothing moves the last board is seen.
+    Viewers that do not animate show the last board.
     """
     moves = len(boards)
     total = moves * seconds + pause
@@ -96,7 +97,7 @@ def _stones(boards: np.ndarray, cell: int, seconds: float, pause: float) -> Iter
 
 
 def _stays(point: np.ndarray) -> list[tuple[int, int, int]]:
-    """(colour, first move, the move after its last) of the stones that stood on a point, [T]."""
+    """(colour, first move, last move + 1) of each stone that stood on a point, given as [T]."""
     edges = [0, *(np.flatnonzero(np.diff(point)) + 1).tolist(), len(point)]
     return [
         (int(point[start]), start, end) for start, end in itertools.pairwise(edges) if point[start]

@@ -1,4 +1,4 @@
-"""The ``gozero`` command: one subcommand each for what the library does."""
+"""The ``gozero`` command: a subcommand for each thing that the library does."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _COMMANDS = {
     "warmup": ("gozero.apps.gtp.ready", "WarmupConfig"),
     "doctor": ("gozero.apps.doctor", "DoctorConfig"),
 }
-"""Command: the module whose ``run(config)`` it is, and the class of its flags."""
+"""Maps each command to the module with its ``run(config)`` and the class of its flags."""
 
 
 _OF_ONE_GAME = ("gtp", "play", "web", "warmup")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status is 0, 1 for a failure, 2 for bad input, 130 when stopped."""
+    """Run a command; exit status 0, 1 for a failure, 2 for bad input, 130 if Ctrl-C stopped it."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         print(f"gozero {__version__}")
@@ -52,7 +52,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def program() -> None:
-    """The program: `main`, and an end that does not wait for work on the device, or in threads."""
+    """The entry point: run `main`, then exit without waiting for the device or other threads."""
     runtime.let_stderr_close()
     executables.keep(functools.partial(expected.load, sys.argv[1:]))
     try:

@@ -1,4 +1,4 @@
-"""``gozero doctor``: versions, devices, the compile cache, and what a board size costs."""
+"""``gozero doctor``: versions, devices, the compile cache, and the cost of a move."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _HERE = ("cpu",)
 
 @dataclasses.dataclass(frozen=True)
 class DoctorConfig(GtpConfig):
-    """Say what runs here, what is wrong, and with --size or --target what a move costs.
+    """Report versions and devices, what is wrong, and with --size or --target the cost of a move.
 
-    The other flags are those of `gozero gtp`: they say which player that is of.
+    The other flags are those of `gozero gtp`; they choose the player whose move is measured.
     """
 
     target: tuple[str, ...] = setting((), group="cost", unset="the CPU")
-    """Devices to compile for, which need not be here: cpu, v5e, v6e, v5p, h100. Times are measured
-    here, for TPUs estimated by their compiler."""
+    """Devices to compile for, which need not be present: cpu, v5e, v6e, v5p, h100. Times are
+    measured for the CPU, and estimated by the compiler for TPUs."""
 
     EXAMPLES = ("gozero doctor", "gozero doctor --size 19 --target cpu v5e")
 
 
 def run(config: DoctorConfig) -> int:
-    """Print what was found, a line each; 1 if something is wrong, which begins ``wrong:``."""
+    """Print the findings, one per line; returns 1 if any of them begins with ``wrong:``."""
     found = list(_checks())
     if not any(line.startswith("wrong:") for line in found) and (
         config.target or "size" in (config.given or {})
@@ -99,7 +99,7 @@ def _mib(num_bytes: int) -> str:
 
 
 def _costs(config: DoctorConfig) -> Iterator[str]:
-    """What a move of a single game costs, a line a target."""
+    """The cost of a move in a single game, one line per target."""
     import jax
 
     from gozero.compile import ahead, estimate

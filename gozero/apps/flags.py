@@ -1,6 +1,6 @@
 """Typed flags from a frozen dataclass, and one clear line when they are wrong.
 
-tyro parses them. Its complaints are boxes of several lines; here each becomes
+tyro parses them. Its error messages are boxes of several lines; here each becomes
 ``gozero selfplay: --games abc: expected a whole number`` on stderr, and exit status 2.
 """
 
@@ -33,21 +33,21 @@ def parse(
     description: str | None = None,
     default: Any = None,
 ) -> Any:
-    """An instance of `config` from the command line; its fields are the flags.
+    """Parse the command line into an instance of `config`, whose fields are the flags.
 
     Args:
-      config: a frozen dataclass of `settings`, which is made by its `of_flags` of the flags that
-        were given if it has that; or {command: dataclass}; then the first argument is
-        the command, and the answer an instance of that command's class.
+      config: a frozen dataclass of `settings`, built by its `of_flags` (if it has one) from the
+        flags that were given; or {command: dataclass}: then the first argument is the command,
+        and the result is an instance of that command's class.
       argv: the arguments, without the program's name; None for ``sys.argv[1:]``.
-      prog: the program's name in help and complaints.
-      description: help's first lines; None for the dataclass's own docstring.
-      default: an instance of a `config` that is a class: where the flags that are not given come
-        from. None for the fields' own defaults.
+      prog: the program's name in help and error messages.
+      description: the first lines of the help; None for the dataclass's own docstring.
+      default: an instance of `config`, if that is a class, with the values of the flags that are
+        not given. None for the fields' own defaults.
 
     Raises:
       SystemExit: status 0 after --help; status 2 after one line on stderr that says what was
-        wrong, be it tyro's complaint or a ValueError of the class's ``__post_init__``.
+        wrong, whether tyro or the class's ``__post_init__`` (a ValueError) found it.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     if not isinstance(config, Mapping):
@@ -64,15 +64,15 @@ def parse(
 
 
 def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
-    """End the program: one line ``prog: message`` on stderr, and an exit status."""
+    """Exit with `status` after one line ``prog: message`` on stderr."""
     print(f"{prog}: {' '.join(str(message).split())}", file=sys.stderr)
     sys.exit(status)
 
 
 @contextlib.contextmanager
 def failing(prog: str) -> Iterator[None]:
-    """What cannot be done ends the program with one line: status 2 for what was asked (a
-    ValueError), 1 for what cannot be read or written (an OSError)."""
+    """Exit with one line on stderr if the block fails: status 2 for a bad request (a ValueError),
+    1 for what cannot be read or written (an OSError)."""
     try:
         yield
     except ValueError as error:
@@ -111,20 +111,20 @@ def _parse_one(
 
 
 def _is_given(field: dataclasses.Field, argv: list[str]) -> bool:
-    """Whether a field's flag is there, or that which says no; without a flag it always is."""
+    """Whether a field's flag, or its ``--no-`` form, was given; a positional one always is."""
     flags = settings.flag_of(field.name), settings.flag_of(f"no-{field.name}")
     is_there = any(_name(argument) in flags for argument in argv)
     return is_there or settings.facts_of(field).positional
 
 
 def _unchecked(config: type) -> type:
-    """The class without ``__post_init__``: tyro would fold that one's message into its box."""
+    """The class without ``__post_init__``, whose messages tyro would fold into its box."""
     body = {"__doc__": config.__doc__, "__module__": config.__module__}
     return type(config.__name__, (config,), {**body, "__post_init__": lambda self: None})
 
 
 def _explain(config: type, argv: list[str], complaint: str, prog: str) -> str:
-    """tyro's box as a line: the first flag that is not ours, else the first it speaks of."""
+    """tyro's box as one line: about the first unknown flag, else the first flag it mentions."""
     kinds = dict(_flags(config))
     for argument in argv:
         if argument.startswith("--") and _name(argument) not in (*kinds, *_HELP):
@@ -157,7 +157,7 @@ def _wrong_command(argv: list[str], commands: list[str]) -> str:
 
 
 def _closest(word: str, names: list[str]) -> str | None:
-    """The name that a word abbreviates, as sims does simulations, else the one spelt most alike."""
+    """The name that a word abbreviates (sims: simulations), else the one spelt most alike."""
     abbreviation = re.compile(".*".join(map(re.escape, word)))
     short_for = [name for name in names if abbreviation.match(name)]
     alike = difflib.get_close_matches(word, names, n=1)
@@ -165,7 +165,7 @@ def _closest(word: str, names: list[str]) -> str | None:
 
 
 def _flags(config: type, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(flag, what its value is) of each field; a nested dataclass's flags have dots."""
+    """Yields (flag, a description of its value) for each field; nested dataclasses give dots."""
     kinds = typing.get_type_hints(config)
     for field in dataclasses.fields(config):
         kind = kinds[field.name]
@@ -182,7 +182,7 @@ def _name(argument: str) -> str:
 
 
 def _value_of(flag: str, argv: list[str]) -> tuple[bool, str]:
-    """(whether the flag is there, its last value or '')."""
+    """(whether the flag was given, its last value or '')."""
     for i in reversed(range(len(argv))):
         if _name(argv[i]) != flag:
             continue

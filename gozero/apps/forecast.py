@@ -1,4 +1,4 @@
-"""How games will end: the score, and whose the points will be."""
+"""Forecasts of how games will end: the score, and the owner of each point."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Black's, -1 White's)."""
 
 
 def forecast(rules: Rules, path: pathlib.Path | None, playouts: int) -> Forecast:
-    """By a network that was trained for it, or else by playouts.
+    """A forecast by the network, if it was trained to predict both; otherwise by playouts.
 
     Args:
       rules: the rules.
       path: the network's weights, if there are any.
-      playouts: of each position, by MoGo's rules.
+      playouts: the number of playouts per position, by MoGo's playout policy.
 
     Raises:
-      ValueError: weights that are missing, damaged or for another size.
+      ValueError: the weights are missing, damaged or for another size.
     """
     if path is not None:
         from gozero.apps import network_forecast  # it imports flax

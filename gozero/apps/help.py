@@ -1,6 +1,6 @@
-"""The help of a command, and its table in docs/commands.md, from its settings. Imports no JAX.
+"""Generates a command's help, and its table in docs/commands.md, from its settings. No JAX.
 
-`python -m gozero.apps.help docs/commands.md` writes the tables anew.
+`python -m gozero.apps.help docs/commands.md` rewrites the tables.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _INDENT = 6
 
 
 class Row(NamedTuple):
-    """A flag, as help and the docs have it."""
+    """A flag, as shown in the help and the docs."""
 
     flag: str  # with --no- for a bool
-    value: str  # what stands for its value
-    text: str  # what it is, in sentences
+    value: str  # placeholder for its value
+    text: str  # what it does, in sentences
     note: str  # its range and its default
     group: str
 
 
 def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
-    """Every flag of a dataclass; of two fields with the same dataclass, the second's in one row.
+    """Yields a row for each flag; a second field of the same nested dataclass gets a single row.
 
     Args:
       config: the dataclass.
-      default: an instance that has the defaults; None for the fields' own.
-      prefix: what stands before each flag.
+      default: an instance with the defaults; None for the fields' own.
+      prefix: the prefix of each flag.
     """
     kinds, texts = typing.get_type_hints(config), settings.help_of(config)
     listed, group = {}, ""
@@ -64,14 +64,14 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
 def text(
     config: type, prog: str, about: str | None = None, default: Any = None, width: int | None = None
 ) -> str:
-    """Help: usage, what the command does, its flags in groups, and examples.
+    """The help text: usage, what the command does, its flags in groups, and examples.
 
     Args:
-      config: the dataclass of its flags; EXAMPLES, if it has them, are whole command lines.
+      config: the dataclass of its flags; its EXAMPLES, if any, are whole command lines.
       prog: the program's name.
       about: what it does; None for the dataclass's docstring.
-      default: as `rows` has it.
-      width: columns; None for the terminal's.
+      default: as for `rows`.
+      width: columns; None for the terminal's width.
     """
     width = width or shutil.get_terminal_size().columns
     parts = _paragraphs(f"usage: {prog} {_arguments(config)}", width)
@@ -86,10 +86,10 @@ def text(
 def text_of_commands(
     commands: Mapping[str, str], prog: str, about: str, examples: tuple[str, ...]
 ) -> str:
-    """Help of a program with commands.
+    """The help text of a program with commands.
 
     Args:
-      commands: name -> what it does; of several paragraphs the first.
+      commands: name -> what it does; only the first paragraph is shown.
       prog: the program's name.
       about: what it does.
       examples: whole command lines.
@@ -106,7 +106,7 @@ def text_of_commands(
 
 
 def table(config: type) -> str:
-    """The flags as a table of Markdown, and one of those that do not go together."""
+    """The flags as a Markdown table, followed by a table of those that do not go together."""
     lines = ["| flag | what | range and default |", "|---|---|---|"]
     for row in rows(config):
         flag = " ".join([row.flag, row.value]).strip()
@@ -126,8 +126,8 @@ _TABLE = re.compile(r"(<!-- flags of (\S+):(\w+) -->\n).*?(\n<!-- end -->)", re.
 
 
 def with_tables(document: str) -> str:
-    """A document whose tables, between ``<!-- flags of MODULE:CLASS -->`` and ``<!-- end -->``,
-    are those of the settings."""
+    """The document with its tables, between ``<!-- flags of MODULE:CLASS -->`` and
+    ``<!-- end -->``, regenerated from the settings."""
 
     def renewed(found: re.Match) -> str:
         config = getattr(importlib.import_module(found[2]), found[3])
@@ -166,7 +166,7 @@ def _examples_of(config: type) -> tuple[str, ...]:
 
 
 def _command(line: str, width: int) -> str:
-    """A command line over several lines, as a shell takes it; what is quoted stays whole."""
+    """A command line wrapped over several lines with backslashes; quoted words stay whole."""
     folded = [" "]
     for word in shlex.split(line, posix=False):
         if len(folded[-1]) + 1 + len(word) > width - 2:
@@ -177,7 +177,7 @@ def _command(line: str, width: int) -> str:
 
 
 def _arguments(config: type) -> str:
-    """What has to be given, and that there are flags besides."""
+    """The required arguments, then ``[flags]``."""
     kinds = typing.get_type_hints(config)
     asked = [
         field
@@ -207,7 +207,7 @@ def _flag(field: dataclasses.Field, kind: Any, prefix: str) -> str:
 
 
 def _value(field: dataclasses.Field, kind: Any) -> str:
-    """What stands for a flag's value: its choices, its unit, or its kind."""
+    """The placeholder for a flag's value: its choices, its unit, or its type."""
     one = settings.kind_of_one(kind)
     choices = settings.choices_of(one)
     names = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH", bool: ""}

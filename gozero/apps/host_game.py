@@ -1,6 +1,6 @@
-"""One game on the host: moves checked with reasons, undo, score. The board is `gozero.go`'s.
+"""One game driven from the host: moves refused with a reason, undo, score; rules by `gozero.go`.
 
-GTP and referees play through this. Each move is one compiled call on the device.
+GTP and the referee of matches play through it. Each move is one compiled call on the device.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ class IllegalMove(ValueError):
 
 
 def roomy_limit(size: int) -> int:
-    """A move limit that games of people and engines never meet: 6 * size^2, at least 400."""
+    """A move limit that games of people and engines never reach: 6 * size^2, at least 400."""
     return max(400, 6 * size * size)
 
 
 class HostGame:
-    """A game that either colour may move in at any time, as GTP and SGF allow.
+    """A game in which either colour may move at any time, as GTP and SGF allow.
 
     Attributes:
       rules: the rules.
-      handicap: the points of Black's handicap stones; with any, White begins.
-      moves: (colour, action) of each move so far; handicap stones are none.
+      handicap: the points of Black's handicap stones; if there are any, White begins.
+      moves: (colour, action) of each move so far, not counting handicap stones.
 
-    It begins with `start`, if one is given, in place of the komi and the handicap.
+    If `start` is given, the game begins there, and komi and handicap are not used to set it up.
 
-    After two passes the game is over, but may be gone on with: a play is accepted, and the
-    game is over again after two more passes. At the move limit only passes are accepted.
+    After two passes the game is over, but play may resume: a move is accepted, and the game is
+    over again after two more passes. At the move limit only passes are accepted.
     """
 
     def __init__(
@@ -65,36 +65,36 @@ class HostGame:
 
     @property
     def state(self) -> GameState:
-        """The game as the library has it."""
+        """The game as the library's `GameState`."""
         return self._state
 
     @property
     def to_play(self) -> int:
-        """0 Black, 1 White: whose turn it is."""
+        """Whose turn it is: 0 Black, 1 White."""
         return int(self._state.to_play)
 
     @property
     def terminated(self) -> bool:
-        """Two passes in a row."""
+        """Whether two passes in a row have ended the game."""
         return self.passes >= 2
 
     @property
     def truncated(self) -> bool:
-        """The move limit."""
+        """Whether the move limit has ended the game."""
         return bool(self._state.truncated)
 
     @property
     def ended(self) -> bool:
-        """Two passes in a row, or the move limit."""
+        """Whether two passes in a row, or the move limit, have ended the game."""
         return self.terminated or self.truncated
 
     @property
     def passes(self) -> int:
-        """Passes in a row that the game ends with so far."""
+        """The number of consecutive passes just played."""
         return int(self._state.position.passes)
 
     def wins_by_passing(self, colour: int) -> bool:
-        """The opponent of a colour has just passed, and the board as it stands is won."""
+        """Whether the opponent has just passed, and `colour` wins on the board as it stands."""
         if self.passes != 1 or self.to_play != colour:
             return False
         score = self.score()
@@ -105,14 +105,14 @@ class HostGame:
         self._state = self._state.replace(komi=jnp.float32(komi))
 
     def prepare(self) -> None:
-        """Compile what `play` takes, if that is to be kept and is missing. On any thread."""
+        """Compile `play` ahead of time, if it is to be cached and is not yet. On any thread."""
         _attempt.prepare(self.rules, self._state, jnp.int32(0), jnp.int32(0))
 
     def play(self, colour: int, action: int) -> None:
-        """Play an action for a colour, on turn or not.
+        """Play an action for a colour, whether or not it is its turn.
 
         Raises:
-          IllegalMove: what forbids it.
+          IllegalMove: the action is illegal; the text says why.
         """
         moved, result = _attempt(self.rules, self._state, jnp.int32(colour), jnp.int32(action))
         if int(result) != _LEGAL:
@@ -140,11 +140,11 @@ class HostGame:
         if not self.moves:
             raise ValueError("there is no move to take back")
         self.moves.pop()
-        # The past is indexed by ply: what it holds beyond the position's ply does not count.
+        # The past is indexed by ply: entries beyond the position's ply are ignored.
         position = self._before.pop()
         truncated = int(position.ply) >= self.rules.move_limit and int(position.passes) < 2
         state = self._state.replace(position=position, truncated=jnp.bool_(truncated))
-        # The past may still say that the turn was given away before the move.
+        # The past may still record that the turn changed hands before the move.
         self._state = go.with_to_play(state, position.to_play)
 
     def stones(self) -> np.ndarray:
@@ -152,11 +152,11 @@ class HostGame:
         return np.asarray(_stones(self.rules, self._state))
 
     def legal(self) -> np.ndarray:
-        """bool[A]: the actions of who is on turn, the pass last."""
+        """bool[A]: the legal actions of the player to move; the pass is last."""
         return np.asarray(_legal(self.rules, self._state))
 
     def score(self) -> float:
-        """Black's area - White's area - komi, of the board as it stands."""
+        """Black's area - White's area - komi, on the board as it stands."""
         return float(_score(self.rules, self._state))
 
 
@@ -164,12 +164,12 @@ class HostGame:
 def _attempt(
     rules: Rules, state: GameState, colour: jax.Array, action: jax.Array
 ) -> tuple[GameState, jax.Array]:
-    """(the game after the move, result i32[]); the first means nothing unless it is legal."""
+    """(the game after the move, result i32[]); the game is meaningless unless result is _LEGAL."""
     is_pass = action == rules.pass_action
     over = state.terminated
     state = go.with_to_play(state, colour)
     position = state.position
-    # A pass on a game that is over leaves it over; anything else goes on with it.
+    # A pass in a game that is over leaves it over; any other move resumes it.
     passes = jnp.where(over, is_pass.astype(jnp.int8), position.passes)
     at_limit = position.ply >= rules.move_limit
     state = state.replace(position=position.replace(passes=passes), truncated=at_limit)

@@ -1,4 +1,4 @@
-"""What IPython shows of our types, by their names: nothing is imported until one is shown."""
+"""Registers pictures of our types with IPython, by name, so that nothing is imported early."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PICTURES = {
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Cells that end in one of these types show its picture; `import gozero` in IPython does it."""
+    """Show the picture of a cell's result of one of these types. `import gozero` calls this."""
     formatter = shell.display_formatter.formatters["image/svg+xml"]
     for (module, name), function in PICTURES.items():
         formatter.for_type_by_name(module, name, _drawn_by(function))

@@ -1,4 +1,4 @@
-"""Flags of commands that search as a named player does, or as their other flags say. No JAX."""
+"""Flags of commands that search as a named player, or as other flags say. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gozero.play.players import PlayerName
 from gozero.runs.settings import setting
 
 _REFINING = {"simulations", "leaves", "resign"}
-"""Flags of a player that leave it what it is."""
+"""Flags that adjust a player without making it a different one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class NamedPlayerConfig(PlayerConfig):
-    """A search player by name, on each board size; every other flag changes one of its settings.
+    """A named player, with its settings for each board size; other flags override them one by one.
 
-    Without flags that say how it thinks, it is the player `strong`.
+    If no flag says how it thinks, it is the player `strong`.
     """
 
     player: PlayerName | None = setting(
@@ -28,30 +28,30 @@ class NamedPlayerConfig(PlayerConfig):
         unset=f"{players.DEFAULT}; none, if a flag of evaluation, search or heuristic is given but "
         "--simulations, --leaves and --resign",
     )
-    """Where its settings come from, on each board size; every other flag changes one of them."""
+    """The player whose settings for the board size are used; every other flag overrides one."""
 
     @classmethod
     def of_flags(cls, given: Mapping[str, Any]) -> Self:
-        """Of the flags that were given: what a player says, and they do not, is the player's.
+        """Build the settings from the flags given; the player supplies those that they leave out.
 
         Raises:
-          ValueError: as the class.
+          ValueError: as for the class.
         """
         return cls._on_board(given, None)
 
     @classmethod
     def _size_of(cls, given: Mapping[str, Any]) -> int:
-        """The board that the flags are for."""
+        """The board size that the flags are for."""
         return board_size(given.get("size"), given.get("weights"), given.get("shapes"))
 
     @classmethod
     def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A player's, where the flags say nothing else."""
+        """The player's settings, before the flags given override them."""
         return players.settings_of(name, size)
 
     @classmethod
     def _on_board(cls, given: Mapping[str, Any], size: int | None) -> Self:
-        """Of the flags for a board; None: the one that they are for."""
+        """Build the settings from the flags, for a board size; None: the size that they are for."""
         own = {field.name for field in dataclasses.fields(PlayerConfig)} - _REFINING
         name = given.get("player") or (None if own & given.keys() else players.DEFAULT)
         values = dict(given)
@@ -60,7 +60,7 @@ class NamedPlayerConfig(PlayerConfig):
             values = {**cls._settings_of(name, size, given), **given, "player": name}
             if any(field.name == "size" for field in dataclasses.fields(cls)):
                 values["size"] = size
-        if is_of_katago(given.get("weights")):  # which nothing but a network can have
+        if is_of_katago(given.get("weights")):  # only a network can have such weights
             values.setdefault("evaluator", "network")
         made = cls(**values)
         object.__setattr__(made, "_given", dict(given))
@@ -68,10 +68,10 @@ class NamedPlayerConfig(PlayerConfig):
         return made
 
     def on(self, size: int) -> Self:
-        """The same on another board, with the player's settings for that.
+        """The same settings on another board size, with the player's values for that size.
 
         Raises:
-          ValueError: flags that do not go with those, or with the size.
+          ValueError: flags that do not go with those values, or with the size.
         """
         given, board = self.given, self.__dict__.get("_board")
         if self.player is None or given is None or size == board or self.own_files:
@@ -81,12 +81,12 @@ class NamedPlayerConfig(PlayerConfig):
 
     @property
     def given(self) -> Mapping[str, Any] | None:
-        """The flags of a command line that a player's settings were added to."""
+        """The flags that were given, without the player's settings; None if not built by flags."""
         return self.__dict__.get("_given")
 
     @property
     def own_files(self) -> list[str]:
-        """Flags with files that were given, and do not come of a player."""
+        """The names of the file flags that were given, rather than supplied by a player."""
         known = {name: getattr(self, name) for name in FILES} if self.given is None else self.given
         return [name for name in FILES if known.get(name) is not None]
 
@@ -97,21 +97,21 @@ def with_puct(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class AnalystConfig(NamedPlayerConfig):
-    """The same for commands that tell what a search finds: a tree by visits, and no move played."""
+    """Settings of commands that report a search: a tree read by its visits, and no move played."""
 
     @classmethod
     def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A player's, with the command's own number of simulations, and PUCT's tree: the visits of
-        a Gumbel root only say what it would play."""
+        """The player's settings, but with the command's own number of simulations, and PUCT in
+        place of a Gumbel root, whose visits show only what it would play."""
         found = dict(super()._settings_of(name, size, given))
         found.pop("simulations", None)
         return with_puct(found)
 
     def check(self, prefix: str = "") -> None:
-        """As `PlayerConfig.check`; there is nothing to resign.
+        """Check as `PlayerConfig.check` does, and refuse `resign`.
 
         Raises:
-          ValueError: as that.
+          ValueError: as `PlayerConfig.check` does, or if `resign` is set.
         """
         super().check(prefix)
         if self.resign is not None:

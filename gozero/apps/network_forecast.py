@@ -1,4 +1,4 @@
-"""What networks say of a game: of its end, and all of it."""
+"""A network's outputs for single games, and its forecast of how games will end."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gozero.search.game import Trail
 def raw_network(
     rules: Rules, path: pathlib.Path
 ) -> Callable[[GameState, jax.Array], network.NetworkOutput]:
-    """(a game, a symmetry i32[]) -> what the network says of it, turned by the symmetry before, and
-    back after; [1]. (Of a network of KataGo a `KataGoOutput`.)
+    """A function (a game, a symmetry i32[]) -> the network's output [1] for it. The input is
+    transformed by the symmetry, and the output back. (A KataGo network returns a `KataGoOutput`.)
 
     Raises:
-      ValueError: weights that are missing, damaged or for another size.
+      ValueError: the weights are missing, damaged or for another size.
     """
     shape, params, _ = weights.load(path, rules.size)
     size = rules.size
@@ -48,16 +48,16 @@ def raw_network(
 
 
 def _see(rules: Rules, shape: kinds.Config, state: GameState) -> Any:
-    """What the network is shown of a game."""
+    """The network's input features for a game."""
     alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
     return kinds.observer(shape, rules)(state, state.position, alone)
 
 
 def by_network(rules: Rules, path: pathlib.Path) -> Callable | None:
-    """What `forecast.forecast` gives; None: the network was not trained for it.
+    """The network's forecast, as for `forecast.forecast`; None if it was not trained for that.
 
     Raises:
-      ValueError: weights that are missing, damaged or for another size.
+      ValueError: the weights are missing, damaged or for another size.
     """
     shape, params, _ = weights.load(path, rules.size)
     return functools.partial(_by_network, rules, shape, params) if shape.auxiliary else None

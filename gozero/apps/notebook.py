@@ -1,4 +1,4 @@
-"""Pictures of states, searches and matches of Go; notebooks show them, see `ipython`."""
+"""Pictures of Go states, searches and matches, which notebooks display (see `ipython`)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from gozero.search.search import SearchResult
 
 MOST_GAMES = 16
-"""Of a batch so many are drawn."""
+"""The most games of a batch that are drawn."""
 
 COLOURS = ("Black", "White")
 
 
 def state_svg(state: GameState) -> Svg | None:
-    """The board of one game, or those of the first games [B] of a batch, side by side.
+    """The board of one game, or the boards of the first games of a batch [B], side by side.
 
-    None for states that are not there (shapes, or being traced) or have more axes.
+    None if the state holds no values (only shapes, or tracers) or has more batch axes.
     """
     is_there = isinstance(state.komi, (jax.Array, np.ndarray)) and not isinstance(
         state.komi, Tracer
@@ -47,12 +47,12 @@ def state_svg(state: GameState) -> Svg | None:
 
 
 def search_svg(result: SearchResult, index: int = 0) -> Svg | None:
-    """What a search of Go found for one of its games: visits and values at the root.
+    """The visits and values at the root of a Go search, for one game of its batch.
 
-    None where the game is another one, whose board is not known here.
+    None for games other than Go.
     """
     tree = result.tree
-    each = max(1, tree.num_trees // len(result.visits))  # of an ensemble the first tree
+    each = max(1, tree.num_trees // len(result.visits))  # of an ensemble, the first tree
     root = trees.read_positions(tree, tree.row(trees.ROOT)[::each][index : index + 1])
     if not isinstance(root, Position):
         return None
@@ -66,7 +66,7 @@ def search_svg(result: SearchResult, index: int = 0) -> Svg | None:
 
 
 def match_svg(match: MatchResult) -> Svg | None:
-    """The first games of a match of Go, move by move; None where the game is another one."""
+    """The first games of a Go match, move by move; None for games other than Go."""
     if not isinstance(match.start, GameState):
         return None
     start = _first(match.start.position, MOST_GAMES)
@@ -80,17 +80,17 @@ def match_svg(match: MatchResult) -> Svg | None:
 
 
 def replay(size: int, positions: Position, actions: Any) -> np.ndarray:
-    """i8[T + 1, B, size, size]: the boards of games from positions [B] on.
+    """i8[T + 1, B, size, size]: the boards of games that start at positions [B].
 
     Args:
-      actions: int[T, B], legal ones; negative after the end of a game.
+      actions: int[T, B], all legal; negative after the end of a game.
     """
     return np.asarray(_replay(size)(positions, jnp.asarray(actions, jnp.int32)))
 
 
 @functools.cache
 def _replay(size: int):
-    rules = Rules(size=size, suicide=True)  # what is legal under any rules can be played
+    rules = Rules(size=size, suicide=True)  # so that moves legal under any rules can be played
     draw = jax.vmap(lambda position: position_stones(rules, position))
     play = jax.vmap(lambda position, action: play_position(rules, position, action))
 
@@ -115,7 +115,7 @@ def _boards(size: int, positions: Position) -> np.ndarray:
 
 
 def _first(positions: Position, most: int | None) -> Position:
-    """The first positions of a batch; of a single one (None) a batch."""
+    """The first `most` positions of a batch; None: a single position, as a batch of one."""
     return jax.tree.map(
         lambda x: jnp.asarray(x)[:most] if most else jnp.asarray(x)[None], positions
     )

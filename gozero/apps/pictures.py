@@ -1,7 +1,7 @@
-"""A board as an SVG picture, with what a search or a network says of it, or as text.
+"""A board as an SVG picture, with a search's or a network's results on it, or as text.
 
-In the picture stones differ by lightness; visits and priors are one blue, darker the more they
-are, with their number in it: nothing depends on telling hues apart.
+In the picture, stones differ by lightness; visits and priors are drawn in one blue, darker for
+larger numbers, with the number written on it: nothing depends on telling hues apart.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BOARD, LINES, BLACK, WHITE, BLUE = "#ecd5a3", "#4d4033", "#111111", "#fbfbfb", "
 
 
 class Svg(str):
-    """SVG text that a notebook shows as the picture."""
+    """SVG text that a notebook displays as a picture."""
 
     def _repr_svg_(self) -> str:
         return str(self)
@@ -41,26 +41,28 @@ def board_svg(
 ) -> Svg:
     """Draw one board.
 
-    A = size * size + 1 actions; the pass, the last of them, is written below the board.
+    There are A = size * size + 1 actions; the pass, the last one, is written below the board.
 
     Args:
       stones: int[size, size]; +1 Black, -1 White, 0 empty; row 0 at the top.
-      visits: N, int[A]; how often the search took each action. Those without visits are left empty.
-      values: Q, f32[A] in [-1, 1] for the player to move; written as the percentage of wins above
-        the visits. Wants visits.
-      policy: f32[A], probabilities; a square for each of 1% or more, with its percentage.
-      ownership: f32[size * size] in [-1, 1]; +1 Black's, -1 White's: a small square on each point.
-      numbers: int[size, size]; what is written on the stones, the moves that placed them say; 0 for
-        nothing.
-      variation: actions that would be played next, by turns: numbered stones, half transparent.
+      visits: N, int[A]; how often the search took each action. Points without visits stay empty.
+      values: Q, f32[A] in [-1, 1] for the player to move; written above the visits as a winning
+        percentage. Requires visits.
+      policy: f32[A], probabilities; drawn as a square with a percentage, for each of 1% or more.
+      ownership: f32[size * size] in [-1, 1]; +1 Black's, -1 White's; drawn as a small square on
+        each point.
+      numbers: int[size, size]; written on the stones, such as the moves that placed them; 0 for
+        none.
+      variation: the actions that follow, by alternate players; drawn as numbered, half-transparent
+        stones.
       to_play: who plays the first of them; 0 Black, 1 White.
-      crossed: points with a cross on them, moves that were mistakes say; passes are left out.
+      crossed: points to mark with a cross, such as mistakes; passes are left out.
       last_move: the action to mark; a pass is written below the board.
       title: a line of text above the board.
       cell: pixels from line to line.
 
     Raises:
-      ValueError: an argument that fits no board of 1 to 25, naming it.
+      ValueError: an argument does not fit a board of 1 to 25; the text names it.
     """
     stones, size = _checked(stones, last_move)
     num_actions = size * size + 1
@@ -101,7 +103,7 @@ def board_svg(
 def picture(
     width: float, height: float, title: str, parts: Iterable[str], background: str = BOARD
 ) -> Svg:
-    """A whole picture of parts, so many pixels wide and high; screen readers say its title."""
+    """A whole picture made of `parts`; width and height in pixels. Screen readers say the title."""
     return Svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="sans-serif">'
@@ -112,14 +114,14 @@ def picture(
 
 
 def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
-    """The board as GTP's showboard draws it: X Black, O White, + a star point, (X) the last move.
+    """The board as in GTP's showboard: X Black, O White, + a star point, (X) the last move.
 
     Args:
       stones: i8[size, size]; +1 Black, -1 White, 0 empty; row 0 at the top.
       last: the action of the last move; None, or a pass, for no mark.
 
     Raises:
-      ValueError: stones that are not a square board of 1 to 25 points on a side.
+      ValueError: stones is not a square board of 1 to 25 points on a side.
 
     >>> print(ascii_board(np.array([[0, 1], [-1, 0]]), last=1))
        A B
@@ -142,10 +144,10 @@ def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
 
 
 def number_board(numbers: Any) -> str:
-    """A number for each point, with coordinates: visits, percentages, the numbers of moves.
+    """A text board with a number on each point: visits, percentages or move numbers, say.
 
     Args:
-      numbers: int[size, size]; row 0 at the top; 0 is drawn as a point.
+      numbers: int[size, size]; row 0 at the top; 0 is drawn as a dot.
 
     >>> print(number_board([[0, 12], [3, 0]]))
          A  B
@@ -171,7 +173,7 @@ def _row(stones: np.ndarray, number: int, stars: set[int]) -> str:
 
 
 def _checked(stones: Any, last_move: int | None) -> tuple[np.ndarray, int]:
-    """(the stones as an array, the size of the board), if both fit it."""
+    """(the stones as an array, the board size), after checking the stones and the last move."""
     stones = np.asarray(stones)
     size, most = len(stones) if stones.ndim else 0, len(GTP_COLUMNS)
     if stones.shape != (size, size) or not 1 <= size <= most:
@@ -184,7 +186,7 @@ def _checked(stones: Any, last_move: int | None) -> tuple[np.ndarray, int]:
 
 
 def _shaped(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The argument as a finite array of that shape; None where it was not given."""
+    """The argument as an array, checked to be finite and of that shape; None if not given."""
     if values is None:
         return None
     if np.shape(values) != shape:
@@ -195,7 +197,7 @@ def _shaped(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray | None
 
 
 def _grid(size: int, cell: int) -> Iterator[str]:
-    """Lines and star points; point (row, col) lies at (col + 1, row) cells."""
+    """Lines and star points; point (row, col) is drawn at x = col + 1, y = row, in cells."""
     lines = []
     for i in range(size):
         lines.append(f"M{cell} {i * cell}h{(size - 1) * cell}")
@@ -219,7 +221,7 @@ def _stones(stones: np.ndarray, cell: int) -> Iterator[str]:
 
 
 def _visits(visits: np.ndarray, values: np.ndarray | None, size: int, cell: int) -> Iterator[str]:
-    """A circle for each visited point, opaque at the most visited; its value and its count."""
+    """A circle on each visited point, opaque at the most visited; with its value and visits."""
     for action in np.flatnonzero(visits[:-1] > 0):
         row, col = divmod(int(action), size)
         share = visits[action] / visits[:-1].max()
@@ -236,7 +238,7 @@ def _visits(visits: np.ndarray, values: np.ndarray | None, size: int, cell: int)
 
 
 def _policy(policy: np.ndarray, size: int, cell: int) -> Iterator[str]:
-    """A square for each point of 1% and more, opaque at the greatest, and the percentage."""
+    """A square on each point of 1% or more, opaque at the greatest; with the percentage."""
     for action in np.flatnonzero(policy[:-1] >= 0.01):
         row, col = divmod(int(action), size)
         share = policy[action] / policy[:-1].max()
@@ -247,7 +249,7 @@ def _policy(policy: np.ndarray, size: int, cell: int) -> Iterator[str]:
 
 
 def _ownership(ownership: np.ndarray, size: int, cell: int) -> Iterator[str]:
-    """A square on each point, in the colour of who owns it, the wider the surer."""
+    """A square on each point in its owner's colour, larger the more certain the ownership."""
     for point in np.flatnonzero(np.abs(ownership) >= 0.05):
         row, col = divmod(int(point), size)
         name, fill = ("blacks", BLACK) if ownership[point] > 0 else ("whites", WHITE)
@@ -262,7 +264,7 @@ def _numbers(numbers: np.ndarray, stones: np.ndarray, cell: int) -> Iterator[str
 
 
 def _variation(variation: Sequence[int], to_play: int, size: int, cell: int) -> Iterator[str]:
-    """Stones that may come, numbered from 1; of several on one point the first is drawn."""
+    """The variation's stones, numbered from 1; of several on one point, the first is drawn."""
     drawn = {size * size}  # a pass has no point
     for i, action in enumerate(variation):
         if action in drawn:
@@ -321,12 +323,12 @@ def _short(count: int) -> str:
 
 
 def circle(row: int, col: int, cell: int, radius: float, look: str) -> str:
-    """A circle on a point, its radius in cells."""
+    """A circle on a point; the radius is in cells."""
     return f'<circle cx="{(col + 1) * cell}" cy="{row * cell}" r="{radius * cell:g}" {look}/>'
 
 
 def square(row: int, col: int, cell: int, side: float, look: str) -> str:
-    """A square around a point, its side in cells."""
+    """A square around a point; the side is in cells."""
     x, y, width = (col + 1 - side / 2) * cell, (row - side / 2) * cell, side * cell
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{width:g}" {look}/>'
 
@@ -334,7 +336,7 @@ def square(row: int, col: int, cell: int, side: float, look: str) -> str:
 def text(
     x: float, y: float, words: str, height: float, fill: str = BLACK, weight: str = "normal"
 ) -> str:
-    """A line of text with its middle at (x, y)."""
+    """A line of text centred at (x, y)."""
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{height:g}" font-weight="{weight}" fill="{fill}" '
         f'text-anchor="middle" dominant-baseline="central">{html.escape(words)}</text>'

@@ -14,10 +14,10 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class PlayersConfig:
-    """List the players of --player: what they are, how strong, and the time of a move.
+    """List the players that --player accepts: what they are, their strength and time per move.
 
-    Scores and times are those of recorded matches (experiments/ of a checkout), on two cores, many
-    games at once.
+    Scores and times come from recorded matches (in experiments/ of a checkout), played on two
+    cores, many games at once.
     """
 
     size: int = setting(DEFAULT_SIZE, least=MIN_SIZE, most=MAX_SIZE, group="game")

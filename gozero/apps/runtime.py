@@ -18,31 +18,31 @@ STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
 
 VECTOR_WIDTH = "--xla_cpu_prefer_vector_width=512"
-"""What `gozero.compile.stages.cpu_compiler_options` asks for, as a flag of XLA."""
+"""The option of `gozero.compile.stages.cpu_compiler_options`, as an XLA flag."""
 
 FEW_LANES = "--xla_backend_optimization_level=1"
-"""How much LLVM optimises for one game at a time."""
+"""The LLVM optimisation level for programs that handle one game at a time."""
 
 CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
-"""Environment variable: ``off`` turns the compile cache off, a path puts it there."""
+"""Environment variable: ``off`` turns the compile cache off, a path says where it is kept."""
 
 
 def prepare(one_game: bool = False) -> None:
-    """What a program sets before it imports JAX; the user's own settings win.
+    """Set environment variables before JAX is imported; the user's own values win.
 
     Args:
-      one_game: it looks at one game at a time: playouts of few lanes compile sooner by less of
-        LLVM, and run as fast or faster.
+      one_game: whether the program handles one game at a time: playouts of few lanes compile
+        faster with less LLVM optimisation, and run as fast or faster.
 
     The compile cache is kept in the user's cache folder (see CACHE_SWITCH). XLA's C++ log is
-    kept off the terminal: loading a program from that cache, XLA:CPU reports its own tuning
-    flags as missing features of the processor, errors of two thousand characters each where
-    nothing is wrong. What really fails reaches Python as an exception.
+    kept off the terminal: when XLA:CPU loads a program from that cache, it reports its own tuning
+    flags as missing features of the processor, in errors of two thousand characters each, though
+    nothing is wrong. Real failures reach Python as exceptions.
 
-    On the CPU all is compiled for wide vectors. XLA reads its flags when the first backend
+    On the CPU, everything is compiled for wide vectors. XLA reads its flags when the first backend
     starts; jaxlib 0.10.1 knows this one (other builds are untried).
 
-    Exits with status 2 and one line if GOZERO_COMPILE is none of its values (`compile.mode`).
+    Exits with status 2 and one line if GOZERO_COMPILE has an unknown value (`compile.mode`).
     """
     try:
         plain = mode.plain()
@@ -61,7 +61,7 @@ def prepare(one_game: bool = False) -> None:
         return
     try:
         home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    except RuntimeError:  # a user without a home: compile anew each time
+    except RuntimeError:  # no home folder: recompile every time
         return
     folder = pathlib.Path(wanted) if wanted else home / "gozero" / f"jax-{executables.processor()}"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
@@ -69,7 +69,7 @@ def prepare(one_game: bool = False) -> None:
 
 
 class _Forgiving:
-    """A stream for what is said beside the work: that nobody hears it any more is no error."""
+    """A stream for messages: it is no error if nobody reads them any more."""
 
     def __init__(self, stream: Any):
         self._stream = stream
@@ -88,15 +88,15 @@ class _Forgiving:
 
 
 def let_stderr_close() -> None:
-    """A program goes on when its stderr is closed, or a pipe whose reader has gone: Ctrl-C also
-    stops the ``tee`` that listens."""
+    """Keep the program running when its stderr is closed, or is a pipe whose reader has gone:
+    Ctrl-C also stops a ``tee`` at the other end."""
     if not isinstance(sys.stderr, _Forgiving):
         stream: Any = _Forgiving(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
         sys.stderr = stream
 
 
 def tell(text: str) -> None:
-    """Say what came of the work on stdout, if there is one that listens; it is on the disk too."""
+    """Print results on stdout; a closed stdout is no error, as results are also on disk."""
     try:
         print(text, flush=True)
     except OSError:
@@ -105,10 +105,10 @@ def tell(text: str) -> None:
 
 
 def compiling(size: int | None, game: str = "go") -> str:
-    """What a command says before it compiles a search, and before it imports JAX, which takes
-    seconds; by its game, and of Go the board's size.
+    """The message of a command before it imports JAX (which takes seconds) and compiles a search,
+    for its game and, in Go, the board size.
 
-    The seconds are of two cores, without the compile cache that `prepare` asks for.
+    The seconds were measured on two cores, without the compile cache that `prepare` sets up.
     """
     if game != "go":
         return f"compiling for {game}, about {_OTHER_GAMES.get(game, 10)} s the first time"
@@ -118,27 +118,27 @@ def compiling(size: int | None, game: str = "go") -> str:
 
 
 _COMPILE_SECONDS = ((9, 10), (13, 20), (25, 20))
-"""(Boards up to a size, seconds): `gozero gtp` from its start to its first move, 6.3 on 9x9, 19.0
-on 13x13 and 13.7 on 19x19 (two idle cores, jaxlib 0.10.1)."""
+"""(Largest board size, seconds from the start of `gozero gtp` to its first move). Measured: 6.3 on
+9x9, 19.0 on 13x13 and 13.7 on 19x19 (two idle cores, jaxlib 0.10.1)."""
 _OTHER_GAMES = {"connect4": 5, "hex": 15}
 
 
 def random_network(flag: str = "--weights", game: str = "go") -> str:
-    """What a command says of a network that no file gives."""
+    """The message of a command whose network has no weights file."""
     of = "Go" if game == "go" else game
     return f"no {flag}: the network is random, and knows nothing of {of}"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether it is JAX's, and says that a device has not the memory."""
+    """Whether the error is JAX's for a device that is out of memory."""
     return "RESOURCE_EXHAUSTED" in str(error)
 
 
 def missing_device(error: BaseException) -> str | None:
-    """One line, if an error came of JAX having no device of the platforms it was told to use.
+    """One line if JAX has no device of the platforms it was told to use; None for other errors.
 
-    JAX says so by a RuntimeError, or by a bare AssertionError where its plugin for the platform
-    finds no device (seen with jax 0.10.1); each is confirmed by asking for the devices again.
+    JAX then raises a RuntimeError, or a bare AssertionError where its plugin for the platform
+    finds no device (seen with jax 0.10.1); either is confirmed by asking for the devices again.
     """
     if not isinstance(error, (RuntimeError, AssertionError)) or "jax" not in sys.modules:
         return None
@@ -154,11 +154,11 @@ def missing_device(error: BaseException) -> str | None:
 
 @functools.cache
 def cores_as_devices() -> bool:
-    """Make each core a device of JAX's CPU, for programs that divide games among devices; whether
-    they are.
+    """Make each core a JAX CPU device, for programs that divide games among devices; returns
+    whether that was done.
 
-    The user's own number wins (``JAX_NUM_CPU_DEVICES``, or the flag of XLA's for it); where a
-    backend has started already, it keeps the devices that it has.
+    The user's own number wins (``JAX_NUM_CPU_DEVICES``, or XLA's flag for it); a backend that has
+    already started keeps its devices.
     """
     import jax
 
@@ -172,9 +172,9 @@ def cores_as_devices() -> bool:
 
 
 def run_main(prog: str, module: str) -> NoReturn:
-    """What ``python -m`` of a program does: `prepare`, and then the module's ``main()``.
+    """Run a program started by ``python -m``: `prepare`, then the module's ``main()``.
 
-    Exits with its status; with STOPPED and one line on stderr, if Ctrl-C stops it.
+    Exits with its status, or with STOPPED and one line on stderr if Ctrl-C stops it.
     """
     prepare()
     let_stderr_close()
@@ -182,8 +182,8 @@ def run_main(prog: str, module: str) -> NoReturn:
 
 
 def status_of(prog: str, work: Callable[[], int]) -> int:
-    """What a program's work returns; with one line on stderr STOPPED, if Ctrl-C stops it, and 1,
-    if JAX has no device."""
+    """What `work` returns; or, with one line on stderr, STOPPED if Ctrl-C stops it and 1 if JAX
+    has no device."""
     try:
         return work()
     except KeyboardInterrupt:
@@ -198,24 +198,24 @@ def status_of(prog: str, work: Callable[[], int]) -> int:
 
 
 def end_at_once(status: int = STOPPED) -> NoReturn:
-    """End a program, without waiting for work on the device or on other threads.
+    """Exit without waiting for work on the device or on other threads.
 
-    A search may still run there, or be compiled, and XLA does not survive a teardown under it.
+    A search may still be running or compiling there, and tearing XLA down under it would crash.
     """
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or full
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or a full disk
             stream.flush()
     os._exit(status)
 
 
 class StopRequest:
-    """Turns Ctrl-C and SIGTERM into a flag to look at between steps; a second one interrupts.
+    """Turns Ctrl-C and SIGTERM into a flag to check between steps; a second signal interrupts.
 
     Attributes:
-      requested: whether one came.
-      number: which, signal.SIGINT or signal.SIGTERM.
-      finishing: set it when what is left takes a moment and is not to be broken off: a signal then
-        does nothing.
+      requested: whether a signal came.
+      number: which one, signal.SIGINT or signal.SIGTERM.
+      finishing: set it when the rest takes a moment and must not be interrupted: signals are then
+        ignored.
     """
 
     def __init__(self):

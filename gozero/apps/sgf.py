@@ -1,4 +1,4 @@
-"""Games as SGF files: FF[4], the main line, from the empty board or stones set up at its root."""
+"""Games as SGF files (FF[4]): the main line, from an empty board or stones set up at the root."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from gozero.go.coords import MAX_SIZE, MIN_SIZE
 from gozero.runs.files import write_whole
 
 with warnings.catch_warnings():
-    # sgfmill 1.1.1's docstrings have stray backslashes, of which Python warns (3.12 aloud) when
-    # it compiles them: at the first import, unless the installer did.
+    # sgfmill 1.1.1's docstrings have stray backslashes. Python warns of them (since 3.12 visibly)
+    # when it compiles the files: at the first import, unless the installer did that.
     warnings.filterwarnings("ignore", message="invalid escape sequence")
     from sgfmill import sgf as sgfmill
 
 _COLOURS = ("B", "W")
 _FOX_KOMI = {375.0: 7.5}
-"""The Fox server writes Chinese komi in hundredths of a stone: 3.75 stones are 7.5 points."""
+"""The Fox server writes Chinese komi in hundredths of a stone: 375 is 3.75 stones, 7.5 points."""
 
 MAX_BYTES = 2**23
 MAX_TOKENS = 200_000
 MAX_DEPTH = 2_000
-"""Of a file to read: its bytes, its nodes and values, and variations in variations."""
+"""Limits of a file to read: its bytes, its nodes and values, and the nesting of variations."""
 
 _TOKEN = re.compile(rb"[(;)]|\[[^\]\\]*+(?:\\.?[^\]\\]*+)*+\]?", re.DOTALL)
-_LONGEST_QUOTE = 200  # characters of a file, where an error repeats them
+_LONGEST_QUOTE = 200  # characters of a file that an error quotes
 
 
 @dataclasses.dataclass(frozen=True)
 class GameRecord:
-    """A game: plain data, nothing replayed. That its moves are legal is for the rules to say.
+    """A game as plain data. It is not replayed, so its moves need not be legal.
 
     Attributes:
       size: points on a side.
       komi: points for White.
-      moves: (colour, action) of each move: 0 Black, 1 White; row-major from the top left,
-        size * size the pass.
+      moves: (colour, action) of each move: 0 Black, 1 White; actions are row-major from the top
+        left, and size * size is the pass.
       black_stones, white_stones: the points of stones on the board before the first move.
-      handicap: how many of them are handicap stones, as SGF's HA has it; 0 for none.
+      handicap: how many of the black stones are handicap stones (SGF's HA); 0 for none.
       result: ``B+3.5``, ``W+R``, ``0`` for a draw, ``Void`` if there is none, ``?`` if unknown.
       black, white: the players' names.
-      rules: what the rules are called, as SGF's RU has it.
+      rules: the name of the rules (SGF's RU).
       comment: on the whole game.
-      move_comments: one a move, or none at all.
+      move_comments: one per move, or none at all.
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed.
+      ValueError: a field is invalid; the text names it, its value and what is allowed.
     """
 
     size: int
@@ -96,12 +96,12 @@ class GameRecord:
 
 
 def to_sgf(record: GameRecord) -> str:
-    """The record as SGF text: the same record gives the same text, so no dates."""
+    """The record as SGF text, without dates, so that equal records give equal text."""
     return tree_of(record).serialise().decode("utf-8")
 
 
 def tree_of(record: GameRecord) -> sgfmill.Sgf_game:
-    """The record as a tree of SGF's nodes, to which more can be added."""
+    """The record as a tree of SGF nodes, to which more can be added."""
     game = sgfmill.Sgf_game(record.size, encoding="UTF-8")
     root = game.get_root()
     root.set("AP", ("gozero", __version__))
@@ -128,20 +128,20 @@ def tree_of(record: GameRecord) -> sgfmill.Sgf_game:
 
 
 def write(path: pathlib.Path, record: GameRecord, *, durable: bool = False) -> None:
-    """Write the record to a file, whole or not at all; with `durable` it is then on the disk."""
+    """Write the record to a file atomically; with `durable`, return only once it is on disk."""
     write_whole(path, to_sgf(record).encode("utf-8"), durable=durable)
 
 
 def read(source: pathlib.Path | str | bytes) -> GameRecord:
     """The main line of the first game in a file, or in bytes.
 
-    A missing komi is 0, a missing size 19 and a missing result ``?``, as SGF has it. Nodes
-    without a move (remarks, markup) are passed over, and their comments with them.
+    A missing komi is 0, a missing size 19 (both as in SGF), and a missing result ``?``. Nodes
+    without a move (remarks, markup) are skipped, along with their comments.
 
     Raises:
-      ValueError: a file that cannot be read, is no SGF of Go, is damaged, has stones set up
-        after its root, a board that the rules do not play, or more than `MAX_BYTES`, `MAX_TOKENS`
-        or `MAX_DEPTH`, which is found before it is parsed.
+      ValueError: the file cannot be read, is not an SGF of Go, is damaged, sets up stones after
+        its root, has a board size that the rules do not play, or exceeds `MAX_BYTES`, `MAX_TOKENS`
+        or `MAX_DEPTH`, which are checked before it is parsed.
     """
     where = "sgf" if isinstance(source, bytes) else f"sgf {source}"
     try:
@@ -156,7 +156,7 @@ def read(source: pathlib.Path | str | bytes) -> GameRecord:
 
 
 def _bytes_of(path: pathlib.Path) -> bytes:
-    """A file's bytes, of which no more are read than may be."""
+    """A file's bytes, reading no more than one byte beyond `MAX_BYTES`."""
     if path.exists() and not path.is_file():
         raise ValueError("is no file")
     with path.open("rb") as file:
@@ -165,7 +165,7 @@ def _bytes_of(path: pathlib.Path) -> bytes:
 
 def _check_bounds(data: bytes) -> None:
     """Raises:
-    ValueError: more than is parsed.
+    ValueError: the data exceeds a limit.
     """
     if len(data) > MAX_BYTES:
         raise ValueError(f"has more than {MAX_BYTES:,} bytes")
@@ -217,7 +217,7 @@ def _setup(size: int, root: sgfmill.Node) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def _handicap(root: sgfmill.Node, black_stones: int) -> int:
-    """HA; 0 where it is missing, or where the stones that it counts are not set up but played."""
+    """HA; 0 if it is missing, or if the stones that it counts are played rather than set up."""
     text = _raw(root, "HA", "0")
     if not text.isdigit():
         raise ValueError(f"HA[{text}] is not a number of stones")
@@ -266,7 +266,7 @@ def _komi(root: sgfmill.Node) -> float:
 
 
 def _raw(node: sgfmill.Node, name: str, default: str = "") -> str:
-    """A property that is no free text, before sgfmill makes a number or a point of it."""
+    """The raw value of a property that is not free text, not parsed by sgfmill."""
     if not node.has_property(name):
         return default
     return node.get_raw(name).decode("ascii", "replace").strip() or default

@@ -1,4 +1,4 @@
-"""Lines that come by a stream, from whom nobody knows, and streams that are closed or fail."""
+"""Lines read from untrusted streams, and streams that are closed or fail."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gozero.apps import flags
 
 
 def lines(stream: Any, longest: int) -> Iterator[tuple[bytes | str, bool]]:
-    """(a line, whether that is all of it); of one that is too long the first part alone.
+    """Yields (line, whether it is whole); of a line that is too long, only the first part.
 
     Args:
-      stream: text or binary; of a text stream that has a buffer, that is read.
-      longest: bytes or characters of a line, at most; more is not taken into memory.
+      stream: text or binary; if a text stream has a buffer, the buffer is read instead.
+      longest: the most bytes or characters of a line; the rest is skipped, not kept in memory.
 
     Raises:
       OSError: a line cannot be read.
@@ -31,13 +31,13 @@ def lines(stream: Any, longest: int) -> Iterator[tuple[bytes | str, bool]]:
 
 @contextlib.contextmanager
 def serving(prog: str, stdin: Any, stdout: Any) -> Iterator[tuple[Any, Any]]:
-    """(where a program reads, where it writes): the streams given, or the standard ones.
+    """Yields (input, output): the streams given, or the standard ones.
 
-    That nobody reads the answers any more is as good as the end of input.
+    An output that nobody reads any more (a broken pipe) counts as the end of input.
 
     Raises:
-      SystemExit: status 1 and one line where there is no standard input or output, or it fails (a
-        full disk, say).
+      SystemExit: status 1 and one line on stderr if standard input or output is closed, or if
+        reading or writing fails (a full disk, say).
     """
     stdin, stdout = stdin or sys.stdin, stdout or sys.stdout
     for name, stream in (("input", stdin), ("output", stdout)):
@@ -46,7 +46,7 @@ def serving(prog: str, stdin: Any, stdout: Any) -> Iterator[tuple[Any, Any]]:
     try:
         yield stdin, stdout
     except OSError as error:
-        if stdout is sys.stdout:  # or Python complains when it flushes at exit
+        if stdout is sys.stdout:  # else Python complains when it flushes at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             flags.fail(prog, f"standard input or output: {error}", status=1)

@@ -1,4 +1,4 @@
-"""``gozero play``: a game in the terminal. The board of a `web.session.Session`, as text."""
+"""``gozero play``: a game in the terminal, through a `web.session.Session` shown as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PlayConfig(ThinkingConfig):
     """Play Go in the terminal: moves as text, against any player of `gozero players`."""
 
     colour: Literal["black", "white", "both", "none"] = setting("black", group="game of yours")
-    """What you play; none: the engine plays itself."""
+    """The colours that you play; none: the engine plays itself."""
 
     handicap: int = setting(0, least=0, most=9, unit="stones")
     """Black's handicap stones; 0: none."""
@@ -47,7 +47,7 @@ class PlayConfig(ThinkingConfig):
 
 
 def run(config: PlayConfig, stdin: Any = None) -> int:
-    """Play until `quit` or the end of input; the exit status."""
+    """Play until `quit` or the end of input; returns the exit status."""
     if config.is_random:
         print(runtime.random_network(), file=sys.stderr)
     board = Terminal(config, Thinking(config, PROG))
@@ -58,11 +58,11 @@ def run(config: PlayConfig, stdin: Any = None) -> int:
 
 
 class Terminal:
-    """A session's board in text.
+    """Shows a session as text and obeys typed commands.
 
     Args:
       config: the flags.
-      thinking: players and analysis.
+      thinking: the players and the analysis.
     """
 
     def __init__(self, config: PlayConfig, thinking: Thinking):
@@ -72,10 +72,10 @@ class Terminal:
         self._analysis: dict[str, Any] | None = None
 
     def new(self) -> None:
-        """A game by the flags.
+        """Start a new game with the settings of the flags.
 
         Raises:
-          ValueError: one that cannot be.
+          ValueError: the settings are invalid.
         """
         config = self._config
         engine = config.player if config.is_by_name else OURS
@@ -86,7 +86,7 @@ class Terminal:
         self._show()
 
     def take(self, lines: Iterable[str]) -> None:
-        """Do what each line says, until one says quit."""
+        """Obey each line until one says quit."""
         lines, asks = iter(lines), sys.stdin.isatty() and lines is sys.stdin
         while True:
             if asks:
@@ -136,7 +136,7 @@ class Terminal:
         self._show()
 
     def _do(self, do: str, **fields: Any) -> None:
-        """A message to the session; what it tells of the game is kept."""
+        """Send a message to the session, and handle everything that it reports back."""
         self._session.take({"do": do, **fields})
         self._session.settle()
         while not self._told.empty():
@@ -165,7 +165,7 @@ class Terminal:
         runtime.tell("\n".join(lines))
 
     def _analysed(self) -> dict[str, Any]:
-        """What the analysis says of the position.
+        """The analysis of the current position.
 
         Raises:
           ValueError: the game is over.
@@ -220,5 +220,5 @@ class Terminal:
 
 
 def _lead(points: float) -> str:
-    """A lead of Black's in words: B+1.5."""
+    """Black's lead as text: B+1.5, or W+1.5 if it is negative."""
     return f"{'B' if points >= 0 else 'W'}+{abs(points):.1f}"

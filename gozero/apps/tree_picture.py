@@ -1,4 +1,4 @@
-"""A search tree as an SVG picture: where the simulations went, and what they found there."""
+"""A search tree as an SVG picture: where the simulations went, and the values they found."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ WIDTH, HEIGHT = 74, 78
 
 
 class Node(NamedTuple):
-    """What is drawn of a node."""
+    """A node as drawn."""
 
-    action: int  # that led here
+    action: int  # the action that led here
     visits: int
-    value: float  # in [-1, 1], for the player who moved here (at the root: who is to move)
-    children: tuple[Node, ...]  # the most visited first
+    value: float  # in [-1, 1], for the player who moved here (at the root: the player to move)
+    children: tuple[Node, ...]  # most visited first
 
 
 def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4) -> Node:
-    """The top of a search tree, on the host.
+    """The top of a search tree, copied to the host.
 
     Args:
       tree: `SearchResult.tree`.
       index: which of its trees.
       depth: levels below the root.
-      width: of each node so many children, the most visited.
+      width: the most children per node; the most visited are kept.
 
     Raises:
-      ValueError: a tree that is not there.
+      ValueError: there is no tree of that index.
     """
     if not 0 <= index < tree.num_trees:
         raise ValueError(f"index: {index} is none of {tree.num_trees} trees")
@@ -66,11 +66,11 @@ def tree_svg(
     width: int = 4,
     title: str = "Search tree",
 ) -> Svg:
-    """Draw the top of a search tree: each node's action, the percentage of wins of the player who
-    took it, and its visits; an edge is the wider the more simulations went through it.
+    """Draw the top of a search tree: each node's action, the winning percentage of the player who
+    took it, and its visits. Edges are wider the more simulations went through them.
 
     Args: those of `node_of`, and
-      name: an action's name; of Go ``functools.partial(coords.to_gtp, size)``.
+      name: the name of an action; for Go, ``functools.partial(coords.to_gtp, size)``.
     """
     root = node_of(tree, index, depth=depth, width=width)
     parts: list[str] = []
@@ -82,7 +82,7 @@ def tree_svg(
 def _draw(
     node: Node, level: int, left: float, total: int, name: Callable[[int], str], parts: list[Any]
 ) -> tuple[float, int]:
-    """Adds a node and those below it from column `left` on; (columns they take, deepest level)."""
+    """Draw a node and its subtree from column `left` on; (columns used, deepest level)."""
     taken, deepest, middles = 0.0, level, []
     for child in node.children:
         columns, below = _draw(child, level + 1, left + taken, total, name, parts)
@@ -113,5 +113,5 @@ def _box(node: Node, x: float, y: float, total: int, label: str) -> str:
 
 
 def _edges_first(parts: list[str]) -> str:
-    """Boxes lie on top of edges."""
+    """The parts in drawing order: edges first, so that boxes lie on top of them."""
     return "".join(sorted(parts, key=lambda part: not part.startswith("<path")))

@@ -1,4 +1,4 @@
-"""The board in a notebook: `web/board.js` as a widget of anywidget's (Jupyter, VS Code, Colab).
+"""The board in a notebook: `web/board.js` as an anywidget widget (Jupyter, VS Code, Colab).
 
 from gozero.apps.widget import board
 board(player="fast", size=9)
@@ -21,10 +21,10 @@ _MODULE = pathlib.Path(__file__).parent / "web" / "board.js"
 
 
 class BoardWidget(anywidget.AnyWidget):
-    """A board to click on, whose session runs in a thread of the kernel; see `board`.
+    """A board to click on; its session runs in a thread of the kernel. See `board`.
 
     Args:
-      config: who plays, and how it thinks.
+      config: the player and its search settings.
     """
 
     _esm = traitlets.Unicode(_MODULE.read_text(encoding="utf-8")).tag(sync=True)
@@ -44,14 +44,14 @@ class BoardWidget(anywidget.AnyWidget):
         """The game so far with its variations, as SGF.
 
         Raises:
-          ValueError: there is no game yet: the board has not been shown.
+          ValueError: there is no game yet, as the board has not been shown.
         """
         if not self._session.has_game:
             raise ValueError("there is no game yet")
         return self._session.tree.to_sgf()
 
     def close(self) -> None:
-        """End the session, and the widget."""
+        """End the session and close the widget."""
         self._session.put(None)
         super().close()
 
@@ -60,20 +60,20 @@ _shared: dict[tuple, Thinking] = {}
 
 
 def _thinking(config: ThinkingConfig) -> Thinking:
-    """One for all boards of the same flags: what is compiled for one serves the others."""
+    """One `Thinking` shared by all boards with the same flags, and so compiled only once."""
     key = tuple(sorted((config.given or {}).items()))
     return _shared.setdefault(key, Thinking(config, "gozero"))
 
 
 def board(**flags: Any) -> BoardWidget:
-    """A board to play on, to analyse, and to review games, as in `gozero web`.
+    """A board to play on, to analyse positions and to review games, as in `gozero web`.
 
     Args:
-      flags: those of `gozero web` but of its server, by their names: player="fast", size=13,
-        komi=6.5, visits=500, weights=pathlib.Path(...).
+      flags: the flags of `gozero web`, except those of its server, as keywords: player="fast",
+        size=13, komi=6.5, visits=500, weights=pathlib.Path(...).
 
     Raises:
-      ValueError: a flag that is out of range, or does not go with another.
-      TypeError: one that there is not.
+      ValueError: a flag is out of range, or does not go with another.
+      TypeError: there is no such flag.
     """
     return BoardWidget(ThinkingConfig.of_flags(flags))
