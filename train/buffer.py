@@ -1,7 +1,7 @@
 """The replay buffer: the newest rows of finished games, in a ring on the device.
 
-Batches are drawn from a window of the newest rows. The window grows with the rows seen so far:
-early rows, by an untrained network, leave it soon, later ones stay longer.
+Batches are drawn from a window of the newest rows. The window grows with the number of rows added
+so far: early rows, played by an untrained network, soon leave it; later ones stay longer.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ from gozero.runs.settings import setting
 from gozero.search.game import Game
 
 MAX_ADDED = 2**30
-"""Rows seen are counted up to here; every window is full by then."""
+"""The count of rows added stops here; every window is full by then."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """How many of the newest rows are learnt from, by the rows N that have been added in all.
+    """How many of the newest rows are learnt from, as a function of N, the rows added in all.
 
-    Wu (2019), appendix C: c (1 + beta ((N / c)^alpha - 1) / alpha),
-    and N up to c. An exponent of 1 is linear growth, beta rows for each one added.
+    Wu (2019), appendix C: c (1 + beta ((N / c)^alpha - 1) / alpha), and all N rows while N <= c.
+    An exponent of 1 is linear growth, by beta rows for each row added.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
     """
 
     least: int = setting(250_000, least=1)
-    """c: the newest rows that are learnt from at first; the window grows with what is played."""
+    """c: the number of newest rows that are learnt from at first; this window grows as more are
+    played."""
 
     exponent: float = setting(0.75, above=0, most=1)
-    """alpha: the window grows as this power of the rows played."""
+    """alpha: the window grows with this power of the number of rows played."""
 
     scale: float = setting(0.4, least=0, most=1)
-    """beta: rows of the window for each one played, as it begins to grow."""
+    """beta: rows by which the window grows for each row played, when it begins to grow."""
 
     def __post_init__(self):
         settings.check(self)
 
     def __call__(self, added: jax.Array) -> jax.Array:
-        """i32[]: the rows of the window when i32[] rows have been added."""
+        """i32[]: the number of rows in the window once i32[] rows have been added."""
         ratio = jnp.maximum(added / self.least, 1.0)
         growth = self.scale * (ratio**self.exponent - 1.0) / self.exponent
         grown = jnp.minimum(self.least * (1.0 + growth), MAX_ADDED).astype(jnp.int32)
@@ -58,31 +59,32 @@ class Window:
 
 @dataclasses.dataclass(frozen=True)
 class BufferConfig:
-    """Static settings.
+    """Static settings of the replay buffer.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
     """
 
     capacity: int = setting(least=1, most=MAX_ADDED)
-    """Positions that the replay holds, on each device."""
+    """Positions that the replay buffer holds on each device."""
 
     window: Window = Window()
     reuse: float = setting(4.0, above=0)
-    """How often a position is learnt from, on average at most."""
+    """How often a position is learnt from on average, at most."""
 
     min_rows: int = setting(1, least=1, most="capacity")
-    """Positions before the first is learnt from."""
+    """Positions that the replay buffer must hold before the first is learnt from."""
 
     surprise: float = setting(0.0, least=0, most=1)
-    """The share of a position's frequency that goes by how far its search came from the network's
-    policy; 0 draws all alike, KataGo takes 0.5."""
+    """The share of a position's sampling frequency that is proportional to how far its search's
+    policy diverged from the network's; 0 samples all positions alike, KataGo uses 0.5."""
 
     policy_dtype: PolicyDtype = setting("uint8")
-    """Of policy targets in the replay and in workers' shards: uint8 are 255ths of the largest."""
+    """The type of policy targets in the replay buffer and in workers' shards; uint8 stores them in
+    255ths of the largest."""
 
     history: int = setting(0, least=0)
-    """H: boards before each position that are kept, as its planes look at them."""
+    """H: the number of earlier boards stored with each position, for planes that use them."""
 
     def __post_init__(self):
         settings.check(self)
@@ -95,18 +97,18 @@ class BufferConfig:
 
 
 class Buffer(struct.PyTreeNode):
-    """The ring. Slots from `cursor` - `size` on hold rows, the oldest first."""
+    """The ring. The `size` slots before `cursor` hold rows, the oldest first."""
 
     rows: Rows  # [C]
     frequency: jax.Array | None  # i32[C], in FREQUENCY_UNITs; None: all alike
     cursor: jax.Array  # i32[]: where the next row goes
-    size: jax.Array  # i32[]: rows in it, C at most
-    added: jax.Array  # i32[]: rows added in all, MAX_ADDED at most
-    owed: jax.Array  # i32[]: rows that have not been learnt from as often as they may
+    size: jax.Array  # i32[]: rows in the ring, at most C
+    added: jax.Array  # i32[]: rows added in all, at most MAX_ADDED
+    owed: jax.Array  # i32[]: rows that have not yet been learnt from as often as they may be
 
 
 def start(game: Game, config: BufferConfig) -> Buffer:
-    """An empty buffer; give its shapes to `jax.eval_shape` to allocate nothing."""
+    """An empty buffer. Call it in `jax.eval_shape` for its shapes, which allocates nothing."""
     blank = lambda x: jnp.zeros((config.capacity, *x.shape), x.dtype)
     return Buffer(
         rows=jax.tree.map(blank, row_shapes(game, config.policy_dtype, config.history)),
@@ -119,7 +121,7 @@ def start(game: Game, config: BufferConfig) -> Buffer:
 
 
 def of_rows(rows: Rows) -> tuple[BufferConfig, Buffer]:
-    """A full buffer of rows [C], of which all are drawn alike."""
+    """A full buffer of rows [C], all of which are drawn equally often."""
     count = jnp.int32(rows.num_rows)
     config = BufferConfig(int(count), Window(int(count)))
     return config, Buffer(rows, None, jnp.int32(0), count, count, count)
@@ -128,14 +130,14 @@ def of_rows(rows: Rows) -> tuple[BufferConfig, Buffer]:
 def add(
     config: BufferConfig, buffer: Buffer, rows: Rows, frequency: jax.Array, keep: jax.Array
 ) -> Buffer:
-    """Write rows after the newest, over the oldest.
+    """Write rows after the newest ones, over the oldest ones.
 
     Args:
       config: the settings.
       buffer: the ring.
       rows: [n], n at most the capacity.
-      frequency: f32[n], how often each is to be drawn; 1 is as any other.
-      keep: bool[n], those of them to write.
+      frequency: f32[n], how often each is to be drawn, relative to an average row's 1.
+      keep: bool[n], which of them to write.
     """
     new: dict[str, Any] = {"rows": rows}
     if buffer.frequency is not None:
@@ -154,24 +156,24 @@ def add(
 
 
 def _scatter(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
-    """Arrays [C, ...] with those of [n, ...] that are kept from the cursor on."""
+    """The arrays [C, ...], with the kept rows of [n, ...] written from the cursor on."""
     count, capacity = keep.shape[0], _length(ring)
     rank = indexing.ranks(keep)
-    beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # such are dropped, and all differ
+    beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # are dropped; indices stay unique
     slot = jnp.where(keep, (cursor + rank) % capacity, beyond)
     return indexing.write_rows(ring, slot, new)
 
 
 def _write_in_blocks(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
-    """`_scatter` on a TPU: as a block at the cursor, and one at the beginning for what goes round.
+    """`_scatter` on a TPU: a block at the cursor, and one at the beginning for rows that wrap.
 
-    A TPU keeps the C rows last, so that nothing is padded; for a scatter it would copy the whole
-    ring to another layout and back, 32 times as large (jaxlib 0.10.1).
+    A TPU lays out the C rows as the last axis, so that nothing is padded. For a scatter it would
+    copy the whole ring to another layout, 32 times as large, and back (jaxlib 0.10.1).
     """
     count, capacity = keep.shape[0], _length(ring)
     total = jnp.sum(keep, dtype=jnp.int32)
     start = jnp.minimum(cursor, capacity - count)
-    shift = cursor - start  # of the first row in its block: so many go round at most
+    shift = cursor - start  # of the first row in its block; at most this many rows wrap around
     i = jnp.arange(count, dtype=jnp.int32)
     order = jnp.argsort(~keep, stable=True)[(i - shift) % count]
     blocks = (start, (i >= shift) & (i - shift < total)), (0, i < shift + total - count)
@@ -195,17 +197,17 @@ def _length(ring: Any) -> int:
 
 
 def num_live(config: BufferConfig, buffer: Buffer) -> jax.Array:
-    """i32[]: rows that are learnt from, the newest of the ring."""
+    """i32[]: the number of rows that are learnt from: the newest of the ring."""
     return jnp.minimum(buffer.size, config.window(buffer.added))
 
 
 def draw(
     config: BufferConfig, buffer: Buffer, key: jax.Array, batch_size: int
 ) -> tuple[Rows, jax.Array]:
-    """Rows of the window, with replacement, and a symmetry for each.
+    """Draw rows of the window, with replacement, and a symmetry for each.
 
-    Of an empty buffer they mean nothing; `steps_due` is 0 then. With frequencies a draw sums over
-    the ring once, whatever the batch.
+    Rows drawn from an empty buffer are meaningless; `steps_due` is 0 then. With frequencies, each
+    call sums over the ring once, whatever the batch size.
 
     Returns:
       (rows [n], symmetries i32[n]).
@@ -223,7 +225,7 @@ def draw(
 
 
 def _by_frequency(frequency, oldest, live, key, batch_size) -> jax.Array:
-    """i32[n]: slots, drawn in proportion to i32[C]: where a number falls among their sums."""
+    """i32[n]: slots drawn in proportion to frequency i32[C], by inverting its cumulative sum."""
     capacity = frequency.shape[0]
     upto = jnp.cumsum(frequency, dtype=jnp.int32)  # of slots 0 .. i
     before = upto[oldest] - frequency[oldest]  # of slots 0 .. oldest - 1
@@ -237,17 +239,17 @@ def _by_frequency(frequency, oldest, live, key, batch_size) -> jax.Array:
 
 
 def steps_due(config: BufferConfig, buffer: Buffer, batch_size: int) -> jax.Array:
-    """i32[]: learner steps of a batch that may be taken now.
+    """i32[]: learner steps, of `batch_size` rows each, that may be taken now.
 
-    A row that came in may be drawn `reuse` times on average. What was not taken is owed, up to the
-    capacity: rows that have left the ring are forgiven.
+    Each row added may be drawn `reuse` times on average. Rows that were not yet learnt from that
+    often are owed, at most `capacity` of them: those that have left the ring no longer count.
     """
     steps = jnp.floor(buffer.owed * (config.reuse / batch_size)).astype(jnp.int32)
     return jnp.where(buffer.size >= config.min_rows, steps, 0)
 
 
 def pay(config: BufferConfig, buffer: Buffer, batch_size: int, num_steps: jax.Array) -> Buffer:
-    """The buffer after so many learner steps, i32[], `steps_due` at most."""
+    """The buffer after `num_steps` learner steps, i32[], at most `steps_due`."""
     rows = jnp.ceil(num_steps * (batch_size / config.reuse)).astype(jnp.int32)
     return buffer.replace(owed=jnp.maximum(buffer.owed - rows, 0))
 
@@ -255,13 +257,14 @@ def pay(config: BufferConfig, buffer: Buffer, batch_size: int, num_steps: jax.Ar
 def spread(config: BufferConfig, surprise: jax.Array, keep: jax.Array) -> jax.Array:
     """How often the rows of one game are to be drawn, 1 on average.
 
-    Policy surprise weighting ("Other Methods Implemented in KataGo"): of the frequency a share goes
-    to all rows alike, and the rest in proportion to KL(target || prior).
+    Policy surprise weighting ("Other Methods Implemented in KataGo"): a share of the frequency,
+    1 - `config.surprise`, goes to all rows alike, and the rest in proportion to
+    KL(target || prior).
 
     Args:
       config: the settings.
       surprise: f32[T], the divergences.
-      keep: bool[T], rows that there are.
+      keep: bool[T], which rows exist.
 
     Returns:
       f32[T].

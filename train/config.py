@@ -25,27 +25,27 @@ Root = Literal["gumbel", "puct"]
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """Learn a game from self-play: play, learn from what was played, and again.
+    """Learn a game from self-play: play games, learn from them, repeat.
 
-    A preset has a value for every flag, and any flag overrides it. The same command goes on with a
-    run that was stopped, bit for bit.
+    A preset sets every flag, and any flag overrides it. The same command continues a run that was
+    stopped, bit for bit.
     """
 
     preset: str = setting("")
-    """Where the other flags come from: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice, of Go;
-    connect4, hex."""
+    """The preset that sets the other flags: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice for Go;
+    connect4; hex."""
 
     out: pathlib.Path | None = setting(None, unset="runs/zero-PRESET")
     """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
 
     iterations: int = setting(100, least=1)
-    """Rounds of self-play and learning, in all. A run that is done goes on with more of them; its
-    learning rate and --first-simulations then go by the new number, and so back to where a longer
-    run would be."""
+    """Rounds of self-play and learning, in all. A finished run continues if given more of them; its
+    learning rate and --first-simulations then follow the new total, so they go back to what they
+    would be at this point of a longer run."""
 
     minutes: float | None = setting(None, least=0, unset="no limit")
-    """Stop after this long in this session; the same command goes on, with an evaluation first if
-    the last iteration was due for one."""
+    """Stop after this many minutes of this session. The same command continues the run, with an
+    evaluation first if the last iteration was due for one."""
 
     seed: int = settings.seed_setting()
     """The seed of every random draw."""
@@ -53,10 +53,10 @@ class TrainConfig:
     game: str = setting("go", f"What is played: {ALL_NAMES}.", group="the game")
 
     size: int | None = setting(9, least=2, most=25, unset="the game's usual size")
-    """Lines of the board."""
+    """The number of lines of the board."""
 
     komi: tuple[float, ...] = setting((7.0,))
-    """Points for White, of Go; of several each game draws one."""
+    """Points for White, in Go; if several are given, each game draws one."""
 
     ko: KoRule = setting("positional")
     """The ko rule of Go: which positions may not be repeated."""
@@ -65,41 +65,41 @@ class TrainConfig:
     """Residual blocks."""
 
     channels: int = setting(64, least=1)
-    """Channels of the trunk."""
+    """Channels of the network's trunk."""
 
     features: Literal["compact", "full", "full-no-ladders", "zero"] = setting("compact")
-    """The input planes of Go. All but compact look at earlier boards, which the replay keeps for
-    them; full reads the ladders of three boards too, which takes longer than a network of 4 blocks
+    """The input planes for Go. All but compact use earlier boards, which the replay stores for
+    them; full also reads the ladders on three boards, which takes longer than a network of 4 blocks
     and 32 channels (experiments/throughput)."""
 
     pool_every: int = setting(2, least=0)
-    """One of this many blocks pools the whole board; 0: none does."""
+    """Every block whose number is a multiple of this pools the whole board; 0: none does."""
 
     auxiliary: bool = setting(True)
-    """Of Go: whether it also predicts the owner of each point and the score."""
+    """In Go: whether the network also predicts the owner of each point and the score."""
 
     dtype: Literal["float32", "bfloat16"] = setting("float32")
-    """What the trunk computes in; parameters and sums are float32."""
+    """The type the trunk computes in; parameters and sums are float32."""
 
     play_dtype: Literal["int8"] | None = setting(None, unset="--dtype")
-    """What its blocks compute in where self-play evaluates: 8-bit integers, for TPUs, which
-    multiply them faster; learning goes on in --dtype."""
+    """The type its blocks compute in during self-play: int8 is for TPUs, which multiply 8-bit
+    integers faster. Learning still uses --dtype."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
-    """Weights of such a network to begin from, made for any board size."""
+    """Weights to begin from: of a network of the same shape, trained on any board size."""
 
     batch: int = setting(256, group="self-play", least=1)
-    """Games at once, on each device; on a CPU, whose cores are devices, on all of them together. So
-    it is with the replay."""
+    """Games played at once on each device; on a CPU, whose cores are the devices, on all of them
+    together. The sizes of the replay are counted in the same way."""
 
     moves: int = setting(16, least=1)
-    """Moves of each game in an iteration."""
+    """Moves played in each game per iteration."""
 
     root: Root = setting("gumbel")
     """How the root is searched: gumbel, or puct with Dirichlet noise."""
 
     dirichlet_fraction: float = setting(0.25, least=0, most=1)
-    """The share of Dirichlet noise in the root's priors, with puct."""
+    """With puct: the share of Dirichlet noise in the root's priors."""
 
     dirichlet_alpha: float | None = setting(
         None, above=0, unset="0.03 on 19x19, and so much more on boards of fewer points"
@@ -107,21 +107,23 @@ class TrainConfig:
     """The concentration of that noise."""
 
     forced_playouts: float = setting(0.0, least=0)
-    """k: a root's action of prior P that was visited is visited sqrt(k P N) times, with puct, and
-    policy targets leave out what was only forced; KataGo takes 2, 0 forces none."""
+    """k, with puct: a root action of prior P, once visited, gets at least sqrt(k P N) of the root's
+    N visits, and policy targets leave out visits that were only forced. KataGo uses 2; 0 forces
+    none."""
 
     leaves: int = setting(1, least=1)
-    """Leaves of a tree that are evaluated together; divides all numbers of simulations."""
+    """Leaves of a tree that are evaluated together; must divide all numbers of simulations."""
 
     virtual_loss: int = setting(3, least=1)
-    """Simulations that count as lost on the path to each until then, with puct; with gumbel a leaf
-    counts as one."""
+    """With puct: the number of simulations counted as lost on the path to each of these leaves
+    until it is evaluated. With gumbel a leaf counts as one."""
 
     reuse_subtree: bool = setting(False)
-    """A search goes on from what the one before found below the move played, with puct."""
+    """With puct: each search starts from the subtree that the one before it built below the move
+    played."""
 
     transpositions: bool = setting(False)
-    """Positions of a tree that the network sees alike share one evaluation."""
+    """Positions of a tree that have the same network inputs share one evaluation."""
 
     simulations: int = setting(32, least=1)
     """Simulations of a full search."""
@@ -129,21 +131,21 @@ class TrainConfig:
     first_simulations: int | None = setting(
         None, least=1, most="simulations", unset="all from the beginning"
     )
-    """Simulations at first: they double until they are all, each for an equal part of the
-    iterations."""
+    """Simulations of a full search at first. They double until they reach --simulations; each
+    number is used for an equal part of the iterations."""
 
     max_considered: int = setting(16, least=1)
-    """The moves that a root considers, with gumbel."""
+    """With gumbel: the number of moves that a root considers, at most."""
 
     value_scale: float = setting(1.0, above=0)
-    """How much a move's value moves the policy, with gumbel: its c_scale."""
+    """With gumbel: how strongly a move's value changes the policy (c_scale)."""
 
     cheap_simulations: int = setting(0, least=0, below="fewest_simulations")
-    """Simulations of searches that are not learnt from and only get a game to its end; 0: every
-    search is full."""
+    """Simulations of cheap searches, which are not learnt from and only bring games to their end;
+    0: every search is full."""
 
     full_share: float = setting(0.25, above=0, most=1)
-    """The share of searches that are full, where there are cheap ones."""
+    """The share of searches that are full, with --cheap-simulations."""
 
     temperature_moves: int | None = setting(
         None,
@@ -151,29 +153,31 @@ class TrainConfig:
         unset="none with gumbel, whose root draws what it plays; with puct 30 on 19x19, fewer on "
         "smaller boards",
     )
-    """Moves of a game that are drawn by visits."""
+    """The number of moves at the start of a game that are sampled from the visits."""
 
     temperature: float = setting(1.0, above=0)
-    """T of these moves: an action is drawn in proportion to N^(1 / T), N its visits."""
+    """The temperature T of these moves: an action with N visits is sampled in proportion to
+    N^(1 / T)."""
 
     opening_plies: int = setting(0, least=0)
-    """A game begins with random moves, from 0 to this many."""
+    """Each game begins with random moves: from 0 to this many."""
 
     opening_searched: bool = setting(False)
-    """Of these moves only the last is random; those before it are searched, as any other, but not
+    """Only the last of these moves is random; those before it are searched like any other, but not
     learnt from."""
 
     resign: bool = setting(False)
-    """Whether games are resigned, at a threshold by which fewer than 5% of those resigned would
-    have been won; a tenth is always played to the end, to know."""
+    """Whether players resign, at a threshold where fewer than 5% of the resigned games would have
+    been won. A tenth of the games are always played to the end, to measure this."""
 
     outcome_share: float = setting(1.0, group="targets and replay", least=0, most=1)
-    """The share of the game's outcome in the value target; the rest is the value that the search
-    found."""
+    """The share of the game's outcome in the value target; the rest is the root value of the
+    search."""
 
     teacher: pathlib.Path | None = setting(None, unset="none: the search's own")
-    """Weights of another network, KataGo's too (.bin.gz): its policy and value of each position are
-    learnt in place of the search's. With --outcome-share 0 the value is its alone."""
+    """Weights of another network, which may be one of KataGo's (.bin.gz): its policy and value of
+    each position replace the search's in the targets. With --outcome-share 0 the value target is
+    the teacher's alone."""
 
     capacity: int = same_as(BufferConfig, "capacity", 100_000)
     window: int = same_as(Window, "least", 20_000)
@@ -185,11 +189,11 @@ class TrainConfig:
     policy_dtype: Literal["uint8", "float16", "float32"] = same_as(BufferConfig, "policy_dtype")
 
     batch_size: int = setting(256, group="the learner", least=1)
-    """Positions of a step, of all devices together."""
+    """Positions in a learner step, on all devices together."""
 
     rows_per_device: int = setting(1, least=1)
-    """Of them at least so many for each device: on more devices a step has more positions than
-    --batch-size, and the learning rate grows by the root of how many times as many."""
+    """The least number of positions in a step for each device. If on all devices that is more than
+    --batch-size, steps grow to it, and the learning rate by the square root of that factor."""
 
     learning_rate: float = same_as(OptimizerConfig, "learning_rate")
     final_fraction: float = same_as(OptimizerConfig, "final_fraction", 0.05)
@@ -201,47 +205,47 @@ class TrainConfig:
     score_weight: float = same_as(LossWeights, "score")
 
     devices: int | None = setting(None, group="the run", least=1, unset="all that there are")
-    """Devices to divide the work among. A run goes on with another number of them too, with the
-    same network, games and replay; from then on it is not bit for bit what it would have been."""
+    """Devices to divide the work among. A run can continue on another number of them, with the same
+    network, games and replay; from then on it is not bit for bit what it would have been."""
 
     workers: bool = setting(False)
-    """Also learn from what `python -m train worker` plays for this run: what is learnt then depends
-    on when it comes. The learning rate falls by the run's own positions."""
+    """Also learn from what `python -m train worker` plays for this run. What is learnt then depends
+    on when that arrives. The learning rate falls with the run's own positions only."""
 
     coordinator: str | None = setting(None, unset="one host")
-    """For a run on several hosts, with the same command on each: HOST:PORT of the first, with
-    --processes and --process; auto where they find each other by themselves (TPU slices, Slurm)."""
+    """For a run on several hosts, with the same command on each: HOST:PORT of the first host, with
+    --processes and --process; or auto where the hosts find each other (TPU slices, Slurm)."""
 
     processes: int | None = setting(None, least=1)
-    """How many hosts, or processes, there are."""
+    """The number of hosts, or processes."""
 
     process: int | None = setting(None, least=0, below="processes")
-    """Which of them this is, from 0; the first writes what is written."""
+    """Which of them this one is, from 0; the first writes the files."""
 
     gate: float | None = setting(None, least=0.5, below=1, unset="each plays as it is learnt")
-    """The newest network plays only once it has scored more than this against the one that plays:
-    0.55 in AlphaGo Zero. Both are averages, of --ema-decay."""
+    """The newest network replaces the one that plays only if it scores more than this against it:
+    0.55 in AlphaGo Zero. Both are moving averages, of --ema-decay."""
 
     gate_every: int = setting(10, least=1)
-    """Iterations from one such match to the next."""
+    """Iterations between these matches."""
 
     gate_games: int = setting(100, least=2, step=2)
-    """Games of such a match, with --evaluate-simulations of each move."""
+    """Games in each of these matches, with --evaluate-simulations for each move."""
 
     tensorboard: bool = setting(False)
     """Also write the metrics for TensorBoard, to DIR/tensorboard."""
 
     checkpoint_every: int = setting(10, least=1)
-    """Iterations from one checkpoint to the next; each evaluation has one before it as well."""
+    """Iterations between checkpoints; there is also one before each evaluation."""
 
     evaluate_every: int = setting(0, least=0)
-    """Iterations from one evaluation to the next; 0: none."""
+    """Iterations between evaluations; 0: no evaluations."""
 
     evaluate_games: int = setting(64, least=2, step=2)
-    """Games of an evaluation against each opponent."""
+    """Games against each opponent in an evaluation."""
 
     evaluate_simulations: int = setting(32, least=1)
-    """Simulations of each move in evaluations."""
+    """Simulations for each move in evaluations."""
 
     CONFLICTS = (
         Conflict("reuse_subtree", "root=gumbel", "its root counts the visits of one search"),
@@ -284,17 +288,17 @@ class TrainConfig:
 
     @property
     def fewest_simulations(self) -> int:
-        """Of a full search, at any time."""
+        """The fewest simulations that a full search has at any time of the run."""
         return self.first_simulations or self.simulations
 
     @property
     def shared(self) -> Store:
-        """Where the run is, and its workers."""
+        """The store that holds the run, and that its workers share."""
         return _shared(self.out or pathlib.Path("runs") / f"zero-{self.preset}")
 
     @property
     def folder(self) -> pathlib.Path:
-        """Of the run; one of this process, if it is in a bucket: see `train.mirror`."""
+        """The run's folder; if the run is in a bucket, this process's own: see `train.mirror`."""
         shared = self.shared
         if isinstance(shared, store.Folder):
             return shared.path
@@ -303,7 +307,7 @@ class TrainConfig:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """All flags, as config.json has them."""
+        """All flags, as config.json stores them."""
         plain = dataclasses.asdict(self) | {"out": self.shared.name, "komi": list(self.komi)}
         paths = {"weights": self.weights, "teacher": self.teacher}
         return plain | {name: path and str(path) for name, path in paths.items()}
@@ -333,4 +337,4 @@ MAY_CHANGE = frozenset(
         "evaluate_simulations",
     }
 )
-"""Flags that may differ when a run goes on."""
+"""The flags that may differ when a run continues."""

@@ -23,35 +23,36 @@ class OptimizerConfig:
     """
 
     learning_rate: float = setting(2e-3, least=0)
-    """AdamW's greatest step size."""
+    """AdamW's learning rate at its highest."""
 
     weight_decay: float = setting(1e-4, least=0)
-    """AdamW's decay of kernels; biases are left alone."""
+    """AdamW's weight decay, of kernels only, not of biases."""
 
     warmup_steps: int = setting(100, least=1)
-    """Steps over which the step size grows linearly; the last of them has all of it."""
+    """Steps over which the learning rate rises linearly; the last of them has the full rate."""
 
     total_steps: int | None = setting(None, above="warmup_steps", unset="it stays")
-    """The step by which the step size has fallen along a half cosine."""
+    """The step at which the learning rate has finished falling along a half cosine."""
 
     final_fraction: float = setting(0.01, least=0, most=1)
-    """The share of the step size that is left then, and from then on."""
+    """The share of the learning rate that is left at the end of its schedule, and from then on."""
 
     clip_norm: float | None = setting(5.0, above=0, unset="anything")
-    """The most that the global norm of a gradient may be."""
+    """Gradients whose global norm is larger are scaled down to it."""
 
     ema_decay: float = setting(0.999, least=0, below=1)
-    """The decay of the moving average of the parameters, which plays."""
+    """The decay of the moving average of the parameters, with which self-play plays."""
 
     def __post_init__(self):
         settings.check(self)
 
 
 def learning_rate(config: OptimizerConfig, step: ArrayLike) -> jax.Array:
-    """The step size after `step` steps, f32[].
+    """The learning rate after `step` steps, f32[].
 
-    Linear at first, ``(step + 1) / warmup_steps``, so that the first step moves too; then with x
-    from 0 to 1 between the end of that and `total_steps`, and f the final fraction,
+    It rises linearly at first, ``(step + 1) / warmup_steps``, so that the first step is not 0. Then
+    x goes from 0 to 1 between the end of the warmup and `total_steps`, and with f the final
+    fraction the rate is multiplied by
 
         f + (1 - f) (1 + cos(pi x)) / 2
 
@@ -85,11 +86,12 @@ def make(config: OptimizerConfig) -> optax.GradientTransformation:
 def ema_decay(config: OptimizerConfig, step: jax.Array) -> jax.Array:
     """min(ema_decay, (1 + t) / (10 + t)), f32[], after t steps.
 
-    An average that begins as the parameters: what they were at random is soon forgotten.
+    The average starts as the initial parameters; the lower decay of the first steps soon forgets
+    them.
     """
     return jnp.minimum(config.ema_decay, (1 + step) / (10 + step)).astype(jnp.float32)
 
 
 def average(old: Any, new: Any, decay: jax.Array) -> Any:
-    """decay old + (1 - decay) new, of each array of two alike trees."""
+    """decay old + (1 - decay) new, for each pair of arrays in two trees of the same structure."""
     return jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, old, new)
