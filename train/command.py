@@ -1,4 +1,4 @@
-"""``python -m train``: which of its commands is asked for."""
+"""``python -m train``: runs the command that is asked for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BY_WORD = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status of that command."""
+    """Run that command; returns its exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv in ([], ["-h"], ["--help"]):
         print(help.text_of_commands(_COMMANDS, "python -m train", _ABOUT, _EXAMPLES), end="")

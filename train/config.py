@@ -220,7 +220,7 @@ class TrainConfig:
     """The number of hosts, or processes."""
 
     process: int | None = setting(None, least=0, below="processes")
-    """Which of them this one is, from 0; the first writes the files."""
+    """Which of them this one is, from 0; the first writes the files that they share."""
 
     gate: float | None = setting(None, least=0.5, below=1, unset="each plays as it is learnt")
     """The newest network replaces the one that plays only if it scores more than this against it:

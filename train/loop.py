@@ -1,4 +1,4 @@
-"""The iterations of a run: play some moves, take the steps that are due, return the metrics."""
+"""The iterations of a run: play some moves, take the learner steps due, return the metrics."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from train.shard_reader import ShardReader
 from train.steps import RunState, Tallies
 
 MOST_QUARANTINED = 8
-"""A run stops when the rows of so many shards, or games of its own, gave updates that were not
-finite, since it was started or went on."""
+"""A run stops once the rows of this many shards, or of its own games, have given updates that were
+not finite since it was started or resumed."""
 
 
 class NotFinite(ValueError):
-    """A loss or a gradient was nan or infinite, and no row is to blame: so is every other."""
+    """A loss or a gradient was nan or infinite, and no particular rows are the cause."""
 
 
 class Loop:
     """The state of a run in memory, and its compiled programs.
 
     Attributes:
-      state: what it goes on from.
-      iteration: iterations that are done.
-      games: that have ended.
+      state: the state that the next iteration starts from.
+      iteration: iterations done.
+      games: games that have ended.
       steps: learner steps taken.
-      seconds: played and learnt for, over all sessions.
-      dropped: updates that were not made, over all sessions: one that was not finite, and those
-        that were due after it in the same iteration.
-      quarantined: whose rows were taken out of the replay for that, since the run was started or
-        went on; it is time to stop at MOST_QUARANTINED of them.
-      shard_reader: what reads the shards of workers.
-      phase: is told what is done now.
+      seconds: time spent playing and learning, over all sessions.
+      dropped: updates that were not made, over all sessions: those that were not finite, and those
+        that were due after one in the same iteration.
+      quarantined: names of the shards and games whose rows were taken out of the replay for that
+        since the run was started or resumed; at MOST_QUARANTINED of them the run stops.
+      shard_reader: reads the shards of workers.
+      phase: called with what is being done now, in words.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, state: RunState, progress: dict | None = None):
@@ -62,12 +62,12 @@ class Loop:
 
     @property
     def _plays(self) -> Any:
-        """The parameters that self-play takes, see `steps.make_play`."""
+        """The parameters for self-play, see `steps.make_play`."""
         return self.state.plays if self._teacher is None else (self.state.plays, self._teacher)
 
     @property
     def progress(self) -> dict:
-        """What is known beside the state, for a checkpoint."""
+        """What a checkpoint stores besides the state."""
         names = ("iteration", "games", "steps", "seconds")
         names += ("dropped",) if self.dropped else ()  # which earlier versions did not count
         mine = {name: getattr(self, name) for name in names}
@@ -75,19 +75,20 @@ class Loop:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether games of the next iteration are being played: then the state is of no iteration,
-        and another has to be taken before it is kept."""
+        """Whether games of the next iteration are already being played. The state is then between
+        two iterations, and `iterate` has to be called before it is saved."""
         return self._begun is not None
 
     def iterate(self, goes_on: Callable[[], bool] = lambda: False) -> dict:
-        """One iteration; its numbers, as metrics.jsonl has them.
+        """Run one iteration; returns its metrics, as in metrics.jsonl.
 
         Args:
-          goes_on: asked at the end, whether another is taken whatever comes. Then the device is
-            given its games at once, and plays them while the host writes down what this one was.
+          goes_on: called at the end; whether another iteration follows in any case. If so, the
+            device starts on its games at once, and plays them while the host writes the metrics
+            of this one.
 
         Raises:
-          NotFinite: the state is left as the last good step had it.
+          NotFinite: the state is left as it was after the last good step.
         """
         simulations = self.plan.simulations(self.iteration)
         from_workers = {} if self.is_ahead else self._take_in()
@@ -118,20 +119,20 @@ class Loop:
         return numbers
 
     def _begin(self) -> tuple[float, Any]:
-        """Have the device play an iteration's games: (when, the tallies that come of them)."""
+        """Start an iteration's games on the device: (the time, the tallies to come of them)."""
         simulations = self.plan.simulations(self.iteration)
         if not self._compiled.keys() >= {"learn", ("play", simulations)}:
             self.phase("compiling, about 60 s the first time")
         play = self._play(simulations)
-        self._step()  # is compiled before anything is timed
+        self._step()  # compiled before anything is timed
         started = time.perf_counter()
         playing, tallies = play(self._plays, self.state.playing)
         self.state = self.state.replace(playing=playing)
         return started, tallies
 
     def _gate(self) -> dict:
-        """If it is time for it, let the newest network play the one that plays; if it has won, it
-        plays from now on."""
+        """If a gate's match is due, play the newest network against the one that plays; if it
+        passes, it plays from now on."""
         config, state = self.plan.config, self.state
         if config.gate is None or self.iteration % config.gate_every:
             return {}
@@ -167,7 +168,7 @@ class Loop:
         }
 
     def _learnt(self, metrics: Metrics | None) -> dict:
-        """What the last step saw; None before the first."""
+        """The metrics of the last step; None before the first."""
         rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
         return {
             "losses": metrics and self._losses(metrics.losses._asdict()),
@@ -177,13 +178,13 @@ class Loop:
         }
 
     def _losses(self, losses: dict) -> dict:
-        """Of the parts that there are: ownership and score are Go's."""
+        """The losses of the parts that the game has; only Go has ownership and score."""
         of_go = self.plan.learner.network.observation is None
         named = losses if of_go else {name: losses[name] for name in ("policy", "value")}
         return {name: round(float(value), 5) for name, value in named.items()}
 
     def _take_in(self) -> dict:
-        """The rows of workers, into the ring; what the metrics say of them."""
+        """Move the rows of workers into the ring; returns their counts for the metrics."""
         if not self.plan.config.workers:
             return {}
         playing, reader = self.state.playing, self.shard_reader
@@ -201,7 +202,7 @@ class Loop:
         return int(told.full) * full + int(told.moves - told.full) * cheap
 
     def _learn(self, step: Callable, due: int) -> tuple[int, Metrics | None]:
-        """(steps taken, what the last call saw; None too if it was dropped)."""
+        """(steps taken, metrics of the last call); None if no step was due or one was dropped."""
         calls = due // self.steps_per_call
         if not calls:
             return 0, None
@@ -219,11 +220,11 @@ class Loop:
         return taken, None
 
     def _quarantine(self, dropped: int) -> None:
-        """Go on without the rows whose update was not finite, and all others of their shard or
+        """Continue without the rows whose update was not finite, nor any others of their shard or
         game.
 
         Raises:
-          NotFinite: it is not for the rows.
+          NotFinite: the rows are not the cause.
         """
         learner, playing = self.state.learner, self.state.playing
         room = MOST_QUARANTINED - len(self.quarantined)
@@ -257,7 +258,7 @@ class Loop:
 
 
 def _told(told: Tallies, komi: list[float]) -> dict:
-    """The metrics of self-play; `by_komi` is [games, won by Black, drawn] of each."""
+    """The metrics of self-play; `by_komi` is [games, won by Black, drawn] for each komi."""
     games = max(int(told.games), 1)
     numbers = {
         "black_won": round(int(told.black_won) / games, 4),
@@ -290,7 +291,7 @@ def _told(told: Tallies, komi: list[float]) -> dict:
 
 
 def _quantiles(lengths: Any) -> list[int] | None:
-    """Of a histogram: the 10%, 50% and 90% of it."""
+    """The 10%, 50% and 90% quantiles of a histogram."""
     total = int(lengths.sum())
     if not total:
         return None

@@ -1,4 +1,4 @@
-"""What a config makes: the game, self-play, the replay, the learner, and how long each is."""
+"""The parts of a run as its flags set them: the game, self-play, the replay and the learner."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from train.optimizer import OptimizerConfig
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The static settings of a run's parts. `make_plan` makes one."""
+    """The static settings of a run's parts; made by `make_plan`."""
 
     config: TrainConfig
     num_devices: int
     play: SelfPlayConfig
     buffer: BufferConfig
     learner: LearnerConfig
-    teacher: kinds.Config | None = None  # the network that is learnt from, if there is one
+    teacher: kinds.Config | None = None  # of the teacher's network, if there is a teacher
 
     @property
     def rules(self) -> go.Rules | Game:
@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def said(self) -> dict:
-        """What the shards of workers say of the rules, see `shards.rules_of`."""
+        """The rules as the shards of workers state them, see `shards.rules_of`."""
         config, rules = self.config, self.rules
         return shards.rules_of(
             rules if isinstance(rules, go.Rules) else named_game(config.game, config.size)
@@ -59,7 +59,7 @@ class Plan:
 
     @functools.cached_property
     def evaluator(self) -> Evaluator:
-        """The network as the search asks it; its params are not those of a run."""
+        """The network as the search evaluates it; its params are not those of a run."""
         network = self.learner.network
         if self.config.play_dtype is not None:
             network = dataclasses.replace(network, dtype=self.config.play_dtype)
@@ -67,11 +67,11 @@ class Plan:
 
     @functools.cached_property
     def teacher_evaluator(self) -> Evaluator | None:
-        """The teacher, whose params are not those of its file."""
+        """The teacher as an evaluator; its params are not those of the teacher's file."""
         return None if self.teacher is None else evaluator(self.rules, self.teacher)
 
     def simulations(self, iteration: int) -> int:
-        """Of a full search in an iteration, counted from 0."""
+        """The simulations of a full search in an iteration; iterations are counted from 0."""
         stages = _stages(self.config)
         return stages[min(iteration * len(stages) // self.config.iterations, len(stages) - 1)]
 
@@ -82,10 +82,10 @@ def make_plan(config: TrainConfig, num_devices: int = 1, begun_on: int | None = 
     Args:
       config: the flags.
       num_devices: D.
-      begun_on: the number of devices that the run began on, if it is another: see `in_parts`.
+      begun_on: the number of devices that the run began on, if it differs: see `in_parts`.
 
     Raises:
-      ValueError: settings that cannot be; the flag, what it was and what is allowed.
+      ValueError: invalid settings; names the flag, what it was and what is allowed.
     """
     config = on_devices(in_parts(config, begun_on or num_devices, num_devices), num_devices)
     rules, network = rules_of(config), _network(config)
@@ -105,7 +105,7 @@ def make_plan(config: TrainConfig, num_devices: int = 1, begun_on: int | None = 
 
 
 class Teacher(NamedTuple):
-    """Another network that is learnt from."""
+    """Another network, whose policy and value are learnt in place of the search's."""
 
     network: kinds.Config
     params: dict
@@ -127,11 +127,11 @@ def teacher_of(config: TrainConfig) -> Teacher:
 
 
 def in_parts(config: TrainConfig, begun_on: int, num_devices: int) -> TrainConfig:
-    """The config of a run that goes on with another number of devices than it began on: what it
-    has for each of them are parts of the same games, replay and steps.
+    """The config of a run that continues on another number of devices than it began on: each
+    device has its part of the same games, replay and steps.
 
     Raises:
-      ValueError: the games have no such parts.
+      ValueError: the games cannot be divided equally among the devices.
     """
     if begun_on == num_devices:
         return config
@@ -146,9 +146,9 @@ def in_parts(config: TrainConfig, begun_on: int, num_devices: int) -> TrainConfi
 
 
 def on_devices(config: TrainConfig, num_devices: int) -> TrainConfig:
-    """The config with steps as large as so many devices want them.
+    """The config with batches of at least `rows_per_device` rows for each of the devices.
 
-    AdamW's learning rate grows by the root of the growth of a batch: Malladi et al. (2022).
+    AdamW's learning rate grows with the square root of the batch size: Malladi et al. (2022).
     """
     growth = max(1.0, config.rows_per_device * num_devices / config.batch_size)
     batch_size, rate = round(config.batch_size * growth), config.learning_rate * growth**0.5
@@ -159,7 +159,7 @@ def rules_of(config: TrainConfig) -> go.Rules | Game:
     """The rules of Go, or another game.
 
     Raises:
-      ValueError: there is no such game, or not of that size.
+      ValueError: there is no such game, or not in that size.
     """
     if config.game == "go" and config.size is not None:
         looks_back = feature_set(config.features).history > 0 or config.teacher is not None
@@ -179,7 +179,8 @@ def _network(config: TrainConfig) -> NetworkConfig:
 
 @functools.cache
 def evaluator(rules: go.Rules | Game, network: kinds.Config) -> Evaluator:
-    """The one of a shape, without its params: compiled programs are found again by it."""
+    """The evaluator of a network's shape, without its params; cached, because compiled programs
+    are looked up by it."""
     return network_evaluator(rules, network, None if isinstance(network, NetworkConfig) else {})
 
 
@@ -230,7 +231,7 @@ def _selfplay(config: TrainConfig, game: Game, full: SearchConfig) -> SelfPlayCo
 
 
 def _stages(config: TrainConfig) -> tuple[int, ...]:
-    """Simulations, doubling."""
+    """The simulations of a full search, stage by stage, doubling up to --simulations."""
     stages = [config.first_simulations or config.simulations]
     while stages[-1] < config.simulations:
         stages.append(min(2 * stages[-1], config.simulations))
@@ -253,15 +254,15 @@ def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> L
 
 
 def _part(kind: type, config: TrainConfig, **more: Any) -> Any:
-    """A dataclass of the settings that have the same names in the config, and of others."""
+    """A dataclass `kind` with the config's settings of the same names, and with `more`."""
     names = {field.name for field in dataclasses.fields(kind)} - more.keys()
     return kind(**{name: value for name, value in vars(config).items() if name in names}, **more)
 
 
 def num_steps(config: TrainConfig, num_devices: int) -> int:
-    """Learner steps of a whole run, nearly: as many as its rows allow.
+    """The approximate number of learner steps in a whole run: as many as its rows allow.
 
-    Of a cheap search there is none; see `train.games`.
+    A cheap search gives no row; see `train.games`.
     """
     rows = config.iterations * config.moves * config.batch * num_devices
     if config.cheap_simulations:

@@ -1,4 +1,4 @@
-"""``python -m train --preset NAME``: begin or go on with a run, iterate, save, evaluate."""
+"""``python -m train --preset NAME``: start or resume a run, iterate, save, evaluate."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ PROG = "python -m train"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input, 130 for
-    Ctrl-C. SIGTERM, and `--minutes`, end a run as its last iteration would: it can go on."""
+    """Returns the exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input,
+    130 for Ctrl-C. SIGTERM and `--minutes` end a run as its last iteration would: it can be
+    resumed."""
     config = parse(sys.argv[1:] if argv is None else argv)
     with flags.failing(PROG):
         on_cores = config.coordinator is None and runtime.cores_as_devices()
@@ -62,16 +63,16 @@ def parse(argv: Sequence[str]) -> TrainConfig:
 
 
 def run(config: TrainConfig, on_cores: bool = False) -> int:
-    """Begin a run or go on with it, as `main`.
+    """Start or resume a run; returns as `main`.
 
     Args:
       config: the flags.
-      on_cores: JAX's devices are the cores of one machine, among which what the flags say of a
-        device is divided.
+      on_cores: whether JAX's devices are the cores of one machine. What the flags give to each
+        device is then divided among them.
 
     Raises:
-      ValueError: settings that cannot be, a folder of another run or of one that is being trained,
-        a checkpoint that cannot be read; says what was wrong, and what would be right.
+      ValueError: invalid settings, a folder of another run or of one that is being trained, a
+        checkpoint that cannot be read; says what was wrong, and what would be right.
     """
     hosts.at_each(lambda: hosts.check_flags(config))
     if config.tensorboard:
@@ -94,14 +95,14 @@ def run(config: TrainConfig, on_cores: bool = False) -> int:
 
 
 def _mesh(config: TrainConfig, on_cores: bool) -> Mesh:
-    """The devices of a run; of cores those among which its games and its steps can be divided."""
+    """The devices of a run; on cores, as many as divide its games and its steps equally."""
     if on_cores and config.devices is None:
         return devices.make_mesh(math.gcd(config.batch, config.batch_size))
     return devices.mesh_of(config.devices)
 
 
 def _check_machine(plan: Plan) -> None:
-    """Say what memory a plan needs, and refuse what is not there."""
+    """Print what memory a plan needs, and refuse a plan that needs more than there is."""
     preset = plan.config.preset
     if preset.endswith("-gpu") and mode.backend() == "cpu":
         _say(f"--preset {preset} is for a GPU, and JAX has only a CPU: it will take very long")
@@ -110,29 +111,29 @@ def _check_machine(plan: Plan) -> None:
 
 
 def begun_on(config: TrainConfig, num_devices: int) -> int:
-    """How many devices a run began on: it has --batch games in play for each of them. This number,
-    if it begins now."""
+    """The number of devices that a run began on: its checkpoints have --batch games in play for
+    each. If it begins now, `num_devices`."""
     for saved in checkpoint.found_by_all(config.folder / "checkpoints"):
-        with contextlib.suppress(ValueError):  # which `begin` says
+        with contextlib.suppress(ValueError):  # `begin` reports it
             games = math.prod(hosts.at_each(lambda saved=saved: checkpoint.lanes_of(saved)))
             return num_devices if games % config.batch else games // config.batch
     return num_devices
 
 
 def _say(text: str) -> None:
-    """Print at the first host."""
+    """Print on the first host."""
     if hosts.is_first():
         print(text, file=sys.stderr)
 
 
 def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
-    """The parameters that a run begins with; Nones: random ones, or the run has begun.
+    """The parameters of --weights that a run begins with; Nones for random ones or a resumed run.
 
     Returns:
       (params, the SHA-256 of their file).
 
     Raises:
-      ValueError: weights that cannot be read, or of a network of another game or shape.
+      ValueError: weights that cannot be read, or that are for another game or network shape.
     """
     path = plan.config.weights
     if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
@@ -157,14 +158,14 @@ def _as_flag(name: str, value: object) -> str:
 
 
 def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
-    """The run as its newest checkpoint has it, or from the beginning.
+    """The run from its newest readable checkpoint, or, without checkpoints, from the beginning.
 
     Args:
-      plan, mesh: of the run.
-      params: of the network to begin with, if not a random one.
+      plan, mesh: the run's.
+      params: of the network to begin with; None for random ones.
 
     Raises:
-      ValueError: none of its checkpoints can be gone on from.
+      ValueError: there are checkpoints, but none can be resumed from.
     """
     saved = checkpoint.found_by_all(plan.config.folder / "checkpoints")
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
@@ -191,10 +192,10 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
 
 
 def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -> Loop:
-    """The run as a checkpoint has it.
+    """The run as a checkpoint stores it.
 
     Raises:
-      ValueError: it cannot be read, or does not remember what a run does, to the last key.
+      ValueError: it cannot be read, or the progress in it is not exactly what a run stores.
     """
     state, progress = _state_of(plan, saved, like)
     try:
@@ -207,7 +208,8 @@ def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -
 
 
 def _state_of(plan: Plan, saved: checkpoint.Saved, like: RunState) -> tuple[RunState, dict]:
-    """(what a checkpoint has, dealt to the devices of now; what it says besides)."""
+    """(a checkpoint's state, converted to the present devices and dtype of policy targets; the
+    progress stored with it)."""
     before = hosts.at_each(lambda: checkpoint.lanes_of(saved)[0])
     policies = hosts.at_each(lambda: checkpoint.policies_of(saved))
     if (before, policies) == (plan.num_devices, plan.buffer.policy_dtype):
@@ -229,11 +231,11 @@ def _state_of(plan: Plan, saved: checkpoint.Saved, like: RunState) -> tuple[RunS
 
 
 class End(enum.IntEnum):
-    """Why a run stops; of several hosts the greatest holds."""
+    """Why a run stops; with several hosts, the greatest of their values counts."""
 
     NOT_YET = 0
     DONE = 1
-    ASKED = 2  # by SIGTERM, or --minutes are over
+    ASKED = 2  # by SIGTERM, or because --minutes are over
     INTERRUPTED = 3
 
 
@@ -249,7 +251,7 @@ class _Saving(NamedTuple):
 
     iteration: int
     steps: int
-    params: Any  # that play then, on the host
+    params: Any  # those that play at that iteration, on the host
     written: futures.Future[checkpoint.Saved]
 
 
@@ -272,7 +274,7 @@ class _Session:
         with runtime.StopRequest() as stop, self._whole_at_the_end():
             self._make_up(stop)
             end = self._iterate(stop, until)
-            stop.requested = False  # so that one signal more does not break off the save
+            stop.requested = False  # so that one more signal does not interrupt the save
             self.save()
             self.settle()
         if hosts.is_first():
@@ -281,7 +283,7 @@ class _Session:
 
     @contextlib.contextmanager
     def _whole_at_the_end(self) -> Iterator[None]:
-        """Nothing of the run is written after this, whatever ends it."""
+        """Wait for a checkpoint in progress, whatever ends the run: nothing is written later."""
         try:
             yield
         finally:
@@ -289,7 +291,7 @@ class _Session:
                 futures.wait([self.saving.written])
 
     def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
-        """Iterate until there is a reason to end; once asked to, what can wait is left out."""
+        """Iterate until there is a reason to end; once asked to end, leave out what can wait."""
         asked = lambda: hosts.greatest(self._end(stop, until)) >= End.ASKED
         goes_on = lambda: not self._is_due() and not hosts.greatest(self._end(stop, until))
         display = _display(self.plan)
@@ -314,12 +316,13 @@ class _Session:
         return End(end)
 
     def _is_due(self) -> bool:
-        """Whether it is time for a checkpoint, for which the state is read, or an evaluation."""
+        """Whether a checkpoint, which reads the state, or an evaluation is due."""
         config, iteration = self.config, self.loop.iteration
         return matches.due(config, iteration) or iteration % config.checkpoint_every == 0
 
     def _shows(self, display: Display, shown: contextlib.ExitStack) -> Callable[[dict], None]:
-        """What shows a line of the metrics, which may come again with more, at the first host."""
+        """A function that displays a line of the metrics on the first host. It may be called again
+        with the same line and more in it."""
         if not hosts.is_first():
             return lambda line: None
         shown.enter_context(display)
@@ -338,10 +341,10 @@ class _Session:
         return add
 
     def _keep_and_evaluate(self, asked: Callable[[], bool], stop: runtime.StopRequest) -> dict:
-        """What it is time for after an iteration; the checkpoint first, for matches take long.
+        """Save and evaluate if due after an iteration; save first, because matches take long.
 
         Returns:
-          What an evaluation adds to the iteration's numbers.
+          What an evaluation adds to the iteration's metrics.
         """
         if not self._is_due() or asked():
             return {}
@@ -352,9 +355,9 @@ class _Session:
         return {} if asked() else self.evaluate(stop)
 
     def _tidy(self) -> None:
-        """Bring the folder to the iteration of the loop: later lines are cut off, and weights that
-        a kill or a full disk kept from following their checkpoint are written. A run that begins
-        writes its first network: workers play with it, and matches are against it."""
+        """Bring the folder to the iteration of the loop: cut off later lines, and write weights
+        that a kill or a full disk kept from following their checkpoint. A run that begins writes
+        its first network: workers play with it, and matches are played against it."""
         config, iteration = self.config, self.loop.iteration
         checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, matches.MATCHES):
@@ -372,14 +375,14 @@ class _Session:
             self.evaluate(stop)
 
     def _owes_evaluation(self) -> bool:
-        """Whether the last iteration was due for one and its line does not know of it."""
+        """Whether an evaluation was due after the last iteration and its metrics lack one."""
         lines = folder.read_lines(self.metrics)
         last = lines[-1] if lines else {}
         due = matches.due(self.config, self.loop.iteration)
         return due and last.get("iteration") == self.loop.iteration and "elo" not in last
 
     def _end(self, stop: runtime.StopRequest, until: float) -> End:
-        """Why this host would end the run now."""
+        """Why this host would end the run now, if it would."""
         if stop.number == signal.SIGINT:
             return End.INTERRUPTED
         if stop.requested or time.monotonic() > until:
@@ -387,30 +390,30 @@ class _Session:
         return End.DONE if self.loop.iteration >= self.config.iterations else End.NOT_YET
 
     def _at_first(self, work: Callable[[], object]) -> None:
-        """Let the first host do something; what it cannot write ends the run."""
+        """Do some work on the first host; if it cannot write its files, the run ends."""
         try:
             hosts.at_first(work)
         except (OSError, ValueError) as error:
             self._fail(error)
 
     def save(self) -> None:
-        """Begin to write a checkpoint of now, if there is none; a thread writes it while the run
-        goes on, until `settle`."""
+        """Start to write a checkpoint of this iteration, unless there is one. A thread writes it
+        while the run continues; `settle` completes it."""
         self.settle()
         loop, place = self.loop, self.config.folder / "checkpoints"
         if self.saved_at == loop.iteration:
             return
         written = checkpoint.begin(place, loop.iteration, loop.state, loop.progress)
         self.saving = _Saving(loop.iteration, loop.steps, self._params(), written)
-        first = self.saved_at == 0  # or a kill leaves metrics and no checkpoint, as if it were lost
+        first = self.saved_at == 0  # else a kill could leave metrics and no checkpoint, as if lost
         self.settle(wait=first or jax.process_count() > 1)
 
     def settle(self, wait: bool = True) -> None:
-        """Once the checkpoint that was begun is whole, write what follows it: the weights that
+        """Once the checkpoint in progress is complete, write what follows it: the weights that
         play, and the run's copy in a bucket.
 
         Args:
-          wait: for it; else nothing is done as long as it is not.
+          wait: whether to wait for it; otherwise nothing is done until it is complete.
         """
         saving = self.saving
         if saving is None or not (wait or saving.written.done()):
@@ -426,8 +429,8 @@ class _Session:
         self._at_first(lambda: self._publish(saving.iteration))
 
     def evaluate(self, stop: runtime.StopRequest) -> dict:
-        """Play the matches of now, which is saved; what its line of the metrics then says more.
-        Nothing, if it was told to stop before the last of them."""
+        """Play the matches of this iteration, which is saved; returns what they add to its metrics:
+        nothing if the run was told to stop before the last of them."""
         found = {}
         asked = lambda: stop.requested
 
@@ -445,7 +448,7 @@ class _Session:
         folder.write_weights(self.plan, params, iteration, self.command)
 
     def _publish(self, iteration: int) -> None:
-        """Have workers play with the newest weights, and another machine see what is here."""
+        """Publish the newest weights to workers, and copy what has changed to the bucket."""
         if self.config.workers and time.monotonic() - self.published >= exchange.EVERY_S:
             newest = self.config.folder / folder.NEWEST
             exchange.publish(self.config.shared, newest, iteration)
@@ -457,8 +460,8 @@ class _Session:
         return jax.device_get(self.loop.state.plays)
 
     def _set_aside_the_cause(self) -> None:
-        """Without a good step since the newest checkpoint, its own parameters gave the loss that is
-        not finite, and would again: the one before it is to go on from."""
+        """If no good step was taken since the newest checkpoint, set it aside: its own parameters
+        gave the loss that is not finite, and would again. The run resumes from the one before."""
         self.settle()
         if int(self.loop.state.learner.step) > self.steps_saved:
             return
@@ -467,7 +470,8 @@ class _Session:
         self.saved_at = saved[1].iteration if saved[1:] else 0
 
     def _stop_if_poisoned(self) -> None:
-        """The replay is whole, without the rows that were not: so the run can go on from here."""
+        """Stop at MOST_QUARANTINED sources. The replay is saved without their rows, so the run can
+        be resumed from here."""
         names = self.loop.quarantined
         if len(names) >= MOST_QUARANTINED:
             self.save()

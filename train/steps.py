@@ -1,8 +1,8 @@
-"""The jitted programs of a run, each one call of all its devices: begin, play, add rows, learn.
+"""The jitted programs of a run: begin, play, add rows, learn. Each call runs on all its devices.
 
 Self-play and the replay are divided: every device has lanes, games and a ring of its own, which
-never leave it. The learner is the same everywhere: each device draws its part of a batch from its
-own ring, and the gradient is the mean over all. On one device nothing is different.
+never leave it. The learner's state is the same on every device: each draws its part of a batch from
+its own ring, and the gradient is the mean over all. On one device nothing is different.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from train.plan import Plan
 
 
 class RunState(struct.PyTreeNode):
-    """All that a run goes on from."""
+    """Everything that a run resumes from."""
 
     learner: TrainState  # the same on every device
     playing: Playing  # [D, ...]: each device's own
@@ -45,46 +45,46 @@ class Tallies(NamedTuple):
     """Counts and sums over the moves of one call of self-play, over all devices."""
 
     moves: jax.Array  # i32[]: positions searched
-    full: jax.Array  # i32[]: of them by a full search
-    bad: jax.Array  # i32[]: of them with a search that saw a nan
-    games: jax.Array  # i32[]: ended
+    full: jax.Array  # i32[]: ... by a full search
+    bad: jax.Array  # i32[]: ... by a search that saw a nan
+    games: jax.Array  # i32[]: games that ended
     resigned: jax.Array  # i32[]
     truncated: jax.Array  # i32[]
     black_won: jax.Array  # i32[]
     drawn: jax.Array  # i32[]
     lengths: jax.Array  # i32[move limit + 1]: games by their number of plies
-    by_komi: jax.Array  # i32[K, 3]: of each of `komi_values` the games, those Black won, drawn ones
-    surprise: jax.Array  # f32[]: KL(target || prior) in nats, a sum over the full searches
+    by_komi: jax.Array  # i32[K, 3]: games, Black's wins and draws at each of `komi_values`
+    surprise: jax.Array  # f32[]: KL(target || prior) in nats, summed over the full searches
     calibration: Calibration  # of the network's policy and value
-    rows: jax.Array  # i32[]: in the replay
-    window: jax.Array  # i32[]: of them those that are learnt from
-    added: jax.Array  # i32[]: rows there have been in all
-    steps_due: jax.Array  # i32[]: learner steps that may be taken now, on the poorest device
-    threshold: jax.Array  # f32[]: below which games are resigned
+    rows: jax.Array  # i32[]: rows in the replay
+    window: jax.Array  # i32[]: ... that are learnt from
+    added: jax.Array  # i32[]: rows added in all
+    steps_due: jax.Array  # i32[]: learner steps that may be taken now: the least of all devices
+    threshold: jax.Array  # f32[]: the standing below which players resign
     rates: Rates | None  # of resigning, in the games on record; None: no one resigns
 
 
 def shardings(state: Any, mesh: Mesh) -> Any:
-    """Where each array of a `RunState` lies, as a tree like it."""
+    """The sharding of each array of a `RunState`, as a tree of the same structure."""
     place = lambda part, spec: jax.tree.map(lambda _: NamedSharding(mesh, spec), part)
     everywhere = place((state.learner, state.player), EVERYWHERE)
     return RunState(everywhere[0], place(state.playing, DIVIDED), everywhere[1])
 
 
 def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
-    """The state before the first iteration, made where it is to lie.
+    """The state before the first iteration, made on the devices where it stays.
 
     Args:
-      plan, mesh: of the run.
+      plan, mesh: the run's.
       params: of the network, on the host; None: random ones.
     """
     given = () if params is None else (params,)
     return make_begin(plan, mesh, len(given))(*given)
 
 
-@functools.lru_cache(maxsize=1)  # a start asks for its shapes, and then for itself
+@functools.lru_cache(maxsize=1)  # a start calls it for the shapes, and again for the state
 def make_begin(plan: Plan, mesh: Mesh, num_given: int):
-    """`begin` of a plan and a mesh, jitted; 1 is given if parameters are."""
+    """`begin` for a plan and a mesh, jitted; `num_given` is 1 if it takes parameters, else 0."""
     where = RunState(EVERYWHERE, DIVIDED, None if plan.config.gate is None else EVERYWHERE)
     return on_each(mesh, functools.partial(_begin, plan), (EVERYWHERE,) * num_given, where)
 
@@ -104,7 +104,7 @@ def _begin(plan: Plan, params: Any = None) -> RunState:
 def make_play(plan: Plan, mesh: Mesh, num_simulations: int):
     """``play(params, playing) -> (playing, tallies)``, jitted; `playing` is donated.
 
-    With a teacher `params` is the pair of the network's and the teacher's.
+    With a teacher, `params` is the pair (the network's, the teacher's).
     """
     play = functools.partial(_play, plan, num_simulations)
     return on_each(mesh, play, (EVERYWHERE, DIVIDED), (DIVIDED, EVERYWHERE), donated=1)
@@ -168,7 +168,7 @@ def _lengths(limit: int, events: Events) -> jax.Array:
 
 
 def komi_values(plan: Plan) -> list[float]:
-    """Each komi that games are played at, once; none in games without points."""
+    """Each komi that games are played with, once; empty for games without points."""
     return sorted(set(plan.config.komi))
 
 
@@ -187,7 +187,7 @@ def _by_komi(plan: Plan, events: Events) -> jax.Array:
 def make_add(plan: Plan, mesh: Mesh):
     """``add(buffer, rows, frequency, keep) -> buffer``, jitted; the buffer is donated.
 
-    What is added, [D, n] each, goes to the rings of the devices: see `buffers.add`.
+    The arguments, [D, n] each, are added to the rings of their devices: see `buffers.add`.
     """
 
     def add(*stacked):
@@ -199,8 +199,8 @@ def make_add(plan: Plan, mesh: Mesh):
 def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
     """``learn(state, buffer) -> (state, owed, metrics)``, jitted; the state is donated.
 
-    `num_steps` steps, and the metrics' means over them. `owed` is what the buffer's is after them.
-    The caller checks that they are due.
+    It takes `num_steps` steps; the metrics are means over them. `owed` is the buffer's after them.
+    The caller checks that the steps are due.
     """
     learn = functools.partial(_learn, plan, num_steps)
     outputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
