@@ -1,4 +1,4 @@
-"""Evaluators of positions by networks, of Go and of other games."""
+"""Network evaluators, for Go and for other games."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ def network_evaluator(
     params: dict | None = None,
     scores: bool = False,
 ) -> Evaluator:
-    """The policy and value of a network; without parameters, random ones of seed 0.
+    """Evaluates positions by a network's policy and value.
 
-    Its auxiliary heads, if it has any, evaluate nothing: where nobody asks for what they say,
-    compiling leaves them out.
+    The evaluation uses no auxiliary heads except, with `scores`, the score head; the compiler
+    removes unused heads.
 
     Args:
-      rules: of Go; or a `Game` that observes planes [rows, columns, channels].
-      config: the network's shape; None: a small one. For a `Game` see `network.of_game`. With a
-        network of KataGo, which wants its parameters too, the rule that suits it is KataGo's.
-      params: as `network.init` makes them, or `weights.load` reads them. Of a network of dtype
-        "int8" too: `Evaluator.prepared`, which a search asks for, quantizes them by positions of
-        random games.
-      scores: say the score that is expected (`Evaluation.score`); KataGo's networks do it always.
+      rules: the rules of Go, or a `Game` whose observations are planes [rows, columns, channels].
+      config: the network's architecture; None: a small one. For a `Game` see `network.of_game`.
+        A KataGo network also needs `params`; the evaluator's selection rule is then KataGo's.
+      params: from `network.init` or `weights.load`; None: random ones, seed 0. A network of dtype
+        "int8" takes the same parameters: `Evaluator.prepared`, which a search calls, quantizes
+        them, calibrated on positions of random games.
+      scores: whether to return the expected score (`Evaluation.score`); KataGo's networks always
+        do.
 
     Raises:
-      ValueError: weights that were trained for another board or game; features that look at past
-        boards, under simple ko, which keeps none; a game that observes no planes; scores of a
-        network without a head for them.
+      ValueError: weights trained for another board size or game; features of past boards under
+        simple ko, which keeps none; a game without planes; `scores` of a network without a score
+        head; a KataGo network without parameters, or for a game other than Go.
     """
     if isinstance(config, KataGoConfig):
         return _katago_evaluator(rules, config, params)
@@ -78,7 +79,7 @@ def network_evaluator(
         score = jnp.stack([output.score, jnp.zeros_like(output.score)], axis=-1)
         return found._replace(score=score)
 
-    apart = {"board_size"}  # the records of a run say it in its rules
+    apart = {"board_size"}  # a run's records have it among the rules
     apart |= {"features"} if config.observation else {"observation", "num_actions"}
     shape = {k: v for k, v in dataclasses.asdict(config).items() if k not in apart}
     about = {"evaluator": "network", **shape}
@@ -97,7 +98,7 @@ def _board(rules: Rules | Game) -> tuple[int, int]:
 
 
 _SAMPLE = 64
-"""Random games, a position of each, that tell what the convolutions of a network take."""
+"""The number of positions, one from each random game, on which quantization is calibrated."""
 
 
 def _quantized(history: History, game: Game, config: NetworkConfig, params: dict) -> dict:
@@ -173,18 +174,18 @@ def of_file(
     features: str | None = None,
     scores: bool = False,
 ) -> Evaluator:
-    """The evaluator of weights in a file; or of random ones.
+    """A network evaluator with weights from a file, or with random weights.
 
     Args:
-      rules: of Go, or another `Game`.
-      path: of the weights; None: random ones.
-      seed: of these.
-      features: those of a network of Go with random weights; weights from a file bring their own.
+      rules: the rules of Go, or another `Game`.
+      path: the weights file; None: random weights.
+      seed: the seed of random weights.
+      features: the input features of a Go network with random weights; a weights file has its own.
       scores: see `network_evaluator`.
 
     Raises:
-      ValueError: bad weights, features that are not those of the weights, or scores that they do
-        not say.
+      ValueError: bad weights, features other than those of the weights, or `scores` of a network
+        without a score head.
     """
     of_go = not isinstance(rules, Game)
     if path is not None:

@@ -1,4 +1,4 @@
-"""A player of any game: what it does when it has the turn, in n games at once."""
+"""A player of any game: how it chooses its moves, in n games at once."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game, positions_of
 
 NO_ACTION = -1
-"""Where no action was played."""
+"""Stands for an action where none was played."""
 
 
 class Turn(NamedTuple):
-    """n games in which a player has the turn."""
+    """n games in which the player is to move."""
 
     states: Any  # [n]
-    legal: jax.Array  # bool[n, A]; after the end of a game the pass, if the game has one
-    recent: jax.Array  # i32[2, n]: its last action and the answer to it; NO_ACTION for none
+    legal: jax.Array  # bool[n, A]; in a finished game only the pass, if the game has one
+    recent: jax.Array  # i32[2, n]: the player's last action and the reply; NO_ACTION for none
 
 
 class Choice(NamedTuple):
-    """What a player does in n games."""
+    """A player's choices in n games."""
 
-    action: jax.Array  # i32[n]; of no meaning where the game is over
-    ok: jax.Array  # bool[n]: False where something was wrong, such as an evaluation that is nan
-    memory: Any  # for its next turn in these games; of the same shapes as what it was given
-    resigns: jax.Array | None = None  # bool[n]; None: it never does
+    action: jax.Array  # i32[n]; meaningless where the game is over
+    ok: jax.Array  # bool[n]: False where something went wrong, such as a NaN evaluation
+    memory: Any  # for the next turn in these games; same shapes as the memory passed in
+    resigns: jax.Array | None = None  # bool[n]; None: the player never resigns
 
 
 Choose = Callable[[Any, jax.Array, Turn, Any], Choice]
@@ -43,17 +43,17 @@ Choose = Callable[[Any, jax.Array, Turn, Any], Choice]
 
 
 class Player(NamedTuple):
-    """Functions and parameters. Players with the same `choose` share one compiled program, and
-    differ by their parameters."""
+    """Functions and their parameters. Players that share `choose` share one compiled program and
+    differ only in `params`."""
 
     choose: Choose
     params: Any = None
     begin: Callable[[Any, Any], Any] | None = None
-    """``(params, states[n]) -> memory`` before the first turn; None: it keeps none."""
+    """``(params, states[n]) -> memory`` before the first turn; None: the player has no memory."""
 
 
 def as_game(game: Game | Rules) -> Game:
-    """The game; Go under the rules, if they are given."""
+    """The game itself, or Go under the given rules."""
     return game if isinstance(game, Game) else go_game(game)
 
 
@@ -70,8 +70,8 @@ def policy_player(
 
 
 def random_player(game: Game | Rules) -> Player:
-    """Any legal action, all alike; of Go any play that fills no eye of its own, a pass if there is
-    none."""
+    """Plays uniformly random legal actions; in Go only plays that do not fill an own eye, and a
+    pass if there are none."""
     game = as_game(game)
 
     def policy(params, key, turn):
@@ -82,8 +82,10 @@ def random_player(game: Game | Rules) -> Player:
 
 
 def check_resign(resign: float | None) -> None:
-    """Raises:
-    ValueError: a threshold that resigning cannot go by.
+    """Check a resignation threshold.
+
+    Raises:
+      ValueError: the threshold is not in [-1, 0).
     """
     if resign is not None and not -1 <= resign < 0:
         raise ValueError(f"resign: {resign} is not a value from -1 to below 0, as -0.95")
@@ -100,16 +102,16 @@ def search_player(
 
     Args:
       game: the game, or rules of Go.
-      evaluator: what evaluates positions; its `select` is not used, the config has one.
-      config: the search of every move.
-      reuse_subtree: a search goes on from what the last one found below the moves played since;
-        the config is made `SearchConfig.roomy`. Then the trees of all of a match's games are kept,
-        and without it there are those of half of them, while they are searched.
-      resign: it resigns when the position and its best move are worth less, from -1 to 0; None:
-        never. See `move_choice.resigns`.
+      evaluator: evaluates positions; its `select` is ignored in favour of the config's.
+      config: the search for every move.
+      reuse_subtree: whether each search starts from the subtree that the previous one built below
+        the moves played since; the config is then made `SearchConfig.roomy`. A match then keeps
+        the trees of all its games; without it, only those of the half being searched exist.
+      resign: the player resigns when the values of the position and of its best move are both
+        below this, in [-1, 0); None: never. See `move_choice.resigns`.
 
     Raises:
-      ValueError: a threshold out of range; trees that are reused by a root rule that counts the
+      ValueError: a threshold out of range, or subtree reuse with a root rule that counts the
         visits of one search.
     """
     config.check_with(tree=reuse_subtree)
@@ -130,7 +132,7 @@ def search_player(
         return Choice(found.action, found.ok, found.tree if reuse_subtree else None, resigns)
 
     def begin(params, states):
-        """Empty trees, with room for what a heuristic believes if the evaluator has one."""
+        """Empty trees, with prior counts if the evaluator has a heuristic."""
         init = lambda params, states: searching.begin(
             game, evaluator._replace(params=params), jax.random.key(0), states, config
         )

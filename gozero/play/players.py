@@ -1,6 +1,6 @@
-"""Players by name: settings for each board, and how strong they were in recorded matches. No JAX.
+"""Named players: their settings for each board size and their scores in recorded matches. No JAX.
 
-The networks in ``data/`` are those of ``experiments/zero_strength``; see its README.md.
+The networks in ``data/`` come from ``experiments/zero_strength``; see its README.md.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ NETWORKS = {
 _RAVE = {"search": "rave", "simulations": 3000, "leaves": 2, "rave_bias": 0.01, "nakade": True}
 
 _LEAVES = 8
-"""Where playouts are long. On 9x9 one scored 55.5% against eight (128 games, against_gnugo)."""
+"""Leaves a step on boards above 9x9, where playouts are long. On 9x9 one leaf scored 55.5%
+against eight (128 games, against_gnugo)."""
 
 
 def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
-    """The settings of a player, of those of `PlayerConfig`, on a board.
+    """A player's settings for a board size: fields of `PlayerConfig`.
 
     Args:
-      name: strong: the network where one comes with the package for the size, else MC-RAVE with
-        what MoGo's rules say of new nodes. fast: MC-RAVE with a seventh of the simulations. rave,
-        uct: the searches of Gelly & Silver (2011). literal: the paper's Algorithm 2 as it is
-        printed. random: any play that fills no eye of its own.
+      name: strong: the network, if the package has one for the size, else MC-RAVE with MoGo's
+        rules as heuristic for new nodes. fast: MC-RAVE with a seventh of the simulations. rave,
+        uct: the searches of Gelly & Silver (2011). literal: the paper's Algorithm 2 as printed.
+        random: any play that does not fill an own eye.
       size: points on a side.
     """
     if name == "strong" and size in NETWORKS:
@@ -61,8 +62,8 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
 
 
 class Measured(NamedTuple):
-    """A player's score in a match, and the time of its moves there, many games at once on two
-    cores. Its record: ``experiments/RECORD/summary.json``."""
+    """A player's score in a match and its seconds per move there, with many games at once on two
+    cores. The match's record is ``experiments/RECORD/summary.json``."""
 
     player: PlayerName
     size: int
@@ -97,4 +98,4 @@ MEASURED = (
         "against_gnugo/results/uct",
     ),
 )
-"""What the package's players did, of the seasons that are recorded; they resigned at -0.95."""
+"""Scores of the package's players in recorded matches; they resigned at -0.95."""
