@@ -1,4 +1,4 @@
-"""A search player's settings: its evaluator, its rule and its size. Imports no JAX."""
+"""A search player's settings: evaluator, selection rule and search size. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from gozero.runs import settings
 from gozero.runs.settings import Conflict, flag_of, setting
 
 MAX_SIMULATIONS = 2**30 - 1
-"""The most visits that the search's sums hold; here too, so that checking it starts no JAX."""
+"""The most visits that the search's sums can hold; repeated here so that checking it needs no
+JAX."""
 
 MAX_NARROW = 131_070
-"""The most that sums in one word hold; what counts visits otherwise is limited by it."""
+"""The most visits that sums in one word can hold: the limit of searches that cannot prune a full
+tree, and of a heuristic's counts."""
 
 LONG_NODES = 2 * MAX_NARROW + 1
-"""Nodes of a tree with more simulations than `MAX_NARROW`, unless so many are given."""
+"""Nodes of a tree with more than `MAX_NARROW` simulations, unless --nodes is given."""
 
 EvaluatorName = Literal["network", "playout"]
 TreeName = Literal["puct", "uct", "rave", "gumbel", "gaussian", "boltzmann"]
@@ -27,7 +29,8 @@ TREELESS = ("td", "annealing", "random")
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
 PriorsName = Literal["mm", "balanced"]
 POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
-"""Playouts by name: the module of `gozero.playouts.policies` that has their ``policy(layout)``."""
+"""Playout policies by name: the module of `gozero.playouts.policies` that defines
+``policy(layout)``."""
 
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 MeanName = Literal["even", "amaf", "mixture"]
@@ -39,19 +42,20 @@ BackupName = Literal["mean", "max", "mix"]
 OnOff = Literal["on", "off"]
 
 DEFAULT_SIZE = 9
-"""Points on a side, where nothing says another."""
+"""Points on a side, if nothing else determines the size."""
 
 AMAF_VISITS = 50
-"""M of a heuristic with rave, without a flag: the best of the paper's."""
+"""The default M of a heuristic with rave: the best in the paper."""
 
 SHAPE_SIZES = (7, 9)
-"""Boards whose local shapes come with the package; here too, so that checking it starts no JAX."""
+"""Board sizes whose local shapes come with the package; repeated here so that checking it needs
+no JAX."""
 
 LEARNT_POLICIES = ("mm", "balanced")
-"""Playouts by strengths of moves' features."""
+"""Playout policies by learned strengths of move features."""
 
 FILES = ("weights", "strengths", "shapes")
-"""Flags that name what was learnt; evaluators say the SHA-256 of each, as weights_sha256."""
+"""Flags that name learned files; evaluators record the SHA-256 of each, as weights_sha256."""
 
 _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights symmetries leaves trees considered "
@@ -69,59 +73,59 @@ _OF_RAVE = (
 
 @dataclasses.dataclass(frozen=True)
 class PlayerConfig:
-    """A search player; `setups.make_setup` makes one of it. `check` says what cannot be."""
+    """The settings of a search player, which `setups.make_player` makes. `check` validates them."""
 
     evaluator: EvaluatorName = setting("playout", group="evaluation")
-    """What evaluates a position: a network, or playouts."""
+    """What evaluates positions: a network or playouts."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
-    """The network's weights, of one board size."""
+    """The network's weights, for one board size."""
 
     symmetries: Symmetries | None = setting(
         None, unset="random with a network of KataGo's, else one", effective="seen_in"
     )
-    """How a network is shown a position: as it is (one); in a symmetry of the board drawn at random
-    (random); or in all, eight evaluations, whose mean counts (all)."""
+    """In which board symmetries a network sees a position: as it stands (one), one drawn at random
+    (random), or all eight, averaging their evaluations (all)."""
 
     playouts: PolicyName | None = setting(
         None, unset="mogo with --search rave, else uniform", effective="policy"
     )
-    """How playouts are played: all moves alike, by MoGo's rules, or in proportion to the strengths
-    of moves' features, learnt by minorisation-maximisation or by balancing."""
+    """The playout policy: uniform, MoGo's rules, or in proportion to the strengths of move
+    features, learned by minorisation-maximisation (mm) or by balancing (balanced)."""
 
     strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
-    """Strengths for mm or balanced playouts, a file of `python -m train.classical.mm` or
+    """Strengths for mm or balanced playouts: a file from `python -m train.classical.mm` or
     `.balancing`."""
 
     priors: PriorsName | None = setting(None, unset="all moves alike")
-    """The priors of moves beside playouts: in proportion to strengths of moves' features, as mm or
-    balanced playouts have them."""
+    """The priors of moves when playouts evaluate: in proportion to the strengths of move features,
+    as in mm or balanced playouts."""
 
     nakade: bool = setting(False)
-    """Whether MoGo's playouts play at vital points of eye spaces."""
+    """Whether MoGo's playouts play at the vital points of eye spaces."""
 
     diversity: int = setting(0, least=0, most=8)
-    """How often MoGo's playouts try to play where all is empty."""
+    """How many random points MoGo's playouts try, to play one with an empty neighbourhood."""
 
     playout_moves: int | None = setting(None, least=1, unset="3 for each point of the board")
-    """Moves after which a playout is cut, and scored as it stands."""
+    """Moves after which a playout is cut and scored as it stands."""
 
     first_action: bool = setting(False)
-    """Whether a playout's first move counts as a visit where it began, so that the visits of a
-    node's moves sum to its own, as in the algorithms of Gelly & Silver (2011). Slower."""
+    """Whether a playout's first move counts as a visit at the leaf, so that the visits of a node's
+    moves sum to its own, as in the algorithms of Gelly & Silver (2011). Slower."""
 
     search: RuleName = setting("puct", group="search")
-    """The rule of the search: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential
-    halving at the root, without its noise, the stronger for a network of `python -m train`);
-    gaussian (visits in proportion to the probability that a move is the best, as in Crazy Stone);
-    boltzmann (in proportion to a softmax of the values, as in Indigo); td (temporal-difference
-    search: no tree, but local shapes that learn before each move); annealing (no tree, but playouts
-    in the order of the moves' values, as in Gobble); or random (no search: any play that fills no
-    eye of its own)."""
+    """The search rule: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential halving
+    at the root, without Gumbel noise; the stronger for a network of `python -m train`); gaussian
+    (visits in proportion to the probability that a move is best, as in Crazy Stone); boltzmann
+    (visits in proportion to a softmax of the values, as in Indigo); td (temporal-difference search:
+    no tree, but weights of local shapes learned before each move); annealing (no tree, but playouts
+    ordered by the moves' values, as in Gobble); or random (no search: any play that does not fill
+    an own eye)."""
 
     simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
-    """Simulations of each move, rounded up to whole steps of leaves; with a limit of time at most
-    so many. A tree has room for them, or for --nodes."""
+    """Simulations for each move, rounded up to a multiple of --leaves times --trees; with a time
+    limit, the most. A tree has room for all of them, or for --nodes."""
 
     nodes: int | None = setting(
         None,
@@ -129,18 +133,18 @@ class PlayerConfig:
         most=2**30,
         unset=f"room for all; with more than {MAX_NARROW} simulations {LONG_NODES}",
     )
-    """Nodes of a tree: one that is full drops the least visited half of them, and goes on."""
+    """The capacity of a tree in nodes: a full tree drops its least visited half and continues."""
 
     leaves: int = setting(1, least=1, most="simulations")
-    """Leaves of a tree that are evaluated together: more are faster, and play a little worse."""
+    """Leaves evaluated together in one tree: more are faster but play a little worse."""
 
     trees: int = setting(1, least=1, most="simulations")
-    """Trees of a position, which share its simulations and exchange what they find near their roots
+    """Trees for a position, which share its simulations and exchange statistics near their roots
     (root parallelisation)."""
 
     considered: int | None = setting(None, least=1, unset="16")
-    """Moves that the root of gumbel considers, at most. A network of `python -m train` plays as it
-    was trained by its run's --max-considered."""
+    """The most moves that gumbel's root considers. For a network of `python -m train`, give the
+    --max-considered that it was trained with."""
 
     exploration: float | None = setting(
         None,
@@ -148,50 +152,51 @@ class PlayerConfig:
         below=10**6,
         unset="of puct 3 with playouts and 1.5 with a network, of uct 0.25, of rave 0",
     )
-    """The weight of the rule's bonus."""
+    """The weight of the rule's exploration bonus."""
 
     temperature: float | None = setting(None, above=0, below=10**6, unset="0.1")
-    """Of boltzmann, whose values are probabilities of winning."""
+    """The temperature of boltzmann's softmax, for values as probabilities of winning."""
 
     widening: float | None = setting(None, above=0, below=10**9, unset="every move")
-    """Progressive widening: a node considers its first move by the priors alone until so many
-    visits, and waits 1.4 times as long before each further one (Coulom 2007, with 40)."""
+    """Progressive widening: a node considers only the move with the highest prior until it has this
+    many visits; each further move waits 1.4 times as long as the last (Coulom 2007, with 40)."""
 
     pruning: float | None = setting(None, above=0, below=10**6, unset="none")
-    """Progressive pruning: a move is no longer visited whose value plus so many standard deviations
-    is less than another's minus so many (Bouzy & Helmstetter 2003)."""
+    """Progressive pruning: a move is no longer visited if its value plus this many standard
+    deviations is less than another's minus as many (Bouzy & Helmstetter 2003)."""
 
     rave_bias: float | None = setting(None, least=0, most=1, unset="0.01")
-    """The bias assumed of all-moves-as-first values, for the schedule of least mean squared
-    error."""
+    """The assumed bias of all-moves-as-first values, in the minimum mean squared error schedule."""
 
     rave_k: float | None = setting(None, above=0, below=10**9)
-    """Another schedule, sqrt(k / (3 N + k)): one half after k simulations at a node."""
+    """The hand-selected schedule sqrt(k / (3 N + k)), which is one half after k simulations at a
+    node."""
 
     rave_mean: MeanName = setting("even")
-    """The value by which the schedule of least mean squared error weighs its bias: one half (Eq.
-    47), the all-moves-as-first value, or the mixture of both (Eq. 46)."""
+    """The mean value that the minimum mean squared error schedule assumes: one half (even, Eq. 47),
+    the all-moves-as-first value (amaf), or the mixture of both values (mixture, Eq. 46)."""
 
     rave_initial: float | None = setting(
         None, least=0, below=10**6, unset="it goes by its all-moves-as-first value alone"
     )
-    """The value of an action before its first visit, as a probability of winning, to which the
-    mixture gives its weight. Above 1, all are tried once all-moves-as-first values weigh little."""
+    """The simulation value of an unvisited action in the mixture, as a probability of winning.
+    Above 1, all actions are tried once all-moves-as-first values weigh little."""
 
     rave_bonus: BonusName = setting("finite")
-    """The bonus of rave: by log N / (1 + N), or plain, by log N / N, which tries all first."""
+    """The exploration bonus of rave: log N / (1 + N), or plain, log N / N, which tries every move
+    first."""
 
     rave_colours: Colours = setting("either")
-    """Which later plays count: those where the player was the first of either, or all of its
-    own."""
+    """Which later plays count as all-moves-as-first: at points where the player was the first of
+    either to play, or all of its own."""
 
     rave_ancestor: int | None = setting(None, least=1, unset="always its own")
-    """Visits that a node needs to go by its own all-moves-as-first values, and not by those of an
-    ancestor."""
+    """Visits that a node needs before it uses its own all-moves-as-first values instead of an
+    ancestor's."""
 
     rave_above: float | None = setting(None, least=0, most=1, unset="they do not count")
-    """The bias assumed of all-moves-as-first values two plies above a node, a third estimator of
-    its moves beside the simulations and the node's own: each is weighed by the inverse of its mean
+    """The assumed bias of all-moves-as-first values two plies above a node, a third estimator of
+    its moves beside the simulations and the node's own: each is weighted by the inverse of its mean
     squared error, as in Fuego."""
 
     rave_legal: bool = setting(False)
@@ -202,35 +207,35 @@ class PlayerConfig:
         unset="visits; with a network of KataGo's and one tree, the bound",
         effective="plays_by",
     )
-    """What the move that is played has most of: visits; value; the lower confidence bound of its
-    value; or what the rule says of it without a bonus (eval)."""
+    """The move to play has the most visits; the highest value; the highest lower confidence bound
+    of its value (bound); or the highest score of the rule without its bonus (eval)."""
 
     backup: BackupName = setting("mean")
-    """What a node is worth: the mean of its simulations, the best of its children, or something
-    between the two (Coulom 2006)."""
+    """A node's value: the mean of its simulations, the best of its children (max), or something
+    between the two (mix; Coulom 2006)."""
 
     score_utility: OnOff | None = setting(
         None, unset="on with a network of KataGo's, else off", effective="by_score"
     )
-    """Whether the search goes by points too: each value has the utility of the score with it, as
-    KataGo's. What is told of a position stays its result. Of another network only with a head for
-    the score (--auxiliary, when it was trained)."""
+    """Whether the search also maximises points: each value includes the utility of the score, as in
+    KataGo. Reported values remain results. A network that is not KataGo's needs a score head
+    (trained with --auxiliary)."""
 
     first_play: float | None = setting(None, least=0, below=10**6, unset="it comes first")
-    """The value of an action of which nothing is known, as a probability of winning."""
+    """The value of an action without any statistics, as a probability of winning."""
 
     resign: float | None = setting(None, least=-1, below=0, unset="never")
-    """Resign when the position and its best move are worth less than this, between -1 (lost) and 0
-    (even): -0.95, say."""
+    """Resign when the values of the position and its best move are both below this, from -1 (lost)
+    to 0 (even): -0.95, say."""
 
     heuristic: HeuristicName | None = setting(None, group="heuristic", unset="nothing")
-    """What new nodes begin with: every move even, what its player knew of it two plies before, what
-    MoGo's rules say of it, or the value of local shapes."""
+    """The initial values of a new node's moves: all even, the player's values two plies before
+    (grandfather), MoGo's rules, or the values of local shapes (shape)."""
 
     shapes: pathlib.Path | None = setting(
         None, unset="those that come with the package, for 7x7 and 9x9"
     )
-    """Values of local shapes, a file of `python -m train.classical.td`, of one board size."""
+    """Values of local shapes: a file from `python -m train.classical.td`, for one board size."""
 
     heuristic_visits: int = setting(
         0,
@@ -249,11 +254,10 @@ class PlayerConfig:
         effective="amaf_visits",
     )
     heuristic_good_visits: int = setting(0, least=0, most="visits_left")
-    """What the moves of MoGo's rules count for besides, in all-moves-as-first simulations that were
-    won."""
+    """How many extra won all-moves-as-first simulations the moves of MoGo's rules begin with."""
 
     heuristic_eyes: bool = setting(False)
-    """Whether own eyes and the pass begin as the heuristic has them, and not as lost."""
+    """Whether own eyes and the pass begin with the heuristic's values instead of as lost."""
 
     CONFLICTS = (
         Conflict("weights symmetries", "!evaluator=network", "playouts have none"),
@@ -317,10 +321,10 @@ class PlayerConfig:
     )
 
     def check(self, prefix: str = "") -> None:
-        """Refuse what cannot be.
+        """Refuse invalid or conflicting settings.
 
         Raises:
-          ValueError: naming the flag, with `prefix`, what it was and what is allowed.
+          ValueError: naming the flag, with `prefix`, its value and what is allowed.
         """
         settings.check(self, prefix)
         flag = lambda name: flag_of(name, prefix)
@@ -343,7 +347,7 @@ class PlayerConfig:
             )
 
     def check_size(self, size: int, prefix: str = "") -> None:
-        """Refuse a board that nothing shipped is for; what a file is for is known when it is read.
+        """Refuse a board size without shipped local shapes; a given file is checked when read.
 
         Raises:
           ValueError: as `check`.
@@ -357,7 +361,7 @@ class PlayerConfig:
             )
 
     def check_other_game(self, prefix: str = "") -> None:
-        """Refuse what is of Go, in a search of another game.
+        """Refuse settings that apply only to Go, for a search in another game.
 
         Raises:
           ValueError: as `check`.
@@ -384,61 +388,61 @@ class PlayerConfig:
 
     @property
     def confidences(self) -> tuple[int, int]:
-        """(C, M) of the heuristic."""
+        """The heuristic's (C, M)."""
         return self.heuristic_visits, self.amaf_visits
 
     @property
     def amaf_visits(self) -> int:
-        """M of the heuristic."""
+        """The heuristic's M."""
         if self.heuristic_amaf_visits is not None:
             return self.heuristic_amaf_visits
         return AMAF_VISITS if self.heuristic is not None and self.search == "rave" else 0
 
     @property
     def capacity(self) -> int | None:
-        """Nodes of a tree, which is pruned when it is full; None: as many as the search needs."""
+        """Nodes of a tree, which is pruned when full; None: as many as the search needs."""
         if self.nodes is None and self.num_simulations > MAX_NARROW:
             return LONG_NODES
         return self.nodes
 
     @property
     def visits_left(self) -> int:
-        """What the simulations leave of the visits that sums hold."""
+        """The most visits that a heuristic may add to the simulations."""
         return MAX_NARROW - (self.num_simulations if self.num_simulations <= MAX_NARROW else 0)
 
     @property
     def amaf_visits_left(self) -> int:
-        """Of them what good moves leave."""
+        """`visits_left` after the visits of good moves."""
         return self.visits_left - self.heuristic_good_visits
 
     @property
     def of_katago(self) -> bool:
-        """Whether the weights are a network of KataGo, by their name."""
+        """Whether the weights are a KataGo network, by the file's name."""
         return is_of_katago(self.weights)
 
     @property
     def looks_back(self) -> bool:
-        """Whether its games keep their boards for it, `Rules.remember`: see `looks_back`."""
+        """Whether games keep past boards for the network (`Rules.remember`); see `looks_back`."""
         return looks_back(self.weights)
 
     @property
     def is_random(self) -> bool:
-        """Whether a network evaluates that no file gives."""
+        """Whether the evaluator is a network of random weights."""
         return self.evaluator == "network" and self.weights is None
 
     @property
     def policy(self) -> PolicyName:
-        """How playouts are played."""
+        """The playout policy in effect."""
         return self.playouts or ("mogo" if self.search == "rave" else "uniform")
 
     @property
     def seen_in(self) -> Symmetries:
-        """How a network is shown a position."""
+        """The symmetries in effect."""
         return self.symmetries or ("random" if self.of_katago else "one")
 
     @property
     def by_score(self) -> OnOff:
-        """Whether the search goes by points too."""
+        """Whether the search also maximises points."""
         if self.score_utility is not None:
             return self.score_utility
         by_means = self.trees == 1 and self.backup == "mean" and self.heuristic is None
@@ -446,20 +450,20 @@ class PlayerConfig:
 
     @property
     def plays_by(self) -> FinalMove:
-        """What the move that is played has most of."""
+        """The criterion of the final move in effect."""
         if self.final_move is not None:
             return self.final_move
         return "bound" if self.of_katago and self.trees == 1 else "visits"
 
     @property
     def num_simulations(self) -> int:
-        """Simulations in whole steps of all trees: 3,000 with 64 leaves are 3,008."""
+        """Simulations rounded up to whole steps of all trees: 3,000 with 64 leaves are 3,008."""
         step = max(self.leaves * self.trees, 1)
         return -(-self.simulations // step) * step
 
     @property
     def text(self) -> str:
-        """In a few words, for the records of a game: ``mogo playouts rave 3000``."""
+        """A short description for game records: ``mogo playouts rave 3000``."""
         if self.search == "td":
             return f"local shapes td {self.simulations}"
         if self.search == "random":
@@ -479,16 +483,16 @@ class PlayerConfig:
 
 
 def is_of_katago(weights: pathlib.Path | None) -> bool:
-    """Whether weights are a network of KataGo, by their name; here, where it starts no JAX."""
+    """Whether weights are a KataGo network, by the file's name; here because it needs no JAX."""
     return weights is not None and str(weights).endswith((".bin", ".bin.gz"))
 
 
 @functools.lru_cache(maxsize=64)
 def looks_back(weights: pathlib.Path | None) -> bool:
-    """Whether weights are a network of Go that is shown earlier boards too: KataGo's, or one of any
-    planes but the compact ones. Its games remember them under simple ko, too. Starts no JAX.
+    """Whether weights are a Go network that also sees past boards: a KataGo network, or one with
+    any features other than the compact ones. Games for it keep past boards even under simple ko.
 
-    Of a file that cannot be read it says False: to load it says what is wrong.
+    Needs no JAX. False for a file that cannot be read: loading it reports what is wrong.
     """
     if weights is None or is_of_katago(weights):
         return weights is not None
@@ -502,11 +506,11 @@ def looks_back(weights: pathlib.Path | None) -> bool:
 def board_size(
     asked: int | None, weights: pathlib.Path | None, shapes: pathlib.Path | None = None
 ) -> int:
-    """The size that is asked for, or else that of what was learnt, or else 9. Starts no JAX.
-    (KataGo's networks are of every size.)
+    """The size asked for, else that of the weights or shapes, else 9. Needs no JAX.
+    (KataGo's networks fit every size.)
 
     Raises:
-      ValueError: files that are missing or damaged.
+      ValueError: a file that is missing, damaged, or not for a Go board.
     """
     path, kind = (shapes, "local-shapes") if weights is None else (weights, "weights")
     if asked is not None or path is None or is_of_katago(weights):

@@ -1,4 +1,5 @@
-"""Players by their flags: an evaluator and a search, or temporal-difference search (RLGO 2.4)."""
+"""Players from flags: an evaluator with a search, or a player without a tree, such as RLGO 2.4's
+temporal-difference search."""
 
 from __future__ import annotations
 
@@ -57,32 +58,32 @@ from gozero.td.td_search import TdSearchConfig
 from gozero.td.weights import Learnt
 
 UCT_EXPLORATION = 0.25
-"""Of UCB1's bonus, for values as probabilities of winning."""
+"""The weight of UCB1's bonus, for values as probabilities of winning."""
 
 TD_LANES = 32
-"""Simulations of temporal-difference search in lockstep."""
+"""Simulations that temporal-difference search runs in lockstep."""
 
 EXCHANGE_EVERY = 50
-"""Simulations of each of several trees between two exchanges, or a few more."""
+"""Simulations of each tree between two exchanges, rounded up to whole steps of leaves."""
 
 
 class Setup(NamedTuple):
-    """How positions are evaluated, and the search that goes with it."""
+    """An evaluator and the search that goes with it."""
 
     evaluator: Evaluator
     search: SearchConfig
     prior_counts: bool = False
     """Whether trees keep a heuristic's prior counts; for `reuse.empty`."""
     resign: float | None = None
-    """The player resigns when the position and its best move are worth less."""
+    """The player resigns when the values of the position and its best move are both below this."""
 
 
 class Made(NamedTuple):
-    """A player, and what there is to say of it."""
+    """A player and its description."""
 
     player: Player
-    about: dict  # the evaluator, for the records of a run; plain data
-    room: Callable[[int], str]  # what so many games at once take, in words
+    about: dict  # describes the evaluator in a run's records; plain data
+    room: Callable[[int], str]  # describes the memory that this many games at once take
 
 
 def make_player(
@@ -93,11 +94,11 @@ def make_player(
     Args:
       rules: the rules of Go, or another game.
       config: the flags.
-      seed: of a network of random weights.
-      reuse: its searches go on from what the last one found, or learnt, in a game.
+      seed: the seed of a network's random weights.
+      reuse: whether each search in a game starts from what the previous one found or learned.
 
     Raises:
-      ValueError: as `make_setup`; local shapes that are missing, damaged or of another size.
+      ValueError: as `make_setup`, or local shapes that are missing, damaged or of another size.
     """
     if config.search == "td" and isinstance(rules, Rules):
         config.check()
@@ -123,7 +124,7 @@ def make_player(
 
 
 def trees_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
-    """What the trees of so many games at once take, in words."""
+    """The number, size and memory of the trees of this many games at once, in words."""
     search, game = setup.search.roomy if reuse else setup.search, as_game(rules)
     new = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
     positions = jax.eval_shape(new, jax.random.key(0))
@@ -137,13 +138,13 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     """The evaluator and the search that a player's flags ask for.
 
     Args:
-      rules: the rules of Go, or another game: its playouts are random games to the end.
+      rules: the rules of Go, or another game, whose playouts are uniformly random to the end.
       config: the flags.
-      seed: of a network of random weights.
+      seed: the seed of a network's random weights.
 
     Raises:
-      ValueError: flags that do not go together, or are of Go alone; files that are missing, damaged
-        or for another size; temporal-difference search, which has neither, see `make_player`.
+      ValueError: flags that conflict or apply only to Go; files that are missing, damaged or for
+        another size; a player without a tree, for which see `make_player`.
     """
     config.check()
     if not isinstance(rules, Rules):
@@ -191,7 +192,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
 
 
 def _root_rule(config: PlayerConfig, rule: Rule) -> Rule | None:
-    """KataGo's, which says what is played unless --final-move does."""
+    """KataGo's root rule, which also chooses the move unless --final-move is given; else None."""
     if not isinstance(rule, KataGoPuct):
         return None
     if config.trees == 1 and config.final_move is None:
@@ -200,7 +201,7 @@ def _root_rule(config: PlayerConfig, rule: Rule) -> Rule | None:
 
 
 def _ensemble(config: PlayerConfig) -> Ensemble | None:
-    """Several trees exchange what they find after whole steps."""
+    """The ensemble of several trees, which exchange statistics after whole steps; else None."""
     if config.trees == 1:
         return None
     steps = -(-EXCHANGE_EVERY // config.leaves)
@@ -236,7 +237,7 @@ def _amaf(config: PlayerConfig) -> Amaf | None:
 
 
 def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Softmax, dict]:
-    """(how playouts are played, what the records say of it besides)."""
+    """(the playout policy, its further description for the records)."""
     if config.policy in LEARNT_POLICIES:
         file = config.strengths or f"{config.policy}_9"
         learnt, said = strengths.load(file)
@@ -248,7 +249,7 @@ def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Soft
 
 
 def _rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator):
-    """The selection rule, with what leaves moves out."""
+    """The selection rule, with progressive pruning and widening."""
     rule = _plain_rule(rules, config, evaluator)
     if config.pruning is not None:
         rule = Pruning(rule, config.pruning)
@@ -291,11 +292,12 @@ def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
 def gumbel_search(
     num_simulations: int, max_considered: int = 16, leaves: int = 1, value_scale: float = 1.0
 ) -> SearchConfig:
-    """The search that training uses: the Gumbel root and interior of Danihelka et al. (2022).
+    """The search used in training: the Gumbel root and interior of Danihelka et al. (2022).
 
-    Values are results of games and are not stretched: c_scale is 1 unless told otherwise, as that
-    paper has it for Go. For PUCT with noise there is `selfplay.search_config`. Several leaves count
-    as one visit each until they are evaluated, for the root counts visits.
+    Values are results of games and are not rescaled: c_scale (`value_scale`) is 1 by default, as in
+    that paper's Go experiments. For PUCT with noise see `selfplay.search_config`. With several
+    leaves a step, each pending leaf counts as one visit (virtual loss 1), because the root counts
+    visits.
     """
     at_once: dict[str, Any] = {"leaves": leaves, "virtual_loss": 1} if leaves > 1 else {}
     return SearchConfig(
@@ -307,9 +309,9 @@ def gumbel_search(
 
 
 def to_win(search: SearchConfig, num_simulations: int | None = None) -> SearchConfig:
-    """The same search without what explores, and with other simulations if they are given.
+    """The same search without exploration at the root, optionally with another `num_simulations`.
 
-    Dirichlet noise, softened priors, forced playouts and the Gumbel noise of a `GumbelRoot` go.
+    Removes Dirichlet noise, softened priors, forced playouts and a `GumbelRoot`'s Gumbel noise.
     """
     rule: Any = search.root_select
     if isinstance(rule, GumbelRoot):
@@ -333,26 +335,26 @@ def td_player(
     resign: float | None = None,
     reuse_weights: bool = False,
 ) -> Player:
-    """A player that learns what local shapes are worth before each move; see `td_search`.
+    """A player that learns the values of local shapes before each move; see `td_search`.
 
-    It has no tree, fills no own eye and passes only where there is no other move. The games of a
+    It has no tree, never fills an own eye and passes only if it has no other move. The games of a
     match are searched one after the other.
 
     Args:
-      rules: the rules; the simulations' own ko rule is the simple one.
-      simulations: games against itself before each move; 0: the best move by what was learnt.
-      learnt: what it begins each move with, see `gozero.td.weights.read`; None: what comes with the
+      rules: the rules of the game; the simulations use simple ko.
+      simulations: games against itself before each move; 0: play the best move by `learnt`.
+      learnt: the initial weights for each move, see `gozero.td.weights.read`; None: those in the
         package for the size.
       lanes: simulations in lockstep.
-      rate: alpha.
+      rate: the learning rate, alpha.
       epsilon: the probability of a random move in a simulation.
-      resign: it resigns when the best move is worth less, from -1 to 0; None: never.
-      reuse_weights: what it has learnt is kept until the game is over; else each move begins with
-        `learnt` again.
+      resign: the player resigns when its best move's value is below this, in [-1, 0); None: never.
+      reuse_weights: whether learned weights are kept until the game is over; else every move starts
+        from `learnt` again.
 
     Raises:
-      ValueError: shapes of another size, none that come with the package, or a number that is
-        out of range.
+      ValueError: shapes for another size, a size without shapes in the package, or a number out of
+        range.
     """
     learnt = shape_weights.load(rules.size) if learnt is None else learnt
     config = TdSearchConfig(TdConfig(rules, learnt.shapes, epsilon), simulations, lanes, rate)
