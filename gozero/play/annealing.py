@@ -1,11 +1,13 @@
-"""Simulated annealing of two lists of moves, without a tree: Gobble, Bruegmann (1993).
+"""Simulated annealing of each player's ordered list of moves, without a tree: Gobble, Bruegmann
+(1993).
 
 The value of a move is the mean result of the playouts in which its player was the first of the two
-to play there: all moves as first. Playouts are played by the values (`policies.ordered`), at a
-temperature that falls linearly to 0; then the move with the best value is played.
+to play there: all moves as first. Playouts play moves in order of these values
+(`policies.ordered`), at a temperature that falls linearly to 0; then the move with the best value
+is played.
 
-Gobble updates its values after each playout; here some of each game run in lockstep, and the values
-change when all have ended.
+Gobble updates its values after each playout; here each game runs a round of playouts in lockstep,
+and the values are updated when all of them have ended.
 """
 
 from __future__ import annotations
@@ -28,17 +30,18 @@ from gozero.runs.settings import COUNT, Range, check_ranges
 from gozero.td.td import no_own_eyes
 
 LANES = 32
-"""Playouts of a game in lockstep, unless told otherwise."""
+"""The default number of playouts in lockstep for each game."""
 
 _TIES = 1e-6
-"""Below the difference of values that are not equal, of up to a thousand playouts."""
+"""The scale of tie-breaking noise: less than any difference between two unequal values of up to a
+thousand playouts."""
 
 
 class Values(NamedTuple):
-    """Of the points of B games, for Black, and for White."""
+    """All-moves-as-first statistics of the points of B games, for Black and for White."""
 
     visits: jax.Array  # i32[B, 2, P]
-    sums: jax.Array  # i32[B, 2, P]: of results 1, 0 and -1 for that player
+    sums: jax.Array  # i32[B, 2, P]: sums of results, 1, 0 or -1 for that player
 
     @property
     def q(self) -> jax.Array:
@@ -48,16 +51,16 @@ class Values(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Annealing:
-    """A player's search (static).
+    """Static settings of the search.
 
     Attributes:
-      rules: of the game.
+      rules: the rules of the game.
       simulations: playouts before each move, rounded up to whole rounds.
-      lanes: of these in lockstep in each game, a round.
-      temperature: at the first round, in places of the lists.
+      lanes: playouts of a round, which run in lockstep, in each game.
+      temperature: the temperature of the first round, in ranks of the lists.
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed.
+      ValueError: naming the field, its value and what is allowed.
     """
 
     rules: go.Rules
@@ -74,7 +77,7 @@ class Annealing:
 
 
 def nothing(config: Annealing, num_games: int) -> Values:
-    """Before the first round."""
+    """The values before the first round: no visits."""
     none = jnp.zeros((num_games, 2, config.rules.num_points), jnp.int32)
     return Values(none, none)
 
@@ -87,14 +90,14 @@ def one_round(
     left: jax.Array,
     values: Values,
 ) -> Values:
-    """The values of the points of B games after a round more; those of game b are the same in any
-    batch.
+    """The values of the points of B games after one more round; those of game b do not depend on
+    the other games of the batch.
 
     Args:
-      config, key, states: of the whole search.
-      number: i32[], of the round.
-      left: f32[]: the share of the search that is left, and of the temperature.
-      values: so far.
+      config, key, states: those of the whole search.
+      number: i32[], the round's number.
+      left: f32[]: the share of the search that remains, by which the temperature is scaled.
+      values: the values so far.
     """
     rules = config.rules
     order_key, play_key = jax.random.split(jax.random.fold_in(key, number))
@@ -110,7 +113,8 @@ def one_round(
 def with_playouts(
     rules: go.Rules, played: engine.Playouts, komi: jax.Array, values: Values
 ) -> Values:
-    """The values of the points of B games with playouts [B L], those of each game side by side."""
+    """The values of B games with the results of playouts [B L] added; a game's L playouts are
+    adjacent."""
     assert played.first_plays is not None
     num_games = komi.shape[0]
     unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
@@ -133,9 +137,9 @@ def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Values:
 def best(
     config: Annealing, key: jax.Array, states: go.GameState, legal: jax.Array, values: Values
 ) -> tuple[jax.Array, jax.Array]:
-    """(the legal moves with the best values that fill no own eye, or passes i32[B]; their values).
+    """(the best legal moves that do not fill an own eye, or passes, i32[B]; their values f32[B]).
 
-    Legal actions are bool[B, A]. A pass is worth 0.
+    `legal` is bool[B, A]. The value of a pass is 0.
     """
     mover = (states.position.to_play == go.WHITE).astype(jnp.int32)
     q = jax.vmap(lambda q, mover: q[mover])(values.q, mover)
@@ -147,13 +151,13 @@ def best(
 
 
 def _ranks(key: jax.Array, q: jax.Array) -> jax.Array:
-    """f32[B, 2, P]: the best 0, at random among equals."""
+    """f32[B, 2, P]: each point's rank by value, 0 for the best; ties are broken at random."""
     order = jnp.argsort(-q + _TIES * _uniform(key, q), axis=-1)
     return jnp.argsort(order, axis=-1).astype(jnp.float32)
 
 
 def _uniform(key: jax.Array, like: jax.Array) -> jax.Array:
-    """f32[B, ...], of each game as in any batch."""
+    """f32[B, ...]: uniform noise; each game's does not depend on the rest of the batch."""
     draw = lambda game: jax.random.uniform(jax.random.fold_in(key, game), like.shape[1:])
     return jax.vmap(draw)(jnp.arange(like.shape[0]))
 
@@ -162,10 +166,10 @@ Learn = Callable[[Annealing, jax.Array, go.GameState], Values]
 
 
 def player(config: Annealing, resign: float | None = None, learn: Learn = learn) -> Player:
-    """The player, which fills no own eye and passes only where there is no other move.
+    """The player, which never fills an own eye and passes only if it has no other move.
 
-    It resigns when its best move is worth less than `resign`, from -1 to 0; None: never.
-    `learn` finds the values.
+    It resigns when its best move's value is below `resign`, in [-1, 0); None: never. `learn`
+    computes the values.
     """
     check_resign(resign)
 

@@ -1,4 +1,4 @@
-"""Evaluators of positions by playouts of Go, by name, and over all symmetries."""
+"""Evaluators: playouts of Go, evaluators by name, and ensembles over board symmetries."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ NAMES = ("network", "playout")
 
 
 def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
-    """An evaluator's mean over all symmetries of each position, of its logits and of its values:
-    AlphaGo's explicit symmetry ensemble (Silver et al. 2016). A position takes as many evaluations
-    as the game has symmetries.
+    """Averages an evaluator's logits and values over all symmetries of each position: AlphaGo's
+    explicit symmetry ensemble (Silver et al. 2016). Each position takes one evaluation for each
+    symmetry of the game.
 
     Args:
-      rules: of Go: eight; or a `Game` that has `symmetries`.
-      evaluator: of it; inputs are planes, or have `planes`.
+      rules: the rules of Go, which has eight symmetries, or a `Game` with `symmetries`.
+      evaluator: an evaluator of that game; for Go its inputs are planes, or have `planes`.
 
     Raises:
       ValueError: a game without symmetries.
@@ -64,8 +64,8 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
 
 
 def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
-    """An evaluator that sees each position in one of its symmetries, drawn at random: AlphaGo Zero
-    (Silver et al. 2017). What it errs in one of them is not the error of a whole tree.
+    """Evaluates each position in one of its symmetries, drawn at random: AlphaGo Zero (Silver et
+    al. 2017). An evaluator's error in one symmetry then does not bias a whole tree.
 
     Args and Raises: as `over_symmetries`.
     """
@@ -84,12 +84,12 @@ def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
 
 
 SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
-"""By the name of `PlayerConfig.symmetries`."""
+"""By value of `PlayerConfig.symmetries`."""
 
 
 def _image_of(rules: Rules | Game) -> tuple[Callable, int]:
-    """((inputs of a position, a symmetry i32[]) -> the inputs as it has them, and i32[A], the
-    actions that take the places of the first, the second and so on; how many symmetries)."""
+    """(``image``, the number of symmetries), where ``image(inputs of a position, symmetry i32[])``
+    returns the transformed inputs and i32[A]: the original action at each place of the image."""
     if not isinstance(rules, Game):
         return functools.partial(_image_of_go, rules), symmetry.NUM_SYMMETRIES
     if rules.symmetries is None:
@@ -112,12 +112,12 @@ def _image_of_go(rules: Rules, inputs: Any, k: jax.Array) -> tuple[Any, jax.Arra
 
 
 def _moved_back(logits: jax.Array, moved: jax.Array) -> jax.Array:
-    """f32[..., A] of images, each in the order of its own actions, in that of the position's."""
+    """Logits f32[..., A] of images, reordered from each image's actions to the position's."""
     return jnp.take_along_axis(logits, jnp.argsort(moved, axis=-1), axis=-1)
 
 
 def _mean_score(scores: jax.Array) -> jax.Array:
-    """f32[M, 2]: the mean and the standard deviation of what is one of f32[M, S, 2] at random."""
+    """f32[M, 2]: mean and standard deviation of the uniform mixture of S scores f32[M, S, 2]."""
     mean, stdev = jnp.moveaxis(scores, -1, 0)
     return jnp.stack([mean.mean(1), jnp.sqrt((stdev**2).mean(1) + mean.var(1))], axis=-1)
 
@@ -131,26 +131,26 @@ def playout_evaluator(
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
     first_action: bool = False,
 ) -> Evaluator:
-    """One non-eye-filling playout a leaf; the prior is uniform.
+    """Evaluates each leaf by one playout that fills no own eyes; the prior is uniform.
 
     Args:
       rules: the rules.
-      policy: how playouts are played, by its name, see `POLICIES`; or MoGo's rules with more of
-        them; or any `PlayoutPolicy`, or the `Softmax` that one is made of. The arrays of one
-        become the evaluator's params: others of its kind compile nothing anew. MoGo's and softmax
-        playouts begin with the answer to the leaf's last move, which is not known at the root of a
-        search under simple ko, which keeps no past.
-      max_moves: moves after which a playout is cut; None for 3 * size^2, which few reach.
-      value_at_cut: what a cut one is worth, see `engine.outcomes`; None for its area as it
-        stands.
-      first_plays: also say who was first to play where, for `SearchConfig(amaf=..., select=...)`
-        with a rule of `search.rules.rave`, which then is the evaluator's own; "same", with
-        `Amaf(first="same")`: where each has played at all. A pass is no such play.
-      reward: what a score is worth; give `go_game` the same.
-      first_action: the playout's first action is counted at the leaf as if it had been tried
-        there: N(s_T, a_T) = 1, and Q is its outcome. So the visits of a node's actions sum to its
-        own, as in Algorithms 1 and 2 of Gelly & Silver (2011). Trees then keep a heuristic's
-        counts, which is slower.
+      policy: the playout policy: a name in `POLICIES`; a `MogoConfig`, which adds to MoGo's rules;
+        a `Softmax`; or any `PlayoutPolicy`. Its arrays become the evaluator's params, so another
+        policy of the same kind needs no recompilation. MoGo's and softmax playouts begin by
+        answering the leaf's last move; at the root of a search under simple ko, which keeps no
+        past, that move is unknown.
+      max_moves: moves after which a playout is cut; None: 3 * size^2, which few reach.
+      value_at_cut: the value of a cut playout, see `engine.outcomes`; None: by area as it stands.
+      first_plays: whether to return which player first played at each point, for
+        `SearchConfig(amaf=..., select=...)` with a rule of `search.rules.rave`; the evaluator's
+        `select` is then such a rule. "same", for `Amaf(first="same")`: where each player has played
+        at all. Passes do not count.
+      reward: maps a score to its value; give `go_game` the same.
+      first_action: whether the playout's first action counts as one visit at the leaf:
+        N(s_T, a_T) = 1, and Q is the outcome. The visits of a node's actions then sum to its own,
+        as in Algorithms 1 and 2 of Gelly & Silver (2011). Trees then keep prior counts, which is
+        slower.
 
     Raises:
       ValueError: an unknown policy.
@@ -188,9 +188,10 @@ def playout_evaluator(
 
 
 def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluator:
-    """The evaluator with priors in proportion to the strengths of moves' features.
+    """The evaluator with priors in proportion to the strengths of move features.
 
-    As Crazy Stone's, Coulom (2007), which considers moves in their order (`selective.Widening`).
+    As in Crazy Stone, Coulom (2007), which considers moves in order of these priors
+    (`selective.Widening`).
     """
 
     def observe(state: GameState, position: Position, trail: Trail) -> Any:
@@ -210,7 +211,7 @@ def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluato
 def _playout_policy(
     rules: Rules, policy: str | MogoConfig | Softmax | PlayoutPolicy
 ) -> tuple[PlayoutPolicy, Any]:
-    """(the policy, what the records of a run say of it)."""
+    """(the policy, its description for a run's records)."""
     if isinstance(policy, PlayoutPolicy):
         return policy, "given"
     if isinstance(policy, Softmax):
@@ -224,7 +225,7 @@ def _playout_policy(
 
 
 def _actions(rules: Rules, boards: bb.Board) -> jax.Array:
-    """bool[B, A]: the points of boards [B]; never the pass."""
+    """bool[B, A]: the points of boards [B] as actions; False for the pass."""
     points = jax.vmap(lambda board: bb.unpack(rules.layout, board))(boards)
     return jnp.pad(points, ((0, 0), (0, 1)))
 
@@ -237,19 +238,19 @@ def make_evaluator(
     features: str | None = None,
     scores: bool = False,
 ) -> Evaluator:
-    """The evaluator a command asks for: by name, with weights from a file or random ones.
+    """An evaluator by name, for a command; a network's weights are from a file or random.
 
     Args:
-      rules: of Go, or another `Game`.
+      rules: the rules of Go, or another `Game`.
       name: one of `NAMES`.
-      weights_file: of a network; None: random weights.
-      seed: of random weights.
-      features: those of a network of Go with random weights; weights from a file bring their own.
-      scores: of a network's, see `network_evaluator`.
+      weights_file: a network's weights; None: random weights.
+      seed: the seed of random weights.
+      features: the input features of a Go network with random weights; a weights file has its own.
+      scores: whether a network returns scores, see `network_evaluator`.
 
     Raises:
-      ValueError: an unknown name, weights or features without a network, bad weights,
-        features that are not those of the weights, or scores that they do not say.
+      ValueError: an unknown name, weights or features without a network, bad weights, features
+        other than those of the weights, or `scores` of a network without a score head.
     """
     of_go = not isinstance(rules, Game)
     if name == "playout":
@@ -260,6 +261,6 @@ def make_evaluator(
         return playout_evaluator(rules) if of_go else rollout_evaluator(rules)
     if name != "network":
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
-    from gozero.play import networks  # they import flax, for which playouts need not wait
+    from gozero.play import networks  # imports flax, which playouts do not need
 
     return networks.of_file(rules, weights_file, seed, features, scores)

@@ -1,7 +1,7 @@
-"""Heuristics beside an evaluator of Go, by name: what new nodes begin with (Eq. 48-52).
+"""Named heuristics for Go, added to an evaluator: initial values of new nodes (Eq. 48-52).
 
-Gelly & Silver (2011), section 5.1, compares four. Three are here; the fourth, of the grandfather,
-is the search's own (`SearchConfig.grandfather`).
+Gelly & Silver (2011), section 5.1, compares four. Three are here; the search itself implements the
+fourth, the grandfather heuristic (`SearchConfig.grandfather`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ NAMES = ("even", "mogo", "shape")
 
 
 class Observation(NamedTuple):
-    """What an evaluator and a heuristic beside it see of a position."""
+    """The inputs of an evaluator and of the heuristic added to it, for a position."""
 
     by_evaluator: Any
     position: Position
-    last: jax.Array  # i32[]: the opponent's last move, or no point
+    last: jax.Array  # i32[]: the opponent's last move, or NO_POINT
 
 
 class Params(NamedTuple):
-    """Parameters of both."""
+    """The parameters of the evaluator and of the heuristic."""
 
     evaluator: Any
     table: jax.Array | None  # f32[E]: the values of local shapes
@@ -52,29 +52,29 @@ def beside(
     shapes: pathlib.Path | None = None,
     lost_eyes: bool = True,
 ) -> Evaluator:
-    """The evaluator with a heuristic beside it.
+    """The evaluator with a heuristic added.
 
-    Own eyes and the pass begin as lost, unless `lost_eyes` is False, whatever the heuristic says:
-    playouts hardly play them, so that they gain no all-moves-as-first statistics, and their first
-    values would stand while those of the other moves fall. ("mogo" values an eye as good where that
-    saves a chain.)
+    Unless `lost_eyes` is False, own eyes and the pass begin as lost whatever the heuristic's value:
+    playouts hardly ever play them, so they gain no all-moves-as-first statistics, and their initial
+    values would persist while those of the other moves fall. ("mogo" values an eye as good where
+    filling it saves a chain.)
 
     Args:
       rules: the rules.
-      evaluator: what evaluates positions.
-      name: "even", every action wins as often as it loses; "mogo", see `handcrafted`; "shape",
-        by the weights of local shapes (`local_shape`).
-      visits: C, what that counts for beside the simulations through an action.
-      amaf_visits: M, what it counts for beside those that played it later.
-      mogo: the rules of "mogo", and of good moves.
-      good_visits: what MoGo's good moves count for besides, as all-moves-as-first simulations that
-        were won.
-      shapes: the file of these weights, of `gozero.td.weights`; None for those in the package.
-      lost_eyes: False: as the heuristic has them; "even" is then the paper's even game.
+      evaluator: evaluates positions.
+      name: "even": every action wins as often as it loses; "mogo": see `handcrafted`; "shape": by
+        the weights of local shapes (`local_shape`).
+      visits: C, the heuristic's weight in simulations through an action.
+      amaf_visits: M, its weight in all-moves-as-first simulations.
+      mogo: the rules of "mogo" and of good moves.
+      good_visits: extra won all-moves-as-first simulations with which MoGo's good moves begin.
+      shapes: the weights file for "shape", see `gozero.td.weights`; None: that of the package.
+      lost_eyes: False: own eyes and the pass take the heuristic's values; "even" is then the
+        paper's even game.
 
     Raises:
-      ValueError: an unknown name, confidences that are negative or both 0, good moves without
-        amaf_visits, or weights that are missing, damaged, of another size or of no use.
+      ValueError: an unknown name, confidences that are negative or both 0, good_visits without
+        amaf_visits, or weights that are missing, damaged, of another size or unused.
     """
     _check(name, amaf_visits, good_visits, shapes)
     table, by_shape, about = _local_shapes(rules, shapes) if name == "shape" else (None, None, {})
@@ -129,7 +129,7 @@ def _check(name: str, amaf_visits: int, good_visits: int, shapes: pathlib.Path |
 
 
 def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic:
-    """The all-moves-as-first values, good moves bool[M, A] with so many more that were won."""
+    """The heuristic with `count` more won all-moves-as-first visits of good moves bool[M, A]."""
     value, visits = heuristic.amaf_value, heuristic.amaf_visits
     assert value is not None
     assert visits is not None
@@ -139,7 +139,7 @@ def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic
 
 
 def _local_shapes(rules: Rules, file: pathlib.Path | None) -> tuple[jax.Array, Callable, dict]:
-    """(the table, ``(table, key, Observation [M]) -> f32[M, A]``, where the table is from)."""
+    """(the table, ``(table, key, Observation [M]) -> f32[M, A]``, a record of the table's file)."""
     learnt, about = shape_weights.given(rules.size, file)
     value = local_shape.heuristic(rules, learnt.shapes, positions_of=lambda seen: seen.position)
     return local_shape.table(learnt.shapes, learnt.weights), value, about
