@@ -1,8 +1,8 @@
-"""Games divided among devices: each plays its share, in loops of its own.
+"""Games divided among devices: each device plays its share in its own loops.
 
-Devices that search different games exchange nothing, so none waits for another. On the CPU a device
-is a core, once `gozero.apps.runtime.cores_as_devices` has said so: two search about twice as fast
-as one device that has both cores for the parts of each operation.
+Devices that search different games exchange nothing, so none waits for another. On the CPU,
+`gozero.apps.runtime.cores_as_devices` makes each core a device: two such devices search about twice
+as fast as one device that splits each operation between both cores.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from gozero.play.player import Choice, Choose, Player, Turn
 
 AXIS = "device"
 EVERYWHERE, DIVIDED, BY_LANE = Spec(), Spec(AXIS), Spec(None, AXIS)
-"""How arrays lie: whole on each device, divided by their first axis, or by their second."""
+"""How arrays are sharded: replicated, by their first axis, or by their second."""
 TURN: Any = Turn(*cast(Any, (DIVIDED, DIVIDED, BY_LANE)))
-"""How a turn is divided: by games."""
+"""How a `Turn` is sharded: by games."""
 
 FEWEST = 8
-"""Games that are worth a device: fewer hardly take less time."""
+"""The fewest games for a device: fewer hardly take less time."""
 
 
 def make_mesh(num_games: int, round_up: bool = False) -> Mesh:
-    """As many of this host's devices as have `FEWEST` games each, and the same number of them.
+    """A mesh of this host's devices: as many as get `FEWEST` games each, at least one.
 
     Args:
       num_games: n, at least 1.
-      round_up: where n cannot be divided, more games will be played; otherwise fewer devices do.
+      round_up: whether the caller will round n up to a multiple of the devices; if not, the mesh
+        has only as many devices as divide n.
     """
     devices = jax.local_devices()
     count = max(1, min(len(devices), num_games // FEWEST))
@@ -42,10 +43,11 @@ def make_mesh(num_games: int, round_up: bool = False) -> Mesh:
 
 
 def mesh_of(num_devices: int | None = None) -> Mesh:
-    """The first `num_devices` devices, or all: of every host, if there are several.
+    """A mesh of the first `num_devices` devices, or of all, across all hosts.
 
     Raises:
-      ValueError: there are fewer, or not all of the devices of several hosts are asked for.
+      ValueError: there are fewer devices, or there are several hosts and not all of their devices
+        are asked for.
     """
     devices = jax.devices()
     count = len(devices) if num_devices is None else num_devices
@@ -61,13 +63,13 @@ def _mesh(devices: list) -> Mesh:
 
 
 def over_mesh(player: Player, mesh: Mesh) -> Player:
-    """The player, with the games in which it chooses divided among the devices of a mesh.
+    """The player, with its games divided among the devices of a mesh.
 
-    What it draws depends on the number of devices. Players that share `choose` still do.
+    Its random draws depend on the number of devices. Players that share `choose` still share it.
 
     Args:
-      player: who plays; its memory, if any, is of arrays [n * k, ...] for n games.
-      mesh: of one axis, `AXIS`; its size divides the games.
+      player: the player; its memory, if any, consists of arrays [n * k, ...] for n games.
+      mesh: a mesh with one axis, `AXIS`, whose size divides the number of games.
     """
     if mesh.size == 1:
         return player
@@ -89,18 +91,18 @@ def _begin_over(begin: Any, mesh: Mesh) -> Any:
 
 
 def over_devices(function: Any, mesh: Mesh, in_specs: Any) -> Any:
-    """A function of arrays of n games as one of each device's share; so is what it returns."""
+    """The function of n games' arrays, sharded over the mesh by `in_specs`; outputs by game."""
     return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=DIVIDED, check_vma=False)
 
 
 def on_each(
     mesh: Mesh, function: Any, in_specs: Any, out_specs: Any, donated: int | tuple[()] = ()
 ) -> Any:
-    """A function of what one device has, on every device at once, jitted.
+    """A function of one device's arrays, jitted to run on every device at once.
 
-    The bodies hold loops whose first carry is the same everywhere and whose next is not, which the
-    check of what varies would refuse. Where the outputs lie is said, for XLA would put arrays
-    without a byte elsewhere than the call before had them, and a compiled program refuses those.
+    `check_vma` is off because the bodies contain loops whose initial carry is replicated and whose
+    later carries vary by device. Output shardings are explicit because XLA would otherwise place
+    zero-size arrays differently from the previous call, which a compiled program rejects.
     """
     mapped = jax.shard_map(
         function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
@@ -112,7 +114,7 @@ def on_each(
 
 
 def stack(tree: Any) -> Any:
-    """What one device has, as its share [1, ...] of arrays [D, ...]."""
+    """One device's arrays as its share [1, ...] of arrays [D, ...]."""
     return jax.tree.map(lambda x: x[None], tree)
 
 
@@ -122,5 +124,5 @@ def unstack(tree: Any) -> Any:
 
 
 def own_key(key: jax.Array) -> jax.Array:
-    """A device's own key, on the device."""
+    """The device's own PRNG key; to be called on the device, within `shard_map`."""
     return jax.random.fold_in(key, lax.axis_index(AXIS))

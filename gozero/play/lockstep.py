@@ -1,8 +1,8 @@
 """A player in many games at once: its choice compiled once, for a fixed number of lanes.
 
-The host keeps the games, and says in which lanes the player is to move. The others are searched
-too, because a batch has one shape, and their results are discarded; where most are idle, as at the
-end of a match, the lanes asked for are moved into a batch of half of the lanes, or a quarter, and
+The host keeps the games and says in which lanes the player is to move. Because a batch has one
+shape, the other lanes are searched too and their results discarded. When most lanes are idle, as at
+the end of a match, the requested lanes are gathered into a batch of half the lanes, a quarter, and
 so on. Several devices have equal shares of the lanes.
 """
 
@@ -23,11 +23,11 @@ from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.player import NO_ACTION, Player, Turn
 
 PLIES = 2
-"""Between two turns in a game: its move and the answer."""
+"""Plies between two turns of the player in a game: its own move and the reply."""
 
 
 class Moves(NamedTuple):
-    """What it does in the lanes that were asked for."""
+    """The player's choices in the requested lanes."""
 
     action: np.ndarray  # i32[L]
     ok: np.ndarray  # bool[L]: every evaluation was a finite number
@@ -35,17 +35,17 @@ class Moves(NamedTuple):
 
 
 class LockstepPlayer:
-    """A player in up to L games under some rules.
+    """A player in up to L games of Go.
 
     Args:
       rules: the rules.
-      player: who plays.
-      lanes: L.
-      key: PRNG key; no two choices draw the same.
-      mesh: of the devices that search, `devices.make_mesh`; None: one.
+      player: the player.
+      lanes: L, the number of lanes.
+      key: PRNG key, from which each call of `choose` derives its own.
+      mesh: the mesh of devices that search, see `devices.make_mesh`; None: one device.
 
     Raises:
-      ValueError: no lanes, or a number that the devices cannot divide.
+      ValueError: a number of lanes that is below 1 or not a multiple of the number of devices.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class LockstepPlayer:
         self._in_all_lanes: Callable = self._jitted
 
     def new_memory(self) -> Any:
-        """What it knows of L games before the first turn, trees say; None: it keeps nothing."""
+        """The memory of L games before the first turn, such as trees; None: the player has none."""
         begin = self._player.begin
         if begin is None:
             return None
         return jax.jit(begin, out_shardings=self._divided)(self._player.params, self._idle)
 
     def _blank(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which lanes are asked for, and what was played in them: none, nothing."""
+        """(no requested lanes bool[L], no recent actions i32[2, L])."""
         return np.zeros(self.lanes, bool), np.full((PLIES, self.lanes), NO_ACTION, np.int32)
 
     def compile(self) -> None:
-        """Compile the choice in all lanes, before a clock runs."""
+        """Compile the choice in all lanes ahead of time, before any clock runs."""
         every = self._batch(np.ones(self.lanes, bool))
         args = self._player.params, self._key, every, self._idle, *self._blank()
         there = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._divided)
@@ -91,17 +91,17 @@ class LockstepPlayer:
         memory: Any = None,
         since: Mapping[int, Sequence[int]] | None = None,
     ) -> tuple[Moves, Any]:
-        """Move in the games of some lanes, none of them over.
+        """Choose moves in the games of some lanes, none of which is over.
 
         Args:
-          states: lane -> game.
-          memory: what the last choice in these lanes returned, or `new_memory`; used up.
-          since: lane -> the two actions of the game since the lane's last turn; what it knows of a
-            lane that is not here is forgotten. Of no meaning without memory.
+          states: lane -> game state.
+          memory: the memory returned by the last call, or `new_memory()`; donated.
+          since: lane -> the two actions in its game since the player's last turn there; the memory
+            of requested lanes that are missing here is forgotten. Ignored without memory.
 
         Returns:
-          The moves, of meaning in the lanes of `states`, and the memory for the next call; that
-          of other lanes is as it was.
+          The moves, meaningful only in the lanes of `states`, and the memory for the next call, in
+          which other lanes are unchanged.
         """
         for lane, state in states.items():
             jax.tree.map(lambda all_, one, i=lane: all_.__setitem__(i, one), self._idle, state)
@@ -114,7 +114,7 @@ class LockstepPlayer:
         own = self._batch(active)
         first = np.arange(self._mesh.size, dtype=np.int32)[:, None] * self._share
         lanes = (first + own).reshape(-1)
-        # Copies: an asynchronous transfer may still read them when the lanes are filled anew.
+        # Copies: an asynchronous transfer may still be reading when the next call fills the lanes.
         games = jax.tree.map(lambda x: x[lanes], self._idle)
         choose = self._in_all_lanes if lanes.size == self.lanes else self._jitted
         args = self._player.params, key, own, games, active[lanes], played[:, lanes]
@@ -122,8 +122,8 @@ class LockstepPlayer:
         return Moves(*(self._spread(lanes, x) for x in jax.device_get(moves))), memory
 
     def _batch(self, active: np.ndarray) -> np.ndarray:
-        """i32[D, W]: of each device's lanes those to search in, in order; those bool[L] and, to
-        fill W, idle ones."""
+        """i32[D, W]: the lanes to search on each device, sorted: the active ones bool[L], and idle
+        ones to fill W."""
         by_device = active.reshape(self._mesh.size, self._share)
         width, asked = self._share, np.max(np.sum(by_device, axis=1))
         while width >= 2 * devices.FEWEST and asked <= width // 2:
@@ -132,19 +132,19 @@ class LockstepPlayer:
         return np.sort(first, axis=1).astype(np.int32)
 
     def _spread(self, lanes: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """[L]: the values at the lanes i32[W], zeros elsewhere."""
+        """[L]: the values in the lanes i32[W], zeros elsewhere."""
         spread = np.zeros(self.lanes, values.dtype)
         spread[lanes] = values
         return spread
 
     def _over_devices(self, choose: Callable) -> Callable:
-        """`_in_lanes` of each device: (params, key, lanes i32[D, W], games [D * W], ...)."""
+        """`_in_lanes` on each device: (params, key, lanes i32[D, W], games [D * W], ...)."""
         turn = devices.TURN
         specs = EVERYWHERE, EVERYWHERE, DIVIDED, turn.states, DIVIDED, turn.recent, DIVIDED
         return devices.over_devices(choose, self._mesh, specs)
 
     def _in_lanes(self, params: Any, key, lanes, states: GameState, active, played, memory):
-        """(what `Moves` has of a device's lanes i32[1, W], the memory of the next call)."""
+        """(the fields of `Moves` for a device's lanes i32[1, W], the memory for the next call)."""
         (lanes,) = lanes
         legal = jax.vmap(lambda state: legal_actions(self._rules, state))(states)
         turn, everyone = Turn(states, legal, played), lanes.shape[0] == self._share
@@ -159,13 +159,14 @@ class LockstepPlayer:
         return (choice.action, choice.ok, resigns & choice.ok), memory
 
     def _taken(self, x: jax.Array, lanes: jax.Array) -> jax.Array:
-        """Of a device's rows, k a lane, those of the lanes i32[W]: [W * k, ...]."""
+        """[W * k, ...]: the rows of the lanes i32[W], of a device's rows with k for each lane."""
         some = x.shape[0] // self._share
         take = lambda lane: lax.dynamic_slice_in_dim(x, lane * some, some)
         return lax.map(take, lanes).reshape(-1, *x.shape[1:])
 
     def _put(self, x: jax.Array, lanes: jax.Array, new: jax.Array) -> jax.Array:
-        """A device's rows, k a lane, with [W * k, ...] at the lanes i32[W]. Trip bound: W."""
+        """A device's rows, k for each lane, with those of the lanes i32[W] replaced by `new`
+        [W * k, ...]. Trip bound: W."""
         some = x.shape[0] // self._share
 
         def put_one(i, x):
@@ -176,7 +177,7 @@ class LockstepPlayer:
 
 
 def _chosen(active: jax.Array, new: Any, old: Any) -> Any:
-    """The memory of `new` in the lanes bool[L], elsewhere that of `old`."""
+    """The memory `new` in the active lanes bool[L], `old` elsewhere."""
 
     def choose(x, y):
         mask = jnp.repeat(active, x.shape[0] // active.shape[0], total_repeat_length=x.shape[0])
