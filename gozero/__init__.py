@@ -1,6 +1,6 @@
 """Batched Monte-Carlo tree search for Go, in JAX.
 
-Names are loaded when first used: importing gozero starts neither JAX's backend nor a compile.
+Names are loaded on first use: importing gozero neither starts JAX's backend nor compiles anything.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def __dir__() -> list[str]:
 def _function_beside_its_package(name: str, module: str) -> property:
     """`gozero.NAME` is the function; ``from gozero.NAME import ...`` still finds the package.
 
-    The import system puts a package that it has loaded into its parent, under its name; the
-    setter lets that pass.
+    After loading a subpackage the import system assigns it to its parent under its name; the
+    setter ignores that assignment.
     """
     return property(
         lambda package: getattr(importlib.import_module(module), name),

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def mix(x: jax.Array) -> jax.Array:
-    """A bijection of u32 that mixes well (Wellons' lowbias32), of any shape."""
+    """Wellons' lowbias32: a bijection of u32 that mixes bits well. Elementwise, any shape."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
     return x ^ (x >> np.uint32(16))

@@ -1,6 +1,6 @@
-"""Frozen dataclasses that are pytrees: `flax.struct` without the import of flax.
+"""Frozen dataclasses that are pytrees: `flax.struct` without importing flax.
 
-An engine that plays without a network would wait for that import at each start.
+An engine that plays without a network would otherwise wait for that import at every start.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import jax
 
 
 def static() -> Any:
-    """A field that is no child of the pytree: part of its structure, to be compared and hashed."""
+    """A static field: not a child, but part of the pytree's structure, compared and hashed."""
     return dataclasses.field(metadata={"static": True})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
 class PyTreeNode:
-    """Base of a frozen dataclass whose fields are the children of a pytree."""
+    """Base class of frozen dataclasses that are pytrees, with their fields as children."""
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -29,5 +29,5 @@ class PyTreeNode:
         jax.tree_util.register_dataclass(cls, data_fields=names[0], meta_fields=names[1])
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other fields."""
+        """Returns a copy with the given fields changed."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]

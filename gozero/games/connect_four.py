@@ -1,7 +1,7 @@
-"""Connect Four as a `Game`, 7x6 or any other board of at most 8 columns and 7 rows.
+"""Connect Four as a `Game`, on 7x6 or any other board of at most 8 columns and 7 rows.
 
-A colour's stones are a bit each, a byte a column, the lowest row its lowest bit: four columns a
-word. The highest bit of a byte is never set, so that a line's shift never wraps:
+Each colour has a bitboard: one byte per column, with the lowest row in its lowest bit, and four
+columns per word. A byte's highest bit is never set, so that shifting a line never wraps:
 
     point (column, row)  ->  word column // 4, bit (column % 4) * 8 + row
 """
@@ -18,7 +18,7 @@ from jax import lax
 
 from gozero.search.game import Game
 
-_LINES = (1, 8, 9, 7)  # bits from a point to the next of a line: up, across, and both diagonals
+_LINES = (1, 8, 9, 7)  # bits from a point to the next in a line: up, across, and both diagonals
 
 Stones = tuple[jax.Array, ...]
 """u32 words of four columns each, scalars for one game."""
@@ -30,13 +30,13 @@ class Board(NamedTuple):
 
 
 def connect_four_game(width: int = 7, height: int = 6) -> Game:
-    """The game; an action is a column, from the left. A full board without a line is a draw.
+    """Connect Four; an action is a column, from the left. A full board without a line is a draw.
 
-    An observation is f32[height, width, 3], the top row first: the stones of the player to move,
-    the opponent's, and ones where the player to move began the game.
+    An observation is f32[height, width, 3], top row first: the stones of the player to move, the
+    opponent's, and a plane of ones if the player to move began the game, else zeros.
 
     Raises:
-      ValueError: a board that the words do not hold.
+      ValueError: the board does not fit into the words.
     """
     for name, size, most in (("width", width, 8), ("height", height, 7)):
         if not 1 <= size <= most:
@@ -57,7 +57,7 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
         return lost | ~is_open(board).any(), jnp.where(lost, np.float32(-1), np.float32(0))
 
     def play(board: Board, action: jax.Array) -> Board:
-        """The stone falls on the top of its column: one more than the column's bits."""
+        """The stone lands on top of its column: adding 1 to the column's bits carries there."""
         over, taken = outcome(board)[0], _taken(board)
         bottom = np.uint32(1) << (8 * (action % 4)).astype(jnp.uint32)
         added = []
@@ -86,18 +86,18 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
 
 
 def mirrored(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """An observation and a policy, as they are and mirrored: [2, height, width, C], [2, width]."""
+    """An observation and a policy, original and mirrored: [2, height, width, C], [2, width]."""
     return jnp.stack([planes, planes[:, ::-1]]), jnp.stack([policy, policy[::-1]])
 
 
 def first_to_move(board: Board) -> jax.Array:
-    """bool[]: the player to move began the game: both players have as many stones."""
+    """bool[]: whether the player to move began the game: both have the same number of stones."""
     count = lambda stones: functools.reduce(jnp.add, map(lax.population_count, stones))
     return count(board.own) == count(board.other)
 
 
 def has_line(stones: Stones) -> jax.Array:
-    """bool[]: four in a row somewhere. Pairs of neighbours, then pairs of pairs."""
+    """bool[]: whether any four are in a row. Finds pairs of neighbours, then pairs of pairs."""
     found = jnp.zeros_like(stones[0])
     for bits in _LINES:
         pairs = _meet(stones, _ahead(stones, bits))
@@ -114,7 +114,7 @@ def _meet(a: Stones, b: Stones) -> Stones:
 
 
 def _ahead(stones: Stones, bits: int) -> Stones:
-    """At each point what stands so many bits further on; fewer than a word's."""
+    """At each point, the stone that many bits further on (fewer than 32)."""
     further = (*stones[1:], jnp.zeros_like(stones[0]))
     here, rest = np.uint32(bits), np.uint32(32 - bits)
     return tuple((a >> here) | (b << rest) for a, b in zip(stones, further, strict=True))
@@ -123,8 +123,8 @@ def _ahead(stones: Stones, bits: int) -> Stones:
 def _has(stones: Stones, column: jax.Array, row: jax.Array) -> jax.Array:
     """bool[...]: whether there is a stone at each of these points u32[...].
 
-    (Bits are computed, not looked up: of a table of masks LLVM makes loads that it has no code
-    for at some batch sizes; seen with jaxlib 0.10.1.)
+    (Bits are computed, not looked up: from a table of masks LLVM makes loads that it cannot
+    generate code for at some batch sizes; seen with jaxlib 0.10.1.)
     """
     bit = np.uint32(1) << (np.uint32(8) * (column % 4) + row)
     hits = [jnp.where(column // 4 == w, word & bit, 0) for w, word in enumerate(stones)]

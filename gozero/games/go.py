@@ -1,7 +1,8 @@
-"""Go as a `Game` of the search.
+"""Go as a `Game` for the search.
 
-A state is a `GameState`. In a search it is the context: its past is what superko bans, its komi
-and the rules' move limit decide results. A node keeps a `Position`, some tens of bytes.
+A state is a `GameState`. In a search it is the context: superko bans repeats of its past boards,
+and its komi and the rules' move limit decide results. A node keeps a `Position`, some tens of
+bytes.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ def go_game(
     observe: Callable[[GameState, Position, Trail], Any] | None = None,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Game:
-    """Go under `rules`, with 7 points of komi in a new game; one object for each set of arguments.
+    """Go under `rules`; a new game has 7 points of komi. Cached: same arguments, same object.
 
         evaluator = gozero.playout_evaluator(rules)
         result = gozero.search(gozero.go_game(rules), evaluator, key, states, config)
 
     Args:
       rules: the rules.
-      observe: what an evaluator sees of a position that has no `observe` of its own; None: the
-        position and the komi.
-      reward: what a finished game's score is worth: won, lost or drawn; or its margin, see
-        `scoring.by_margin`, and then the evaluator's values should be of that kind too.
+      observe: (state, position, trail) -> what an evaluator without its own `observe` sees; None:
+        the position and the komi.
+      reward: maps a finished game's score to its value: by default won, lost or drawn. For the
+        margin see `scoring.by_margin`; the evaluator's values should then be margins too.
     """
     observe = observe or _observe
 
@@ -112,7 +113,7 @@ def _eyes(rules: Rules, state: GameState) -> jax.Array:
 
 
 def _rewind(where: jax.Array, earlier: GameState, state: GameState) -> GameState:
-    """The past boards stay where they are: no one looks beyond the length, which is the ply."""
+    """Past boards are not moved: nothing reads beyond the history's length, which is the ply."""
     position, komi, truncated = jax.tree.map(
         lambda old, new: jnp.where(where, old, new),
         (earlier.position, earlier.komi, earlier.truncated),
@@ -122,7 +123,7 @@ def _rewind(where: jax.Array, earlier: GameState, state: GameState) -> GameState
 
 
 def _earlier(state: GameState, ply: jax.Array, number: int) -> jax.Array:
-    """u32[number, 2, W]. Games that keep their boards have them, `Rules.keeps_past`."""
+    """u32[number, 2, W]. Only under rules by which a game keeps its boards (`Rules.keeps_past`)."""
     assert state.past is not None
     before = ply - jnp.arange(1, number + 1)
     boards = superko.boards_at(state.past, jnp.maximum(before, 0))
@@ -140,7 +141,7 @@ def is_over(rules: Rules, position: Position) -> jax.Array:
 
 
 def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> jax.Array:
-    """bool[A]: legal under the ko rule, over the game up to the root and the trail after it."""
+    """bool[A]: legal under the ko rule, given the game up to the root and the trail below it."""
     go.check_state(rules, state)
     points = legal_points(rules, position)
     if rules.has_superko:
@@ -152,9 +153,9 @@ def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> 
 def _scored(
     rules: Rules, state: GameState, position: Position, reward: Callable
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(over bool[], value f32[], points f32[] where it is over), for the player to move.
+    """(over bool[], value f32[], points f32[]) for the player to move; valid where over.
 
-    Only boards of finished games are scored; the others flood nothing.
+    Only boards of finished games are scored; those of others are emptied, so nothing is flooded.
     """
     over = is_over(rules, position)
     counted = position.replace(

@@ -1,9 +1,9 @@
-"""Hex as a `Game`, n x n: the first player joins top and bottom, the other the sides; no swap.
+"""Hex as a `Game`, n x n, without the swap rule.
 
-Point (row, column) touches (row, column +- 1), (row +- 1, column), (row - 1, column + 1) and
-(row + 1, column - 1). Nobody passes and somebody always wins, by a chain from side to side: so a
-board also keeps, for each colour, the stones that are connected to its first side, and each move
-extends them.
+The first player connects top and bottom, the second left and right. Point (row, column) touches
+(row, column +- 1), (row +- 1, column), (row - 1, column + 1) and (row + 1, column - 1). There are
+no passes and no draws: somebody always wins, by a chain from side to side. So a board also keeps,
+for each colour, the stones that are connected to its first side, and each move extends them.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from gozero.search.game import Game
 SIZES = range(3, 14)
 FIRST, SECOND = 0, 1
 
-_AT_ONCE = 2  # steps of a flood between two looks whether it goes on
+_AT_ONCE = 2  # steps of a flood between two checks whether it goes on
 
 Rows = tuple[jax.Array, ...]
-"""A u16 word for each row, the left column its lowest bit; scalars for one game."""
+"""A u16 word for each row, with the left column in its lowest bit; scalars for one game."""
 
 
 class Board(NamedTuple):
     stones: tuple[Rows, Rows]  # the first player's, and the second's
-    joined: tuple[Rows, Rows]  # of these the stones that are joined to the top, or to the left
+    joined: tuple[Rows, Rows]  # those connected to the top (first player) or the left (second)
     to_play: jax.Array  # u8[]: FIRST or SECOND
 
 
 def hex_game(size: int = 11) -> Game:
-    """The game; an action is a point, row by row from the top left.
+    """Hex; an action is a point, row by row from the top left.
 
-    An observation is f32[n, n, 3]: the stones of the player to move, the opponent's, and ones
-    where the player to move joins top and bottom.
+    An observation is f32[n, n, 3]: the stones of the player to move, the opponent's, and a plane
+    of ones if the player to move connects top and bottom, else zeros.
 
     Raises:
-      ValueError: a size that is not from 3 to 13.
+      ValueError: the size is not from 3 to 13.
     """
     if size not in SIZES:
         raise ValueError(f"size: {size} is not from {SIZES[0]} to {SIZES[-1]}")
@@ -55,7 +55,7 @@ def hex_game(size: int = 11) -> Game:
         return Board((empty(), empty()), (empty(), empty()), jnp.zeros((), jnp.uint8))
 
     def is_over(board: Board) -> jax.Array:
-        """bool[]: the player who moved last is through."""
+        """bool[]: whether the player who moved last has connected both sides."""
         through_down = board.joined[FIRST][-1]
         through_across = functools.reduce(jnp.bitwise_or, board.joined[SECOND]) >> (size - 1)
         return jnp.where(board.to_play == FIRST, through_across, through_down) != 0
@@ -97,7 +97,7 @@ def hex_game(size: int = 11) -> Game:
 
 
 def turned(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """An observation and a policy, as they are and turned by 180: [2, n, n, C], [2, n * n]."""
+    """An observation and a policy, original and rotated by 180: [2, n, n, C], [2, n * n]."""
     return jnp.stack([planes, planes[::-1, ::-1]]), jnp.stack([policy, policy[::-1]])
 
 
@@ -118,9 +118,9 @@ def _unpack(rows: Rows) -> jax.Array:
 
 @batching.over_games
 def _flood(start: Rows, stones: Rows) -> Rows:
-    """The stones that chains join to those of `start`. Trip bound: n^2 / 2.
+    """The stones that are connected to those of `start`. Trip bound: n^2 / 2.
 
-    Games of a batch grow in one loop, with one predicate for all of them.
+    All games of a batch are flooded in one loop, with one predicate for all of them.
     """
 
     def grow(carry):
@@ -134,7 +134,7 @@ def _flood(start: Rows, stones: Rows) -> Rows:
 
 
 def _grown(x: Rows, stones: Rows) -> Rows:
-    """`x` and the stones next to it; from the row above one comes down or down to the left."""
+    """`x` and the stones next to it; in the row below, a point touches its column and one left."""
     one, none = np.uint16(1), jnp.zeros_like(x[0])
     above, below = (none, *x[:-1]), (*x[1:], none)
     near = lambda x, up, down: x | x << one | x >> one | up | up >> one | down | down << one

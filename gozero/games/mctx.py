@@ -1,10 +1,10 @@
-"""For those who have a `recurrent_fn` of mctx: the searches of gozero on their model.
+"""Runs gozero's searches on a model written for mctx, a `recurrent_fn`.
 
     output = mctx.gumbel_muzero_policy(params, key, root, recurrent_fn, 50, invalid_actions)
     output = gozero.gumbel_muzero_policy(params, key, root, recurrent_fn, 50, invalid_actions)
 
-Two players alternate, and what one wins the other loses: `discount` is -1, or 0 where the action
-ended the game, and only such an action has a reward, from -1 to 1 for the player who took it.
+The game is two-player, alternating and zero-sum: `discount` is -1, or 0 where the action ended the
+game, and only an action that ends the game has a reward, in [-1, 1], for the player who took it.
 mctx itself need not be installed.
 """
 
@@ -33,18 +33,18 @@ TAKEN = -1
 
 
 class Node(NamedTuple):
-    """A position of a model. The model takes an action when it is evaluated, not before."""
+    """A position of a model. The model applies the action only when the node is evaluated."""
 
-    embedding: Any  # of the node; of its parent while the action is not taken
-    action: jax.Array  # i32[]: what leads here from the embedding, or TAKEN
-    reward: jax.Array  # f32[]: what it paid to who took it
-    discount: jax.Array  # f32[]: -1, or 0 if it ended the game
-    value: jax.Array  # f32[]: the model's, for the player to move
-    illegal: jax.Array  # u32[W]: the actions that the logits rule out, a bit each
+    embedding: Any  # this node's; its parent's until the action is applied
+    action: jax.Array  # i32[]: the action from the parent, still to be applied, or TAKEN
+    reward: jax.Array  # f32[]: the action's reward, for the player who took it
+    discount: jax.Array  # f32[]: -1, or 0 if the action ended the game
+    value: jax.Array  # f32[]: the model's value, for the player to move
+    illegal: jax.Array  # u32[W]: the actions that the logits rule out, one bit each
 
 
 class Root(NamedTuple):
-    """A game to search."""
+    """The state that a search starts from."""
 
     node: Node
     prior_logits: jax.Array  # f32[A]
@@ -52,7 +52,7 @@ class Root(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What `gozero.search` is to be given."""
+    """The arguments for `gozero.search`."""
 
     game: Game
     evaluator: Evaluator
@@ -67,33 +67,32 @@ def from_mctx(
     tree: Tree | None = None,
     illegal_below: float | None = -1e8,
 ) -> Model:
-    """A model of mctx as what `gozero.search` searches. Call it under ``jax.jit``.
+    """Turns an mctx model into the arguments of `gozero.search`. Call it under ``jax.jit``.
 
         game, evaluator, states = gozero.from_mctx(root, recurrent_fn, params, invalid_actions)
         config = gozero.SearchConfig(num_simulations=50, leaves=5)
         result = gozero.search(game, evaluator, key, states, config)
 
-    A reward without an end, or another discount than -1 and 0, makes the game's `SearchResult.ok`
-    False.
+    A reward before the end of the game, or a discount other than -1 and 0, makes that game's
+    `SearchResult.ok` False.
 
     Args:
       root: with `prior_logits` [B, A], `value` [B] in [-1, 1] and `embedding` [B, ...]; an
         ``mctx.RootFnOutput``.
       recurrent_fn: (params, key, action i32[M], embedding [M, ...]) -> (an
         ``mctx.RecurrentFnOutput`` [M], embedding); with several leaves M is leaves * B.
-      params: handed to it.
-      invalid_actions: [B, A], true where an action may not be taken; None: all may.
-      tree: the trees that the search is to go on from, see `gozero.search.reuse.reroot`. The
-        root's embedding has to be that of the tree's root, bit for bit; what the tree knows of it
-        beside that stays.
-      illegal_below: actions with lower logits are illegal below the root; None: all are legal, as
-        in mctx, which visits what is unlikely if all else looks bad.
+      params: passed to `recurrent_fn`.
+      invalid_actions: [B, A], true where an action is invalid at the root; None: all are valid.
+      tree: the trees to continue from, see `gozero.search.reuse.reroot`. The root's embedding must
+        equal that of the tree's root, bit for bit; the tree's other data of that root are kept.
+      illegal_below: below the root, actions with logits lower than this are illegal; None: all are
+        legal, as in mctx, which visits unlikely actions if all others look bad.
 
     Returns:
       (game, evaluator, states).
 
     Raises:
-      ValueError: arrays of shapes that do not go together.
+      ValueError: the arrays' shapes do not match.
     """
     batch, num_actions = root.prior_logits.shape
     if invalid_actions is None:
@@ -121,7 +120,7 @@ def _game(num_actions: int) -> Game:
         return ~(invalid | rows.unpack(node.illegal, num_actions))
 
     def outcome(root: Root, node: Node) -> tuple[jax.Array, jax.Array]:
-        """The reward was for the other, who has moved last."""
+        """The reward was for the opponent, who moved last."""
         return (node.action == TAKEN) & (node.discount == 0), -node.reward
 
     history = History(
@@ -141,7 +140,7 @@ def _game(num_actions: int) -> Game:
 
 def _evaluate(recurrent_fn: Callable, illegal_below: float | None) -> Callable:
     def evaluate(params: Any, key: jax.Array, observed: tuple[jax.Array, Node]) -> Evaluation:
-        """The model's step where an action waits; of other nodes what is known of them."""
+        """Steps the model where an action is pending; other nodes are returned as they are."""
         root_logits, nodes = observed
         waits = nodes.action != TAKEN
 
@@ -166,7 +165,7 @@ def _evaluate(recurrent_fn: Callable, illegal_below: float | None) -> Callable:
 
 
 def _where(condition: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-    """[M, ...]: `x` where bool[M]."""
+    """[M, ...]: `x` where the condition, bool[M], holds, else `y`."""
     return jnp.where(condition.reshape(-1, *[1] * (x.ndim - 1)), x, y)
 
 
@@ -175,12 +174,12 @@ def _cast_as(x: jax.Array, like: jax.Array) -> jax.Array:
 
 
 def _finite(logits: jax.Array) -> jax.Array:
-    """f32: what is as good as impossible is so by the lowest number that there is."""
+    """f32: logits of -inf (and below f32's range) become the lowest finite number."""
     return jnp.maximum(logits.astype(jnp.float32), jnp.finfo(np.float32).min)
 
 
 def _as_in_tree(node: Node, tree: Tree) -> Node:
-    """The roots of trees that are not empty, where their embeddings are those of the nodes."""
+    """The trees' stored roots where a tree is not empty and has the same embedding; else `node`."""
     stored = trees.read_positions(tree, tree.row(trees.ROOT))
     same = tree.size > 0
     for x, y in zip(
@@ -192,9 +191,10 @@ def _as_in_tree(node: Node, tree: Tree) -> Node:
 
 @dataclasses.dataclass(frozen=True)
 class MctxRoot(GumbelRoot):
-    """`GumbelRoot` as mctx has it: invalid actions count as not visited.
+    """`GumbelRoot` as in mctx: invalid actions count as unvisited.
 
-    So among the completed Q, which is stretched to [0, 1], there is always v_mix if any is invalid.
+    So if any action is invalid, v_mix is always among the completed Q-values that are rescaled to
+    [0, 1].
     """
 
     def _score(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
@@ -211,7 +211,7 @@ def _all_of(edges: Edges) -> Edges:
 
 
 class PolicyOutput(NamedTuple):
-    """As mctx's; in place of its tree the whole result of the search."""
+    """Like mctx's, but `search_tree` is the whole result of the search."""
 
     action: jax.Array  # i32[B]
     action_weights: jax.Array  # f32[B, A]
@@ -236,21 +236,23 @@ def gumbel_muzero_policy(
 ) -> PolicyOutput:
     """``mctx.gumbel_muzero_policy`` for two-player zero-sum games, by gozero's search.
 
-    The visits are mctx's from the same key, as far as rounding goes: values here are multiples of
-    2^-14. Where two actions are equally good mctx takes the first, gozero any.
+    From the same key the visits equal mctx's, up to rounding: values here are multiples of 2^-14.
+    Between equally good actions mctx takes the first, gozero any.
 
     Args:
       params, rng_key, root, recurrent_fn, num_simulations, invalid_actions, max_depth,
-        max_num_considered_actions, gumbel_scale: as mctx's; see `from_mctx`.
-      value_scale, maxvisit_init, rescale_values: of mctx's ``qtransform_completed_by_mix_value``.
-      leaves: that the model is asked for together, of each tree; divides the simulations. With more
-        than 1 the visits are not quite mctx's, and large models are better used.
+        max_num_considered_actions, gumbel_scale: as in mctx; see `from_mctx`.
+      value_scale, maxvisit_init, rescale_values: as in mctx's
+        ``qtransform_completed_by_mix_value``.
+      leaves: the number of leaves of each tree that the model evaluates together; must divide
+        `num_simulations`. With more than 1 the visits differ a little from mctx's, and large models
+        run more efficiently.
 
     Returns:
       (action, action_weights, search_tree): `search_tree` is a `SearchResult`.
 
     Raises:
-      ValueError: arrays of shapes that do not go together; a setting out of its range.
+      ValueError: the arrays' shapes do not match, or a setting is out of its range.
     """
     scales = {
         "value_scale": value_scale,

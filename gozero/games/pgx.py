@@ -1,7 +1,7 @@
-"""Games of pgx, as they are: ``pgx_game(pgx.make("othello"))``. pgx itself need not be installed.
+"""Games from pgx, unchanged: ``pgx_game(pgx.make("othello"))``. This module imports without pgx.
 
-A state is pgx's own. The observation is made when an evaluator wants it and not kept in the nodes
-of a tree, which hold all else of the state.
+A state is pgx's own. Tree nodes hold the whole state except the observation, which is computed
+only when an evaluator needs it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _CHANCE_OR_HIDDEN = ("backgammon", "kuhn_poker", "leduc_holdem", "bridge_bidding
 
 
 def make(name: str) -> Any:
-    """The environment of pgx with this name.
+    """Makes the pgx environment with this name.
 
     Raises:
-      ValueError: pgx is not installed, or has none of this name.
+      ValueError: pgx is not installed, or has no environment of this name.
     """
     try:
         import pgx
@@ -35,20 +35,21 @@ def make(name: str) -> Any:
 
 
 def pgx_game(env: Any, max_moves: int = MAX_MOVES, trial_seed: int | None = 0) -> Game:
-    """A game of two players by an environment of pgx.
+    """A two-player `Game` from a pgx environment.
 
-    Assumed, and tried in one random game: the players take turns, to the end (a pass is an
-    action); rewards are paid at the end only, from -1 to 1, and add up to 0. Not tried, but
-    assumed: a step draws nothing at random, and the observation hides nothing that matters.
+    Assumed, and checked in one random game: the players alternate until the end (a pass is an
+    action); rewards are paid only at the end, lie in [-1, 1] and add up to 0. Assumed, but not
+    checked: a step draws nothing at random, and the observation hides nothing that matters.
 
     Args:
-      env: of `pgx.make`, or one with the same methods.
-      max_moves: after so many a game is over and drawn. Self-play makes room for so many.
-      trial_seed: of the game that is tried; None: none is, nor is anything compiled.
+      env: from `pgx.make`, or an object with the same methods.
+      max_moves: a game is over after this many moves, and drawn if it has not ended by then.
+        Self-play allocates room for this many.
+      trial_seed: the seed of the random game; None: no game is played and nothing is compiled.
 
     Raises:
-      ValueError: an environment of another number of players, known for chance or hidden
-        information, or whose trial did not keep what is assumed.
+      ValueError: the environment is not for 2 players, is known to have chance or hidden
+        information, or violated an assumption in the random game.
     """
     if env.num_players != 2:
         raise ValueError(f"env: {env.id} has {env.num_players} players; a search is for 2")
@@ -64,7 +65,7 @@ def pgx_game(env: Any, max_moves: int = MAX_MOVES, trial_seed: int | None = 0) -
         return state.terminated | state.truncated | (state._step_count >= max_moves)
 
     def play(state: Any, action: jax.Array) -> Any:
-        """pgx takes the rewards of a finished game away with the next step; here they stay."""
+        """In pgx a further step zeroes the rewards of a finished game; here they are kept."""
         over, after = is_over(state), env.step(state, action)
         if state.observation.size == 0:
             after = _without_observation(after)
@@ -89,15 +90,15 @@ def _without_observation(state: Any) -> Any:
 
 
 def _mine(state: Any) -> jax.Array:
-    """bool[2]: the player to move."""
+    """bool[2]: one-hot of the player to move."""
     return jnp.arange(2) == state.current_player
 
 
 def _try(env: Any, seed: int, max_moves: int) -> None:
-    """One random game.
+    """Plays one random game.
 
     Raises:
-      ValueError: it did not keep what `pgx_game` assumes.
+      ValueError: it violated an assumption of `pgx_game`.
     """
     rng, step = np.random.RandomState(seed), jax.jit(env.step)
     state = jax.jit(env.init)(jax.random.key(seed))

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:  # it imports JAX, which commands do after they have looked at the name
+if TYPE_CHECKING:  # imports JAX; commands do that only after they have checked the name
     from gozero.search.game import Game
 
 PLAYERS = ("the first player", "the second player")
-"""Who plays a game in which no one is Black or White."""
+"""The players' names in a game without Black and White."""
 
 
 class NamedGame(NamedTuple):
-    """A game that a command can play and write down.
+    """A game that a command can play and record.
 
     Attributes:
-      name, size: what it was made by; the size is None where there is none to choose.
+      name, size: the arguments it was made with; the size is None if the game has only one.
       game: the game.
-      action_names: of each action, as a record of a game has them.
+      action_names: the name of each action in a game record.
       to_text: (state) -> its board as text; X is the player who began.
     """
 
@@ -33,12 +33,12 @@ class NamedGame(NamedTuple):
     to_text: Callable[[Any], str]
 
     def record(self, actions: list[int]) -> str:
-        """The moves of a game, one line."""
+        """The moves of a game as one line."""
         return " ".join(self.action_names[action] for action in actions)
 
 
 def result_text(outcome: float) -> str:
-    """Who has won, for a text: the outcome is that of the player who began."""
+    """The result as text. `outcome` is from the perspective of the player who began."""
     return "drawn" if outcome == 0 else f"{PLAYERS[outcome < 0]} won"
 
 
@@ -48,24 +48,24 @@ def make_game(name: str, size: int | None = None) -> Game:
 
 
 def named_game(name: str, size: int | None = None) -> NamedGame:
-    """The game of this name, imported when it is asked for; the same one each time.
+    """The game of this name, imported on first use; the same object each time.
 
     Args:
-      name: one of `NAMES`, or "pgx:NAME", a game of pgx, see `pgx.pgx_game`.
-      size: of the board; None: the usual one.
+      name: one of `NAMES`, or "pgx:NAME" for a game from pgx, see `pgx.pgx_game`.
+      size: the board size; None: the usual one.
 
     Raises:
-      ValueError: an unknown name; a size that the game does not come in.
+      ValueError: an unknown name, or a size that the game does not support.
     """
     kind = check(name, size)
     return _made(name, _USUAL_SIZES.get(kind) if size is None else size)
 
 
 def check(name: str, size: int | None = None) -> str:
-    """The kind of game that a name is of, before it is imported.
+    """Checks a name without importing the game; returns its kind (the part before the colon).
 
     Raises:
-      ValueError: an unknown name; a size where there is none to choose.
+      ValueError: an unknown name, or a size for a game that has only one.
     """
     kind, _, of_pgx = name.partition(":")
     if kind not in _MAKERS or (kind == "pgx") != bool(of_pgx):
@@ -77,7 +77,7 @@ def check(name: str, size: int | None = None) -> str:
 
 @functools.cache
 def _made(name: str, size: int | None) -> NamedGame:
-    """Of a name there is one game: compiled programs are found again by it."""
+    """One object per name and size: compiled programs are cached by the game."""
     return _MAKERS[name.partition(":")[0]](name, size)
 
 
@@ -137,7 +137,7 @@ _USUAL_SIZES = {"go": 9, "hex": 11}
 
 
 def _planes(planes: Any, below: list[str]) -> str:
-    """Planes [H, W, 3] of a board game: mine, the opponent's, and ones where I began."""
+    """Planes [H, W, 3] as text: the mover's stones, the opponent's, ones if the mover began."""
     own, other, began = np.moveaxis(np.asarray(planes), -1, 0) > 0
     return _board(own.astype(int) - other, "XO" if began.any() else "OX", below)
 

@@ -1,4 +1,4 @@
-"""Evaluation of any game's positions by random games from there to the end."""
+"""Evaluates positions of any game by random games (rollouts) from there to the end."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
 ROLLOUT_RULE = Puct(c_puct=3.0, first_play="parent")
-"""Of random games, Go's playouts too: a uniform prior over many actions wants more exploration than
-a network's, and a player ahead would never try a second action if the untried counted as even."""
+"""The selection rule for random games, Go's playouts included. A uniform prior over many actions
+needs more exploration than a network's, and if untried actions counted as even, a player who is
+ahead would never try a second action."""
 
 
 def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -> Evaluator:
-    """One game of uniformly random legal actions from each leaf to its end; a uniform prior.
+    """Plays one game of uniformly random legal actions from each leaf to the end; uniform prior.
 
     Args:
-      game: any game without a history (for Go there is `playout_evaluator`).
-      first_plays: also say who was first to play which action, for `SearchConfig(amaf=...)` with
-        a rule of `rave`, which then is the evaluator's own; "same", for `Amaf(first="same")`:
-        which actions each has played at all.
+      game: any game without a history (for Go use `playout_evaluator`).
+      first_plays: whether to also return which player was first to play each action, for
+        `SearchConfig(amaf=...)`; the evaluator's selection rule is then `Rave`. "same", for
+        `Amaf(first="same")`: which actions each player played at all.
 
     Raises:
-      ValueError: a game with a history, whose positions are not states that can be played on.
+      ValueError: a game with a history: its positions are not states to play on from.
     """
     if game.history is not None:
         raise ValueError(
@@ -51,15 +52,15 @@ def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -
 def rollouts(
     game: Game, states: Any, seeds: jax.Array, first_plays: bool | Literal["same"] = False
 ) -> tuple[jax.Array, jax.Array | None]:
-    """A game of uniformly random actions from each of M states to its end.
+    """Plays one game of uniformly random actions from each of M states to the end.
 
-    Trip bound: `Game.max_moves`. Move i of a game depends on its seed and on i.
+    Trip bound: `Game.max_moves`. The random bits of move i depend only on the game's seed and i.
 
     Args:
       game: the game.
       states: with a leading axis [M].
       seeds: u32[M].
-      first_plays: as of `rollout_evaluator`.
+      first_plays: as in `rollout_evaluator`.
 
     Returns:
       (value f32[M] for the player to move at the state, first_play bool[M, 2, A] or None).
@@ -91,7 +92,7 @@ def rollouts(
 
 
 def _random_action(legal: jax.Array, random: jax.Array) -> jax.Array:
-    """i32[]: the k-th legal action, k drawn by u32[]; of none, action 0."""
+    """i32[]: a legal action chosen by the bits `random`, u32[]; 0 if none is legal."""
     count = jnp.cumsum(legal, dtype=jnp.uint32)
     k = random % jnp.maximum(count[-1], 1)
     return jnp.argmax(legal & (count == k + 1)).astype(jnp.int32)
