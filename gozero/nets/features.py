@@ -1,20 +1,21 @@
-"""Feature sets: a position as planes, seen by the player to move.
+"""Feature sets: a position as input planes, from the perspective of the player to move.
 
-A set is a table of planes and pure functions of one game. `FEATURES` names them:
+A feature set is a table of planes and pure functions of one game. `FEATURES` maps names to sets:
 
-    compact           9 planes, nothing of the past: what self-play and training use unless told
+    compact           9 planes without history: the default of self-play and training
     full              22 planes in the layout of KataGo's networks, and a vector of global inputs
-    full-no-ladders   the same with the ladder planes left at zero, which cost the most
+    full-no-ladders   the same, but the ladder planes, which cost the most, are zero
     zero              AlphaGo Zero's: the last 8 boards of each colour, and the colour to play
 
-Planes come channel-last, f32[size, size, C], as the network takes them;
-``jnp.moveaxis(planes, -1, 0)`` is (C, size, size). "One ply ago" is the position before the
+Planes are channel-last, f32[size, size, C], as the network expects;
+``jnp.moveaxis(planes, -1, 0)`` gives (C, size, size). "One ply ago" is the position before the
 last move. Past boards come from the game and from the trail of a search; where they are not
 known (before the game began, and under simple ko before the root of a search) their planes
 are zero.
 
-`FeatureSet.look` takes what a set needs of a game and a trail; a self-play row stores it, and
-planes are made of it alone. So the planes that self-play saw can be made again from its rows.
+`FeatureSet.look` extracts what a set needs from a game and a trail. A self-play row stores the
+result, and planes are computed from it alone, so the planes that self-play saw can be recomputed
+from its rows.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ FULL_PLANES = (
 LADDER_PLANES = (14, 15, 16, 17)
 
 MOVES_SEEN = 5
-_KO_RULES = ("simple", "positional", "situational")  # that have a plane
+_KO_RULES = ("simple", "positional", "situational")  # each has a global input
 FULL_GLOBALS = (
     "points that komi gives the player to move, / 20",
     "White to play",
@@ -100,31 +101,31 @@ ZERO_PLANES = (
 
 
 class Seen(NamedTuple):
-    """One position as a feature set sees it."""
+    """The data of one position from which a feature set computes its planes."""
 
     position: Position
     komi: jax.Array  # f32[]: points for White
     banned: bb.Board  # W x u32[]: points that ko or superko bans
     past: jax.Array  # u32[H, 2, W]: black and white words 1, 2, ... H plies ago
-    known: jax.Array  # i32[]: how many of those boards there are; the others are empty
+    known: jax.Array  # i32[]: how many of these boards are known; the others are empty
 
 
 class Inputs(NamedTuple):
-    """What the network takes of a set that has global inputs."""
+    """The network's inputs, for a set that has global inputs."""
 
     planes: jax.Array  # f32[size, size, C]
     global_inputs: jax.Array  # f32[G]
 
 
 class FeatureSet(NamedTuple):
-    """A way to see positions; its functions are for one game.
+    """A set of input features; its functions are for one game.
 
     Attributes:
-      planes: a line of meaning for each plane.
-      global_inputs: a line of meaning for each number beside the planes.
-      history: past boards it looks at.
-      bans: whether it looks at the points that superko bans.
-      of_seen: (rules, seen) -> f32[size, size, C], or `Inputs` where there are global inputs.
+      planes: a one-line description of each plane.
+      global_inputs: a one-line description of each global input.
+      history: the number of past boards it uses.
+      bans: whether it uses the points that superko bans.
+      of_seen: (rules, seen) -> f32[size, size, C], or `Inputs` if the set has global inputs.
     """
 
     planes: tuple[str, ...]
@@ -140,10 +141,10 @@ class FeatureSet(NamedTuple):
     def look(
         self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
     ) -> Seen:
-        """What the set needs of a position of a game, or of a search tree above that game.
+        """Extracts what the set needs from a position in a game, or in a search tree of that game.
 
-        The boards before the root of a search are those of ``state.past``. Simple ko keeps none:
-        there only the boards of the trail are known, and at the root none is.
+        The boards before the root of a search are those of ``state.past``. Under simple ko a game
+        keeps none: then only the boards of the trail are known, and none at the root.
 
         Args:
           rules: the rules.
@@ -161,7 +162,7 @@ class FeatureSet(NamedTuple):
     def observe(
         self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
     ) -> jax.Array | Inputs:
-        """The planes of a position of a game, or of a search above it."""
+        """The planes of a position in a game, or in a search tree of that game."""
         return self.of_seen(rules, self.look(rules, state, position, trail))
 
 
@@ -252,13 +253,13 @@ def _full(rules: Rules, seen: Seen, with_ladders: bool) -> Inputs:
 
 @functools.cache
 def _full_boards(lay: bb.Layout) -> Callable:
-    """One game's planes but the ladders, in one stage: u32[14, W] before them, u32[2, W] after."""
+    """One game's planes except ladders, in one stage: u32[14, W] before them, u32[2, W] after."""
 
     def boards(black, white, white_moves, banned, past, known):
         """Words [B], white_moves bool[B], past u32[H, 2, W, B] -> u32[14, W, B], u32[2, W, B]."""
         now = jnp.stack([stacked.stack(black), stacked.stack(white)])
         none = jnp.zeros_like(now[0])
-        # By who moves, the first axis of anything given for Black and for White.
+        # Reorders the first axis from (Black, White) to (own, opponent).
         by_mover = lambda pair: list(jnp.where(white_moves, pair[::-1], pair))
         one, two, three = liberties.counts_stage(lay, now[0], now[1])
         moves = _last_moves(now, past, known)
@@ -272,14 +273,14 @@ def _full_boards(lay: bb.Layout) -> Callable:
 
 
 def _last_moves(now: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.Array]:
-    """Five times u32[W, B]: the stone that is on a board and was not on the one before."""
+    """Five u32[W, B]: the stone on each board that was not on the board before it."""
     boards = [now, *past[:MOVES_SEEN]]
     added = [after & ~before for after, before in itertools.pairwise(boards)]
     return [jnp.where(known > k, a[0] | a[1], np.uint32(0)) for k, a in enumerate(added)]
 
 
 def _ladders(rules: Rules, seen: Seen) -> jax.Array:
-    """u32[4, W]: laddered now, one and two plies ago, and the capturing moves."""
+    """u32[4, W]: stones laddered now, one ply ago and two plies ago; the capturing moves."""
     position = seen.position
     now = ladders.ladders(rules, position)
     white_moves = position.to_play == WHITE
@@ -292,7 +293,7 @@ def _ladders(rules: Rules, seen: Seen) -> jax.Array:
 
 
 def _full_globals(rules: Rules, seen: Seen) -> jax.Array:
-    """f32[G], as the table has them."""
+    """f32[G], in the order of `FULL_GLOBALS`."""
     position = seen.position
     boards = jnp.concatenate([_words(position)[None], seen.past[:MOVES_SEEN]])
     same = (boards[1:] == boards[:-1]).all(axis=(1, 2))
@@ -332,10 +333,10 @@ def _words(position: Position) -> jax.Array:
 
 
 def _planes_at_once(lay: bb.Layout, boards: Sequence[bb.Board], scalars: Sequence) -> jax.Array:
-    """f32[size, size, C]: planes of boards, then of numbers that are everywhere the same.
+    """f32[size, size, C]: planes of boards, then constant planes of scalars.
 
-    For a GPU, where planes that are put together are more kernels: here each entry looks up the
-    word that it is made of.
+    For a GPU, where stacking separate planes would take more kernels: here each entry looks up the
+    word that it is computed from.
     """
     as_words = [lax.bitcast_convert_type(jnp.asarray(x, jnp.float32), jnp.uint32) for x in scalars]
     words = jnp.stack([word for board in boards for word in board] + as_words)
@@ -374,10 +375,10 @@ FEATURES = {
 
 
 def feature_set(name: str) -> FeatureSet:
-    """The set of a name.
+    """The feature set with this name.
 
     Raises:
-      ValueError: there is none of that name.
+      ValueError: there is no set with this name.
     """
     if name not in FEATURES:
         raise ValueError(f"features: {name!r} is not one of {', '.join(FEATURES)}")

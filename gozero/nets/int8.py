@@ -1,8 +1,8 @@
-"""Convolutions of 8-bit integers, for networks that evaluate on a TPU.
+"""Convolutions in 8-bit integers, for evaluating networks on a TPU.
 
-A number x counts as s q, with q an integer of -127 to 127: for a convolution's input, which comes
-of a ReLU, with one s; for its kernel with one for each channel that it makes. Products are added
-up as integers, exactly. A TPU v5e multiplies such integers twice as fast as bf16 numbers.
+A number x is represented as s q, with q an integer from -127 to 127. A convolution's input, which
+comes from a ReLU, has one scale s; its kernel has one for each output channel. Products are summed
+as integers, exactly. A TPU v5e multiplies such integers twice as fast as bf16 numbers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ _TINY = np.finfo(np.float32).tiny
 
 
 class Int8Conv(nnx.Module):
-    """A convolution of 3x3 that keeps the size of the board; its parameters are those of
-    `quantized`."""
+    """A 3x3 convolution that keeps the size of the board; `quantized` makes its parameters."""
 
     def __init__(self, inputs: int, outputs: int):
         self.kernel = nnx.Param(jnp.zeros((3, 3, inputs, outputs), jnp.int8))
@@ -30,7 +29,7 @@ class Int8Conv(nnx.Module):
         self.scale = nnx.Param(jnp.zeros(outputs, jnp.float32))
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """bf16[M, size, size, C] of such; what is beyond the largest known input is cut off."""
+        """[M, size, size, C] -> bf16. Inputs beyond the largest seen by `quantized` are clipped."""
         steps = jnp.round(x.astype(jnp.float32) * self.per_unit[...])
         steps = jnp.clip(steps, -_MOST, _MOST)
         total = mode.by_platform(steps, self.kernel[...], tpu=_in_int8, default=_in_float)
@@ -50,16 +49,16 @@ def _in_int8(steps: jax.Array, kernel: jax.Array) -> jax.Array:
 
 
 def _in_float(steps: jax.Array, kernel: jax.Array) -> jax.Array:
-    """The same: f32 has the integers to 2^24, and larger sums of 3x3 inputs are no rule."""
+    """The same result: f32 is exact for integers up to 2^24, and larger sums are rare."""
     return _convolve(steps, kernel.astype(jnp.float32), jnp.float32)
 
 
 def quantized(conv: dict, most: jax.Array) -> dict:
-    """Parameters of an `Int8Conv`.
+    """The parameters of an `Int8Conv`.
 
     Args:
       conv: f32 or bf16 "kernel" [3, 3, inputs, outputs] and "bias" [outputs].
-      most: f32[]; the largest input that counts in full.
+      most: f32[] or bf16[]; the largest input to represent; larger ones are clipped.
     """
     kernel = conv["kernel"].astype(jnp.float32)
     largest = jnp.maximum(jnp.max(jnp.abs(kernel), axis=(0, 1, 2), keepdims=True), _TINY)

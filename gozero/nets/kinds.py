@@ -1,4 +1,4 @@
-"""The two kinds of networks: the project's own, and KataGo's; what their configs choose between."""
+"""The two kinds of networks, gozero's own and KataGo's: functions that dispatch on the config."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Config = NetworkConfig | KataGoConfig
 
 
 def observer(config: Config, rules: Rules) -> Callable:
-    """(state, position, trail) -> what a network of Go is shown.
+    """Returns the function (state, position, trail) -> inputs of a Go network with this config.
 
     Raises:
-      ValueError: rules that do not go with a network of KataGo.
+      ValueError: the config is KataGo's and the rules do not fit it.
     """
     if isinstance(config, KataGoConfig):
         katago_inputs.check_fits(rules, config)
@@ -30,8 +30,8 @@ def observer(config: Config, rules: Rules) -> Callable:
 
 
 def apply(config: Config, params: dict, inputs: Any) -> Any:
-    """What a network says of M positions: a `NetworkOutput`, or a `KataGoOutput`, which has its
-    fields and more."""
+    """Evaluates a network on M positions; returns a `NetworkOutput`, or a `KataGoOutput`, which has
+    the same fields and more."""
     if isinstance(config, KataGoConfig):
         return katago.apply(config, params, inputs)
     return network.apply(config, params, inputs)

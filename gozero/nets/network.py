@@ -1,25 +1,26 @@
-"""The residual network of policy, value, ownership and score, as pure `init` and `apply`.
+"""The residual network for policy, value, ownership and score, as pure `init` and `apply`.
 
-A module of flax.nnx describes it; what leaves this file are pure functions over a nested
-dict of arrays, so that ``jax.jit``, ``jax.grad`` and a file see plain pytrees.
+A flax.nnx module defines it; this file exports pure functions of a nested dict of arrays, so that
+``jax.jit``, ``jax.grad`` and files see plain pytrees.
 
-    stem      3x3 convolution of the planes, and a bias made of the global inputs
-    blocks    x + second(relu(first(relu(x)))), 3x3 convolutions; the second starts at zero, and so
-              the block at the identity, which is what lets it do without batch statistics: play
+    stem      3x3 convolution of the planes, plus a bias computed from the global inputs
+    blocks    x + second(relu(first(relu(x)))), 3x3 convolutions; the second is initialised to
+              zero, so that the block starts as the identity and needs no batch statistics: play
               and training compute the same (He et al. 2016, pre-activation; Zhang et al. 2019)
-    pooled    such a block in which a few channels of the first convolution become a bias of the
-              others: what is going on anywhere is known everywhere (Wu 2019, section 3.3)
+    pooled    a block in which a few channels of the first convolution are pooled into a bias of
+              the others: every point sees the whole board (Wu 2019, section 3.3)
     heads     policy: a 1x1 convolution, and the pass from the pooled trunk; value and score: one
               hidden layer on the pooled trunk; ownership: a 1x1 convolution
 
-Every head pools or is a convolution: one set of weights fits every board size in shape. So it is
-of Go, and of a game whose actions are the points of its planes, or those and one more. Where they
-are others, as the columns of Connect Four, policy and value come of dense layers on the pooled
-trunk and a few of its channels point by point (AlphaZero's heads), which fit one board.
+Every head pools or is a convolution, so one set of weights fits boards of any size. This holds for
+Go, and for games whose actions are the points of their planes, or the points and one more. For
+other actions, such as the columns of Connect Four, policy and value use dense layers on the pooled
+trunk and on a few of its channels at each point (AlphaZero's heads), which fit one board size.
 
 With ``dtype="bfloat16"`` the convolutions and the trunk between them are bf16. Parameters, pooled
-sums, heads and outputs are f32 always. With ``dtype="int8"`` the blocks' convolutions are of 8-bit
-integers besides (`int8`): for evaluation on a TPU, with what `quantized` makes of f32 parameters.
+sums, heads and outputs are always f32. With ``dtype="int8"``, in addition, the blocks' convolutions
+use 8-bit integers (`int8`): for evaluation on a TPU, with parameters that `quantized` makes from
+f32 ones.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ from gozero.search.game import Game
 DTYPES = ("float32", "bfloat16", "int8")
 
 SCORE_SCALE = 20.0
-"""Points to one unit of the score head, so that it need not grow large weights first."""
+"""Points per unit of the score head, so that it need not learn large weights first."""
 
 FLAT_CHANNELS = 4
-"""Channels that dense heads see point by point."""
+"""The number of channels that dense heads see at each point."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,18 +55,18 @@ class NetworkConfig:
     """Shape of the network.
 
     Attributes:
-      blocks: residual blocks of two 3x3 convolutions.
-      channels: channels of the trunk.
-      features: the name of the planes it takes (`gozero.nets.features`).
-      pool_every: with 2 every second block pools the board, with 1 each; 0: none does.
-      auxiliary: whether it has heads for ownership and score, which are Go's.
-      dtype: what the trunk computes in, "float32" or "bfloat16". Not the parameters. "int8": bf16,
-        and integers in its blocks; for evaluation only, see `quantized`.
-      board_size: points on a side of the board that its weights were trained for, which evaluators
-        check; None: any board. No part of the shape: networks that differ in it are equal.
-      observation: of another game, which observes planes of its own: their rows, columns and
-        channels, see `of_game`; None: Go's, of `features`.
-      num_actions: of that game; None: Go's.
+      blocks: the number of residual blocks, each with two 3x3 convolutions.
+      channels: the number of channels of the trunk.
+      features: the name of its feature set (`gozero.nets.features`).
+      pool_every: with 2 every second block pools the board, with 1 every block; 0: none.
+      auxiliary: whether it has heads for ownership and score; only for Go.
+      dtype: the dtype in which the trunk computes, "float32" or "bfloat16"; parameters stay f32.
+        "int8": bf16 with 8-bit integers in the blocks; for evaluation only, see `quantized`.
+      board_size: the side length of the board that the weights were trained for, which evaluators
+        check; None: any board. Not part of the shape: configs that differ only in it are equal.
+      observation: for a game other than Go, (rows, columns, channels) of the planes it observes,
+        see `of_game`; None: Go, with the planes of `features`.
+      num_actions: the number of actions of that game; None: Go.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -99,7 +100,7 @@ class NetworkConfig:
 
     @property
     def policy_head(self) -> str:
-        """ "points" (an action for each), "points and pass" (and one more), or "dense"."""
+        """ "points" (one action each), "points and pass" (one more action), or "dense"."""
         if self.observation is None or self.num_actions is None:
             return "points and pass"
         extra = self.num_actions - self.observation[0] * self.observation[1]
@@ -107,28 +108,28 @@ class NetworkConfig:
 
     @property
     def trunk_dtype(self) -> Any:
-        """Between convolutions."""
+        """The dtype of the activations between convolutions."""
         return jnp.dtype("bfloat16" if self.dtype == "int8" else self.dtype)
 
     @property
     def pooled_channels(self) -> int:
-        """Channels that a pooled block pools, of its first convolution's."""
+        """How many channels of its first convolution a pooled block pools."""
         return max(1, self.channels // 4)
 
     def pools(self, block: int) -> bool:
-        """Whether a block, counted from 0, pools."""
+        """Whether this block, counted from 0, pools."""
         return bool(self.pool_every) and (block + 1) % self.pool_every == 0
 
 
 def of_game(game: Game, **shape: Any) -> NetworkConfig:
-    """The config of a network for a game other than Go, by what the game observes.
+    """The config of a network for a game other than Go, from the shape of its observations.
 
     Args:
-      game: it observes planes [rows, columns, channels], of any number type.
+      game: must observe planes [rows, columns, channels], of any number type.
       shape: blocks, channels, pool_every and dtype, as in `NetworkConfig`.
 
     Raises:
-      ValueError: it observes something else.
+      ValueError: the game observes something else.
     """
     seen = jax.eval_shape(lambda key: game.observe(game.init(key)), jax.random.key(0))
     if not hasattr(seen, "shape") or len(seen.shape) != 3:
@@ -142,23 +143,23 @@ def of_game(game: Game, **shape: Any) -> NetworkConfig:
 class NetworkOutput(NamedTuple):
     """Fields have a leading axis [M]. All are for the player to move."""
 
-    policy_logits: jax.Array  # f32[M, A]; the pass last
+    policy_logits: jax.Array  # f32[M, A]; the pass, if there is one, last
     value: jax.Array  # f32[M] in [-1, 1]
     ownership_logits: jax.Array | None = None  # f32[M, size^2]; None without auxiliary heads
-    score: jax.Array | None = None  # f32[M]: the final area score expected, in points, komi counted
+    score: jax.Array | None = None  # f32[M]: expected final area score in points, komi included
 
     @property
     def ownership(self) -> jax.Array | None:
-        """tanh of the logits, f32[M, size^2]: +1 the mover's at the end, -1 the opponent's."""
+        """tanh of the logits, f32[M, size^2]: +1 mover's area at the end, -1 the opponent's."""
         return None if self.ownership_logits is None else jnp.tanh(self.ownership_logits)
 
 
 def pool(x: jax.Array) -> jax.Array:
-    """What of each channel is known of the whole board.
+    """Pools each channel over the whole board.
 
     Wu (2019), section 3.3: its mean, its mean times (size - 14) / 10, and its maximum. The second
-    lets one set of weights tell a sum from a mean over boards of several sizes; on boards of one
-    size it says nothing that the first does not.
+    lets one set of weights distinguish sums from means across board sizes; with a single board size
+    it adds nothing to the first.
 
     Args:
       x: [M, size, size, C].
@@ -171,7 +172,7 @@ def pool(x: jax.Array) -> jax.Array:
 
 
 Seen = Callable[[jax.Array], jax.Array]
-"""Gives back what a convolution of a block is to take."""
+"""A hook on the input of a block's convolution; returns the input that the convolution uses."""
 
 
 def _unseen(x: jax.Array) -> jax.Array:
@@ -183,10 +184,10 @@ Board = Sequence[int]
 
 
 class Conv(nnx.Conv):
-    """A convolution that keeps the size of the board; by `winograd` once its kernel is so.
+    """A convolution that keeps the size of the board; by `winograd` once its kernel is transformed.
 
-    With `side_by_side` activations come, and go, as [rows, columns, M, C]: so it transforms
-    positions side by side, which is sooner where a position has few channels.
+    With `side_by_side` its input and output are [rows, columns, M, C], so that it transforms
+    positions side by side, which is faster where a position has few channels.
     """
 
     in_tiles = side_by_side = False
@@ -201,7 +202,7 @@ class Conv(nnx.Conv):
 
 
 def modules_of(module: nnx.Module) -> Iterator[nnx.Module]:
-    """The module and all within it. (That of flax has another name in every other version.)"""
+    """Yields the module and all modules within it. (flax's own has version-dependent names.)"""
     yield module
     for part in vars(module).values():
         if isinstance(part, nnx.Module):
@@ -209,32 +210,32 @@ def modules_of(module: nnx.Module) -> Iterator[nnx.Module]:
 
 
 IN_TILES = "in_tiles"
-"""Of `prepared` parameters: the kernels of 3x3 and 5x5, as `winograd` has them for a board."""
+"""Key in `prepared` parameters: the 3x3 and 5x5 kernels, transformed for a board by `winograd`."""
 
 
 def in_tiles(convs: Sequence[Conv], board: Board) -> list[jax.Array]:
-    """The kernels, to be the parameters' `IN_TILES`."""
+    """The transformed kernels of the convolutions: the parameters' `IN_TILES`."""
     return [winograd.transform_kernel(conv.kernel[...], board) for conv in convs]
 
 
 def use_tiles(
     convs: Sequence[Conv], board: Board, params: dict, side_by_side: bool = False
 ) -> None:
-    """Have convolutions done by `winograd`, with prepared kernels if the parameters have them."""
+    """Makes convolutions use `winograd`, with the parameters' prepared kernels if there are any."""
     kernels = params[IN_TILES] if IN_TILES in params else in_tiles(convs, board)
     for conv, kernel in zip(convs, kernels, strict=True):
         conv.kernel, conv.in_tiles, conv.side_by_side = nnx.Param(kernel), True, side_by_side
 
 
 def over(x: jax.Array, channels: jax.Array) -> jax.Array:
-    """[C], to meet [..., C]."""
+    """`channels`, [C], shaped to broadcast against `x`, [..., C]."""
     return channels.reshape(*[1] * (x.ndim - 1), -1)
 
 
 class _Block(nnx.Module):
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
-        # Steps of integers are to be one fusion with the convolution whose output they are of.
+        # Rounding to integers should be fused with the convolution before it: no barrier there.
         self.apart = _unseen if config.dtype == "int8" else products.apart
         self.first = _block_conv(config, channels, channels, rngs)
         self.second = _block_conv(
@@ -254,7 +255,7 @@ class _PooledBlock(nnx.Module):
         self.local_channels = channels - pooled
         self.first = _block_conv(config, channels, channels, rngs)
         self.bias = nnx.Linear(3 * pooled, self.local_channels, rngs=rngs)
-        # Not of integers: what it takes is known only after the pool, and a pass by itself.
+        # Not int8: its input is known only after pooling, so rounding it would be a pass by itself.
         self.second = _trunk_conv(
             config, self.local_channels, channels, rngs, kernel_init=nnx.initializers.zeros
         )
@@ -268,17 +269,17 @@ class _PooledBlock(nnx.Module):
 
 
 def _by_point(x: jax.Array) -> jax.Array:
-    """[M, rows, columns, C] -> [rows, columns, M, C], as `winograd` has it."""
+    """[M, rows, columns, C] -> [rows, columns, M, C], the layout for `winograd`."""
     return jnp.moveaxis(x, 0, 2)
 
 
 def _by_position(x: jax.Array) -> jax.Array:
-    """The way back."""
+    """The inverse of `_by_point`."""
     return jnp.moveaxis(x, 2, 0)
 
 
 def _on_board(bias: jax.Array, by_point: bool) -> jax.Array:
-    """[M, C], to be added at all points."""
+    """A bias [M, C], shaped to be added at all points."""
     return bias[None, None] if by_point else bias[:, None, None, :]
 
 
@@ -297,7 +298,7 @@ class _Network(nnx.Module):
         for i in range(config.blocks):
             block = _PooledBlock if config.pools(i) else _Block
             setattr(self, f"block_{i}", block(config, rngs))
-        summary = 2 * channels  # of the whole board: each channel's mean and maximum
+        summary = 2 * channels  # each channel's mean and maximum over the board
         if self.head == "dense":
             assert config.observation is not None
             assert config.num_actions is not None
@@ -311,7 +312,7 @@ class _Network(nnx.Module):
             self.pass_move = nnx.Linear(summary, 1, rngs=rngs)
         self.value_hidden = nnx.Linear(summary, channels, rngs=rngs)
         self.value = nnx.Linear(channels, 1, rngs=rngs)
-        if config.auxiliary:  # last: the draws of the others do not depend on them
+        if config.auxiliary:  # last, so that the random draws of the others do not depend on them
             self.owners = nnx.Conv(channels, 1, (1, 1), rngs=rngs)
             self.score = nnx.Linear(channels, 1, kernel_init=nnx.initializers.zeros, rngs=rngs)
 
@@ -342,7 +343,7 @@ class _Network(nnx.Module):
         return [part for part in modules_of(self) if isinstance(part, Conv)]
 
     def use_tiles(self, board: Board, params: dict) -> None:
-        """Have all convolutions of 3x3, and what lies between them, as `winograd` has it."""
+        """Makes all 3x3 convolutions use `winograd`, and the layers between them its layout."""
         use_tiles(self.convs, board, params, side_by_side=True)
         for part in modules_of(self):
             if isinstance(part, _Network | _PooledBlock):
@@ -371,7 +372,7 @@ class _Network(nnx.Module):
         return x
 
     def largest(self, inputs) -> list[jax.Array]:
-        """f32[]: of what each convolution of the blocks takes."""
+        """The largest input of each convolution in the blocks that int8 replaces, bf16[] each."""
         x, found = self._stem(inputs), []
 
         def seen(x):
@@ -407,16 +408,17 @@ def _block_conv(
 
 
 def init(config: NetworkConfig, key: jax.Array) -> dict:
-    """Random parameters, a nested dict of f32 arrays."""
+    """Random parameters: a nested dict of f32 arrays."""
     config = _to_learn(config)
     state = nnx.state(_Network(config, nnx.Rngs(key)), nnx.Param)
     return nnx.to_pure_dict(state)
 
 
 def apply(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
-    """The network on M positions, as the set ``config.features`` or the game sees them.
+    """Evaluates the network on M positions.
 
-    Planes f32[M, rows, columns, C], with f32[M, G] beside them where the set has global inputs.
+    Inputs are what the feature set ``config.features`` or the game observes: planes
+    f32[M, rows, columns, C], and f32[M, G] where the set has global inputs.
     """
     return _network(config, params)(inputs)
 
@@ -428,13 +430,13 @@ def _network(config: NetworkConfig, params: dict) -> _Network:
 
 
 def plain(params: dict) -> dict:
-    """Without what `prepared` has added."""
+    """The parameters without what `prepared` added."""
     return {name: x for name, x in params.items() if name != IN_TILES}
 
 
 def prepared(config: NetworkConfig, params: dict, board: Board) -> dict:
-    """The parameters, in the trunk's dtype and with what `apply_on_cpu` makes of them in each call;
-    to prepare them twice changes nothing."""
+    """The parameters with the work done that would be repeated in each call: converted to the
+    trunk's dtype, or their kernels transformed for `apply_on_cpu`. Idempotent."""
     if IN_TILES in params:
         return params
     if not winograd.may_pay(board, config.channels, config.trunk_dtype):
@@ -443,20 +445,20 @@ def prepared(config: NetworkConfig, params: dict, board: Board) -> dict:
 
 
 _SLICE_BYTES = 3 * 2**23
-"""Of activations, that a TPU keeps on the chip beside those of the next layer."""
+"""Bytes of a layer's activations that a TPU keeps on chip along with those of the next layer."""
 
 
 def apply_in_slices(
     config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
 ) -> NetworkOutput:
-    """`apply`, some positions after others: a TPU keeps their activations on the chip."""
+    """`apply`, one slice of the positions after another: a TPU keeps their activations on chip."""
     first = jax.tree.leaves(inputs)[0]
     number = number_of_slices(config, first.shape[0], first.shape[1:3])
     return in_slices(functools.partial(apply, config, params), inputs, number)
 
 
 def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
-    """`apply` in the form that a CPU has sooner: many positions by `winograd`, in slices."""
+    """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
     first = jax.tree.leaves(inputs)[0]
     board, channels = first.shape[1:3], config.channels
     if not winograd.pays(first.shape[0], board, channels, config.trunk_dtype):
@@ -468,7 +470,7 @@ def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
 
 
 def in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> Any:
-    """``one(inputs)``, so many equal slices of the positions after one another."""
+    """``one(inputs)``, computed in `number` equal slices of the positions, one after another."""
     if number == 1:
         return one(inputs)
     split = jax.tree.map(lambda x: x.reshape(number, -1, *x.shape[1:]), inputs)
@@ -477,17 +479,17 @@ def in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> Any:
 
 
 def number_of_slices(config: NetworkConfig, count: int, board: tuple[int, int]) -> int:
-    """How many slices of equal size a TPU evaluates so many positions in, of planes of so many rows
-    and columns; 1 if none of 128 positions or more fit."""
+    """The number of equal slices in which a TPU evaluates `count` positions on `board`, (rows,
+    columns); 1 if no equal slices of 128 positions or more are small enough."""
     row = board[0] * board[1] * config.channels * config.trunk_dtype.itemsize
     fewest = -(-count * row // _SLICE_BYTES)
     return next((n for n in range(fewest, count // 128 + 1) if count % n == 0), 1)
 
 
 def in_dtype(config: NetworkConfig, params: Any) -> Any:
-    """The parameters, those of the trunk's convolutions in its dtype: `apply` says the same.
+    """The parameters, with the trunk's convolutions in the trunk's dtype; `apply` returns the same.
 
-    It converts them in every call, be they the same for all calls of a loop.
+    Given f32 ones, `apply` converts them in every call, even inside a loop where they are constant.
     """
 
     def convert(path: tuple, x: jax.Array) -> jax.Array:
@@ -497,7 +499,7 @@ def in_dtype(config: NetworkConfig, params: Any) -> Any:
 
 
 def _is_of_trunk(path: tuple) -> bool:
-    """Whether a parameter is of a convolution of 3x3."""
+    """Whether a parameter belongs to a 3x3 convolution."""
     names = [part.key for part in path if isinstance(part, jax.tree_util.DictKey)]
     return "stem" in names or "first" in names or "second" in names
 
@@ -508,13 +510,13 @@ def _to_learn(config: NetworkConfig) -> NetworkConfig:
 
 
 def quantized(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> dict:
-    """What a network of dtype "int8" takes; to quantize it twice changes nothing.
+    """The parameters for a network of dtype "int8". Idempotent.
 
     Args:
-      config: of dtype "int8".
+      config: with dtype "int8".
       params: as `init` makes them.
-      inputs: M positions: what the convolutions of the blocks take in these is the largest that
-        counts in full.
+      inputs: M positions for calibration: the largest input of each convolution on these positions
+        is the largest it can represent; larger ones are clipped.
     """
     if "per_unit" in params["block_0"]["first"]:
         return params
@@ -531,7 +533,7 @@ def quantized(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -
 
 
 def shapes(config: NetworkConfig) -> dict:
-    """The parameters' shapes and dtypes, as `init` would make them."""
+    """The shapes and dtypes of the parameters that `init` makes."""
     return nnx.to_pure_dict(_abstract(_to_learn(config))[1])
 
 

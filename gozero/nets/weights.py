@@ -1,4 +1,4 @@
-"""A network's weights in a file: f32 arrays by their place in the network, and its shape."""
+"""Files of weights: f32 arrays named by their place in the network, and the network's shape."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gozero.runs import arrays
 
 _SINCE = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}
 _SINCE |= {"observation": None, "num_actions": None}
-"""What files of earlier versions do not say, and what they are."""
+"""Defaults for entries that files of earlier versions lack."""
 
 _SHAPE = [field.name for field in dataclasses.fields(NetworkConfig) if field.compare]
 _TYPES = dict.fromkeys(("size", "blocks", "channels", "planes", "pool_every"), int)
@@ -32,19 +32,19 @@ def save(
     size: int | None = None,
     **about: Any,
 ) -> pathlib.Path:
-    """Write parameters and their description to one file, whole or not at all, and to the disk.
+    """Writes parameters and their description to one file, atomically and synced to disk.
 
     Args:
-      path: ``NAME.safetensors``; or ``NAME.npz``, as earlier versions wrote them: that one has
-        its description in a ``NAME.json`` beside it.
+      path: ``NAME.safetensors``; or ``NAME.npz``, the format of earlier versions, which keeps the
+        description in a ``NAME.json`` beside it.
       params: as `network.init` makes them.
       config: the network's shape.
-      size: the board size that they were trained for; None: the config's, or the rows of the
-        planes of a game other than Go.
+      size: the board size that the parameters were trained for; None: the config's `board_size`,
+        or for a game other than Go the number of rows of its planes.
       about: anything else worth keeping: the command, the steps, the seed.
 
     Raises:
-      ValueError: the path has another suffix, or nothing says the size.
+      ValueError: the path has another suffix, or the size is given nowhere.
     """
     path = arrays.check_name(path, "weights")
     size = size or config.board_size or (config.observation or [None])[0]
@@ -62,32 +62,32 @@ def save(
 
 
 def digest(params: dict) -> str:
-    """SHA-256 of parameters, as their file has it."""
+    """SHA-256 of the parameters as `save` would store them."""
     return arrays.digest(_held(params))
 
 
 def load(
     path: pathlib.Path | str, size: int | None = None, data: bytes | None = None
 ) -> tuple[Any, dict, dict]:
-    """Read weights, in the order that `gozero.network_evaluator` takes them.
+    """Reads weights; returns them in the order in which `gozero.network_evaluator` takes them.
 
         config, params, about = load("net.safetensors")
         evaluator = gozero.network_evaluator(rules, config, params)
 
     Args:
-      path: a file of `save`, also one of an earlier version (.npz); or a network of KataGo, .bin
-        or .bin.gz, which is of every board up to 19x19.
-      size: the board size that they must have been made for; None: any.
-      data: what is in the file of `save`, if it is not read from the disk.
+      path: a file written by `save`, including earlier versions' .npz; or a KataGo network, .bin
+        or .bin.gz, which plays on boards of any size up to 19x19.
+      size: the board size that the weights must have been made for; None: any.
+      data: the contents of a file written by `save`, if they are not to be read from disk.
 
     Returns:
-      (config, params, about): the network's shape, a `NetworkConfig` with the `board_size` of the
-      weights, which evaluators of another board refuse, or a `KataGoConfig`; the parameters; the
+      (config, params, about): the network's shape, either a `KataGoConfig` or a `NetworkConfig`
+      with the weights' `board_size` (evaluators for another board refuse it); the parameters; the
       whole description.
 
     Raises:
-      ValueError: a file that is missing, damaged, of another format, another board size or
-        another shape of network; says which, and what would be right.
+      ValueError: the file is missing, damaged, of another format, or for another board size or
+        shape of network; says which, and what would be right.
     """
     if model_file.is_model_file(path):
         config, params, about = model_file.read(path)
@@ -107,10 +107,10 @@ def load(
 
 
 def load_own(path: pathlib.Path | str, size: int | None = None) -> tuple[NetworkConfig, dict, dict]:
-    """`load`, of a network that `gozero.nets.network` makes: one that can be trained.
+    """`load` for a network of `gozero.nets.network`, which can be trained.
 
     Raises:
-      ValueError: as `load`; a network of KataGo.
+      ValueError: as `load`, or the network is KataGo's.
     """
     config, params, about = load(path, size)
     if not isinstance(config, NetworkConfig):
@@ -122,7 +122,7 @@ def load_own(path: pathlib.Path | str, size: int | None = None) -> tuple[Network
 
 
 def _expected(size: int | None, about: dict, names: frozenset[str]) -> dict[str, Any]:
-    """The arrays of a network that a description tells; see `load`."""
+    """The arrays that a file with this description must contain; see `load`."""
     try:
         config = _config(_SINCE | about)
     except (ValueError, TypeError) as error:
@@ -134,16 +134,16 @@ def _expected(size: int | None, about: dict, names: frozenset[str]) -> dict[str,
             f"give weights made for {size}x{size}, or --size {made}"
         )
     blocks = len({name.split("/")[0] for name in names if name.startswith("block_")})
-    if blocks != config.blocks:  # first: to describe a network of very many takes long
+    if blocks != config.blocks:  # checked first: the shapes of very many blocks take long
         raise arrays.NotExpected(f"{blocks} blocks, its description says {config.blocks}")
     return _by_name(network.shapes(config))
 
 
 def _config(about: dict) -> NetworkConfig:
-    """The shape that a description tells.
+    """The network's shape, from a file's description.
 
     Raises:
-      ValueError: it lacks something, or is of no network of this version.
+      ValueError: the description lacks an entry, or fits no network of this version.
     """
     wrong = [name for name, kind in _TYPES.items() if type(about.get(name)) is not kind]
     if wrong:
