@@ -1,7 +1,7 @@
-"""What KataGo's networks see of a position: planes and global inputs, versions 3 to 7.
+"""The inputs of KataGo's networks: planes and global inputs, versions 3 to 7.
 
-The numbers are those of KataGo's public source (``cpp/neuralnet/nninputs.cpp``). Planes of version
-7 (and 6, 4, 3, with fewer global inputs; 5 leaves out liberties, ladders and areas):
+The numbering is that of KataGo's public source (``cpp/neuralnet/nninputs.cpp``). Planes of version
+7 (the same in 6, 4 and 3, with fewer global inputs; 5 has no liberties, ladders or areas):
 
      0  the board (all ones)             9-13  the last five moves, latest first
    1-2  own stones, the opponent's      14-16  laddered stones, now, one and two plies ago
@@ -16,11 +16,11 @@ The numbers are those of KataGo's public source (``cpp/neuralnet/nninputs.cpp``)
     9-11  territory scoring; a tax on sekis; a tax on all groups
    12-13  zero: the encore
       14  a pass would end the game
-   15-18  zero, zero, the button is there, what half a point of komi pays
+   15-18  zero, zero, the button is still there, how much half a point of komi matters
 
-Functions are for one game. What networks of other kinds see is in `gozero.nets.features`, which
-this uses. The rules' encore after territory scoring, and the extra turns of a game that goes on
-after its end, are not played here.
+Functions are for one game. The inputs of gozero's own networks are in `gozero.nets.features`, which
+this module uses. The encore of territory scoring, and the extra turns of a game that goes on after
+its end, are not played here.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from gozero.nets.katago.network import MOST_SIZE, KataGoConfig
 from gozero.search.game import Trail
 
 _MOST_KOMI = {3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0, 7: 20.0}
-"""Beyond the points of the board."""
+"""By version of the inputs: by how much |komi| may exceed the number of points of the board."""
 
 
 def check_fits(rules: Rules, config: KataGoConfig) -> None:
-    """Refuse rules that a network knows nothing of, or that keep too little for it.
+    """Refuses rules that the network does not know, or that keep too little history for it.
 
     Raises:
       ValueError: says which.
@@ -77,11 +77,11 @@ def observe(
     position: Position,
     trail: Trail | None = None,
 ) -> Inputs:
-    """The inputs of a position of a game, or of a search above it.
+    """The inputs for a position in a game, or in a search tree of that game.
 
     Args:
       config: the network.
-      rules: the rules, as `check_fits` wants them.
+      rules: the rules; they must pass `check_fits`.
       state: the game up to the root of the search.
       position: ``state.position`` or one below it.
       trail: its ancestors in the tree; None for the root.
@@ -101,15 +101,15 @@ def observe(
 
 
 class _Moves(NamedTuple):
-    """The last moves, latest first; those from `known` on are not told."""
+    """The last moves, latest first; those from index `known` on are unknown or hidden."""
 
-    points: jax.Array  # u32[5, W]: each a board with its point; empty of a pass
+    points: jax.Array  # u32[5, W]: for each move a board with its point; empty for a pass
     passed: jax.Array  # bool[5]
     known: jax.Array  # i32[]
 
 
 def _moves(rules: Rules, seen: Seen) -> _Moves:
-    """Whose turn it was alternates: what a player did who had the turn twice is where it ends."""
+    """Turns are assumed to alternate: the known moves end where a player moved twice in a row."""
     position = seen.position
     now = jnp.stack([stacked.stack(position.black), stacked.stack(position.white)])
     boards = jnp.concatenate([now[None], seen.past])
@@ -137,8 +137,8 @@ def _around(lay: bb.Layout, board: jax.Array) -> jax.Array:
 
 
 def _hide(config: KataGoConfig, rules: Rules, moves: _Moves, position: Position) -> _Moves:
-    """What the network is told of them: nothing where a pass is said to end nothing, and once the
-    game is over the last move alone (nothing, before version 6)."""
+    """The moves that the network is told: none after a pass if passes are hidden (`_suppresses`),
+    and once the game is over only the last one (none, before version 6)."""
     over = (position.passes >= 2) | (position.ply >= rules.move_limit)
     most = jnp.where(over, int(config.inputs_version >= 6), MOVES_SEEN)
     if _suppresses(config):
@@ -175,7 +175,7 @@ def _boards(config: KataGoConfig, rules: Rules, seen: Seen, moves: _Moves) -> ja
 
 
 def _ladders(rules: Rules, seen: Seen, known: jax.Array) -> list[jax.Array]:
-    """Four times u32[W]. Boards that are not told of are as the next one."""
+    """Four u32[W]. An unknown or hidden board is replaced by the one after it."""
     position, size = seen.position, rules.size
     white_moves = position.to_play == WHITE
     now = (position.black, position.white, position.ko)
@@ -193,8 +193,8 @@ def _ladders(rules: Rules, seen: Seen, known: jax.Array) -> list[jax.Array]:
 
 
 def _ko_after(rules: Rules, before: jax.Array, after: jax.Array, white_moved: jax.Array):
-    """i16[]: the point of simple ko on a board u32[2, W], by the one before it: what a lone stone
-    with one liberty has taken alone."""
+    """i16[]: the point of simple ko on the board `after`, u32[2, W]: where the move from `before`
+    captured a single stone by a lone stone with one liberty; NO_POINT if there is none."""
     lay = rules.layout
     mine, theirs = (jnp.where(white_moved, board[::-1], board) for board in (before, after))
     placed = stacked.unstack(theirs[0] & ~mine[0])
@@ -207,9 +207,9 @@ def _ko_after(rules: Rules, before: jax.Array, after: jax.Array, white_moved: ja
 
 
 def _area(config: KataGoConfig, rules: Rules, position: Position) -> tuple[bb.Board, bb.Board]:
-    """Black's and White's, as the rules of scoring have it."""
+    """Black's area and White's, under the config's scoring rules."""
     version, of_area = config.inputs_version, config.scoring == "area"
-    if version >= 6 and not of_area:  # told in the encore only
+    if version >= 6 and not of_area:  # the network is told them only in the encore
         return bb.empty(rules.layout), bb.empty(rules.layout)
     suicide = rules.suicide or config.pass_alive_by_suicide
     settled = version == 4 or not of_area
@@ -219,13 +219,13 @@ def _area(config: KataGoConfig, rules: Rules, position: Position) -> tuple[bb.Bo
 
 
 _SEKIS = ("seki", "all")
-"""Taxes by which the territory of a seki is nobody's."""
+"""Taxes under which territory in a seki belongs to nobody."""
 
 
 @functools.cache
 def _areas(lay: bb.Layout, suicide: bool, kind: str) -> Callable:
-    """(black, white) -> (Black's area, White's), "settled" or by what is taxed; for `_SEKIS` the
-    stones in atari are a third argument."""
+    """The function (black, white) -> (Black's area, White's); `kind` is "settled" or the tax. With
+    a tax in `_SEKIS` it takes the stones in atari as a third argument."""
 
     def find(black, white, *atari):
         stones = jnp.stack([stacked.stack(black), stacked.stack(white)])
@@ -240,7 +240,7 @@ def _areas(lay: bb.Layout, suicide: bool, kind: str) -> Callable:
 
 
 def _alone(lay: bb.Layout, stones: jax.Array) -> jax.Array:
-    """u32[2, W, B]: empty regions that border stones of one colour alone."""
+    """u32[2, W, B]: empty regions that border stones of only that colour."""
     vacant = stacked.full(lay, 3) & ~(stones[:1] | stones[1:])
     near = floods.grow_stacked(
         lay, stacked.neighbours(lay, stones) & vacant, *stacked.joints(lay, vacant)
@@ -249,7 +249,7 @@ def _alone(lay: bb.Layout, stones: jax.Array) -> jax.Array:
 
 
 def _in_seki(lay: bb.Layout, stones: jax.Array, area: jax.Array, atari: jax.Array) -> jax.Array:
-    """u32[2, W, B]: areas that touch points of nobody, or hold a stone of their owner in atari."""
+    """u32[2, W, B]: areas that touch neutral points, or contain a stone of their owner in atari."""
     nobody = stacked.full(lay, 3) & ~(stones[:1] | stones[1:] | area[:1] | area[1:])
     seeds = area & (stacked.neighbours(lay, nobody) | (stones & atari[None]))
     return floods.grow_stacked(lay, seeds, *stacked.joints(lay, area))
@@ -284,8 +284,8 @@ def _global_inputs(
 
 
 def _wave(rules: Rules, komi: jax.Array) -> jax.Array:
-    """f32[]: how the next half a point of komi pays, by the parity of the board: a triangle, up
-    around the komis that can be drawn."""
+    """f32[]: how much the next half point of komi matters, given the parity of the board: a
+    triangle wave that rises around the komis at which a draw is possible."""
     odd = rules.num_points % 2
     above = komi - (jnp.floor((komi - odd) / 2.0) * 2.0 + odd)
     return jnp.where(above < 0.5, above, jnp.where(above < 1.5, 1.0 - above, above - 2.0))
@@ -293,7 +293,7 @@ def _wave(rules: Rules, komi: jax.Array) -> jax.Array:
 
 class _Button(NamedTuple):
     left: jax.Array  # bool[]: no one has passed yet
-    in_row: jax.Array  # i32[]: 1 if the pass that took it is among the last passes in a row
+    in_row: jax.Array  # i32[]: 1 if the pass that took it is among the latest consecutive passes
 
 
 def _bonus(
@@ -303,8 +303,8 @@ def _bonus(
     position: Position,
     trail: Trail | None,
 ) -> tuple[jax.Array | float, _Button | None]:
-    """(points for White besides komi, the button): territory scoring as KataGo counts it takes a
-    point of each player for each stone played, and the first pass takes half a point."""
+    """(points for White besides komi, the button). In KataGo's territory scoring each stone that a
+    player plays or sets up costs a point; with the button the first pass gains half a point."""
     if config.scoring == "area" and not config.button:
         return 0.0, None
     passed, whites, length = _all_passes(rules, state, position, trail)
@@ -328,7 +328,7 @@ def _all_passes(
     rules: Rules, state: GameState, position: Position, trail: Trail | None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(bool[T]: which moves so far were passes, bool[T]: which were White's if turns alternated,
-    i32[]: how many there were)."""
+    i32[]: the number of moves so far)."""
     assert state.past is not None  # `check_fits`
     boards, ply = state.past.boards, state.position.ply.astype(jnp.int32)
     same = (boards[1:] == boards[:-1]).all(axis=(1, 2)) & (jnp.arange(len(boards) - 1) < ply)

@@ -1,12 +1,11 @@
 """KataGo's model files, ``NAME.bin`` and ``NAME.bin.gz``.
 
-Words apart by white space (names, which mean nothing, and numbers), and arrays: ``@BIN@`` and so
-many little-endian f32. The order of the parts tells what they are; a header tells the version.
-Convolutions are [rows, columns, in, out], matrices [in, out].
+A file holds words separated by white space (numbers, and names without significance) and arrays:
+``@BIN@`` followed by little-endian f32. The parts are identified by their order; a header gives the
+version. Convolutions are [rows, columns, in, out], matrices [in, out].
 
-A file may be of a stranger. Every number is held against its bounds and every array against the
-bytes that are left before anything is made of it, and what is wrong is a ValueError that names
-the file and the field.
+A file may be untrusted. Every number is checked against its bounds, and every array against the
+bytes that are left, before it is used; an error is a ValueError that names the file and the field.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,12}")
 
 
 class Model(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     config: KataGoConfig
     params: dict[str, Any]  # f32 arrays by the names of the layers
@@ -65,15 +64,15 @@ class Model(NamedTuple):
 
 
 def is_model_file(path: pathlib.Path | str) -> bool:
-    """Whether a file is KataGo's, by its name."""
+    """Whether the file's name is that of a KataGo model."""
     return str(path).endswith(SUFFIXES)
 
 
 def read(path: pathlib.Path | str) -> Model:
-    """Read a network of KataGo.
+    """Reads a KataGo network.
 
     Raises:
-      ValueError: a file that is missing, damaged, too large, or of a network that is not known
+      ValueError: the file is missing, damaged, too large, or holds a network that is not supported
         here; names the file and the field.
     """
     path = pathlib.Path(path)
@@ -86,7 +85,7 @@ def read(path: pathlib.Path | str) -> Model:
 
 
 def _unpacked(path: pathlib.Path) -> tuple[bytes, str]:
-    """(the bytes of a file, unpacked if it was packed; SHA-256 of the file)."""
+    """(the bytes of a file, decompressed if it is gzipped; SHA-256 of the file itself)."""
     opened: Any = open_regular(path, MOST_BYTES)
     with opened as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -105,7 +104,7 @@ def _unpacked(path: pathlib.Path) -> tuple[bytes, str]:
 
 
 class _Reader:
-    """Takes the parts of a file one after another; each is returned with its parameters."""
+    """Reads the parts of a file in order; each is returned as (description, parameters)."""
 
     def __init__(self, data: bytes):
         self.data, self.place = data, 0
@@ -140,7 +139,7 @@ class _Reader:
         return number
 
     def nothing(self, field: str, count: int) -> None:
-        """Numbers kept for later versions, which are 0."""
+        """Reads numbers that are reserved for later versions and must be 0."""
         for _ in range(count):
             said = self.word(field)
             if said != "0":
@@ -196,7 +195,7 @@ class _Reader:
         return spec._replace(bias=True), {**params, "bias": bias}
 
     def norm(self, field: str, channels: int):
-        """A batch norm, merged to an affine map, and the activation after it."""
+        """A batch norm, merged into an affine map, and the activation after it."""
         self.word(field)
         self.channels(f"{field}: channels", channels)
         epsilon = self.positive(f"{field}: epsilon")
@@ -224,7 +223,7 @@ class _Reader:
         return said
 
     def root_mean_square(self, field: str, channels: int):
-        """That of a transformer's block: a scale only."""
+        """The RMS norm of a transformer block: a scale only."""
         self.word(field)
         self.channels(f"{field}: channels", channels)
         epsilon = self._small(f"{field}: epsilon")
@@ -237,7 +236,7 @@ class _Reader:
         return epsilon
 
     def last_root_mean_square(self, field: str, channels: int):
-        """That of the trunk's end, with an activation."""
+        """The RMS norm at the end of the trunk, with an activation."""
         self.word(field)
         self.channels(f"{field}: channels", channels)
         epsilon = self._small(f"{field}: epsilon")
@@ -441,6 +440,6 @@ class _Reader:
 
 
 def _joined(kind: Any, more: dict | None = None, /, **parts: tuple[Any, Any]) -> tuple[Any, dict]:
-    """(a description of the parts' descriptions, their parameters by name and `more` of them)."""
+    """(`kind` made of the parts' descriptions; the parts' parameters by name, with `more` added)."""
     params = {name: found for name, (_, found) in parts.items() if found is not None}
     return kind(**{name: spec for name, (spec, _) in parts.items()}), {**params, **(more or {})}

@@ -1,16 +1,16 @@
-"""KataGo's networks in Flax: a description of what a file holds, and `apply`.
+"""KataGo's networks in Flax: descriptions of their layers, and `apply`.
 
 A description is nested tuples of layers (`Trunk`, `PolicyHead`, `ValueHead`, the blocks), which
-`model_file` reads; parameters are a nested dict by the same names. A board is evaluated at its own
-size: every layer is a convolution, pools, or looks at all points.
+`model_file` reads; parameters are a nested dict with the same names. A board is evaluated at its
+own size: every layer is a convolution, pools, or attends to all points.
 
     Ordinary     x + conv2(norm2(conv1(norm1(x))))
-    Pooled       the same, where what a second convolution finds anywhere becomes a bias of conv1's
+    Pooled       the same, with a second convolution pooled over the board into a bias of conv1
     Bottleneck   x + conv2(norm2(blocks(conv1(norm1(x))))), blocks of fewer channels
-    Attention    x + attention among the points, their places turned in (RoPE)
+    Attention    x + attention among the points, optionally with rotary embeddings (RoPE)
     FeedForward  x + second(silu(first(x)) * gate(x))
 
-A norm is an affine map of each channel and an activation; batch statistics were merged into it
+A norm is an affine map of each channel and an activation; batch statistics are merged into it
 (Wu 2019, "Accelerating Self-Play Learning in Go"; the format and the meaning of every number are
 those of KataGo's public source, ``cpp/neuralnet``).
 """
@@ -51,7 +51,7 @@ ACTIVATIONS = {
 }
 MOST_SIZE = 19
 OLDEST, NEWEST = 3, 17
-"""Model versions."""
+"""The model versions that are supported."""
 
 _MOST_SCORE = 1e6
 _FEATURES = {3: (22, 14), 4: (22, 14), 5: (13, 12), 6: (22, 16), 7: (22, 19)}
@@ -81,12 +81,12 @@ class RootMeanSquare(NamedTuple):
     channels: int
     epsilon: float
     bias: bool = False
-    whole_board: bool = False  # one mean of squares a board, not one a point
+    whole_board: bool = False  # one mean of squares per board, not one per point
     activation: str = "identity"
 
 
 class Rotation(NamedTuple):
-    """How places are turned into queries and keys: by learnt frequencies, or powers of theta."""
+    """Rotary position embedding of queries and keys: learnt frequencies, or powers of theta."""
 
     heads: int
     pairs: int
@@ -166,7 +166,7 @@ class ValueHead(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """What outputs are multiplied by; files of version 13 on say it."""
+    """The factors of the outputs; files give them from version 13 on."""
 
     td_score: float = 20.0
     score_mean: float = 20.0
@@ -182,20 +182,20 @@ _USUAL = Scales()
 
 @dataclasses.dataclass(frozen=True)
 class KataGoConfig:
-    """A network of KataGo, and the rules that gozero's own do not tell.
+    """A KataGo network, and the rules for its inputs that gozero's `Rules` do not have.
 
     Attributes:
-      version: of the model, 3 to 17.
+      version: the model version, 3 to 17.
       trunk, policy, value: its layers.
-      scales: of its outputs.
-      pass_alive_by_suicide: whether it takes pass-alive areas as if suicide were allowed.
-      dtype: what the trunk computes in, "float32" or "bfloat16". Not the parameters.
-      scoring: "area", as gozero counts, or "territory": what the network is told (the main phase;
-        its encore is not played here).
-      tax: "none", "seki" or "all" (of the groups).
-      button: whether the first pass is worth half a point and is no pass towards the end.
+      scales: the factors of its outputs.
+      pass_alive_by_suicide: whether pass-alive areas are computed as if suicide were allowed.
+      dtype: the dtype in which the trunk computes, "float32" or "bfloat16"; not the parameters'.
+      scoring: the scoring rule that the network is told: "area", as gozero counts, or "territory"
+        (its main phase; the encore is not played here).
+      tax: the group tax, "none", "seki" or "all".
+      button: whether the first pass is worth half a point and does not count towards the end.
       friendly_pass: whether the network is not told that a pass would end the game.
-      optimism: of the policy, 0 to 1, for networks of version 12 on: 0 is the plain policy.
+      optimism: weight of the optimistic policy, 0 to 1, for version 12 and later; 0: plain policy.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -265,16 +265,16 @@ class KataGoOutput(NamedTuple):
     policy_logits: jax.Array  # f32[M, A]; the pass last
     value: jax.Array  # f32[M] in [-1, 1]: win - loss
     ownership_logits: jax.Array  # f32[M, size^2]
-    score: jax.Array  # f32[M]: the lead, in points, komi counted
+    score: jax.Array  # f32[M]: the lead in points, komi included
     win: jax.Array  # f32[M]
     loss: jax.Array  # f32[M]
     no_result: jax.Array  # f32[M]; 0 under superko and area scoring
-    score_mean: jax.Array  # f32[M]: the final score expected, in points
-    score_stdev: jax.Array  # f32[M]: its standard deviation; 0 of version 3
+    score_mean: jax.Array  # f32[M]: expected final score, in points
+    score_stdev: jax.Array  # f32[M]: its standard deviation; 0 for version 3
 
     @property
     def ownership(self) -> jax.Array:
-        """f32[M, size^2]: +1 the mover's at the end, -1 the opponent's."""
+        """f32[M, size^2]: +1 mover's area at the end, -1 the opponent's."""
         return jnp.tanh(self.ownership_logits)
 
 
@@ -332,7 +332,7 @@ class _Rotation(nnx.Module):
             self.frequencies = nnx.Param(jnp.zeros((spec.heads, spec.pairs, 2)))
 
     def __call__(self, x, rows: int, columns: int):
-        """[M, points, heads, channels], each pair of channels turned by an angle of the place."""
+        """Rotates each pair of channels of [M, points, heads, channels] by its point's angle."""
         y, x_of = (a.reshape(-1).astype(np.float32) for a in np.indices((rows, columns)))
         if self.spec.theta is None:
             f = self.frequencies[...]
@@ -347,7 +347,7 @@ class _Rotation(nnx.Module):
         return turned.reshape(x.shape).astype(x.dtype)
 
     def _fixed(self, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """f32[points, pairs]: the first half of the pairs are turned by rows."""
+        """f32[points, pairs]: angles, from the row for the first half of the pairs, then column."""
         assert self.spec.theta is not None
         pairs, half = self.spec.pairs, self.spec.pairs // 2
         power = np.where(np.arange(pairs) < half, np.arange(pairs), np.arange(pairs) - half)
@@ -357,7 +357,7 @@ class _Rotation(nnx.Module):
 
 
 class _Parts(nnx.Module):
-    """A module for each layer that a description names, by the same names."""
+    """A module for each layer in a description, under the same name."""
 
     if TYPE_CHECKING:
 
@@ -398,7 +398,7 @@ class _Bottleneck(_Parts):
 
 class _Attention(_Parts):
     def __call__(self, x):
-        """[M, rows, columns, C]; points are attended to in the order of their rows."""
+        """x is [M, rows, columns, C]; its points are flattened row by row."""
         count, rows, columns, channels = x.shape
         flat = self.norm(x).reshape(count, rows * columns, channels)
         by_head = lambda y, heads: y.reshape(*y.shape[:2], heads, -1)
@@ -460,7 +460,7 @@ class _Network(nnx.Module):
 
     @property
     def convs(self) -> list[Conv]:
-        """Those that `winograd` does."""
+        """The convolutions that `winograd` can do."""
         parts = modules_of(self.trunk)
         return [part for part in parts if isinstance(part, _Convolution) and part.has_tiles]
 
@@ -505,7 +505,7 @@ def apply(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
 
 
 def apply_on_cpu(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
-    """`apply` in the form that a CPU has sooner: many positions by `winograd`, in slices."""
+    """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
     count, *board, _ = inputs.planes.shape
     if not winograd.pays(count, board, config.channels, jnp.dtype(config.dtype)):
         return apply(config, params, inputs)
@@ -523,8 +523,8 @@ def _network(config: KataGoConfig, params: dict) -> _Network:
 
 
 def prepared(config: KataGoConfig, params: dict, board: Board) -> dict:
-    """The parameters, in the trunk's dtype and with what `apply_on_cpu` makes of them in each call;
-    to prepare them twice changes nothing."""
+    """The parameters with the work done that would be repeated in each call: converted to the
+    trunk's dtype, or their kernels transformed for `apply_on_cpu`. Idempotent."""
     if IN_TILES in params:
         return params
     if not winograd.may_pay(board, config.channels, jnp.dtype(config.dtype)):
@@ -538,7 +538,7 @@ def shapes(config: KataGoConfig) -> dict:
 
 
 def in_dtype(config: KataGoConfig, params: dict) -> dict:
-    """The parameters, the trunk's kernels in its dtype: `apply` says the same."""
+    """The parameters, with the trunk's kernels in the trunk's dtype; `apply` returns the same."""
     convert = lambda path, x: jnp.asarray(x).astype(config.dtype) if path[-1].key == "kernel" else x
     return {**params, "trunk": jax.tree_util.tree_map_with_path(convert, params["trunk"])}
 
@@ -552,13 +552,13 @@ def _output(config: KataGoConfig, inputs: Inputs, policy, value, score, owners) 
     logits = policy[..., 0]
     if config.optimism and policy.shape[-1] > 1:
         logits = logits + (policy[..., 1] - logits) * config.optimism
-    if config.version > 3:  # a game without a result is of simple ko or of territory scoring
+    if config.version > 3:  # only simple ko or territory scoring leaves games without a result
         told = inputs.global_inputs
         never = (told[:, 6] != 0) & (told[:, 9] == 0)
         value = value.at[:, 2].add(jnp.where(never, -jnp.inf, 0.0))
     win, loss, no_result = jnp.moveaxis(jax.nn.softmax(value, axis=-1), -1, 0)
     lead, mean, stdev = _scores(config, score, inputs.planes.shape[1])
-    rest = 1.0 if config.version == 3 else 1.0 - no_result  # those are on condition of a result
+    rest = 1.0 if config.version == 3 else 1.0 - no_result  # scores are conditional on a result
     return KataGoOutput(
         policy_logits=logits,
         value=win - loss,
@@ -575,7 +575,7 @@ def _output(config: KataGoConfig, inputs: Inputs, policy, value, score, owners) 
 
 def _scores(config: KataGoConfig, score: jax.Array, size: int) -> tuple[jax.Array, ...]:
     """f32[M] each: the lead, the mean of the final score and its standard deviation, in points."""
-    if config.version == 3:  # an arctangent of points has two sides of the board as its scale
+    if config.version == 3:  # one unit is 2 size points, the scale of KataGo's arctangent of scores
         mean = jnp.clip(score[:, 0], -_MOST_SCORE, _MOST_SCORE) * (2.0 * size)
         return mean, mean, jnp.zeros_like(mean)
     mean = score[:, 0] * config.scales.score_mean
