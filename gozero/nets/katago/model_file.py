@@ -440,6 +440,6 @@ class _Reader:
 
 
 def _joined(kind: Any, more: dict | None = None, /, **parts: tuple[Any, Any]) -> tuple[Any, dict]:
-    """(`kind` made of the parts' descriptions; the parts' parameters by name, with `more` added)."""
+    """(`kind` made of the parts' descriptions; the parts' parameters by name, and `more`)."""
     params = {name: found for name, (_, found) in parts.items() if found is not None}
     return kind(**{name: spec for name, (spec, _) in parts.items()}), {**params, **(more or {})}
