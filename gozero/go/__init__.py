@@ -1,1 +1,1 @@
-"""The game: boards, rules, scoring and symmetries. Imports nothing else of gozero."""
+"""Go: boards, rules, scoring, symmetries. Imports only `compile` and `struct` of gozero."""

@@ -11,11 +11,11 @@ vector over games and every operation stays elementwise: the batch is the vector
 nothing is gathered. The same functions work on words of any common shape, which is how a
 list of T past boards is handled in one go (words of shape [T]).
 
-Sets of points and their neighbours may also be given as arrays u32[W, ...] (`stacked`), and come
-back as such: one operation then does for all words, where dozens of words a board would take long
-to compile.
+The functions on sets of points and on neighbours also take arrays u32[W, ...] (`stacked`), and
+then return arrays: one operation handles all words, where dozens of separate words a board would
+take long to compile.
 
-What grows stones along their chains is in `floods`.
+Growing stones along their chains (flood fill) is in `floods`.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ Board = tuple[jax.Array, ...]
 """W uint32 words, scalars for one game."""
 
 AnyBoard = TypeVar("AnyBoard", Board, jax.Array)
-"""The same, or an array u32[W, ...]."""
+"""A `Board`, or an array u32[W, ...]."""
 
 NO_POINT = -1
-"""The point that is no point: sentinel of ko and of `point_of` on an empty board."""
+"""Sentinel for "no point": no ko, or `point_of` an empty board."""
 
 WORD_BITS = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How the points of an n x n board lie in words (static, made by `layout`)."""
+    """How the points of an n x n board are laid out in words (static; made by `layout`)."""
 
     size: int
     stride: int  # bits from a point to the one below it in the same word
     rows_per_word: int  # R
     num_words: int  # W
-    full: tuple[np.uint32, ...]  # every point of the board
-    edge: tuple[np.uint32, ...]  # the points of the first line
+    full: tuple[np.uint32, ...]  # words with every point of the board set
+    edge: tuple[np.uint32, ...]  # words with the points of the first line (the border) set
 
     @property
     def num_points(self) -> int:
@@ -61,7 +61,7 @@ class Layout:
 
     @property
     def last_row_shift(self) -> np.uint32:
-        """Bits from a word's first row to its last."""
+        """The shift, in bits, from a word's first row to its last."""
         return np.uint32(self.stride * (self.rows_per_word - 1))
 
 
@@ -87,19 +87,19 @@ def layout(size: int) -> Layout:
 
 
 def empty(lay: Layout) -> Board:
-    # An array a word: a state made of one array many times could not be donated.
+    # A separate array for each word: a state that holds one array many times cannot be donated.
     return tuple(jnp.zeros((), jnp.uint32) for _ in range(lay.num_words))
 
 
 def each_word(function: Callable, *boards: Any) -> Any:
-    """``function(*words)`` for each word of some boards; of arrays, for all words at once."""
+    """``function(*words)`` for each word of the boards; on arrays, for all words at once."""
     if isinstance(boards[0], tuple):
         return tuple(function(*words) for words in zip(*boards, strict=True))
     return function(*boards)
 
 
 def masked(words: tuple[np.uint32, ...], a: AnyBoard) -> AnyBoard:
-    """The points of `a` that are in constant words, of which `Layout.full` are some."""
+    """The points of `a` that are set in constant words, such as `Layout.full`."""
     if isinstance(a, tuple):
         return each_word(lambda mask, x: mask & x, words, a)
     same = len(set(words)) == 1
@@ -133,7 +133,7 @@ def where(condition: jax.Array, a: AnyBoard, b: AnyBoard) -> AnyBoard:
 
 
 def swapped(condition: jax.Array, a: AnyBoard, b: AnyBoard) -> tuple[AnyBoard, AnyBoard]:
-    """(a, b), or where the condition holds (b, a): Black's and White's, own and the opponent's."""
+    """(b, a) where the condition holds, else (a, b): turns (black, white) into (own, opponent)."""
     return where(condition, b, a), where(condition, a, b)
 
 
@@ -144,7 +144,7 @@ def keep(condition: jax.Array, a: AnyBoard) -> AnyBoard:
 
 
 def any_of(a: Board | jax.Array) -> jax.Array:
-    """bool[]: is there a point in `a`?"""
+    """bool[]: whether any point of `a` is set."""
     return or_words(a) != 0
 
 
@@ -167,7 +167,7 @@ def count(a: Board | jax.Array) -> jax.Array:
 
 
 def at(lay: Layout, point: jax.Array) -> Board:
-    """The board with one point set; empty for a pass, `NO_POINT` or any other non-point."""
+    """The board with one point set; empty for a pass, `NO_POINT` or anything else off the board."""
     point = jnp.asarray(point, jnp.int32)
     row, col = point // lay.size, point % lay.size
     word = row // lay.rows_per_word
@@ -178,7 +178,7 @@ def at(lay: Layout, point: jax.Array) -> Board:
 
 
 def point_of(lay: Layout, a: Board) -> jax.Array:
-    """i32[]: the one point of `a`, or `NO_POINT` if `a` is empty. At most one may be set."""
+    """i32[]: the only point of `a`, or `NO_POINT` if `a` is empty. At most one may be set."""
     index, word = jnp.zeros(jnp.shape(a[0]), jnp.int32), or_words(a)
     for w in range(1, lay.num_words):
         index = jnp.where(a[w] != 0, w, index)
@@ -191,12 +191,12 @@ def point_of(lay: Layout, a: Board) -> jax.Array:
 
 
 def south(lay: Layout, a: AnyBoard) -> AnyBoard:
-    """Every point moved one row down. What leaves the board is not cleared: mask it."""
+    """Every point moved one row down. Bits that leave the board are not cleared: mask them."""
     return _south(lay, a)
 
 
 def north(lay: Layout, a: AnyBoard) -> AnyBoard:
-    """Every point moved one row up. What leaves the board is not cleared: mask it."""
+    """Every point moved one row up. Bits that leave the board are not cleared: mask them."""
     return _north(lay, a)
 
 
@@ -221,32 +221,32 @@ def _north(lay: Layout, a: Any) -> Any:
 
 
 def _previous(a: jax.Array) -> jax.Array:
-    """In place of each word of u32[W, ...] the one before."""
+    """Each word of u32[W, ...] replaced by the one before it, the first by 0."""
     return jnp.concatenate([jnp.zeros_like(a[:1]), a[:-1]])
 
 
 def _next(a: jax.Array) -> jax.Array:
-    """In place of each word of u32[W, ...] the one after."""
+    """Each word of u32[W, ...] replaced by the one after it, the last by 0."""
     return jnp.concatenate([a[1:], jnp.zeros_like(a[:1])])
 
 
 def east(a: AnyBoard) -> AnyBoard:
-    """Every point moved one column to the right; onto a guard bit, where it leaves the board."""
+    """Every point moved one column right; a point that leaves the board lands on a guard bit."""
     return each_word(lambda x: x << np.uint32(1), a)
 
 
 def west(a: AnyBoard) -> AnyBoard:
-    """Every point moved one column to the left; onto a guard bit, where it leaves the board."""
+    """Every point moved one column left; a point that leaves the board lands on a guard bit."""
     return each_word(lambda x: x >> np.uint32(1), a)
 
 
 def neighbours(lay: Layout, a: AnyBoard) -> AnyBoard:
-    """The points of the board next to a point of `a` (points of `a` among them or not)."""
+    """The points of the board adjacent to a point of `a`, whether in `a` themselves or not."""
     return masked(lay.full, beside(lay, a))
 
 
 def beside(lay: Layout, a: AnyBoard) -> AnyBoard:
-    """`neighbours`, and what lies off the board there: to be met with points of the board."""
+    """`neighbours`, unmasked: may have bits off the board, so intersect it with points on it."""
     one = np.uint32(1)
     return each_word(
         lambda word, up, down: (word << one) | (word >> one) | up | down,
@@ -255,24 +255,24 @@ def beside(lay: Layout, a: AnyBoard) -> AnyBoard:
 
 
 def joints(lay: Layout, a: AnyBoard) -> tuple[AnyBoard, AnyBoard]:
-    """Which points of `a` are joined to their east, and which to their south, neighbour."""
+    """(points of `a` whose east neighbour is in `a`, those whose south neighbour is in `a`)."""
     return intersection(a, west(a)), intersection(a, north(lay, a))
 
 
 def joints_of_both(lay: Layout, own: AnyBoard, opponent: AnyBoard) -> tuple[AnyBoard, AnyBoard]:
-    """Stones joined to their (east, south) neighbour of the same colour."""
+    """As `joints`, for the stones of both colours: joined to a neighbour of the same colour."""
     own_east, own_south = joints(lay, own)
     their_east, their_south = joints(lay, opponent)
     return union(own_east, their_east), union(own_south, their_south)
 
 
-# --- in and out -----------------------------------------------------------------------
+# --- conversion to and from masks -----------------------------------------------------
 
 
 def unpack(lay: Layout, a: Board) -> jax.Array:
     """Board -> bool[n * n], row-major from the top left. Words of shape [] only.
 
-    Behind a fusion barrier, or every one of the n * n points would compute the board anew.
+    Behind a fusion barrier: otherwise each of the n * n points would recompute the board.
     """
     return _unpack(lay)(a)
 
@@ -287,7 +287,7 @@ def _unpack(lay: Layout) -> Callable:
     ]
 
     def points(a: Board) -> jax.Array:
-        """Each point tests its bit in every word: no gather, and one pass for all points."""
+        """Each point tests its bit in every word: no gather, and one pass over all points."""
         found = [word & mask for word, mask in zip(a, masks, strict=True)]
         return functools.reduce(lambda x, y: x | y, found) != 0
 
@@ -295,7 +295,7 @@ def _unpack(lay: Layout) -> Callable:
 
 
 def pack(lay: Layout, mask: jax.Array) -> Board:
-    """bool[n * n] or bool[n, n] -> Board, the inverse of `unpack`."""
+    """bool[n * n] or bool[n, n] -> Board; the inverse of `unpack`."""
     rows = jnp.asarray(mask).reshape(lay.size, lay.size).astype(jnp.uint32)
     columns = np.arange(lay.size, dtype=np.uint32)[None, :]
     row_bits = jnp.sum(rows << columns, axis=1, dtype=jnp.uint32)

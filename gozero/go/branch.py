@@ -1,4 +1,4 @@
-"""The past of positions that branch off from a game, as those of a search tree do."""
+"""The past of positions that branch off from a game, such as those of a search tree."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ def superko_points(
     ancestors: Position | None = None,
     depth: jax.Array | None = None,
 ) -> bb.Board:
-    """The points that superko bans, beyond the ko point; none under simple ko.
+    """The points that superko bans, besides the ko point; empty under simple ko.
 
-    The latest boards, which superko need not look at, are left out of the game and the branch.
+    The latest boards, which need not be checked (`rules.num_past`), are left out of both the game
+    and the branch.
 
     Args:
       rules: the rules.
       state: the game up to where the branch begins.
-      position: ``state.position`` or one below it.
-      ancestors: the positions [D] from ``state.position`` on to the one before; None if
+      position: ``state.position`` or a descendant of it.
+      ancestors: the positions [D] from ``state.position`` to the parent of `position`; None if
         there are none.
-      depth: i32[]; how many of them there are.
+      depth: i32[]; how many of the D there are.
     """
     if state.past is None or not rules.has_superko:
         return bb.empty(rules.layout)
@@ -53,12 +54,12 @@ def last_move(
 ) -> jax.Array:
     """The point that the opponent has just played, or `bb.NO_POINT`.
 
-    It holds a stone of that player and did not, one ply earlier: so after a pass there is none, nor
-    where the turn was given away. Of the game before the branch the boards of superko tell;
-    under simple ko, which keeps none, the move that led to ``state`` is not known.
+    It is the point that holds a stone of the opponent now and held none one ply earlier, so there
+    is none after a pass or a change of turn. Before the branch it is read from the boards kept for
+    superko; under simple ko, which keeps none, the move that led to ``state`` is unknown.
 
     Args:
-      rules, state, position, ancestors, depth: as of `superko_points`.
+      rules, state, position, ancestors, depth: as for `superko_points`.
 
     Returns:
       i32[].
@@ -76,7 +77,7 @@ def last_move(
 
 
 def _stones_before(state: GameState, position: Position) -> bb.Board:
-    """The stones of the opponent one ply before ``state``, by the boards of superko."""
+    """The opponent's stones one ply before ``state``, from the boards kept for superko."""
     if state.past is None:
         return own_and_opponent(position)[1]
     ply = jnp.maximum(state.position.ply.astype(jnp.int32) - 1, 0)

@@ -1,9 +1,9 @@
-"""Notation, for host code without JAX: names of points, sizes, ko rules, komi, results.
+"""Notation for host code, without JAX: names of points, board sizes, ko rules, komi, results.
 
 Points: action <-> (row, col) <-> GTP vertex <-> SGF point.
 
-Actions are row-major from the top left; the pass is size * size. GTP letters leave out I
-and count rows from the bottom; SGF uses two letters, column then row, from the top.
+Actions are row-major from the top left; the pass is size * size. GTP skips the letter I and
+counts rows from the bottom; SGF uses two letters, column then row, from the top left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from typing import Literal, get_args
 
 MIN_SIZE, MAX_SIZE = 2, 25
-"""Board sizes that can be played; here so that host code can check one without JAX."""
+"""Board sizes that can be played; defined here so that host code can check one without JAX."""
 
 KoRule = Literal["simple", "positional", "situational"]
 KO_RULES: tuple[str, ...] = get_args(KoRule)
@@ -27,7 +27,7 @@ def row_col(size: int, action: int) -> tuple[int, int]:
     """(row, col) of a point, row 0 at the top.
 
     Raises:
-      ValueError: the action is a pass or no action of this board.
+      ValueError: the action is a pass or not an action of this board.
     """
     if not 0 <= action < size * size:
         raise ValueError(f"action {action} is not a point of a {size}x{size} board")
@@ -35,7 +35,7 @@ def row_col(size: int, action: int) -> tuple[int, int]:
 
 
 def to_gtp(size: int, action: int) -> str:
-    """`action` as a GTP vertex: ``A1`` is the bottom left, ``pass`` the pass.
+    """`action` as a GTP vertex: ``A1`` is the bottom left corner, ``pass`` the pass.
 
     >>> to_gtp(9, 0), to_gtp(9, 80), to_gtp(9, 81)
     ('A9', 'J1', 'pass')
@@ -47,7 +47,7 @@ def to_gtp(size: int, action: int) -> str:
 
 
 def from_gtp(size: int, vertex: str) -> int:
-    """The action of a GTP vertex, in either case.
+    """The action of a GTP vertex, in upper or lower case.
 
     >>> from_gtp(9, 'd4'), from_gtp(9, 'PASS')
     (48, 81)
@@ -91,7 +91,10 @@ def from_sgf(size: int, point: str) -> int:
 
 
 def star_points(size: int) -> list[tuple[int, int]]:
-    """(row, col) of the star points: the corners' from 7 up, the centre's and sides' if odd."""
+    """(row, col) of the star points.
+
+    The corners from 7x7 up; on boards of odd size also the centre from 5x5, the sides from 13x13.
+    """
     middle = size // 2
     if size < 7:
         return [(middle, middle)] if size == 5 else []
@@ -106,12 +109,12 @@ def star_points(size: int) -> list[tuple[int, int]]:
 
 
 def is_komi(komi: float) -> bool:
-    """Whether games can be played with this komi."""
+    """Whether a game can be played with this komi."""
     return math.isfinite(komi) and abs(komi) <= MAX_KOMI and komi * 2 % 1 == 0
 
 
 def result_text(score: float) -> str:
-    """A score for Black as SGF and GTP write it.
+    """A score for Black, as SGF and GTP write it.
 
     >>> result_text(3.5), result_text(-7.0), result_text(0.0)
     ('B+3.5', 'W+7', '0')

@@ -1,7 +1,7 @@
-"""Floods: stones that grow along their chains, on boards of `bitboard`, until nothing changes.
+"""Flood fill on boards of `bitboard`: stones grow along their chains until nothing changes.
 
-These functions see the batch: all games grow in one loop with one predicate for the batch, so
-nothing that the loop carries is selected or copied (invariant 2).
+These functions see the batch: all games grow in one loop with one scalar predicate for the batch,
+so nothing that the loop carries is selected or copied (invariant 2).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gozero.compile.kernels import lane_loop
 from gozero.go import bitboard as bb
 from gozero.go import stacked
 
-_STEPS_AT_ONCE = 3  # of growth of all words, between two looks whether it goes on
+_STEPS_AT_ONCE = 3  # growth steps of all words between two checks for convergence
 
 
 def frontier(
     lay: bb.Layout, x: bb.AnyBoard, joined: tuple[bb.AnyBoard, bb.AnyBoard]
 ) -> bb.AnyBoard:
-    """The stones not in `x` that are joined to one in it: none, when its growth has settled."""
+    """The stones not in `x` that are joined to one in it; empty once the growth has converged."""
     one = np.uint32(1)
     east, down = joined
     from_above = bb.south(lay, bb.intersection(x, down))
@@ -41,20 +41,20 @@ def frontier(
 def flood(
     lay: bb.Layout, seeds: Sequence[bb.Board], joined: tuple[bb.Board, bb.Board]
 ) -> tuple[bb.Board, ...]:
-    """Each seed board grown along the joints until nothing changes.
+    """Grow each seed board along the joints until nothing changes.
 
     Args:
       lay: the layout.
-      seeds: P boards; each grows alone.
-      joined: (east, south) as `bitboard.joints` returns; unite those of two colours to grow
-        black seeds through black stones and white seeds through white ones at once.
+      seeds: P boards; each grows on its own.
+      joined: (east, south) as `bitboard.joints` returns them; the union of both colours' joints
+        grows black seeds through black stones and white seeds through white ones at once.
 
     Returns:
       P boards.
 
     Under ``vmap`` all games grow together until the last has converged, as one array
     [P, W, games]: a loop whose predicate is one scalar for the batch, so nothing carried
-    is selected or copied. Trip bound: size^2 sweeps, the longest chain there is.
+    is selected or copied. Trip bound: size^2 sweeps, for the longest possible chain.
     """
     return _flood(lay)(tuple(seeds), joined)
 
@@ -62,7 +62,7 @@ def flood(
 @functools.cache
 def _flood(lay: bb.Layout) -> Callable:
     def grow(seeds, joined):
-        """Words of any common shape [...] -> the same; P x W x [...] inside."""
+        """Words of any common shape [...] -> words of that shape; an array [P, W, ...] inside."""
         grown = grow_stacked(
             lay,
             jnp.stack([jnp.stack(board) for board in seeds]),
@@ -77,8 +77,8 @@ def _flood(lay: bb.Layout) -> Callable:
 def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
     """`flood` on arrays, for code that sees the batch: games are the last axes.
 
-    Seeds u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where planes differ in theirs;
-    returns u32[P, W, ...].
+    Seeds are u32[P, W, ...]; joints u32[1, W, ...], or [P, W, ...] where the planes' joints differ.
+    Returns u32[P, W, ...].
     """
     if mode.inside_kernel():
         return _grow_by_sweeps(lay, seeds, east, south)
@@ -92,7 +92,7 @@ def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.A
 
 
 def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array):
-    """All games step by step, until nothing changes in any of them."""
+    """Grow all games step by step until nothing changes in any of them."""
 
     def step(carry):
         x = grow_some(lay, carry[0], east, south, 1)
@@ -102,7 +102,7 @@ def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax
 
 
 _MOST_WORDS = 128
-"""Of a game, that a kernel holds in registers, or not far from them."""
+"""The most words per game that a kernel holds in registers, or close to them."""
 
 
 def _num_words(state: Sequence[jax.Array]) -> int:
@@ -110,8 +110,10 @@ def _num_words(state: Sequence[jax.Array]) -> int:
 
 
 def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Array:
-    """The same on a TPU or a GPU: a block of games grows by itself, in one kernel. Many planes of a
-    game are as many lanes."""
+    """As `_grow_together`, in one kernel of a TPU or GPU, where each block of games stops alone.
+
+    If a game has many words, each of its planes becomes a lane.
+    """
     state = seeds, east, south
     if apart := _num_words(state) > _MOST_WORDS:
         state = tuple(jnp.moveaxis(jnp.broadcast_to(x, seeds.shape), 0, 1)[None] for x in state)
@@ -130,7 +132,7 @@ def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Ar
 
 
 def _grow_by_sweeps(lay: bb.Layout, seeds, east, south) -> jax.Array:
-    """The same as a part of a kernel, where all words are at hand."""
+    """As `_grow_together`, inside a kernel, where all words are in registers."""
     goes_on = lambda x: jnp.any(_goes_on(lay, x, east, south))
     return lax.while_loop(goes_on, lambda x: _swept(lay, x, east, south), seeds)
 
@@ -146,7 +148,7 @@ def _words(lay: bb.Layout, x: jax.Array) -> bb.Board:
 
 
 def _goes_on(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
-    """bool[P, ...]: a plane would grow further."""
+    """bool[P, ...]: whether each plane would grow further."""
     if stacked.is_array(lay, x):
         x, east, south = (jnp.moveaxis(a, 1, 0) for a in (x, east, south))
         return bb.any_of(frontier(lay, x, (east, south)))
@@ -156,11 +158,11 @@ def _goes_on(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) ->
 def grow_some(
     lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array, sweeps: int
 ) -> jax.Array:
-    """As `grow_stacked`, but only some sweeps; how far one goes is the platform's.
+    """As `grow_stacked`, but only so many sweeps; how far one sweep grows depends on the platform.
 
-    A CPU goes through the words one by one, down the board and up again, each growing from
-    what the one before has become: what runs along a column crosses the board in one sweep.
-    Elsewhere, where many small steps cost more than they save, all words grow at once.
+    A CPU goes through the words one by one, down the board and up again, and each word grows from
+    the updated one before it: growth along a column crosses the board in one sweep. Elsewhere many
+    small steps cost more than they save, so all words grow at once.
     """
 
     def repeated(sweep):
@@ -201,14 +203,14 @@ def _sweep_by_word(lay: bb.Layout, x, east, south):
 def grow_word(lay: bb.Layout, full, x, east, south):
     """u32[...]: a word grown east to the end, west by a point or two, and across its rows.
 
-    East by one addition: the carry of a stone that is joined to the next runs on along the
-    joints and stops at the first stone without one.
+    Growth east takes one addition: the carry runs along the joints and stops at the first stone
+    that is not joined to the next.
 
     Args:
       lay: the layout.
-      full: the word's points.
-      x: the word, a part of the stones that the joints join.
-      east, south: which of its stones are joined to their east, south neighbour.
+      full: the word's points on the board.
+      x: the word to grow, a subset of the stones that the joints connect.
+      east, south: the word's stones that are joined to their east, south neighbour.
     """
     one, stride = np.uint32(1), np.uint32(lay.stride)
     x = x | (((x & east) + east) ^ east)
@@ -220,11 +222,10 @@ def grow_word(lay: bb.Layout, full, x, east, south):
 
 
 def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.Board:
-    """Grows `x` along the joints: from word to word down the board and up again.
+    """Grow `x` along the joints, from word to word down the board and up again.
 
-    Each word uses what the one before it has become (Gauss-Seidel), so what runs along a
-    column crosses the board in one sweep, and what runs east along a row does too. What runs
-    west gains a point or two a visit.
+    Each word uses the updated value of the one before it (Gauss-Seidel), so growth along a column,
+    or east along a row, crosses the board in one sweep. Growth west gains a point or two per visit.
     """
     (east, south), words = joined, list(x)
     several = lay.rows_per_word > 1

@@ -1,4 +1,4 @@
-"""Where handicap stones go. Plain Python; what is placed becomes a game in `setup`.
+"""Where handicap stones go. Plain Python; `setup.with_handicap` makes a game of them.
 
 Specification: GTP version 2, draft 2, section 4.1.
 """
@@ -23,11 +23,11 @@ _PATTERNS = {
     8: _CORNERS + _LEFT_AND_RIGHT + _BELOW_AND_ABOVE,
     9: _CORNERS + _LEFT_AND_RIGHT + _BELOW_AND_ABOVE + _CENTRE,
 }
-"""Stones: their places as (row, col) of the three lines 0, 1, 2 from the top left, in order."""
+"""For each number of stones, their (row, col), in order, on lines 0, 1, 2 from the top left."""
 
 
 def most_fixed(size: int) -> int:
-    """The most stones that have a fixed placement: 9, 4 on 7x7 and even boards, 0 below 7x7."""
+    """The most stones of a fixed handicap: 9, but 4 on 7x7 and even boards, and 0 below 7x7."""
     if size < 7:
         return 0
     return 4 if size == 7 or size % 2 == 0 else 9
@@ -36,13 +36,13 @@ def most_fixed(size: int) -> int:
 def fixed(size: int, number: int) -> list[int]:
     """The actions of a fixed handicap, in the order of GTP's table.
 
-    On the third line up to 12x12, on the fourth from 13x13.
+    The stones are on the third line up to 12x12, on the fourth from 13x13.
 
     >>> [to_gtp(9, action) for action in fixed(9, 5)]
     ['C3', 'G7', 'C7', 'G3', 'E5']
 
     Raises:
-      ValueError: a number of stones that has no fixed placement on this board.
+      ValueError: a number of stones without a fixed placement on this board.
     """
     most = most_fixed(size)
     if not 2 <= number <= most:
@@ -54,10 +54,10 @@ def fixed(size: int, number: int) -> list[int]:
 
 
 def free(size: int, number: int) -> list[int]:
-    """The actions of a free handicap as this library places it.
+    """The actions of a free handicap, as this library places it.
 
-    The fixed placement as far as it goes; each further stone on the empty point that is
-    farthest from all stones, off the first line if it can be.
+    The fixed placement as far as it goes; then each further stone on the empty point farthest from
+    all stones, off the first line if possible.
 
     Raises:
       ValueError: fewer than 2 stones, or no empty point left.
@@ -80,7 +80,7 @@ def free(size: int, number: int) -> list[int]:
 
 
 def check_free(size: int, actions: Sequence[int]) -> None:
-    """Refuse what is no free handicap.
+    """Check that points are a valid free handicap.
 
     Raises:
       ValueError: fewer than 2 stones, no empty point left, a pass or a repeated point.

@@ -1,23 +1,24 @@
-"""A bounded ladder reader: which chains a chase of ataris captures.
+"""A bounded ladder reader: which chains are captured by a sequence of ataris.
 
-A chain with two liberties is laddered if the attacker, to move, can play at one of them and
-capture: every reply leaves it with two liberties at most, and again one of them works. A chain
-with one liberty is laddered if no reply of its owner, to move, helps. Replies are to extend at
-the last liberty and to capture an attacking chain that touches the chain and is in atari. Three
-liberties are an escape. All branches are searched, up to a bound of plies and of moves tried;
-what is not settled then has escaped, so "laddered" is a proof.
+A chain with two liberties is laddered if the attacker, to move, can play at one of them such that
+every reply leaves it with at most two liberties, one of which again works. A chain with one liberty
+is laddered if no reply of its owner, to move, saves it. The replies are extending at the last
+liberty and capturing an attacking chain that touches the chain and is in atari. Three liberties are
+an escape. All branches are searched, up to a bound on the plies and on the moves tried; a chain not
+settled by then counts as escaped, so "laddered" is a proof.
 
-Ko: a stone may not be retaken at once (simple ko), and there are no ko threats: who wants to
-retake must have another move. Superko is ignored. With `KATAGO` kos are as KataGo's networks were
-told of them: whoever escapes wins every ko but one. Its chain, where it begins or has just been put
-in atari, may take any; a chase that takes a ko has failed; and a chain whose two liberties are both
-kos to take, and which cannot gain by joining up or by a capture, is captured.
+Ko: a stone may not be retaken at once (simple ko), and there are no ko threats: a player who wants
+to retake must have another move. Superko is ignored. With `KATAGO`, kos are treated as in the
+ladder features that KataGo's networks were trained with: the defender wins every ko but one. It may
+take any ko when it moves first or has just been put in atari by the first move, and an attack that
+takes a ko has failed. The exception: a chain whose two liberties are both kos to take, and which
+cannot gain by connecting or by a capture, is captured.
 
 The search is a stack machine: a game reads its chains one after another, and each iteration of
-the one loop tries one move in every game. The loop's predicate is one scalar for the batch; what
-it carries is some tens of words a game and the stack, of which an iteration reads a row and
-writes a row. Most games are done in a fifth of the iterations that the longest takes; so on a CPU a
-few lanes read many games, one after another, in a loop that is one kernel.
+the single loop tries one move in every game. The loop's predicate is one scalar for the batch. It
+carries a few dozen words per game and the stack, of which an iteration reads a row and writes a
+row. Most games need a fifth of the iterations of the longest, so on a CPU a few lanes read many
+games, one after another, in a loop that is one kernel.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ MOVES_PER_CHAIN = 128
 
 
 class Reading(NamedTuple):
-    """How chases are read."""
+    """How ladders are read."""
 
     moves: int = MOVES_PER_CHAIN  # tried for one chain before it counts as escaped
-    plies: int = 4  # a side: a chase from corner to corner takes about 4 a line
-    katago: bool = False  # its kos
+    plies: int = 4  # times the size: a ladder from corner to corner takes about 4 plies a line
+    katago: bool = False  # whether kos are treated as KataGo does
 
 
 PLAIN = Reading()
 KATAGO = Reading(moves=4096, plies=12, katago=True)
-"""KataGo tries 25,000, and reads 3/2 size^2 plies."""
+"""KataGo itself tries 25,000 moves and reads 3/2 size^2 plies."""
 
 _NEXT_CHAIN = -1
 _NOWHERE = 2**30  # beyond every stack
 
 
 def max_plies(size: int) -> int:
-    """Plies read."""
+    """The number of plies that `PLAIN` reads."""
     return PLAIN.plies * size
 
 
@@ -65,31 +66,31 @@ class Ladders(NamedTuple):
     """What the reader found."""
 
     laddered: bb.Board  # stones of either colour
-    captures: bb.Board  # moves of the player to move that capture a chain of two liberties
+    captures: bb.Board  # moves of the player to move that capture a chain with two liberties
 
 
 class _Machine(NamedTuple):
-    """The loop's carry, a leading axis [B] on each field."""
+    """The loop's carry; each field has a leading axis [B]."""
 
-    todo: bb.Board  # W x u32: stones of the chains still to read
-    chain: bb.Board  # W x u32: the chain in hand, as it stands on the board
-    depth: jax.Array  # i32: the node in hand; _NEXT_CHAIN for none
-    tried: jax.Array  # i32: moves tried for the chain
+    todo: bb.Board  # W x u32: the stones of the chains still to read
+    chain: bb.Board  # W x u32: the chain being read, as it stands on the root's board
+    depth: jax.Array  # i32: the current node's depth; _NEXT_CHAIN if there is none
+    tried: jax.Array  # i32: moves tried for the chain so far
     first: bb.Board  # W x u32: the move tried at depth 0
-    works: jax.Array  # bool: an attacker's first move has captured the chain
+    works: jax.Array  # bool: whether some first move of the attacker captures the chain
     laddered: bb.Board  # W x u32
     captures: bb.Board  # W x u32
 
 
 class _Node(NamedTuple):
-    """A position of the chase, and the moves that the player to move has not tried."""
+    """A position of the search, and the moves that the player to move has not tried."""
 
     position: Position
     untried: bb.Board
 
 
 def ladders(rules: Rules, position: Position, reading: Reading = PLAIN) -> Ladders:
-    """Read every chain with one or two liberties. For one game; atari and ply are not used."""
+    """Read every chain with one or two liberties. For one game; its atari and ply are not used."""
     read = _reader(rules.size, reading)
     fields = position.black, position.white, position.to_play == WHITE, position.ko
     return Ladders(*read(*fields))
@@ -103,7 +104,7 @@ def read_board(
     ko: jax.Array | None = None,
     reading: Reading = PLAIN,
 ) -> Ladders:
-    """As `ladders`, of a bare board, without a ko unless it is given."""
+    """As `ladders`, for a bare board; there is no ko unless it is given."""
     ko = jnp.int16(bb.NO_POINT) if ko is None else ko
     return Ladders(*_reader(size, reading)(black, white, white_moves, ko))
 
@@ -116,8 +117,10 @@ def read_boards(
     ko: jax.Array,
     reading: Reading = PLAIN,
 ) -> Ladders:
-    """As `read_board`, of K boards of one game, a leading axis [K] on all; read in lockstep, which
-    a `vmap` over them in one over games would not."""
+    """As `read_board`, for K boards of one game (a leading axis [K] on all arguments).
+
+    They are read in lockstep; a `vmap` over them inside one over games would not do that.
+    """
     return Ladders(*_reader_of_boards(size, reading)(black, white, white_moves, ko))
 
 
@@ -137,8 +140,10 @@ def _reader(size: int, reading: Reading) -> Callable:
 
 
 def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
-    """All games of the batch, in lockstep; on a CPU, which takes longer for more, some after
-    others. Trip bound: twice the chains of a game times `Reading.moves`."""
+    """Read all games of the batch in lockstep; on a CPU, where more lanes take longer, in turn.
+
+    Trip bound: twice the chains of a game times `Reading.moves`.
+    """
     rules = Rules(size=size, ko="simple")
     lay, batch = rules.layout, black[0].shape[0]
     counts = jax.vmap(lambda b, w: liberties.liberty_counts(lay, b, w))(black, white)
@@ -169,26 +174,28 @@ def _in_lockstep(rules: Rules, reading: Reading, root: Position, todo: bb.Board)
 
 
 _LANES = 48
-"""Games that a CPU reads at a time, of more: three registers of 16 words."""
+"""The number of games that a CPU reads at a time: three registers of 16 words."""
 
 _MOST_IDLE = 12
-"""Lanes that wait for a game before they are given one."""
+"""The number of idle lanes at which new games are handed out."""
 
 
 class _Queue(NamedTuple):
-    """Lanes, and the games that none has taken yet."""
+    """The lanes, and the games still to be taken by one."""
 
-    taken: jax.Array  # i32[]: so many games have been
-    number: jax.Array  # i32[C]: the game that a lane reads; B for none
-    root: jax.Array  # u32[C, 4 W + 2]: and its row
+    taken: jax.Array  # i32[]: how many games have been taken
+    number: jax.Array  # i32[C]: the game that each lane reads; B for none
+    root: jax.Array  # u32[C, 4 W + 2]: its root, as packed by `_pack_node`
     machine: _Machine
     stack: jax.Array
     found: jax.Array  # u32[B, 2 W]
 
 
 def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
-    """The games with most to read come first; a lane that is done with one takes another. Trip
-    bound: the games, and between two that are taken that of `_read`."""
+    """Games with most to read come first; a lane that has finished one takes another.
+
+    Trip bound: the number of games, and for each that of `_read`.
+    """
     lay, batch = rules.layout, todo[0].shape[0]
     games = jax.vmap(_pack_node)(_Node(root, todo))
     order = jnp.argsort(-jax.vmap(bb.count)(todo)).astype(jnp.int32)
@@ -240,7 +247,7 @@ def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
 
 
 def _start(todo: bb.Board) -> _Machine:
-    """With the chains of boards [B] to read."""
+    """The initial carry, with the chains of boards [B] to read."""
     none = tuple(jnp.zeros_like(word) for word in todo)
     filled = lambda x, dtype: jnp.full(todo[0].shape, x, dtype)
     return _Machine(
@@ -256,7 +263,7 @@ def _start(todo: bb.Board) -> _Machine:
 
 
 def _busy(machine: _Machine) -> jax.Array:
-    """bool[B]."""
+    """bool[B]: whether a game has anything left to read."""
     return (machine.depth >= 0) | bb.any_of(machine.todo)
 
 
@@ -266,13 +273,13 @@ def _stack(rules: Rules, reading: Reading, batch: int) -> jax.Array:
 
 
 def _turn(rules: Rules, reading: Reading, root: Position, carry):
-    """One step of every game: (machine, stack) -> the same."""
+    """One step of every game: (machine, stack) -> (machine, stack)."""
     machine, stack = carry
     bottom = jnp.arange(machine.depth.size) * (reading.plies * rules.size)
     row = bottom + jnp.maximum(machine.depth, 0)
     step = jax.vmap(functools.partial(_step, rules, reading))
     machine, here, child = step(root, machine, stack[row])
-    # The node in hand, with one move less; then the node in hand next, if it is a new one.
+    # Write the current node, with one untried move fewer, then the next one if it is new.
     if mode.writes_in_turn():
         stack = indexing.write_in_turn(stack, (row,), here)
         return machine, indexing.write_in_turn(stack, (bottom + child.depth,), child.row)
@@ -281,12 +288,12 @@ def _turn(rules: Rules, reading: Reading, root: Position, carry):
 
 
 class _Child(NamedTuple):
-    depth: jax.Array  # i32[]: where it goes in the stack; beyond every stack for none
+    depth: jax.Array  # i32[]: its row in the stack; beyond every stack if there is no child
     row: jax.Array  # u32[K]
 
 
 def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row: jax.Array):
-    """One game's turn: a new chain, a move, or the end of a node without moves."""
+    """One step of one game: start a new chain, try a move, or finish a node without moves."""
     lay, plies = rules.layout, reading.plies * rules.size
     depth = machine.depth
     new = depth == _NEXT_CHAIN
@@ -301,22 +308,22 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
     action = jnp.where(moves, bb.point_of(lay, move), rules.pass_action)
     after = _where(moves, play_position(rules, before, action), before)
     seed = bb.where(new, _lowest(machine.todo), _lowest(machine.chain))
-    if reading.katago:  # a chain that has just been put in atari may take any ko
+    if reading.katago:  # a defender that has just been put in atari may take any ko
         attacker = bb.any_of(bb.intersection(root.white, seed)) != (before.to_play == WHITE)
         first = ~new & (depth == 0) & attacker
         takes_ko = (after.ko >= 0) & ~first
         after = after.replace(ko=jnp.where(first, jnp.int16(bb.NO_POINT), after.ko))
     met = _meet(rules, reading, root, after, seed, new)
 
-    attacks = before.to_play != met.owner  # who moved, or has no move left
+    attacks = before.to_play != met.owner  # whether the attacker moved, or has no move left
     deepest = depth + 1 >= plies
     settled = ~attacks & ((met.num_liberties > 2) | (deepest & (met.num_liberties == 2)))
     opens = moves & ~deepest & (attacks | (met.num_liberties == 2))
     saved = moves & settled
     if reading.katago:
         opens = opens & ~jnp.where(attacks, takes_ko, _dies_of_kos(lay, met))
-    # A node without moves refutes nothing: the move that led to it works, and so the one
-    # before that fails. At the root the attacker's moves are all tried, to name each that works.
+    # A node without moves left has no refutation: the move that led to it works, so the one before
+    # that fails. At the root all the attacker's moves are tried, to list each that works.
     works = ends & (depth == 1) & ~attacks
     next_depth = jnp.where(saved, depth - 1, depth)
     ended_depth = jnp.where(works, 0, jnp.maximum(depth - 2, _NEXT_CHAIN))
@@ -345,28 +352,28 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
     return machine, here, _Child(child_depth, _pack_node(_Node(met.position, met.moves)))
 
 
-# Have two boards a point in common? One bool that all words depend on, and so behind a barrier.
+# Whether two boards share a point: one bool that all words depend on, so it is behind a barrier.
 _meet_anywhere = batching.behind_barrier(lambda a, b: bb.any_of(bb.intersection(a, b)))
 
 
 class _Met(NamedTuple):
-    """The chain in hand on a board that the chase has come to."""
+    """The chain being read, on a board that the search has reached."""
 
     chain: bb.Board
     owner: jax.Array  # i8[]
     num_liberties: jax.Array  # i32[]
-    position: Position  # the same board; at the root the turn is given to who begins
-    moves: bb.Board  # what the player to move may try
+    position: Position  # that board; at the root, with the first player to move
+    moves: bb.Board  # the moves to try for the player to move
     own: bb.Board  # stones of the chain's owner
     liberties: bb.Board
-    captures: bb.Board  # moves that take attackers beside the chain
+    captures: bb.Board  # moves that capture attackers beside the chain
 
 
 def _only_wide(lay: bb.Layout, vacant: bb.Board, liberties: bb.Board, defends, moves) -> bb.Board:
-    """The moves without those that a wide liberty, beside three empty points, makes needless.
+    """Drop moves that need not be tried because of a wide liberty, one beside three empty points.
 
-    Whoever defends escapes there at once. Whoever attacks has to play there, unless the liberties
-    are beside each other; where both are wide, no attack works.
+    The defender escapes there at once. The attacker has to play there, unless the liberties are
+    adjacent to each other; if both are wide, no attack works.
     """
     west, east = tuple(x << np.uint32(1) for x in vacant), tuple(x >> np.uint32(1) for x in vacant)
     south, north = bb.south(lay, vacant), bb.north(lay, vacant)
@@ -382,9 +389,10 @@ def _only_wide(lay: bb.Layout, vacant: bb.Board, liberties: bb.Board, defends, m
 
 
 def _dies_of_kos(lay: bb.Layout, met: _Met) -> jax.Array:
-    """bool[]: both of two liberties are kos that the attacker may take, and nothing else helps.
+    """bool[]: whether both of two liberties are kos the attacker may take, and nothing else helps.
 
-    A ko to take: all around the point are the owner's stones, and one of them, alone, is in atari.
+    A point is such a ko if all its neighbours are the owner's stones and exactly one of them, a
+    single stone, is in atari.
     """
     around = bb.neighbours(lay, met.liberties)
     dies = ~bb.any_of(bb.difference(around, met.own)) & ~bb.any_of(met.captures)
@@ -405,7 +413,7 @@ def _dies_of_kos(lay: bb.Layout, met: _Met) -> jax.Array:
 def _meet(
     rules: Rules, reading: Reading, root: Position, position: Position, seed: bb.Board, new
 ) -> _Met:
-    """Look at the chain that holds the stone `seed`."""
+    """Examine the chain that holds the stone `seed`."""
     lay = rules.layout
     is_white = _meet_anywhere(root.white, seed)
     own = bb.where(is_white, position.white, position.black)
@@ -436,7 +444,7 @@ def _meet(
 
 
 def _lowest(a: bb.Board) -> bb.Board:
-    """The lowest point of a board alone; empty if it is."""
+    """Only the lowest point of a board; empty if the board is."""
     found, lowest = jnp.bool_(False), []
     for word in a:
         lowest.append(jnp.where(found, np.uint32(0), word & (~word + np.uint32(1))))
@@ -449,7 +457,7 @@ def _where(condition: jax.Array, a: Position, b: Position) -> Position:
 
 
 def _pack_node(node: _Node) -> jax.Array:
-    """u32[4 W + 2]."""
+    """u32[4 W + 2]: a node as a row of the stack."""
     position = node.position
     words = [*position.black, *position.white, *position.atari, *node.untried]
     ko = jnp.maximum(position.ko, jnp.int16(bb.NO_POINT)) - jnp.int16(bb.NO_POINT)

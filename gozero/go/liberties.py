@@ -1,19 +1,19 @@
-"""Chains with exactly one, two and three liberties, all at once and without labels.
+"""Chains with exactly one, two and three liberties, all at once and without chain labels.
 
-Flooding finds out *which* values of a function of the point a chain sees among its liberties,
-never how many liberties it has. Two floods turn the one into the other:
+For any labelling of the points, flooding finds *which* labels occur among a chain's liberties, but
+never how many liberties there are. Two floods with the right labels give the count:
 
-  1. Which rows, and which columns, hold a liberty of the chain: one plane a line.
-  2. A chain with at most three liberties has them in at most three rows and three columns:
-     the first, the last and what lies between. Each of the nine cells of that grid is then a
-     single point, so the cells that hold a liberty are as many as the liberties.
+  1. The first finds which rows and which columns hold a liberty of the chain: one plane a line.
+  2. A chain with at most three liberties has them in at most three rows and three columns: the
+     first, the last and one between. Each of the nine cells of that grid is then a single point,
+     so the number of cells with a liberty, found by the second flood, is the number of liberties.
 
-A chain that sees a fourth row or a fourth column has four liberties or more. The count is
-exact from any position: nothing is kept from move to move.
+A chain with liberties in four rows or four columns has at least four. The count is exact for any
+position: nothing is carried from move to move.
 
-Most chains have many liberties, and the long ones, which flood longest, have the most. So
-before all that the points are given seven colours, and a chain that sees four of them within
-a few steps of any of its stones is known to have four liberties: it is left out.
+Most chains have many liberties, and the long ones, which take longest to flood, have the most. So
+first the points are given seven colours, and a chain that sees four of them within a few steps of
+any of its stones is known to have at least four liberties and is left out.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from gozero.go import bitboard as bb
 from gozero.go import floods, stacked
 
 _COLOURS = 7
-_NEAR = 2  # sweeps within which a chain has to show four colours; any number gives the same counts
+_NEAR = 2  # sweeps within which a chain must show four colours; any number gives the same counts
 
 
 class LibertyCounts(NamedTuple):
-    """Stones of either colour, by the liberties of their chain."""
+    """Stones of either colour, by the number of liberties of their chain."""
 
     one: bb.Board
     two: bb.Board
@@ -43,7 +43,7 @@ class LibertyCounts(NamedTuple):
 
 
 def liberty_counts(lay: bb.Layout, black: bb.Board, white: bb.Board) -> LibertyCounts:
-    """The stones whose chain has exactly one, two and three liberties. For one game."""
+    """The stones whose chain has exactly one, two or three liberties. For one game."""
     return LibertyCounts(*_liberty_counts(lay)(black, white))
 
 
@@ -57,7 +57,7 @@ def _liberty_counts(lay: bb.Layout) -> Callable:
 
 
 def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[jax.Array, ...]:
-    """`liberty_counts` on arrays with games last: u32[W, B] twice -> three times u32[W, B]."""
+    """`liberty_counts` on arrays with games last: two of u32[W, B] -> three of u32[W, B]."""
     stones = black | white
     vacant = stacked.full(lay) & ~stones
     joined = zip(stacked.joints(lay, black), stacked.joints(lay, white), strict=True)
@@ -79,7 +79,7 @@ def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[ja
 
 
 def _surely_many(lay: bb.Layout, sides, east, south) -> jax.Array:
-    """u32[W, B]: chains that show four liberties of different colours somewhere."""
+    """u32[W, B]: chains with a stone that sees liberties of four colours within `_NEAR` sweeps."""
     seeds = stacked.in_masks(lay, sides, _colour_masks(lay))
     near = floods.grow_some(lay, seeds, east, south, _NEAR)
     return floods.grow_stacked(lay, stacked.in_at_least(4, near)[None], east, south)[0]
@@ -87,16 +87,16 @@ def _surely_many(lay: bb.Layout, sides, east, south) -> jax.Array:
 
 @functools.cache
 def _colour_masks(lay: bb.Layout) -> np.ndarray:
-    """u32[7, W, 1]: a colouring in which points less than three steps apart differ."""
+    """u32[7, W, 1]: a colouring in which points fewer than three steps apart differ."""
     return stacked.line_masks(lay, lambda row, col: (3 * row + col) % _COLOURS, _COLOURS)
 
 
 def _cell_seeds(lay: bb.Layout, sides, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """u32[9, W, B]: stones with a liberty in each cell of their chain's three by three grid.
+    """u32[9, W, B]: for each cell of the chains' 3x3 grids, the stones with a liberty in it.
 
     Args:
       lay: the layout.
-      sides: four times u32[W, B]: stones with a liberty on their west, east, north, south.
+      sides: four of u32[W, B]: stones with a liberty on their west, east, north, south.
       rows, columns: u32[size, W, B]: stones whose chain has a liberty in that line.
     """
     row_masks, column_masks = stacked.row_masks(lay), stacked.column_masks(lay)
@@ -115,19 +115,20 @@ def _cell_seeds(lay: bb.Layout, sides, rows: jax.Array, columns: jax.Array) -> j
 
 
 def _first_middle_last(seen: jax.Array, masks: np.ndarray, step: int) -> tuple[jax.Array, ...]:
-    """Is the line `step` after a stone's own the first its chain sees, a middle or the last?
+    """Stones for which the line `step` after theirs is their chain's first, a middle one or last.
 
-    Three times u32[W, B]; each stone is in one of them.
+    First, middle or last among the lines that hold a liberty of the chain (`seen`). Three of
+    u32[W, B]; each stone is in exactly one.
     """
     size = len(masks)
     lines = range(size)
     none = np.zeros_like(masks[0])
 
     def own_lines(wanted):
-        """The stones whose line, moved by the step, is one of the wanted."""
+        """The points whose line, moved by the step, is wanted."""
         return functools.reduce(np.bitwise_or, [masks[k] for k in lines if wanted(k + step)], none)
 
-    # Stones that come after line k, and before it, by their static place on the board.
+    # Points whose moved line comes after line k, and before it: constant masks.
     after = np.stack([own_lines(lambda line, k=k: line > k) for k in lines])
     before = np.stack([own_lines(lambda line, k=k: line < k) for k in lines])
     or_lines = lambda x: jax.lax.reduce(x, np.uint32(0), jax.lax.bitwise_or, (0,))

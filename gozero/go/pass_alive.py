@@ -1,23 +1,22 @@
-"""Unconditional life (Benson 1976): what no play can take, even if its owner always passes.
+"""Unconditional life (Benson 1976): chains that cannot be captured even if their owner passes.
 
 For one colour X. A region is a connected set of points that hold no stone of X. It is *vital*
-to a chain of X if every empty point of the region is a liberty of the chain. The chains that
-are alive are the largest set in which every chain has two vital regions, each bordered by
-chains of the set only.
+to a chain of X if every empty point of the region is a liberty of the chain. The living chains
+are the largest set in which every chain has two vital regions that border only chains of the set.
 
 In bitboards, for both colours at once:
 
-  * only a region whose every empty point touches X can be vital: the candidates;
-  * a candidate is known by one of its empty points, its *seat* (the lowest), and the only
-    chains it can be vital to are those that touch the seat: at most four;
-  * each candidate of several empty points is looked at alone, one a game and colour at a
-    time: is each of its empty points a liberty of the chain on the seat's west, east, north,
-    south? To the chains of which that holds it is vital;
-  * then chains with fewer than two vital seats, and candidates that border them, fall away
+  * only a region whose every empty point touches X can be vital: these are the candidates;
+  * a candidate is identified by its lowest empty point, its *seat*. It can be vital only to the
+    chains that touch the seat, at most four;
+  * each candidate of several empty points is examined alone, one per game and colour at a time:
+    it is vital to the chain on the seat's west, east, north or south if all its empty points are
+    liberties of that chain;
+  * then chains with fewer than two vital seats, and the candidates that border them, are dropped
     until nothing changes.
 
-"Two seats" is a flood as well: every point has a codeword of `k` planes of `K`, and the union
-of two different codewords has more than `k`.
+Whether a chain has two seats is found by flooding too: every point has a codeword of `k` of `K`
+planes, and the union of two different codewords has more than `k`.
 """
 
 from __future__ import annotations
@@ -39,39 +38,39 @@ from gozero.go import floods, stacked
 
 
 class PassAlive(NamedTuple):
-    """Each for Black and for White."""
+    """The result for each colour: (Black's, White's)."""
 
     stones: tuple[bb.Board, bb.Board]  # chains that cannot be captured
-    territory: tuple[bb.Board, bb.Board]  # points they enclose, enemy stones there among them
+    territory: tuple[bb.Board, bb.Board]  # points they enclose, including enemy stones there
 
 
 class _Board(NamedTuple):
-    """Axis 0 is the colour X, Black then White; games are last."""
+    """Axis 0 is the colour X, Black then White; the last axis is the games."""
 
-    stones: jax.Array  # u32[2, W, B]: X
+    stones: jax.Array  # u32[2, W, B]: the stones of X
     vacant: jax.Array  # u32[1, W, B]
-    chain_joints: tuple[jax.Array, jax.Array]  # u32[1, W, B] twice; both colours' at once
-    region_joints: tuple[jax.Array, jax.Array]  # u32[2, W, B] twice
+    chain_joints: tuple[jax.Array, jax.Array]  # two of u32[1, W, B]; of both colours at once
+    region_joints: tuple[jax.Array, jax.Array]  # two of u32[2, W, B]
 
 
 class _Claims(NamedTuple):
-    """What is still thought alive."""
+    """What may still be alive."""
 
     chains: jax.Array  # u32[2, W, B]: stones of X
     regions: jax.Array  # u32[2, W, B]: all points of the candidates
-    seats: jax.Array  # u32[2, W, B]: one point of each
+    seats: jax.Array  # u32[2, W, B]: one point of each candidate
     vital: jax.Array  # u32[4, 2, W, B]: seats vital to the chain on their west, east, ...
 
 
 def pass_alive(lay: bb.Layout, black: bb.Board, white: bb.Board) -> PassAlive:
     """Benson's unconditionally alive chains of both colours and what they enclose. For one game.
 
-    Territory is every candidate region that borders living chains only: all of its empty
-    points touch them, so the other colour cannot live there while they stand.
+    Territory is every candidate region that borders only living chains: all its empty points touch
+    them, so the other colour cannot live there.
 
     Args:
       lay: the layout.
-      black, white: the board. No chain is without a liberty.
+      black, white: the board. Every chain must have a liberty.
     """
     (black_stones, white_stones), (black_area, white_area) = _pass_alive(lay)(black, white)
     return PassAlive((black_stones, white_stones), (black_area, white_area))
@@ -91,7 +90,7 @@ def _pass_alive(lay: bb.Layout) -> Callable:
 
 
 def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:
-    """Living stones and their territory, the points nobody can dispute; games are last.
+    """Living stones and their territory, whose owner is certain; the last axis is the games.
 
     u32[2, W, B] -> u32[2, W, B].
     """
@@ -100,15 +99,17 @@ def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:
 
 
 def settled_stage(lay: bb.Layout, stones: jax.Array, suicide: bool = False) -> jax.Array:
-    """Living stones, and all regions that border no other stones of their colour and either hold
-    no stone of the opponent or at most one point that touches none of theirs, where nobody can
-    live: KataGo's pass-alive area, its "safe big territories" among it; games are last.
+    """KataGo's pass-alive area, including its "safe big territories"; the last axis is the games.
+
+    These are the living stones of a colour X and every region that borders no other stones of X
+    and holds either no stone of the opponent, or at most one point that does not touch X, so that
+    nobody can live there.
 
     Args:
       lay: the layout.
       stones: u32[2, W, B].
-      suicide: whether chains may be taken off by their owner: then all points of a vital region
-        must be liberties or stones beside the chain, those that the opponent holds too.
+      suicide: whether suicide is allowed. If so, every point of a vital region must be adjacent to
+        the chain, including those that the opponent occupies.
 
     Returns:
       u32[2, W, B].
@@ -125,7 +126,7 @@ def settled_stage(lay: bb.Layout, stones: jax.Array, suicide: bool = False) -> j
 
 
 def _with_two_of(lay: bb.Layout, board: _Board, points: jax.Array) -> jax.Array:
-    """u32[2, W, B]: the regions with at least two of the points."""
+    """u32[2, W, B]: the regions that hold at least two of the points."""
     weight, masks = _codewords(lay)
     found = []
     for colour in range(2):
@@ -147,12 +148,12 @@ def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
 
 
 def _benson(lay: bb.Layout, board: _Board, suicide: bool = False) -> _Claims:
-    """By the empty points of regions; by all their points where suicide is allowed."""
+    """Benson's algorithm on the empty points of regions, or on all their points with suicide."""
     return _fall(lay, board, _check_vital(lay, board, _candidates(lay, board, suicide), suicide))
 
 
 def _candidates(lay: bb.Layout, board: _Board, suicide: bool) -> _Claims:
-    """Every region whose every empty point touches X, thought vital to all that touch its seat."""
+    """Regions whose every empty point touches X, taken as vital to every chain at their seat."""
     regions = stacked.full(lay, 3) & ~board.stones
     points = regions if suicide else board.vacant
     untouched = points & ~stacked.neighbours(lay, board.stones)
@@ -163,7 +164,7 @@ def _candidates(lay: bb.Layout, board: _Board, suicide: bool) -> _Claims:
 
 
 def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
-    """u32[2, W, B]: the lowest empty point of each region, bit by bit of its number."""
+    """u32[2, W, B]: the lowest empty point of each region, found bit by bit of its number."""
     bits = jnp.asarray(_number_bits(lay))
 
     def keep_low(i, seats):
@@ -176,9 +177,9 @@ def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
 
 
 def _fall(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
-    """Drop chains with fewer than two seats and regions that border them, until none is left.
+    """Drop chains with fewer than two seats and regions that border them, until nothing changes.
 
-    Trip bound: once a region; a few times in practice.
+    Trip bound: the number of regions; a few in practice.
     """
 
     def step(carry):
@@ -201,7 +202,7 @@ def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array
     """u32[2, W, B]: the chains with at least two vital regions."""
     weight, masks = _codewords(lay)
     sides = []
-    for side, opposite in enumerate((1, 0, 3, 2)):  # a stone on a seat's east has it on its west
+    for side, opposite in enumerate((1, 0, 3, 2)):  # a stone east of a seat has it on its west
         reached = stacked.on_sides(lay, claims.vital[opposite])[side] & board.stones
         sides.append(reached[0] | reached[1])
     seen = floods.grow_stacked(lay, stacked.in_masks(lay, sides, masks), *board.chain_joints)
@@ -209,9 +210,9 @@ def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array
 
 
 def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims, suicide: bool) -> _Claims:
-    """Test the vital chains of every region of several empty points, one a colour at a time.
+    """Test whether regions of several empty points are vital, one region per colour at a time.
 
-    Trip bound: the regions of one game; there are few.
+    Trip bound: the number of regions in a game, which is small.
     """
     more = claims.regions & ~claims.seats
     more = more if suicide else more & board.vacant
@@ -238,7 +239,7 @@ def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims, suicide: bool) 
 
 @functools.cache
 def _number_bits(lay: bb.Layout) -> np.ndarray:
-    """u32[bits, W, 1]: points whose number has the bit, the highest bit first."""
+    """u32[bits, W, 1]: the points whose number has each bit set, the highest bit first."""
     count = max(1, (lay.num_points - 1).bit_length())
     numbers = [
         stacked.line_masks(lay, lambda row, col, b=b: (row * lay.size + col) >> b & 1, 2)[1]
@@ -249,7 +250,7 @@ def _number_bits(lay: bb.Layout) -> np.ndarray:
 
 @functools.cache
 def _codewords(lay: bb.Layout) -> tuple[int, np.ndarray]:
-    """(k, u32[K, W, 1]): the points of each plane of a code; every point is in k of K planes."""
+    """(k, u32[K, W, 1]): the points of each plane of a code; each point is in k of the K planes."""
     planes = next(n for n in itertools.count(2) if math.comb(n, n // 2) >= lay.num_points)
     weight = planes // 2
     words = list(itertools.islice(itertools.combinations(range(planes), weight), lay.num_points))

@@ -1,7 +1,7 @@
-"""Where a stone may be placed, and what it does: captures, suicide, the chains in atari afterwards.
+"""Where a stone may be placed, and its effect: captures, suicide, the chains in atari afterwards.
 
-The work is done on boards as arrays (see `stacked`): a kernel for each word of its many boards
-would take seconds to compile on 19x19.
+Boards are handled as arrays (see `stacked`): a kernel for each word of the many boards would take
+seconds to compile on 19x19.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gozero.go import floods, stacked
 def placeable(
     lay: bb.Layout, own: bb.Board, opponent: bb.Board, atari: bb.Board, suicide: bool = False
 ) -> bb.Board:
-    """The points where a stone may be placed, ko apart.
+    """The points where a stone may be placed, regardless of ko.
 
-    An empty point, if it has an empty neighbour, joins an own chain with a liberty to spare, or
-    captures: dilate(empty | own not in atari | opponent in atari). If suicide is allowed, any own
-    neighbour will do. Arguments as of `place`.
+    These are the empty points that have an empty neighbour, join an own chain not in atari, or
+    capture: empty & dilate(empty | own not in atari | opponent in atari). If suicide is allowed,
+    any own neighbour will do. Arguments as for `place`.
     """
     vacant = bb.complement(lay, bb.union(own, opponent))
     joins = own if suicide else bb.difference(own, atari)
@@ -41,8 +41,8 @@ class Placed(NamedTuple):
     own: bb.Board
     opponent: bb.Board
     atari: bb.Board  # stones of either colour whose chain has exactly one liberty
-    captured: bb.Board  # the opponent's stones that it took
-    lone: jax.Array  # bool[]: joins no other and has one liberty; taking one stone is then a ko
+    captured: bb.Board  # the opponent's stones that were captured
+    lone: jax.Array  # bool[]: the stone is alone with one liberty: capturing one stone is then a ko
 
 
 def place(
@@ -57,10 +57,10 @@ def place(
 
     Args:
       lay: the layout.
-      point: i32[]; a pass or any other non-point places none, and nothing changes.
-      own, opponent: the stones of the player who places it, and those of the other.
+      point: i32[]; a pass, or anything else that is no point, places no stone and changes nothing.
+      own, opponent: the stones of the player who places the stone, and those of the other player.
       atari: the stones of either colour whose chain has exactly one liberty.
-      suicide: whether a stone may be placed that leaves its own chain without liberties.
+      suicide: whether a stone may leave its own chain without liberties.
     """
     return _place(lay, suicide)(point, own, opponent, atari)
 
@@ -78,20 +78,20 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
         theirs = (their_east[None], their_south[None])
         everyones = ((own_east | their_east)[None], (own_south | their_south)[None])
 
-        # One plane a side carries the enemy chain there. The own chain and the own chains that
-        # a capture frees ride along in the first two: the colours tell them apart.
+        # One plane per side grows the enemy chain there. The own chain and the own chains that a
+        # capture frees share the first two planes: the colours tell them apart.
         on_board = stacked.full(lay)
         touched = [on_board & side & opponent for side in stacked.on_sides(lay, stone)]
         dying = _union(touched) & atari
-        # What a capture frees is known only when the captured chains are: they grow first, in a
-        # flood that is empty, and so costs one check, unless something dies.
+        # What a capture frees depends on the captured chains, so these grow first. If nothing is
+        # captured, that flood is empty and costs one check.
         captured = floods.grow_stacked(lay, dying[None], *theirs)[0]
         freed = stacked.neighbours(lay, captured) & own & atari
         seeds = jnp.stack([touched[0] | stone, touched[1] | freed, *touched[2:]])
         chains = floods.grow_stacked(lay, seeds, *everyones)
 
         opponent = opponent & ~captured
-        # Every word of the new board depends on these: they are found once.
+        # Every word of the new board depends on these flags, so they are computed once.
         flags = stages.once(flags_of, own, opponent, stone, chains)
         has = lambda flag: (flags & np.uint32(1 << flag)) != 0
         own_chain = chains[0] & own
@@ -103,7 +103,7 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
         if suicide:
             removed = _keep(has(_OWN_DEAD), own_chain)
             own = own & ~removed
-            # Nothing was captured, so each enemy chain beside it had a liberty and has one more.
+            # Nothing was captured, so each enemy chain beside it had a liberty and gains another.
             beside = stacked.neighbours(lay, removed) & opponent
             atari = atari & ~floods.grow_stacked(lay, beside[None], *theirs)[0]
         return Placed(
@@ -124,9 +124,9 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
 
 
 def _place_in_kernel(lay: bb.Layout, place: Callable, point: jax.Array, *boards: bb.Board):
-    """`place` of a batch in one kernel of a GPU: the floods of a block of games, and all the rest.
+    """`place` for a batch in one GPU kernel, floods included, a block of games at a time.
 
-    It is a loop whose only iteration is the stone.
+    Expressed as a lane loop with a single iteration.
     """
 
     def advance(state):
@@ -145,15 +145,15 @@ def _place_in_kernel(lay: bb.Layout, place: Callable, point: jax.Array, *boards:
     return Placed(*(stacked.unstack(found[k]) for k in range(4)), lone=lone[0] != 0)
 
 
-# Bits of `_chain_flags`; bits 0 to 3 are the enemy chains' atari, the last is suicide's.
+# Bits of `_chain_flags`. Bits 0 to 3: the enemy chain on that side is in atari. 6: suicide.
 _OWN_IN_ATARI, _ALONE, _OWN_DEAD = 4, 5, 6
 
 
 def _chain_flags(lay: bb.Layout, suicide: bool, own, opponent, stone, chains) -> jax.Array:
-    """u32[B]: what is so of the chains that a stone has touched, a bit each.
+    """u32[B]: flags of the chains that a stone touches, one bit each.
 
-    Boards u32[W, B] and chains u32[4, W, B]; of many games taken word by word, which is the
-    faster where one word comes of it.
+    Boards are u32[W, B], chains u32[4, W, B]; for many games they are handled word by word, which
+    is faster where the result is one word.
     """
     chains = [chains[side] for side in range(chains.shape[0])]
     given = own, opponent, stone, chains
@@ -177,5 +177,5 @@ def _union(arrays) -> jax.Array:
 
 
 def _keep(condition: jax.Array, a: jax.Array) -> jax.Array:
-    """u32[W, B]: the boards of the games where the condition holds, bool[B]; else none."""
+    """u32[W, B]: the boards of games where the condition bool[B] holds, empty ones elsewhere."""
     return jnp.where(condition[None], a, np.uint32(0))

@@ -1,13 +1,13 @@
 """The rules of Go for one game: area scoring, three ko rules, suicide forbidden or allowed.
 
-A `Position` is what a move needs: stones, the chains in atari, the ko point, whose turn.
-A `GameState` adds what the whole game needs: komi and the past boards that superko bans.
+A `Position` holds what a move depends on: stones, chains in atari, ko point, player to move.
+A `GameState` adds what the whole game needs: komi and the past boards for superko.
 Everything here is for one game; ``jax.vmap`` makes it thousands.
 
 The set of stones in atari (all stones of all chains with exactly one liberty) is part of
 the position because with it the legal moves and the captured stones follow from a few
 shifts. A move changes it only for the chain it joins, the at most four enemy chains it
-touches, and own chains that a capture frees; `play` floods those and nothing else.
+touches, and the own chains that a capture frees; `play` floods those and nothing else.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from gozero.go.placement import place, placeable
 
 BLACK, WHITE = 0, 1
 MAX_MOVE_LIMIT = 2**15 - 1
-"""Plies are i16."""
+"""Plies are stored as i16."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Static rules of a game; hashable, so they can be a static argument of ``jax.jit``.
+    """Static rules of a game; hashable, so usable as a static argument of ``jax.jit``.
 
     Attributes:
       size: points on a side, 2 to 25.
       ko: "simple" (a play may not recreate the board two plies back), "positional" (nor any
         earlier board of the game) or "situational" (nor any earlier board with the same player
-        to move). A pass recreates what it likes.
+        to move). Passes are exempt.
       suicide: whether a play that leaves its own chain without liberties is legal and removes
-        that chain. A stone may not be played to remove itself alone, for that would be a pass
-        (and many points would recreate the board it was played on).
+        that chain. Suicide of a single stone is never legal: it would amount to a pass (and many
+        points would recreate the board it was played on).
       max_moves: the move limit, passes included; None for 2 * size^2.
-      remember: whether a game under simple ko keeps its boards too, as superko does: networks that
-        look at past moves need them.
+      remember: whether a game under simple ko also keeps its past boards, as superko does;
+        networks whose input includes past moves need them.
 
     Raises:
-      ValueError: naming the argument, what it was and what is allowed.
+      ValueError: an argument out of range; the message names it, its value and what is allowed.
     """
 
     size: int = 9
@@ -69,7 +69,7 @@ class Rules:
 
     @property
     def num_actions(self) -> int:
-        """Every point, row-major from the top left, and the pass."""
+        """The number of actions: every point, row-major from the top left, then the pass."""
         return self.num_points + 1
 
     @property
@@ -87,7 +87,7 @@ class Rules:
 
     @property
     def keeps_past(self) -> bool:
-        """Whether a game keeps its boards."""
+        """Whether a game keeps its past boards."""
         return self.has_superko or self.remember
 
     @property
@@ -96,34 +96,34 @@ class Rules:
 
 
 class Position(struct.PyTreeNode):
-    """What the next move depends on, superko apart: 42 bytes at 9x9, 234 at 19x19."""
+    """All that the next move depends on, except superko: 42 bytes at 9x9, 234 at 19x19."""
 
     black: bb.Board  # W x u32[]
     white: bb.Board  # W x u32[]
     atari: bb.Board  # W x u32[]: stones of either colour whose chain has exactly one liberty
-    ko: jax.Array  # i16[]: the point simple ko bans; negative (NO_POINT or other) for none
+    ko: jax.Array  # i16[]: the point that simple ko bans; negative (NO_POINT or other) if none
     ply: jax.Array  # i16[]: moves played, passes included
-    passes: jax.Array  # i8[]: passes in a row, at most 2
+    passes: jax.Array  # i8[]: consecutive passes, at most 2
     to_play: jax.Array  # i8[]: BLACK or WHITE
 
 
 class GameState(struct.PyTreeNode):
-    """A game: its position, its komi, and the past that its ko rule needs."""
+    """A game: its position, its komi, and the past boards that its ko rule needs."""
 
     position: Position
-    komi: jax.Array  # f32[]: points for White; may differ from game to game
+    komi: jax.Array  # f32[]: points for White; may differ between games of a batch
     truncated: jax.Array  # bool[]: ended by the move limit
-    past: superko.Past | None  # None under simple ko, unless the rules remember
-    size: int = struct.static()  # static: what it was made for, to check
+    past: superko.Past | None  # None under simple ko, unless ``rules.remember``
+    size: int = struct.static()  # static: the board size it was made for, to check
 
     @property
     def to_play(self) -> jax.Array:
-        """i32[]: 0 Black, 1 White."""
+        """i32[]: 0 for Black, 1 for White."""
         return self.position.to_play.astype(jnp.int32)
 
     @property
     def terminated(self) -> jax.Array:
-        """bool[]: two passes in a row ended the game."""
+        """bool[]: whether two passes in a row have ended the game."""
         return self.position.passes >= 2
 
     @property
@@ -140,7 +140,7 @@ def init(rules: Rules, komi: Any = 7.0) -> GameState:
       komi: f32[]; a multiple of 0.5 from -1000 to 1000. Whole numbers make draws possible.
 
     Raises:
-      ValueError: a komi that is none (checked when it is concrete).
+      ValueError: an invalid komi (values are checked only when concrete).
     """
     check_komi(komi)
     return GameState(
@@ -171,20 +171,20 @@ def empty_position(rules: Rules) -> Position:
 
 
 def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
-    """Play one action. Assumes that it is legal: `legal_actions` decides that.
+    """Play one action, which must be legal: `legal_actions` says which are.
 
     Args:
       rules: the rules.
       state: one game.
-      action: i32[]; a point, row-major from the top left, or ``rules.pass_action``. What is
-        not legal is not refused: the state after it means nothing.
+      action: i32[]; a point, row-major from the top left, or ``rules.pass_action``. An illegal
+        action is not detected, and the resulting state is meaningless.
 
     Returns:
-      The game after the move; the same game if it had ended.
+      The game after the move, or the game unchanged if it had already ended.
 
     Raises:
-      ValueError: an action that is no integer, a batch, or a game under other rules (shapes and
-        dtypes: nothing is checked at run time).
+      ValueError: an action that is not an integer, a batch, or a game made for other rules (by
+        shapes and dtypes only: nothing is checked at run time).
     """
     check_state(rules, state)
     _check_action(action)
@@ -193,7 +193,7 @@ def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
     position = jax.tree.map(lambda old, new: jnp.where(ended, old, new), state.position, moved)
     past = state.past
     if past is not None:
-        # Board `ply` is the present one: where the game had ended this rewrites what is there.
+        # Board `ply` is the present one; if the game had ended, this rewrites the same data.
         past = superko.record(
             rules.layout, past, position.ply, position.black, position.white, position.to_play
         )
@@ -202,12 +202,12 @@ def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
 
 
 def own_and_opponent(position: Position) -> tuple[bb.Board, bb.Board]:
-    """The stones of the player to move, and those of the other."""
+    """(stones of the player to move, stones of the opponent)."""
     return bb.swapped(position.to_play == WHITE, position.black, position.white)
 
 
 def play_position(rules: Rules, position: Position, action: jax.Array) -> Position:
-    """Play one legal action on a position that has not ended; knows no past and no limit."""
+    """Play one legal action in a position that has not ended; ignores the past and move limit."""
     return _play_position(rules)(position, jnp.asarray(action, jnp.int32))
 
 
@@ -240,7 +240,7 @@ def _played(rules: Rules, position: Position, action: jax.Array) -> Position:
 def legal_actions(rules: Rules, state: GameState) -> jax.Array:
     """bool[A]: the legal actions, exact under the ko rule over the whole game.
 
-    A pass is always legal; once the game has ended it is the only legal action.
+    Passing is always legal, and once the game has ended it is the only legal action.
     """
     check_state(rules, state)
     position = state.position
@@ -256,7 +256,7 @@ def _banned_in_game(rules: Rules, state: GameState, past: superko.Past) -> bb.Bo
     return superko.banned(
         rules.layout,
         past,
-        jnp.where(state.ended, 0, length),  # a game that has ended shall not keep others waiting
+        jnp.where(state.ended, 0, length),  # games that have ended must not keep others waiting
         superko.now(
             position.black,
             position.white,
@@ -268,17 +268,18 @@ def _banned_in_game(rules: Rules, state: GameState, past: superko.Past) -> bb.Bo
 
 
 def num_past(rules: Rules, ply: jax.Array) -> jax.Array:
-    """i32[]: how many boards superko looks at when `ply` moves have been played.
+    """i32[]: the number of past boards that superko must check after `ply` moves.
 
-    The present board lacks no stone of the mover, and the one before it is the ko point's.
-    With suicide, a player who has the turn twice in a row could recreate that one otherwise:
-    it plays back what its suicide took off, or takes off in suicide what it has just played.
+    No play recreates the present board, and the board before it is covered by the ko point. With
+    suicide that board must be checked too: a player who moves twice in a row could otherwise
+    recreate it, by replaying what its suicide removed or by removing in suicide what it has just
+    played.
     """
     return ply if rules.suicide else ply - 1
 
 
 def legal_points(rules: Rules, position: Position) -> bb.Board:
-    """The points where a play is legal under simple ko: `placement.placeable`, and no ko."""
+    """The points where a play is legal under simple ko: `placement.placeable` less the ko point."""
     return _legal_points(rules)(position)
 
 
@@ -294,16 +295,16 @@ def _legal_under_simple_ko(rules: Rules, position: Position) -> bb.Board:
 
 
 def suicide_points(rules: Rules, position: Position) -> bb.Board | None:
-    """The points of `legal_points` where a play is suicide; None if that is not allowed."""
+    """The points of `legal_points` where a play is suicide; None if suicide is not allowed."""
     if not rules.suicide:
         return None
     without = dataclasses.replace(rules, suicide=False)
-    # The ko point captures, so it is among neither and the difference is of suicides only.
+    # The ko point is excluded from both sets, so the difference holds suicides only.
     return bb.difference(legal_points(rules, position), legal_points(without, position))
 
 
 def action_mask(rules: Rules, points: bb.Board) -> jax.Array:
-    """bool[A]: the points of a board, and the pass."""
+    """bool[A]: the given points, and the pass."""
     return jnp.concatenate([bb.unpack(rules.layout, points), jnp.ones(1, bool)])
 
 
@@ -314,20 +315,21 @@ def stones(rules: Rules, state: GameState) -> jax.Array:
 
 
 def position_stones(rules: Rules, position: Position) -> jax.Array:
-    """The `stones` of a position."""
+    """As `stones`, for a position."""
     black = bb.unpack(rules.layout, position.black).astype(jnp.int8)
     white = bb.unpack(rules.layout, position.white).astype(jnp.int8)
     return (black - white).reshape(rules.size, rules.size)
 
 
 def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
-    """The same board with `colour` to play, as GTP and handicap need; a no-op if it has the turn.
+    """The same board with `colour` to play, for GTP and handicaps; a no-op if it is its turn.
 
-    Giving the turn away is not a pass: it ends no game, and breaks a row of passes. A ko point
-    is banned for the player who has lost the stone there, and finds it so when the turn
-    comes back: it is kept as -2 - ko, which is no point, and NO_POINT stays itself. Under
-    situational superko it is now the new player who was to move on this board. (Simple ko is
-    the ko point alone: one who plays twice running may take off in suicide what it put there.)
+    Changing the turn is not a pass: it ends no game, and it resets the count of passes. A ko point
+    is banned only for the player who lost the stone there, and must still be banned when the turn
+    comes back: it is kept as -2 - ko, which is no point and leaves NO_POINT unchanged. Under
+    situational superko the present board is recorded with the new player to move. (Simple ko bans
+    the ko point alone: a player who moves twice in a row may remove by suicide what it has just
+    played.)
     """
     turned = turn_to(state.position, colour)
     past = state.past
@@ -337,7 +339,7 @@ def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
 
 
 def turn_to(position: Position, colour: int | jax.Array) -> Position:
-    """`with_to_play` of a position alone."""
+    """As `with_to_play`, for a position alone."""
     same = position.to_play == colour
     return position.replace(
         ko=jnp.where(same, position.ko, jnp.int16(-2) - position.ko),
@@ -346,13 +348,13 @@ def turn_to(position: Position, colour: int | jax.Array) -> Position:
     )
 
 
-# --- What is refused on the host, with a reason, before anything is compiled: what is known without
-# running, such as static rules, shapes and dtypes, and numbers that are concrete. ---------------
+# --- Checks on the host, before anything is compiled, of what is known without running: static
+# rules, shapes and dtypes, and numbers that are concrete. --------------------------------------
 
 
 def _check_rules(rules: Rules) -> None:
     """Raises:
-    ValueError: naming the argument, what it was and what is allowed.
+    ValueError: an argument out of range; the message names it, its value and what is allowed.
     """
     if not _is_whole(rules.size):
         raise ValueError(f"size: {rules.size!r} is not a whole number")
@@ -371,7 +373,7 @@ def _check_rules(rules: Rules) -> None:
 
 def check_komi(komi: Any) -> None:
     """Raises:
-    ValueError: a komi that is none; under ``jit`` only its shape and dtype are known.
+    ValueError: an invalid komi; under ``jit`` only its shape and dtype are known.
     """
     shape, dtype = _shape_and_dtype(komi)
     if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)):
@@ -384,7 +386,7 @@ def check_komi(komi: Any) -> None:
 
 def _check_action(action: Any) -> None:
     """Raises:
-    ValueError: what is not one whole number; which one is for `legal_actions` to say.
+    ValueError: not one integer. Whether it is legal is for `legal_actions` to say.
     """
     shape, dtype = _shape_and_dtype(action)
     if not jnp.issubdtype(dtype, jnp.integer):
@@ -395,7 +397,7 @@ def _check_action(action: Any) -> None:
 
 def check_state(rules: Rules, state: GameState) -> None:
     """Raises:
-    ValueError: a batch of games, or a game under other rules.
+    ValueError: a batch of games, or a game made for other rules.
     """
     if state.size != rules.size:
         made, wanted = f"{state.size}x{state.size}", f"{rules.size}x{rules.size}"
@@ -417,14 +419,14 @@ _MAP = "map over games with jax.vmap"
 
 
 def _kept_past(state: GameState) -> str:
-    """The ko rule that a game keeps its past for."""
+    """The ko rule for which a game keeps its past."""
     if state.past is None:
         return "simple"
     return "situational" if state.past.situational else "positional"
 
 
 def _past_of(rules: Rules) -> str:
-    """The same of the rules; boards that are only remembered are kept as positional ko's."""
+    """As `_kept_past`, for the rules; ``remember`` keeps boards as positional superko does."""
     return "positional" if rules.remember and not rules.has_superko else rules.ko
 
 

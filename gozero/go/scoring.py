@@ -1,4 +1,4 @@
-"""Area scoring: a point belongs to a colour if it holds its stone or reaches only its stones."""
+"""Area scoring: a colour's area is its stones and the empty points that reach only them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gozero.go.rules import GameState, Position, Rules, check_state
 
 
 def territory(rules: Rules, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
-    """(Black's area, White's area), stones included; points that reach both are nobody's."""
+    """(Black's area, White's area), stones included; points that reach both are in neither."""
     lay = rules.layout
     vacant = bb.complement(lay, bb.union(black, white))
     beside = [bb.intersection(bb.neighbours(lay, stones), vacant) for stones in (black, white)]
@@ -33,7 +33,7 @@ def area_difference(rules: Rules, position: Position) -> jax.Array:
 
 @functools.cache
 def difference(rules: Rules) -> Callable[[bb.Board, bb.Board], jax.Array]:
-    """(black, white) of one game -> i32[]: as `area_difference`."""
+    """Returns (black, white) of one game -> i32[], as `area_difference`."""
 
     def of_stones(black: bb.Board, white: bb.Board) -> jax.Array:
         black, white = territory(rules, black, white)
@@ -43,7 +43,7 @@ def difference(rules: Rules) -> Callable[[bb.Board, bb.Board], jax.Array]:
 
 
 def area_score(rules: Rules, state: GameState) -> jax.Array:
-    """f32[]: Black's area - White's area - komi. Dead stones count as they stand."""
+    """f32[]: Black's area - White's area - komi. Stones count where they stand, dead or not."""
     check_state(rules, state)
     return area_difference(rules, state.position).astype(jnp.float32) - state.komi
 
@@ -56,15 +56,14 @@ def owners(rules: Rules, black: bb.Board, white: bb.Board) -> jax.Array:
 
 
 def ownership(rules: Rules, state: GameState) -> jax.Array:
-    """i8[size, size]: +1 Black's area, -1 White's, 0 neither; row 0 at the top; the board as it
-    stands."""
+    """i8[size, size]: as `owners`, of a game's board as it stands, dead stones included."""
     check_state(rules, state)
     return owners(rules, state.position.black, state.position.white)
 
 
 def by_margin(rules: Rules) -> Callable[[jax.Array], jax.Array]:
-    """A reward that grows with the score: f32 points -> score / size^2, within [-1, 1].
+    """A reward that grows with the score: f32 points -> score / size^2, clipped to [-1, 1].
 
-    The other reward is `jnp.sign`: won, lost or drawn, and no more.
+    The usual reward, `jnp.sign`, tells only won, lost or drawn.
     """
     return lambda score: jnp.clip(score / rules.num_points, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Games that start from stones on the board: diagrams, SGF's AB and AW, handicap."""
+"""Games that start with stones on the board: diagrams, SGF's AB and AW, handicap."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from gozero.go.rules import BLACK, WHITE, GameState, Position, Rules, empty_posi
 def from_stones(
     rules: Rules, stones: Any, to_play: int | jax.Array = BLACK, komi: Any = 7.0
 ) -> GameState:
-    """A game that starts with stones on the board; superko's past starts with them.
+    """A game that starts with stones on the board; superko's past starts with this board.
 
-    The inverse of `gozero.stones`: no ko is open, no pass and no move has been made.
+    The inverse of `gozero.stones`. There is no ko, and no move or pass has been made.
 
     Args:
       rules: the rules.
       stones: integers[size, size]; +1 Black, -1 White, 0 empty; row 0 at the top. Under
-        ``jit`` or ``vmap`` its values are not known: it must be a board without chains that
-        have no liberty, and `liberties` can tell.
+        ``jit`` or ``vmap`` the values cannot be checked: every chain must have a liberty (see
+        `liberties`).
       to_play: i32[]; 0 Black, 1 White.
       komi: as for `gozero.init`.
 
     Raises:
-      ValueError: a shape or dtype that does not fit; where the values are known, one that is
-        none of +1, -1 and 0, or a chain without liberties, which it names; a colour that is
-        none.
+      ValueError: a wrong shape or dtype; an invalid colour to play; where the values are known, one
+        other than +1, -1 and 0, or a chain without liberties, which the message names.
     """
     _check_stones(rules, stones)
     if isinstance(to_play, int | np.integer) and to_play not in (BLACK, WHITE):
@@ -53,10 +52,10 @@ def from_points(
     to_play: int = BLACK,
     komi: Any = 7.0,
 ) -> GameState:
-    """`from_stones`, of the points of Black's stones and of White's.
+    """As `from_stones`, given the points of Black's stones and of White's.
 
     Raises:
-      ValueError: a chain without liberties, which it names; a colour that is none.
+      ValueError: an invalid colour to play; a chain without liberties, which the message names.
     """
     stones = np.zeros(rules.num_points, np.int8)
     stones[list(black)], stones[list(white)] = 1, -1
@@ -72,7 +71,7 @@ def with_handicap(rules: Rules, actions: Sequence[int], komi: Any = 0.5) -> Game
       komi: as for `gozero.init`.
 
     Raises:
-      ValueError: points that are no free handicap.
+      ValueError: points that are not a valid free handicap.
     """
     handicap.check_free(rules.size, actions)
     return from_points(rules, actions, (), WHITE, komi)
@@ -81,9 +80,9 @@ def with_handicap(rules: Rules, actions: Sequence[int], komi: Any = 0.5) -> Game
 def liberties(lay: bb.Layout, black: bb.Board, white: bb.Board) -> tuple[bb.Board, bb.Board]:
     """(stones whose chain has a liberty, stones whose chain has exactly one), of both colours.
 
-    Each bit of the points' numbers makes two seeds: the stones beside an empty point whose
-    number has the bit, and those beside one whose number lacks it. A chain that both reach has
-    two liberties at least; two different numbers differ in some bit, so no other chain has.
+    Each bit of the points' numbers gives two seeds: the stones beside an empty point whose number
+    has the bit set, and those beside one whose number has it clear. A chain that both floods reach
+    has at least two liberties. Two different numbers differ in some bit, so no chain is missed.
     """
     stones = bb.union(black, white)
     vacant = bb.complement(lay, stones)
@@ -105,7 +104,7 @@ def liberties(lay: bb.Layout, black: bb.Board, white: bb.Board) -> tuple[bb.Boar
 def _from_stones(
     rules: Rules, stones: jax.Array, to_play: jax.Array, blank: GameState
 ) -> tuple[GameState, jax.Array]:
-    """(the game, bool[n * n]: stones without a liberty)."""
+    """(the game, bool[n * n]: the stones whose chain has no liberty)."""
     lay = rules.layout
     black, white = bb.pack(lay, stones > 0), bb.pack(lay, stones < 0)
     alive, atari = liberties(lay, black, white)
@@ -137,7 +136,7 @@ def _check_stones(rules: Rules, stones: Any) -> None:
 
 
 def _name_dead_chain(rules: Rules, stones: Any, dead: jax.Array) -> str:
-    """The chain of the first stone without liberties, as ``Black's chain A1 A2``."""
+    """The first chain without liberties, as ``Black's chain A1 A2``."""
     size, board = rules.size, np.asarray(stones)
     first = divmod(int(np.argmax(np.asarray(dead))), size)
     chain, frontier = {first}, [first]

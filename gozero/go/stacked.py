@@ -1,13 +1,13 @@
-"""Boards as arrays u32[..., W, B]: for stages that hold many boards of one game.
+"""Boards as arrays u32[..., W, B], for stages that hold many boards of one game.
 
-A board is a tuple of words (`bitboard`), and a stage of a dozen boards is fastest so; but fifty
-planes of it would be a thousand arrays. The 38 planes of the lines of 19x19 compile in 20 s as
-words and in 0.1 s as one array, which also runs three times as fast. The other way round, lanes
-of playouts whose boards are arrays take 1.05 times as long on 9x9 and 1.09 times on 19x19; and
-nine times where a stage compiled apart (`stages.once`) returns the array beside a flag, as XLA:CPU
-then computes all of it once a word. (jaxlib 0.10.1, AVX-512.)
+Elsewhere a board is a tuple of words (`bitboard`). That is fastest for a stage with a dozen boards,
+but fifty planes would be a thousand arrays. The 38 line planes of 19x19 compile in 20 s as words
+and in 0.1 s as one array, which also runs three times as fast. Conversely, playout lanes whose
+boards are arrays take 1.05 times as long on 9x9 and 1.09 times on 19x19, and nine times as long
+where a separately compiled stage (`stages.once`) returns the array beside a flag, because XLA:CPU
+then computes the whole array once for each word. (jaxlib 0.10.1, AVX-512.)
 
-The last axis is the games of the batch. `compile.batching.over_games` turns such a stage into a
+The last axis is the batch of games. `compile.batching.over_games` turns such a stage into a
 function of one game.
 """
 
@@ -26,31 +26,31 @@ from gozero.compile import mode, stages
 from gozero.go import bitboard as bb
 
 FEW_WORDS = 3
-"""Of a board, that are compiled one by one whatever the batch: up to 9x9."""
+"""Boards of at most this many words (up to 9x9) are compiled word by word, whatever the batch."""
 
 _FEW_GAMES = 32
-"""Of which boards of more words stay arrays: of many games words run faster."""
+"""Larger boards stay arrays for at most this many games: for more, words run faster."""
 
 
 def words(tree: Any) -> Any:
-    """A pytree with every board u32[W, B] as W words u32[B]."""
+    """The pytree with every board u32[W, B] split into W words u32[B]."""
     return jax.tree.map(lambda x: unstack(x) if x.ndim > 1 else x, tree)
 
 
 def words_or_array(lay: bb.Layout, tree: Any) -> Any:
-    """The same, but that boards of many words and few games stay arrays, which compile sooner."""
+    """As `words`, except that large boards of few games stay arrays, which compile faster."""
     return tree if is_array(lay, jax.tree.leaves(tree)[0]) else words(tree)
 
 
 def is_array(lay: bb.Layout, a: jax.Array) -> bool:
-    """Whether boards u32[..., B] stay arrays."""
+    """Whether boards u32[..., B] stay arrays; see `words_or_array`."""
     if mode.plain() or mode.inside_kernel() or lay.num_words <= FEW_WORDS:
         return False
     return a.shape[-1] <= _FEW_GAMES
 
 
 def stack(board: bb.Board | jax.Array) -> jax.Array:
-    """W words [...] -> u32[W, ...]; an array as it is."""
+    """W words [...] -> u32[W, ...]; an array is returned unchanged."""
     return jnp.stack(board) if isinstance(board, tuple) else board
 
 
@@ -60,7 +60,7 @@ def unstack(a: jax.Array) -> bb.Board:
 
 
 def full(lay: bb.Layout, ndim: int = 2) -> jax.Array:
-    """Every point of the board, u32[1, ..., W, 1], to meet arrays [..., W, B] of `ndim` axes."""
+    """Every point of the board, u32[1, ..., W, 1]: a mask for arrays [..., W, B] of `ndim` axes."""
     return jnp.array(lay.full, jnp.uint32).reshape(*[1] * (ndim - 2), -1, 1)
 
 
@@ -87,7 +87,7 @@ def line_masks(lay: bb.Layout, line: Callable[[int, int], int], count: int) -> n
 
 
 def at(lay: bb.Layout, point: jax.Array) -> jax.Array:
-    """i32[B] -> u32[W, B]: the boards with one point set; none for what is no point."""
+    """i32[B] -> u32[W, B]: the boards with one point set; empty for anything off the board."""
     row, col = point // lay.size, point % lay.size
     shift = (row % lay.rows_per_word) * lay.stride + col
     on_board = (point >= 0) & (point < lay.num_points)
@@ -102,14 +102,14 @@ def count(a: jax.Array) -> jax.Array:
 
 
 def any_of(a: jax.Array) -> jax.Array:
-    """u32[..., W, B] -> bool[..., B]: is there a point?"""
+    """u32[..., W, B] -> bool[..., B]: whether any point is set."""
     return _or_words(a) != 0
 
 
 def any_at_all(a: jax.Array) -> jax.Array:
-    """u32[..., W, B] -> bool[]: is there a point on any board?
+    """u32[..., W, B] -> bool[]: whether any point is set on any board.
 
-    To OR the words first leaves little to reduce, which is slow on a CPU.
+    The words are ORed first, which leaves little for the reduction, slow on a CPU.
     """
     return jnp.any(_or_words(a) != 0)
 
@@ -120,14 +120,14 @@ def _or_words(a: jax.Array) -> jax.Array:
 
 
 def _words(a: jax.Array) -> bb.Board:
-    """u32[..., W, B] -> W times u32[..., B]."""
+    """u32[..., W, B] -> W words u32[..., B]."""
     return tuple(a[..., w, :] for w in range(a.shape[-2]))
 
 
 def on_sides(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Points whose west, east, north, south neighbour is in `a`: four arrays like `a`.
+    """The points whose west, east, north, south neighbour is in `a`: four arrays like `a`.
 
-    What leaves the board is not cleared: mask it.
+    Bits that leave the board are not cleared: mask them.
     """
     one, stride, rest = np.uint32(1), np.uint32(lay.stride), lay.last_row_shift
     none = jnp.zeros_like(a[..., :1, :])
@@ -139,14 +139,14 @@ def on_sides(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Ar
 
 
 def in_masks(lay: bb.Layout, sides: Sequence[jax.Array], masks: np.ndarray) -> jax.Array:
-    """u32[P, W, B]: for each mask, the points that have on some side what is told of, within it.
+    """u32[P, W, B]: for each mask, the points with a marked neighbour that lies in the mask.
 
-    As `on_sides` of the masked boards, united; but the masks are constants, so that only one
-    board a side is moved and not P.
+    As the union of `on_sides` of P masked boards; but the shifted masks are constants, so only one
+    board a side is shifted at run time, not P.
 
     Args:
       lay: the layout.
-      sides: four times u32[W, B]: points that have it on their west, east, north, south.
+      sides: four of u32[W, B]: the points whose west, east, north, south neighbour is marked.
       masks: u32[P, W, 1].
     """
     moved = on_sides(lay, jnp.asarray(masks))
@@ -155,18 +155,18 @@ def in_masks(lay: bb.Layout, sides: Sequence[jax.Array], masks: np.ndarray) -> j
 
 
 def neighbours(lay: bb.Layout, a: jax.Array) -> jax.Array:
-    """The points of the board next to a point of `a`."""
+    """The points of the board adjacent to a point of `a`."""
     west, east, north, south = on_sides(lay, a)
     return full(lay, a.ndim) & (west | east | north | south)
 
 
 def joints(lay: bb.Layout, a: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """As `bitboard.joints`: which points of `a` are joined to the east, and to the south."""
+    """As `bitboard.joints`: the points of `a` joined to their east, and their south, neighbour."""
     return a & (a >> np.uint32(1)), a & on_sides(lay, a)[3]
 
 
 def lowest_point(a: jax.Array) -> jax.Array:
-    """u32[..., W, B]: the board's lowest point alone (words in order, then bits)."""
+    """u32[..., W, B]: only the lowest point of each board (words in order, then bits)."""
     bits = jnp.uint32(1) << lax.broadcasted_iota(jnp.uint32, a.shape, a.ndim - 2)  # one a word
     words = _or_words(jnp.where(a != 0, bits, np.uint32(0)))
     return jnp.where(_lowest_bit(words)[..., None, :] == bits, _lowest_bit(a), np.uint32(0))
@@ -177,15 +177,15 @@ def _lowest_bit(x: jax.Array) -> jax.Array:
 
 
 def in_at_least(count: int, planes: jax.Array) -> jax.Array:
-    """u32[P, ...] -> u32[...]: the points in at least `count` of the planes; on a CPU found once.
+    """u32[P, ...] -> u32[...]: the points in at least `count` of the planes.
 
-    (Else it would be computed anew in all that needs it, for each of its neighbours.)
+    On a CPU a stage of its own: otherwise XLA would recompute it in every use, for each neighbour.
     """
     return stages.once(lambda planes: at_least(planes, count)[count - 1], planes)
 
 
 def at_least(planes: Sequence[jax.Array] | jax.Array, most: int) -> list[jax.Array]:
-    """Of P planes: boards of the points in at least 1, 2, ... `most` of them.
+    """The points in at least 1, 2, ... `most` of P planes.
 
     u32[P, ...] -> `most` arrays u32[...].
     """

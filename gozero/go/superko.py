@@ -1,32 +1,32 @@
-"""Past positions of a game and the points they ban, exactly.
+"""Past boards of a game and the points that they ban, exactly.
 
 A play puts one stone of the mover on the board and removes whole chains of the opponent, or,
 where suicide is allowed, leaves the opponent's stones and removes whole chains of the mover.
-Either way an earlier board can be recreated by **at most one point**. Board j is recreated by
-playing p, which is no suicide, if and only if
+Either way an earlier board can be recreated by playing at **at most one point**. A play at p that
+is not suicide recreates board j if and only if
 
   * the mover's stones on board j are its stones now and exactly one more, p;
-  * the opponent's stones on board j are a subset of its stones now; call D the rest;
+  * the opponent's stones on board j are a subset of its stones now; call the rest D;
   * no opponent stone outside D touches D (D is made of whole chains), and no empty point
     except p touches D (p is their last liberty).
 
-(No chain of board j is without liberties, so a p that passes is no suicide.) Board j is
-recreated by suicide at p if and only if
+(Every chain of board j has a liberty, so a p that passes these tests is not suicide.) Suicide at p
+recreates board j if and only if
 
   * the opponent's stones on board j are its stones now;
-  * the mover's stones on board j are a proper subset of its stones now; call R the rest;
-  * no stone of the mover outside R touches R or p (R is made of whole chains, all that p
+  * the mover's stones on board j are a proper subset of its stones now; call the rest R;
+  * no stone of the mover outside R touches R or p (R is made of whole chains, all those that p
     joins), and no empty point except p touches R (p is their last liberty);
   * a play at p is suicide.
 
 To find such boards among hundreds, each colour of each past board has a **fingerprint**: two
-linear sums, of its stones' bit indices and of its words times odd constants. If a board has one
-stone more than another, the difference of the first sums *names* it, and the difference of the
-second must be that bit times its word's constant. The few boards that fit are then compared stone
-by stone: no hash is trusted.
+linear sums, one of its stones' bit indices and one of its words times odd constants. If a board has
+one stone more than another, the difference of the first sums *names* that stone, and the difference
+of the second must be its bit times its word's constant. The few boards that match are then compared
+stone by stone: no hash is trusted.
 
-Situational superko bans a board only with the same player to move, who is part of the
-fingerprint there, so that telling the boards apart costs nothing.
+Situational superko bans a board only with the same player to move. There the fingerprint includes
+the player to move, so distinguishing such boards costs nothing.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _TO_PLAY_BIT = np.uint32(31)  # of an index sum, which is below 2^19 even at 25x
 
 
 class Past(struct.PyTreeNode):
-    """The boards of one game so far. Its length is the game's: a reset costs nothing."""
+    """The past boards of a game. Its ply says how many are valid, so a reset costs nothing."""
 
-    boards: jax.Array  # u32[T, 2, W]: black and white words after each ply; 0 is the start
-    fingerprints: jax.Array  # u32[2, 2, T]: colour, (index sum, word sum), ply
-    situational: bool = struct.static()  # does it matter who is to move?
+    boards: jax.Array  # u32[T, 2, W]: black and white words after each ply; entry 0 is the start
+    fingerprints: jax.Array  # u32[2, 2, T]: by colour, (index sum, word sum), ply
+    situational: bool = struct.static()  # whether the player to move matters
 
 
 def start(lay: bb.Layout, capacity: int, situational: bool = False) -> Past:
@@ -69,7 +69,7 @@ def start(lay: bb.Layout, capacity: int, situational: bool = False) -> Past:
 def record(
     lay: bb.Layout, past: Past, ply: jax.Array, black: bb.Board, white: bb.Board, to_play: jax.Array
 ) -> Past:
-    """Write the board after `ply` moves and who is to move then; 0 <= ply < capacity."""
+    """Store the board after `ply` moves and the player to move; 0 <= ply < capacity."""
     turn = to_play if past.situational else None
     both = jnp.stack([jnp.stack(black), jnp.stack(white)])
     sums = jnp.stack(
@@ -90,7 +90,7 @@ def _record(past: Past, ply: jax.Array, both: jax.Array, sums: jax.Array) -> Pas
 
 @functools.partial(batching.over_games, axis=0)
 def _record_in_kernel(past: Past, ply: jax.Array, both: jax.Array, sums: jax.Array) -> Past:
-    """`_record` of a batch by one kernel of a GPU: each scatter would be two."""
+    """`_record` for a batch in one GPU kernel: each scatter would take two."""
     count, capacity = len(ply), past.fingerprints.shape[-1]
     flat = lambda x: x.reshape(count, -1)
     words = both[0].size
@@ -115,7 +115,7 @@ def _record_in_kernel(past: Past, ply: jax.Array, both: jax.Array, sums: jax.Arr
 
 
 def record_turn(past: Past, ply: jax.Array, to_play: jax.Array) -> Past:
-    """Change who is to move after `ply` moves; the board stays."""
+    """Change the player to move after `ply` moves; the board stays the same."""
     if not past.situational:
         return past
     ply = jnp.asarray(ply, jnp.int32)
@@ -124,13 +124,13 @@ def record_turn(past: Past, ply: jax.Array, to_play: jax.Array) -> Past:
 
 
 class Now(NamedTuple):
-    """The board that a play would change, from the mover's side; made by `now`."""
+    """The present board, from the side of the player to move; made by `now`."""
 
     own: bb.Board
     opponent: bb.Board
     to_play: jax.Array  # i32[]: 0 Black or 1 White
-    suicides: bb.Board | None  # where a play is suicide; None if that is not allowed
-    atari: bb.Board  # stones of either colour whose chain has one liberty
+    suicides: bb.Board | None  # where a play is suicide; None if suicide is not allowed
+    atari: bb.Board  # stones of either colour whose chain has exactly one liberty
 
 
 def now(
@@ -144,12 +144,12 @@ def now(
 
 
 def board_at(past: Past, ply: jax.Array) -> jax.Array:
-    """u32[2, W]: the words of Black and of White after `ply` moves."""
+    """u32[2, W]: Black's and White's words after `ply` moves."""
     return indexing.get(past.boards, ply)
 
 
 def boards_at(past: Past, plies: jax.Array) -> jax.Array:
-    """u32[K, 2, W]: `board_at` after each of i32[K] moves."""
+    """u32[K, 2, W]: `board_at` for each of the plies i32[K]."""
 
     def gather(boards: jax.Array, plies: jax.Array) -> jax.Array:
         return boards[plies]
@@ -161,28 +161,28 @@ def boards_at(past: Past, plies: jax.Array) -> jax.Array:
 
 
 class Branch(NamedTuple):
-    """Boards after those of a game, such as a tree's trail has."""
+    """Boards that follow those of a game, such as those on a path in a tree."""
 
     black: bb.Board  # words [D]
     white: bb.Board
     to_play: jax.Array | None  # i8[D]; None under positional superko
-    length: jax.Array  # i32[]: so many of the D
+    length: jax.Array  # i32[]: how many of the D are valid
 
 
 def banned(
     lay: bb.Layout, past: Past, length: jax.Array, now: Now, branch: Branch | None = None
 ) -> bb.Board:
-    """Points where a play would recreate one of the first `length` boards of a game, or of those
-    that branch off from it.
+    """The points where a play would recreate one of a game's first `length` boards or the branch's.
 
-    A GPU compares every board, for a loop over those that fit waits for the host each time round.
+    On a GPU every board is compared: a loop over those whose fingerprints match would wait for the
+    host in each iteration.
 
     Args:
       lay: the layout.
       past: the game's boards.
       length: i32[]; boards 0 .. length - 1 count.
-      now: the board that a play would change.
-      branch: other boards; None: there are none.
+      now: the present board.
+      branch: the boards of a branch; None if there is none.
     """
     plainly, args = functools.partial(_banned_by_both, lay), (past, length, now, branch)
     if mode.plain() or mode.backend() != "gpu":
@@ -199,7 +199,7 @@ def _banned_by_both(
 
 @functools.cache
 def _banned_in_kernel(lay: bb.Layout) -> Callable:
-    """`banned` of a batch in one kernel, which looks at no more boards than a game has."""
+    """`banned` for a batch in one kernel, which reads only as many boards as each game has."""
 
     def of_batch(past: Past, length: jax.Array, now: Now, branch: Branch | None) -> bb.Board:
         suicides = now.suicides or ()
@@ -221,7 +221,7 @@ def _banned_in_kernel(lay: bb.Layout) -> Callable:
 def _points_that_recreate(
     lay: bb.Layout, suicide: bool, game: jax.Array, board: jax.Array
 ) -> jax.Array:
-    """u32[W, n]: of n boards, for `listed.union`: see `_banned_in_kernel`."""
+    """u32[W, n]: the point that recreates each of n boards; for `listed.union`."""
     num_words, mover = lay.num_words, game[:1]
     own, opponent, *suicides = (game[1 + k * num_words :][:num_words] for k in range(2 + suicide))
     black, white = board[:num_words], board[num_words : 2 * num_words]
@@ -243,10 +243,11 @@ def _banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> 
 def _banned_by_fitting(
     lay: bb.Layout, closely: bool, past: Past, length: jax.Array, now: Now
 ) -> bb.Board:
-    """`_banned_by_past`, comparing the boards whose fingerprints fit.
+    """`_banned_by_past`, comparing only the boards whose fingerprints match.
 
-    To fetch a board from each game is dear on a TPU, and that `closely` fit there are a fifth as
-    many: those that the one stone more could lead to by their opponent's fingerprint.
+    With `closely`, the extra stone must also be on a vacant point and, unless it captures there,
+    the opponent's fingerprint unchanged. That leaves a fifth as many boards; it is used on a TPU,
+    where fetching a board from each game is expensive.
     """
     white_moves = now.to_play != 0
     sought = _sought(lay, now, past.situational, closely)
@@ -305,7 +306,7 @@ def _banned_by_any_board(
 def _recreating(
     lay: bb.Layout, now: Now, past_own: jax.Array, past_opponent: jax.Array, turns, length
 ) -> bb.Board:
-    """The points that recreate one of the first `length` boards u32[W, T], turns [T] or None."""
+    """The points that recreate one of the first `length` boards u32[W, T]; turns [T] or None."""
     counts = lax.iota(jnp.int32, past_own.shape[-1]) < length
     if turns is not None:
         counts &= turns.astype(jnp.int32) != now.to_play
@@ -317,14 +318,14 @@ def _recreating(
 
 
 def _recreating_points(lay: bb.Layout, now, past, suicides: jax.Array | None) -> jax.Array:
-    """u32[W, B]: the point that recreates each past board, or no point. Boards by mover."""
+    """u32[W, B]: the point that recreates each past board, or none. Boards are (own, opponent)."""
     does = _does_recreate(lay, *now, *past)
     points = jnp.where(does[None], past[0] & ~now[0], np.uint32(0))
     return points if suicides is None else points | _recreating_suicide(lay, now, past, suicides)
 
 
 def _sought(lay: bb.Layout, now: Now, situational: bool, closely: bool = False) -> _Sought:
-    """What the fingerprints of past boards are compared with."""
+    """What to compare the fingerprints of past boards with."""
     return _sought_of(lay, situational, closely)(now)
 
 
@@ -348,10 +349,10 @@ def _looking_for(lay: bb.Layout, situational: bool, closely: bool, now: Now) -> 
 
 
 def _banned(lay: bb.Layout, now: Now, hits: _Hits, fetch: Callable) -> bb.Board:
-    """Union of the points that recreate one of some boards; fetch(j) -> u32[2, W] by mover.
+    """The union of the points that recreate the boards `hits`; fetch(j) -> u32[2, W], own first.
 
-    The loop runs once per board whose fingerprint fits, most often not at all. Trip bound: T.
-    Under ``vmap`` it carries some bits and one small board a game; the past is only read.
+    The loop runs once per board whose fingerprint matches, most often not at all. Trip bound: T.
+    Under ``vmap`` it carries some bits and one small board per game; the past is only read.
     """
     recreated = _recreated(lay)
     boards = jnp.stack([stacked.stack(now.own), stacked.stack(now.opponent)])
@@ -360,7 +361,7 @@ def _banned(lay: bb.Layout, now: Now, hits: _Hits, fetch: Callable) -> bb.Board:
     def body(carry):
         hits, banned = carry
         j = hits.first()
-        # Where there is none left any board will do: what it bans is dropped.
+        # Once a game has none left, any board will do: its result is dropped.
         past = fetch(jnp.where(hits.any(), j, 0))
         return hits.without(j), banned | recreated(boards, past, suicides)
 
@@ -370,9 +371,9 @@ def _banned(lay: bb.Layout, now: Now, hits: _Hits, fetch: Callable) -> bb.Board:
 
 @functools.cache
 def _recreated(lay: bb.Layout) -> Callable:
-    """The point that recreates a past board from the present one, or no point.
+    """Returns a function: the point that recreates a past board from the present one, or none.
 
-    (now u32[2, W], past u32[2, W], suicides u32[W] or None) -> u32[W]; boards by mover.
+    (now u32[2, W], past u32[2, W], suicides u32[W] or None) -> u32[W]; boards are (own, opponent).
     """
 
     def recreated(now: jax.Array, past: jax.Array, suicides: jax.Array | None) -> jax.Array:
@@ -384,10 +385,10 @@ def _recreated(lay: bb.Layout) -> Callable:
 
 
 def _does_recreate(lay: bb.Layout, *boards: jax.Array) -> jax.Array:
-    """bool[B]: does the one stone that the past board has more recreate it?
+    """bool[B]: whether playing the one stone that the past board has more recreates it.
 
-    Boards u32[W, B]: own, opponent, past own and past opponent; taken word by word, which is
-    the faster where one bool comes of it.
+    Boards u32[W, B]: own, opponent, past own and past opponent; handled word by word, which is
+    faster where the result is one bool.
     """
     own, opponent, past_own, past_opponent = map(stacked.unstack, boards)
     point = bb.difference(past_own, own)
@@ -405,7 +406,7 @@ def _does_recreate(lay: bb.Layout, *boards: jax.Array) -> jax.Array:
 
 
 def _recreating_suicide(lay: bb.Layout, now, past, suicides) -> jax.Array:
-    """u32[W, B]: the point where suicide recreates the past board, or no point."""
+    """u32[W, B]: the point where suicide recreates the past board, or none."""
     (own, opponent), (past_own, past_opponent) = now, past
     removed = own & ~past_own
     vacant = stacked.full(lay) & ~(own | opponent)
@@ -423,7 +424,7 @@ def _recreating_suicide(lay: bb.Layout, now, past, suicides) -> jax.Array:
 
 
 class _Fingerprint(NamedTuple):
-    """Two linear sums over the stones of one colour; fields of any common shape."""
+    """Two linear sums over the stones of one colour; the fields have any common shape."""
 
     index_sum: jax.Array  # u32: sum of 32 * word + bit over the stones; see `_with_turn`
     word_sum: jax.Array  # u32: sum of word * word_constant(w), modulo 2^32
@@ -434,16 +435,16 @@ class _Sought(NamedTuple):
 
     own: _Fingerprint  # fields u32[]
     opponent: _Fingerprint | None = None
-    can_suicide: jax.Array | None = None  # bool[]: is there a point where the mover can
-    # To look closely; else None:
+    can_suicide: jax.Array | None = None  # bool[]: whether the mover has a suicide
+    # To compare `closely`; else None:
     vacant: bb.Board | None = None  # points without a stone
-    captures: bb.Board | None = None  # and those of them where a play captures
+    captures: bb.Board | None = None  # of these, the points where a play captures
 
 
 def _with_turn(sums: _Fingerprint, to_play: jax.Array | None) -> _Fingerprint:
-    """A board's fingerprint with who is to move; as it is without, under positional superko.
+    """Adds the player to move to a fingerprint; unchanged if None (positional superko).
 
-    The mover is the top bit of the index sum: where the movers differ, so do the sums.
+    The player is the top bit of the index sum: where the players differ, so do the sums.
     """
     if to_play is None:
         return sums
@@ -452,13 +453,13 @@ def _with_turn(sums: _Fingerprint, to_play: jax.Array | None) -> _Fingerprint:
 
 
 def _turned(index_sums: jax.Array, to_play: jax.Array) -> jax.Array:
-    """Index sums with another player to move."""
+    """Index sums with the player to move replaced."""
     without = index_sums & ~(np.uint32(1) << _TO_PLAY_BIT)
     return without | (jnp.asarray(to_play).astype(jnp.uint32) << _TO_PLAY_BIT)
 
 
 def _fingerprint(lay: bb.Layout, stones: bb.Board) -> _Fingerprint:
-    """The linear sums of a board of one colour; words of any shape."""
+    """The linear sums of the stones of one colour; words of any shape."""
     index_sum = jnp.zeros_like(stones[0])
     word_sum = jnp.zeros_like(stones[0])
     for w, word in enumerate(stones):
@@ -471,7 +472,7 @@ def _fingerprint(lay: bb.Layout, stones: bb.Board) -> _Fingerprint:
 
 
 def _word_constant(w):
-    """An odd constant for each word, from the golden ratio; w an int or u32 array."""
+    """An odd constant for each word, from the golden ratio; w is an int or a u32 array."""
     if isinstance(w, int):
         return (w * 0x9E3779B9 + 0x7F4A7C15) & 0xFFFFFFFF | 1
     return (w * np.uint32(0x9E3779B9) + np.uint32(0x7F4A7C15)) | np.uint32(1)
@@ -479,7 +480,7 @@ def _word_constant(w):
 
 @functools.cache
 def _fingerprint_behind_barrier(lay: bb.Layout) -> Callable:
-    """Of the board now, which is compared with T past ones: else it would be computed T times."""
+    """The fingerprint of the present board, computed once and not once per past board."""
 
     def sums(stones: bb.Board, to_play: jax.Array | None = None) -> _Fingerprint:
         return _with_turn(_fingerprint(lay, stones), to_play)
@@ -487,34 +488,34 @@ def _fingerprint_behind_barrier(lay: bb.Layout) -> Callable:
     return batching.behind_barrier(sums)
 
 
-# --- the boards that fit -----------------------------------------------------------------------
+# --- the boards that match ---------------------------------------------------------------------
 
 
 class _Hits(NamedTuple):
-    """Some of T boards, as bits: bit b of word w is the board 32 * w + b."""
+    """A subset of T boards, as bits: bit b of word w is board 32 * w + b."""
 
     words: jax.Array  # u32[ceil(T / 32)]
 
     def first(self) -> jax.Array:
-        """i32[]: the least board of them; 2^31 - 1 if there is none."""
+        """i32[]: the lowest-numbered board; 2^31 - 1 if there is none."""
         below = (self.words & (~self.words + np.uint32(1))) - np.uint32(1)
         board = bb.WORD_BITS * lax.iota(jnp.int32, self.words.shape[0])
         board = board + lax.population_count(below).astype(jnp.int32)
         return jnp.min(jnp.where(self.words != 0, board, np.int32(2**31 - 1)))
 
     def without(self, board: jax.Array) -> _Hits:
-        """The others."""
+        """The subset without one board."""
         word, bit = board // bb.WORD_BITS, (board % bb.WORD_BITS).astype(jnp.uint32)
         here = lax.iota(jnp.int32, self.words.shape[0]) == word
         return _Hits(jnp.where(here, self.words & ~(np.uint32(1) << bit), self.words))
 
     def any(self) -> jax.Array:
-        """bool[]: are there some?"""
+        """bool[]: whether any board is left."""
         return jnp.any(self.words != 0)
 
 
 def _hits(found: jax.Array) -> _Hits:
-    """bool[T] -> the boards found."""
+    """bool[T] -> the boards where it is True."""
     missing = -found.shape[0] % bb.WORD_BITS
     bits = jnp.pad(found, (0, missing)).astype(jnp.uint32).reshape(-1, bb.WORD_BITS)
     return _Hits(
@@ -525,12 +526,12 @@ def _hits(found: jax.Array) -> _Hits:
 def _fits(
     lay: bb.Layout, sought: _Sought, own: _Fingerprint, opponent: _Fingerprint | None
 ) -> jax.Array:
-    """bool[...]: the boards that a play may recreate as far as the fingerprints tell.
+    """bool[...]: the boards that a play might recreate, judging by their fingerprints.
 
     Args:
       lay: the layout.
-      sought: the board now.
-      own, opponent: of past boards; fields of a shape that broadcasts with the sought ones.
+      sought: the present board.
+      own, opponent: fingerprints of past boards; fields that broadcast with those of `sought`.
     """
     p = own.index_sum - sought.own.index_sum
     difference = own.word_sum - sought.own.word_sum
@@ -542,18 +543,18 @@ def _fits(
         opponent.word_sum == sought.opponent.word_sum
     )
     if sought.vacant is not None and sought.captures is not None:
-        # The one more is played: at a vacant point, and what differs of the opponent is captured.
+        # The extra stone is played at a vacant point; if the opponent's stones differ, it captures.
         one_more &= _has(sought.captures, p) | (_has(sought.vacant, p) & same_opponent)
     if sought.can_suicide is None:
         return one_more
-    # Boards since which the mover has lost stones and gained none differ in one sum at least:
-    # a set of stones whose indices sum to 0 is empty, or the one of index 0.
+    # If the mover has lost stones since a board and gained none, at least one sum differs: a set
+    # of stones whose indices sum to 0 is empty or is the one stone of index 0.
     fewer = (p != 0) | (difference != 0)
     return one_more | (sought.can_suicide & same_opponent & fewer)
 
 
 def _has(board: bb.Board, index: jax.Array) -> jax.Array:
-    """bool[...]: is the point of index 32 * word + bit in a board?"""
+    """bool[...]: whether the point of index 32 * word + bit is in the board."""
     word = index >> np.uint32(5)
     found = (jnp.where(word == w, x, np.uint32(0)) for w, x in enumerate(board))
     bits = functools.reduce(lambda x, y: x | y, found)
@@ -561,23 +562,23 @@ def _has(board: bb.Board, index: jax.Array) -> jax.Array:
 
 
 def _fingerprint_capacity(boards: int) -> int:
-    """The capacity of a store of fingerprints that has room for so many boards."""
+    """The number of fingerprints to allocate for so many boards: a multiple of 32."""
     return -(-boards // bb.WORD_BITS) * bb.WORD_BITS
 
 
 def _search(
     lay: bb.Layout, past: jax.Array, length: jax.Array, mover: jax.Array, sought: _Sought
 ) -> _Hits:
-    """Those of a game's first `length` boards that fit.
+    """The boards among a game's first `length` whose fingerprints match.
 
-    All T are compared, however short the game: elementwise with static shapes that is less
-    work than a loop over some of them.
+    All T are compared, however short the game: elementwise with static shapes, this is less work
+    than a loop over some of them.
 
     Args:
       lay: the layout.
-      past: u32[2, 2, T], fingerprints: colour, (index sum, word sum), board.
+      past: u32[2, 2, T]; fingerprints by colour, (index sum, word sum), board.
       length: i32[]; boards 0 .. length - 1 count.
-      mover: i32[], 0 Black or 1 White.
+      mover: i32[]; 0 Black or 1 White.
       sought: what to look for.
     """
     capacity = past.shape[-1]

@@ -1,18 +1,18 @@
 """The 8 symmetries of the board, as permutations of points and actions, and their inverses.
 
-Symmetry k is k % 4 quarter turns counter-clockwise, after a left-right mirror if k >= 4.
+Symmetry k is a left-right mirror if k >= 4, followed by k % 4 quarter turns counter-clockwise.
 The tables are host arrays; index with them: ``actions[..., permutation]``.
 
-Each kind of thing has a map, for one of it and a symmetry i32[], which by `inverse` of that is
-undone:
+Each kind of value has a map, which takes one of them and a symmetry i32[]; applying it with
+`inverse` of that symmetry undoes it:
 
     a point      i32[]                  map_point
     an action    i32[]                  map_action
     points       [size^2, ...]          map_points     ownership, a flat board
     actions      [size^2 + 1, ...]      map_actions    a policy, a legal mask
-    planes       [size, size, C]        map_planes     what a network sees
+    planes       [size, size, C]        map_planes     a network's input
 
-``map_actions(size, values, k)[map_action(size, a, k)] == values[a]``, and so for each.
+``map_actions(size, values, k)[map_action(size, a, k)] == values[a]``, and likewise for the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUM_SYMMETRIES = 8
 
 @functools.cache
 def permutations(size: int) -> np.ndarray:
-    """i32[8, size^2 + 1]: new[i] = old[table[k, i]] moves a row of actions by symmetry k."""
+    """i32[8, size^2 + 1]: new[i] = old[table[k, i]] moves an array over actions by symmetry k."""
     grid = np.arange(size * size, dtype=np.int32).reshape(size, size)
     maps = []
     for k in range(NUM_SYMMETRIES):
@@ -39,12 +39,12 @@ def permutations(size: int) -> np.ndarray:
 
 @functools.cache
 def inverses(size: int) -> np.ndarray:
-    """i32[8, size^2 + 1]: the tables that undo `permutations`."""
+    """i32[8, size^2 + 1]: the inverses of `permutations`."""
     return np.argsort(permutations(size), axis=1).astype(np.int32)
 
 
 def inverse(k: jax.Array) -> jax.Array:
-    """i32: the symmetry that undoes symmetry k: a turn back, and a mirror is its own."""
+    """i32: the symmetry that undoes symmetry k. Those with a mirror are their own inverses."""
     return jnp.where(k < 4, -k % 4, k)
 
 
@@ -59,10 +59,10 @@ def map_action(size: int, action: jax.Array, k: jax.Array) -> jax.Array:
 
 
 def map_points(size: int, values: jax.Array, k: jax.Array) -> jax.Array:
-    """A row of points, [size^2, ...], moved by symmetry k.
+    """An array over points, [size^2, ...], moved by symmetry k.
 
-    By a mirror, a half and a quarter turn, each selected or not: no table is looked up, which on a
-    TPU would take as long as the gradient of a small network.
+    Composed of a mirror, a half turn and a quarter turn, each applied or not by a select. A table
+    lookup would take as long on a TPU as the gradient of a small network.
     """
     board = values.reshape(size, size, *values.shape[1:])
     board = jnp.where(k >= 4, board[:, ::-1], board)
@@ -72,7 +72,7 @@ def map_points(size: int, values: jax.Array, k: jax.Array) -> jax.Array:
 
 
 def map_actions(size: int, values: jax.Array, k: jax.Array) -> jax.Array:
-    """A row of actions, [size^2 + 1, ...], moved by symmetry k: a policy, a legal mask."""
+    """An array over actions, [size^2 + 1, ...], moved by symmetry k: a policy, a legal mask."""
     return jnp.concatenate([map_points(size, values[:-1], k), values[-1:]])
 
 
